@@ -405,6 +405,11 @@ pub fn print(
     {
         out::print_message(err, said);
     }
+    if matches!(format, Format::Table | Format::Wide)
+        && let Some(said) = table::list_price::note(&text)
+    {
+        out::print_message(err, said);
+    }
     let exit = lost.iter().map(|(exit, _)| *exit).max();
     Ok(exit.unwrap_or(selected(facts, query, err)))
 }

@@ -10,6 +10,7 @@ use engine::explanations;
 use engine::route::{FlavorCandidate, Routing};
 use model::base::name::printable;
 use model::base::{Exit, Failure, Moment, Rate};
+use table::list_price::{marked, note};
 use table::output::safe_json;
 use table::table::Layout;
 use table::text::{age, hour, or_unknown, usd, word};
@@ -143,6 +144,9 @@ pub(super) fn printed(routing: &Routing, now: Moment, format: FigureFormat) -> S
             "  SPEED is 1.00, a guess, where neither a [[route]] nor the job names the flavor\n",
         );
     }
+    if let Some(note) = note(&text) {
+        let _ = writeln!(text, "  {note}");
+    }
     for used in &routing.options {
         let _ = writeln!(text, "  settings   {}", printable(&used.to_string()));
     }
@@ -150,7 +154,10 @@ pub(super) fn printed(routing: &Routing, now: Moment, format: FigureFormat) -> S
 }
 
 fn line(flavor: &FlavorCandidate, now: Moment) -> Vec<String> {
-    let money = |micros: Option<i64>| usd(micros.map(|micros| Rate::from_micros(micros).usd()));
+    let money = |micros: Option<i64>| {
+        let usd = micros.map(|micros| Rate::from_micros(micros).usd());
+        marked(usd, flavor.list_price)
+    };
     let moment = |at: Option<Moment>| match at {
         Some(at) if at <= now => String::from("now"),
         at => or_unknown(at.map(hour)),

@@ -16,7 +16,7 @@ use super::commands::{Command, Context};
 use super::hints::draw_hints;
 use super::overlay::{Overlay, missing};
 use super::painter::Painter;
-use super::text::{per_hour, percent};
+use super::text::{UNKNOWN, dollars, per_hour, percent};
 use super::theme::Role;
 use super::timeline;
 use super::view::ViewId;
@@ -200,18 +200,25 @@ fn draw_header(app: &App, painter: &mut Painter<'_>, line: Rect) {
         words.push((more, muted));
     }
     left.push(Piece { words, drop: 3 });
+    // In words here, since the mark is explained in the views below.
+    let by_list = match summary.money {
+        Some(spend) if spend.rate.is_by_list() => " list",
+        _ => "",
+    };
+    let rate = summary.money.map(|spend| spend.rate.all);
+    let rate = rate.map_or_else(|| String::from(UNKNOWN), |rate| format!("${rate}/h"));
     left.push(Piece {
         words: vec![
             (String::from(if wide { "rate " } else { "" }), muted),
-            (per_hour(summary.money.map(|spend| spend.rate)), accent),
+            (rate, accent),
+            (String::from(by_list), muted),
         ],
         drop: 0,
     });
-    let idle = per_hour(summary.idle);
     let idle = match line.width {
         // The rate before it already shows that it is per hour.
-        ..100 => idle.trim_end_matches("/h").to_owned(),
-        _ => idle,
+        ..100 => dollars(summary.idle),
+        _ => per_hour(summary.idle),
     };
     left.push(Piece {
         words: vec![(String::from("idle "), muted), (idle, blue)],

@@ -1,7 +1,7 @@
 //! The header's figures for the fleet, or for the current scope.
 
-use model::base::{DeviceAmount, Rate};
-use model::cost::Spend;
+use model::base::DeviceAmount;
+use model::cost::{Money, Spend};
 use model::fleet::Fleet;
 use model::fleet::finding::Severity;
 use model::fleet::job::JobState;
@@ -31,7 +31,7 @@ pub struct Summary {
     /// Rate; `None` when no device has a price.
     pub money: Option<Spend>,
     /// Rate of devices that are free or idle; `None` where unknown.
-    pub idle: Option<Rate>,
+    pub idle: Option<Money>,
 }
 
 /// Mean utilization of the fleet, 0 to 1, over pools with readings.

@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use ratatui::buffer::CellWidth;
 use unicode_segmentation::UnicodeSegmentation;
 
-use model::base::Rate;
 use model::base::name::printable;
+use model::cost::Money;
 
 /// Placeholder for an unknown value.
 pub const UNKNOWN: &str = "–";
@@ -186,13 +186,13 @@ pub fn fold(text: &str, max: usize) -> Vec<String> {
 }
 
 /// Money an hour: `$12/h`, or a dash where it is not known.
-pub fn per_hour(rate: Option<Rate>) -> String {
-    rate.map_or_else(|| String::from("–"), |rate| format!("${rate}/h"))
+pub fn per_hour(money: Option<Money>) -> String {
+    money.map_or_else(|| String::from(UNKNOWN), Money::per_hour)
 }
 
 /// Rate in $/h without its unit: `$12`, or a dash where it is unknown.
-pub fn dollars(rate: Option<Rate>) -> String {
-    rate.map_or_else(|| String::from("–"), |rate| format!("${rate}"))
+pub fn dollars(money: Option<Money>) -> String {
+    money.map_or_else(|| String::from(UNKNOWN), Money::dollars)
 }
 
 /// A share as whole per cent; 99.6 % is not 100 %, and 0.2 % is not 0 %.

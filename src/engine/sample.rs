@@ -399,6 +399,7 @@ fn node(at: usize, of: usize) -> Node {
                 resource: Name::from(GPU),
                 health: EngineHealth::Ok,
                 price: None,
+                by_list: false,
                 slices: Vec::new(),
             })
             .collect(),

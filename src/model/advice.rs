@@ -6,7 +6,7 @@ use std::cell::LazyCell;
 
 use crate::base::quantities::{counted, first_named};
 use crate::base::{Age, Name, ObjectKey, Rate, SmallSort};
-use crate::cost::{PriceGroup, SpendRates};
+use crate::cost::{Money, PriceGroup, SpendRates};
 use crate::fleet::finding::Finding;
 use crate::fleet::fleet::Fleet;
 use crate::fleet::job::{Job, JobKey, JobState};
@@ -128,9 +128,9 @@ pub struct Advice {
     /// The readings.
     pub evidence: Option<Evidence>,
     /// Hourly cost of the job's devices, or of the nodes to add or remove; `None` without a price.
-    pub costs: Option<Rate>,
+    pub costs: Option<Money>,
     /// Hourly savings; `None` where not known in advance.
-    pub saves: Option<Rate>,
+    pub saves: Option<Money>,
     /// Set when all its devices are reserved or owned, and so paid whether used or not.
     pub commitment: Option<Billing>,
     /// Its certainty.
@@ -161,7 +161,7 @@ impl Advice {
     }
 
     /// Savings per month of [`MONTH_HOURS`].
-    pub fn saves_a_month(&self) -> Option<Rate> {
+    pub fn saves_a_month(&self) -> Option<Money> {
         self.saves.map(a_month)
     }
 
@@ -175,7 +175,7 @@ impl Advice {
         }
         self.commitment = committed(billings);
         self.saves = match self.commitment {
-            Some(_) => self.saves.map(|_| Rate::ZERO),
+            Some(_) => self.saves.map(|_| Money::ZERO),
             None => None,
         };
     }
@@ -320,8 +320,8 @@ pub fn committed(billings: impl Iterator<Item = Option<Billing>>) -> Option<Bill
 }
 
 /// A rate per month of [`MONTH_HOURS`].
-pub const fn a_month(rate: Rate) -> Rate {
-    Rate::from_micros(rate.micros().saturating_mul(MONTH_HOURS))
+pub fn a_month(rate: Money) -> Money {
+    rate.times(MONTH_HOURS.unsigned_abs())
 }
 
 /// All advice, highest savings first; then unknown savings, by cost of the devices.
@@ -360,7 +360,7 @@ fn serves(job: &Job) -> bool {
 }
 
 /// What a job's devices cost an hour; `None` where some have no price, or where it holds slices as well: then one device's part is not known.
-fn costs_of(job: &Job, burn: &SpendRates) -> Option<Rate> {
+fn costs_of(job: &Job, burn: &SpendRates) -> Option<Money> {
     let whole = job.places.iter().all(|place| place.slice.is_none());
     let of_job = |group: &&PriceGroup| {
         Some(&group.class) == job.class.as_ref() && job.pools.contains(&group.pool)
@@ -386,7 +386,7 @@ fn about(
     let Ok(bound) = profile.verdict else { return };
     let evidence = profile.evidence;
     let costs = costs_of(job, burn);
-    let advice = |action: Action, saves: Option<Rate>, certainty: Certainty| Advice {
+    let advice = |action: Action, saves: Option<Money>, certainty: Certainty| Advice {
         job: job.id.clone(),
         team: job.team.clone(),
         bound: Some(bound),
@@ -440,10 +440,10 @@ fn about(
 fn spot(
     job: &Job,
     profile: &JobProfile,
-    costs: Option<Rate>,
+    costs: Option<Money>,
     fleet: &Fleet,
     burn: &SpendRates,
-) -> Option<Rate> {
+) -> Option<Money> {
     job.last_checkpoint?;
     let own_rate = costs?.share(1, u64::from(profile.devices.max(1)));
     let on_demand = job.places.iter().all(|place| {
@@ -458,10 +458,10 @@ fn spot(
     };
     let rates = burn.prices.iter().filter(of_class);
     let rate = rates
-        .filter_map(|group| Some(group.price.as_ref()?.rate))
+        .filter_map(|group| Some(Money::of(group.price.as_ref()?)))
         .min()?;
-    let less = own_rate - rate;
-    (less > Rate::ZERO).then(|| less.times(u64::from(profile.devices)))
+    let less = own_rate.less(rate);
+    (less.all > Rate::ZERO).then(|| less.times(u64::from(profile.devices)))
 }
 
 /// The advice for a straggler that slows its gang.

@@ -5,10 +5,11 @@ use cluster::table;
 use engine::compiled::WorkloadId;
 use engine::explanations;
 use engine::snapshot::{
-    Budget, EngineHealth, HeldDevices, Node, Placement, PodSet, Resident, Snapshot, Status, System,
-    WHOLE, Workload,
+    Budget, Device, EngineHealth, HeldDevices, Node, Placement, PodSet, Resident, Snapshot, Status,
+    System, WHOLE, Workload,
 };
-use model::base::{Moment, Name, ObjectKey, Rate};
+use model::base::{Moment, Name, ObjectKey};
+use model::cost::Money;
 use model::fleet::job::JobKey;
 use model::plan::{
     Budgets, Fact, JobName, JobRef, Loss, Mutation, Object, Refusal, RefusalCode, SideEffects,
@@ -200,27 +201,28 @@ pub(super) fn seated(work: &Workload) -> impl Iterator<Item = (&PodSet, &Placeme
         .flat_map(|set| set.placements.iter().map(move |pod| (set, pod)))
 }
 
-/// Cost of a pod's devices per hour, micro-USD; slices cost their share of the device. `None` where a price or that share is unknown,
+/// Cost of a pod's devices per hour; slices cost their share of the device. `None` where a price or that share is unknown,
 /// or where the node has several prices and the pod's devices are unknown.
-pub(super) fn rate(node: &Node, set: &PodSet, pod: &Placement) -> Option<i64> {
-    let count = i64::from(set.requests.device_count());
+pub(super) fn rate(node: &Node, set: &PodSet, pod: &Placement) -> Option<Money> {
+    let count = u64::from(set.requests.device_count());
     if pod.devices.is_empty() {
-        let mut prices = node.devices.iter().map(|device| device.price);
+        let mut prices = node.devices.iter().map(Device::rate);
         let first = prices.next()??;
         let alike = node.devices.iter().all(|device| device.slices.is_empty());
         let alike = alike && prices.all(|price| price == Some(first));
-        return alike.then_some(first * count);
+        return alike.then_some(first.times(count));
     }
     let of = |grip: &HeldDevices| {
         let mut devices = node.devices.iter();
         let device = devices.find(|device| device.index == grip.device)?;
-        let whole = i128::from(device.price?) * i128::from(grip.milli) / i128::from(WHOLE);
-        let whole = i64::try_from(whole).ok()?;
+        let milli = u64::try_from(grip.milli).ok()?;
+        let whole = device.rate()?.share(milli, u64::from(WHOLE.unsigned_abs()));
         let Some(slice) = &grip.slice else {
             return Some(whole);
         };
         let slice = device.slices.iter().find(|one| one.name == *slice)?;
-        Some(slice.share?.of(Rate::from_micros(whole)).micros())
+        let share = slice.share?;
+        Some(whole.each(|rate| share.of(rate)))
     };
     pod.devices.iter().map(of).sum()
 }
@@ -259,6 +261,7 @@ pub(super) fn loss<'a>(
     pods: impl Iterator<Item = (&'a PodSet, &'a Placement)>,
 ) -> Loss {
     let (mut device_seconds, mut micro_usd) = (Some(0_u64), Some(0_i128));
+    let mut by_list = false;
     for (set, pod) in pods {
         let since = work.checkpoint.max(pod.started.or(work.admitted_at));
         let seconds = since.map(|since| snapshot.at.since(since).seconds());
@@ -272,11 +275,15 @@ pub(super) fn loss<'a>(
         let rate = node.ok().and_then(|at| rate(&snapshot.nodes[at], set, pod));
         micro_usd = micro_usd
             .zip(rate.zip(seconds))
-            .map(|(sum, (rate, seconds))| sum + i128::from(rate) * i128::from(seconds) / 3_600);
+            .map(|(sum, (rate, seconds))| {
+                sum + i128::from(rate.all.micros()) * i128::from(seconds) / 3_600
+            });
+        by_list |= rate.is_some_and(Money::is_by_list);
     }
     Loss {
         device_seconds,
         micro_usd: micro_usd.and_then(|sum| i64::try_from(sum).ok()),
+        by_list,
         since: work.checkpoint,
     }
 }

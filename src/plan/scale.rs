@@ -10,6 +10,7 @@ use engine::explanations;
 use engine::snapshot::{Placement, PodSet, Snapshot, Status, Workload};
 use model::base::quantities::{counted, first_named};
 use model::base::{Moment, Name, Names, ObjectKey, Rate};
+use model::cost::Money;
 use model::fleet::job::JobKey;
 use model::fleet::observe::{Observation, Table};
 use model::fleet::scaling::{PodScaler, ScaledObject, Scaling};
@@ -492,12 +493,12 @@ fn freed(snapshot: &Snapshot, model: &Workload, was: u32, replicas: u32) -> Stri
         }
         _ => "the highest ordinals end",
     };
-    let sum: Option<i64> = rates.sum();
+    let sum: Option<Money> = rates.sum();
     // Where some are unscheduled, or prices differ, it depends on which ones end.
     match sum.filter(|_| pods.len() == wanted as usize && was > 0) {
         Some(sum) => {
-            let rate = Rate::from_micros(sum / i64::from(was) * i64::from(was - replicas));
-            format!("the ended pods cost about ${rate}/h; {whose}")
+            let rate = sum.share(u64::from(was - replicas), u64::from(was));
+            format!("the ended pods cost about {}; {whose}", rate.per_hour())
         }
         None => format!("the ended pods cost an unknown rate; {whose}"),
     }
@@ -531,7 +532,14 @@ fn starting(
         let nodes: Vec<String> = nodes.into_iter().map(str::to_owned).collect();
         let count = now.len() as u64;
         let rate = match then.rate_of(|key| added.contains(key)) {
-            Some(micros) => format!("${}/h", Rate::from_micros(micros)),
+            Some(micros) => {
+                let mut there = after
+                    .nodes
+                    .iter()
+                    .filter(|node| nodes.iter().any(|one| **one == *node.name));
+                let is_by_list = there.any(|node| node.devices.iter().any(|one| one.by_list));
+                Money::told(Rate::from_micros(micros), is_by_list).per_hour()
+            }
             None => "an unknown rate".to_owned(),
         };
         told.push(format!(

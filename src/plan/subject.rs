@@ -277,6 +277,7 @@ impl Subject {
                     .zip(devices)
                     .map(|(seconds, devices)| seconds.saturating_mul(devices)),
                 micro_usd: None,
+                by_list: false,
                 since: saved,
             }),
             gang_broken: reference.gang,

@@ -104,6 +104,7 @@ fn a_part_loses_its_share() {
     let whole = Loss {
         device_seconds: Some(3_000),
         micro_usd: Some(9_000_001),
+        by_list: false,
         since: None,
     };
     let part = whole.part(8, 24);

@@ -1,7 +1,7 @@
 //! Usage ledger of a demo: kept in memory from its snapshots, and filled with the month before the demo was opened.
 //!
 //! The month is derived from the simulated fleet: each hour has the devices, prices, teams and queues that the fleet has when it
-//! is opened. Only the allocated share varies, by team, day and hour; single jobs are not distinguished.
+//! is opened. What each team has of it varies by day and hour around what it has then; single jobs are not distinguished.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -148,19 +148,15 @@ fn watts(fleet: &Fleet) -> impl Fn(&Name) -> Option<f64> {
 /// The hours before a snapshot, oldest first.
 fn month(facts: &Facts, prices: &Prices) -> Vec<HourUsage> {
     let now = hour_of(facts.now);
-    let rows = hourly(facts, prices);
-    let first = now - HOURS;
-    let hours = (first..now).map(|hour| {
-        let along = (hour - first) as f64 / HOURS as f64;
-        HourUsage {
-            hour,
-            closed: true,
-            observed_ms: HOUR_MS.unsigned_abs(),
-            until_ms: HOUR_MS.unsigned_abs(),
-            rows: summed(rows.iter().flat_map(|row| split(row, hour, along))),
-            losses: Vec::new(),
-            finished: Vec::new(),
-        }
+    let month = DemoMonth::new(hourly(facts, prices), now);
+    let hours = (now - HOURS..now).map(|hour| HourUsage {
+        hour,
+        closed: true,
+        observed_ms: HOUR_MS.unsigned_abs(),
+        until_ms: HOUR_MS.unsigned_abs(),
+        rows: month.rows(hour),
+        losses: Vec::new(),
+        finished: Vec::new(),
     });
     hours.collect()
 }
@@ -198,70 +194,178 @@ fn hourly(facts: &Facts, prices: &Prices) -> Vec<UsageRow> {
     rows
 }
 
-/// Splits the usage of a row in an hour into the share that was allocated then and the free rest. `along`: 0 at the first hour, 1
-/// now.
-fn split(row: &UsageRow, hour: i64, along: f64) -> Vec<UsageRow> {
-    let key = &row.key;
-    if key.namespace.is_empty() || key.owner.as_str() == SERVING {
-        return vec![row.clone()];
-    }
-    let share = allocated(&key.team, &key.pool, hour, along);
-    let of = |whole: i64| (whole as f64 * share) as i64;
-    let mut held = row.clone();
-    let mut free = UsageRow {
-        key: UsageKey {
-            pool: key.pool.clone(),
-            class: key.class.clone(),
-            billing: key.billing,
-            zone: key.zone.clone(),
-            price_source: key.price_source.clone(),
-            price_as_of: key.price_as_of.clone(),
-            ..UsageKey::default()
-        },
-        device_ms: [0; 6],
-        cost_micros: row.cost_micros.map(|_| [0; 6]),
-        ..row.clone()
-    };
-    let unallocated = UsageClass::Unallocated as usize;
-    for at in 0..UsageClass::ALLOCATED {
-        held.device_ms[at] = of(row.device_ms[at].cast_signed()).unsigned_abs();
-        free.device_ms[unallocated] += row.device_ms[at] - held.device_ms[at];
-        if let (Some(whole), Some(held), Some(free)) = (
-            &row.cost_micros,
-            &mut held.cost_micros,
-            &mut free.cost_micros,
-        ) {
-            held[at] = of(whole[at]);
-            free[unallocated] += whole[at] - held[at];
-        }
-    }
-    held.energy_mwh = row
-        .energy_mwh
-        .map(|mwh| of(mwh.cast_signed()).unsigned_abs());
-    let rest = row.energy_mwh.zip(held.energy_mwh);
-    free.energy_mwh = rest.map(|(whole, held)| ((whole - held) as f64 * IDLE) as u64);
-    held.on_demand_micros = row.on_demand_micros.map(of);
-    free.on_demand_micros = row
-        .on_demand_micros
-        .zip(held.on_demand_micros)
-        .map(|(whole, held)| whole - held);
-    vec![held, free]
+/// The hours before a demo. In each there are the devices of the snapshot; teams take turns on them, and fewer are allocated at night
+/// and at weekends. Over all hours each team has the share of the snapshot.
+struct DemoMonth {
+    /// The first hour.
+    from: i64,
+    /// The usage of an hour as in the snapshot.
+    rows: Vec<UsageRow>,
+    /// Of each row, how much of it there is in each hour, oldest first; empty for what does not vary.
+    shares: Vec<Vec<f64>>,
 }
 
-/// Share of a team's current allocation in a pool that it had in an hour, 0.3 to 1. `along`: 0 at the first hour, 1 now.
-fn allocated(team: &Name, pool: &Name, hour: i64, along: f64) -> f64 {
-    let (key, at) = (hash(&format!("{team}/{pool}")), hour * HOUR_MS);
-    // 1970-01-01 was a Thursday.
-    let weekday = (hour.div_euclid(24) + 3).rem_euclid(7);
-    let weekend = if weekday >= 5 { 0.1 } else { 0.0 };
-    let night = if (7..20).contains(&hour.rem_euclid(24)) {
-        0.0
+impl DemoMonth {
+    fn new(rows: Vec<UsageRow>, now: i64) -> Self {
+        let from = now - HOURS;
+        let calendar = calendar(from);
+        let mut shares = vec![Vec::new(); rows.len()];
+        let mut kinds: BTreeMap<UsageKey, Vec<usize>> = BTreeMap::new();
+        for (at, row) in rows.iter().enumerate().filter(|(_, row)| varies(row)) {
+            kinds.entry(free_key(&row.key)).or_default().push(at);
+        }
+        for (key, of) in kinds {
+            let weights: Vec<f64> = of.iter().map(|at| allocated_ms(&rows[*at])).collect();
+            let all: f64 = weights.iter().sum();
+            if all <= 0.0 {
+                continue;
+            }
+            let free = rows.iter().find(|row| row.key == key);
+            let free = free.map_or(0.0, |row| row.device_ms[FREE] as f64);
+            // What all have more at times is free at others.
+            let swing = (0.9 * free / all).min(SWING);
+            let mut turns: Vec<Vec<f64>> = of.iter().map(|at| noise(&rows[*at].key)).collect();
+            for hour in 0..HOURS as usize {
+                let weighted = turns.iter().zip(&weights);
+                let mean = weighted
+                    .map(|(turns, weight)| turns[hour] * weight)
+                    .sum::<f64>()
+                    / all;
+                turns.iter_mut().for_each(|turns| turns[hour] -= mean);
+            }
+            for (at, turns) in of.into_iter().zip(turns) {
+                let mean = turns.iter().sum::<f64>() / HOURS as f64;
+                let hours = turns.iter().zip(&calendar);
+                shares[at] = hours
+                    .map(|(turn, busy)| 1.0 + swing * busy + turn - mean)
+                    .collect();
+            }
+        }
+        Self { from, rows, shares }
+    }
+
+    /// The usage of an hour.
+    fn rows(&self, hour: i64) -> Vec<UsageRow> {
+        let place = usize::try_from(hour - self.from).unwrap_or(0);
+        let mut out = self.rows.clone();
+        let mut last: BTreeMap<UsageKey, usize> = BTreeMap::new();
+        for (at, row) in self.rows.iter().enumerate() {
+            let Some(share) = self.shares[at].get(place) else {
+                continue;
+            };
+            let key = free_key(&row.key);
+            // Without free devices, the last team has the rest.
+            let rest = self.rows.iter().position(|row| row.key == key);
+            let rest = rest.unwrap_or_else(|| *last.entry(key).or_insert(at));
+            if rest != at {
+                let (own, other) = two(&mut out, at, rest);
+                give(own, other, *share);
+            }
+        }
+        out
+    }
+}
+
+/// Place of what is not allocated.
+const FREE: usize = UsageClass::Unallocated as usize;
+
+/// Most by which the allocation of all teams together goes up and down with the calendar, as a share of it.
+const SWING: f64 = 0.12;
+
+/// True for usage that goes up and down: of a team, and not of model servers.
+fn varies(row: &UsageRow) -> bool {
+    !row.key.namespace.is_empty() && row.key.owner.as_str() != SERVING
+}
+
+/// Allocated device-milliseconds.
+fn allocated_ms(row: &UsageRow) -> f64 {
+    row.device_ms[..UsageClass::ALLOCATED].iter().sum::<u64>() as f64
+}
+
+/// The key of the unallocated devices of the same kind.
+fn free_key(key: &UsageKey) -> UsageKey {
+    UsageKey {
+        pool: key.pool.clone(),
+        class: key.class.clone(),
+        billing: key.billing,
+        zone: key.zone.clone(),
+        price_source: key.price_source.clone(),
+        price_as_of: key.price_as_of.clone(),
+        ..UsageKey::default()
+    }
+}
+
+/// Two rows, to be changed together.
+fn two(rows: &mut [UsageRow], a: usize, b: usize) -> (&mut UsageRow, &mut UsageRow) {
+    if a < b {
+        let (left, right) = rows.split_at_mut(b);
+        (&mut left[a], &mut right[0])
     } else {
-        0.06
-    };
-    let days = 0.15 * smooth(key, at, 40 * HOUR_MS);
-    let hours = 0.08 * smooth(key ^ 1, at, 5 * HOUR_MS);
-    (0.72 + 0.12 * along + days + hours - weekend - night).clamp(0.3, 1.0)
+        let (left, right) = rows.split_at_mut(a);
+        (&mut right[0], &mut left[b])
+    }
+}
+
+/// Leaves a share of a row's usage and gives the rest to another row, or takes what is more than all from there: in total nothing
+/// changes but the energy of devices that do no work.
+fn give(own: &mut UsageRow, other: &mut UsageRow, share: f64) {
+    let moved = |whole: i64| whole - (whole as f64 * share) as i64;
+    let is_free = other.key.namespace.is_empty();
+    for at in 0..UsageClass::ALLOCATED {
+        let to = if is_free { FREE } else { at };
+        let most = other.device_ms[to].cast_signed();
+        let ms = moved(own.device_ms[at].cast_signed()).max(-most);
+        own.device_ms[at] = own.device_ms[at].saturating_add_signed(-ms);
+        other.device_ms[to] = other.device_ms[to].saturating_add_signed(ms);
+        if let (Some(own), Some(other)) = (&mut own.cost_micros, &mut other.cost_micros) {
+            let cost = moved(own[at]).max(-other[to]);
+            own[at] -= cost;
+            other[to] += cost;
+        }
+    }
+    if let (Some(own), Some(other)) = (&mut own.energy_mwh, &mut other.energy_mwh) {
+        let energy = moved(own.cast_signed());
+        *own = own.saturating_add_signed(-energy);
+        let resting = if is_free { IDLE } else { 1.0 };
+        *other = other.saturating_add_signed((energy as f64 * resting) as i64);
+    }
+    if let (Some(own), Some(other)) = (&mut own.on_demand_micros, &mut other.on_demand_micros) {
+        let cost = moved(*own).max(-*other);
+        *own -= cost;
+        *other += cost;
+    }
+}
+
+/// How busy each hour is, oldest first: from -1 to 1, and 0 over all hours.
+fn calendar(from: i64) -> Vec<f64> {
+    let busy = (from..from + HOURS).map(|hour| {
+        // 1970-01-01 was a Thursday.
+        let weekday = (hour.div_euclid(24) + 3).rem_euclid(7);
+        let weekend = if weekday >= 5 { 1.0 } else { 0.0 };
+        let night = if (7..20).contains(&hour.rem_euclid(24)) {
+            0.0
+        } else {
+            0.6
+        };
+        -weekend - night
+    });
+    let mut busy: Vec<f64> = busy.collect();
+    let mean = busy.iter().sum::<f64>() / HOURS as f64;
+    let most = busy
+        .iter()
+        .map(|one| (one - mean).abs())
+        .fold(0.0, f64::max);
+    busy.iter_mut().for_each(|one| *one = (*one - mean) / most);
+    busy
+}
+
+/// Ups and downs of a row, oldest first. They go by the hours before the demo, so that one opened later has the same.
+fn noise(key: &UsageKey) -> Vec<f64> {
+    let key = hash(&format!("{}/{}/{}", key.team, key.pool, key.namespace));
+    let hours = (0..HOURS).map(|hour| hour * HOUR_MS);
+    hours
+        .map(|at| 0.15 * smooth(key, at, 40 * HOUR_MS) + 0.05 * smooth(key ^ 1, at, 5 * HOUR_MS))
+        .collect()
 }
 
 /// Sums the rows of each key.
@@ -398,8 +502,9 @@ mod tests {
             (ms, cost)
         };
         let mut shares = Vec::new();
-        for hour in 490_000..490_200 {
-            let all = summed(rows.iter().flat_map(|row| split(row, hour, 0.5)));
+        let month = DemoMonth::new(rows.to_vec(), 490_000);
+        for hour in 490_000 - HOURS..490_000 {
+            let all = month.rows(hour);
             assert_eq!(sum(&all), sum(&rows), "hour {hour}");
             let of = |team: &str| all.iter().find(|row| row.key.team.as_str() == team);
             let serves = of("prod").expect("serves day and night");
@@ -408,5 +513,42 @@ mod tests {
         }
         let (least, most) = (shares.iter().min(), shares.iter().max());
         assert!(least < most, "it goes up and down");
+    }
+
+    /// The month fits the fleet, and a demo that is opened at another time has the same one.
+    #[test]
+    fn a_team_has_its_share_of_the_fleet_over_the_month() {
+        let all = [
+            row("nlp", ""),
+            row("speech", ""),
+            row("prod", SERVING),
+            row("", ""),
+        ];
+        for rows in [&all[..], &all[..3]] {
+            for now in [490_000, 490_001, 490_077] {
+                let month = DemoMonth::new(rows.to_vec(), now);
+                let hours: Vec<Vec<UsageRow>> =
+                    (now - HOURS..now).map(|hour| month.rows(hour)).collect();
+                let mut varied = false;
+                for (at, own) in rows.iter().enumerate() {
+                    let ms = |row: &UsageRow| row.device_ms.iter().sum::<u64>() as f64;
+                    let cost = |row: &UsageRow| {
+                        let parts = row.cost_micros.expect("a price");
+                        parts.iter().sum::<i64>() as f64
+                    };
+                    for of in [&ms as &dyn Fn(&UsageRow) -> f64, &cost] {
+                        let mean =
+                            hours.iter().map(|hour| of(&hour[at])).sum::<f64>() / HOURS as f64;
+                        assert!(
+                            (mean / of(own) - 1.0).abs() < 1e-4,
+                            "{} {mean}",
+                            own.key.team
+                        );
+                    }
+                    varied |= hours.iter().any(|hour| ms(&hour[at]) < 0.95 * ms(own));
+                }
+                assert!(varied, "teams take turns");
+            }
+        }
     }
 }

@@ -228,7 +228,7 @@ impl Store {
             };
             // A pool without a price is a gap in the history, not a line at zero.
             spend.map_or((f64::NAN, f64::NAN), |spend| {
-                let idle = spend.idle().map_or(f64::NAN, model::base::Rate::usd);
+                let idle = spend.idle().map_or(f64::NAN, model::cost::Money::usd);
                 (spend.rate.usd(), idle)
             })
         });

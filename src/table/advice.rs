@@ -3,14 +3,16 @@
 use serde::Serialize;
 
 use model::advice::{Action, Advice, WINDOW, a_month};
+use model::base::SmallSort;
 use model::base::quantities::bytes;
-use model::base::{Rate, SmallSort};
+use model::cost::Money;
 use model::fleet::job::{Job, JobState};
 use model::fleet::profile::{Bottleneck, Evidence, NotJudged};
 
+use super::list_price::{list_usd, rate_cell};
 use super::silence::Silence;
 use super::table::Column;
-use super::text::{percent, usd, word};
+use super::text::{percent, word};
 use super::{Facts, non_empty};
 
 /// Measurements of the job over the window.
@@ -103,8 +105,12 @@ pub struct AdviceRow<'a> {
     pub class: Option<&'a str>,
     /// Cost of the job's devices, or of the nodes to add or remove, USD per 730 hours.
     pub costs_usd_per_month: Option<f64>,
+    /// The part of that cost that is list prices in place of what is paid, which is not known, USD.
+    pub costs_list_usd_per_month: Option<f64>,
     /// Savings, USD per 730 hours; `None` where they are unknown before it is tried, 0 with a `commitment`.
     pub saves_usd_per_month: Option<f64>,
+    /// The part of those savings that is by list prices in place of what is paid, USD.
+    pub saves_list_usd_per_month: Option<f64>,
     /// `reserved` or `owned` where all its devices are: these are paid for whether used or not, so freeing them saves no
     /// money.
     pub commitment: Option<&'static str>,
@@ -145,7 +151,9 @@ pub(super) const FIELDS: &[&str] = &[
     "devices",
     "class",
     "costs_usd_per_month",
+    "costs_list_usd_per_month",
     "saves_usd_per_month",
+    "saves_list_usd_per_month",
     "commitment",
     "certainty",
     "refuted_by",
@@ -157,7 +165,7 @@ pub(super) const FIELDS: &[&str] = &[
 pub(super) fn columns<'a>() -> Vec<Column<AdviceRow<'a>>> {
     vec![
         Column::number("SAVES $/MONTH", |row: &AdviceRow<'_>| {
-            usd(row.saves_usd_per_month)
+            rate_cell(row.saves_usd_per_month, row.saves_list_usd_per_month)
         })
         .by("saves_usd_per_month"),
         Column::text("JOB OR POOL", |row: &AdviceRow<'_>| {
@@ -173,7 +181,7 @@ pub(super) fn columns<'a>() -> Vec<Column<AdviceRow<'a>>> {
         Column::wide_text("CERTAINTY", |row: &AdviceRow<'_>| row.certainty.to_owned())
             .by("certainty"),
         Column::wide_number("DEVICES $/MONTH", |row: &AdviceRow<'_>| {
-            usd(row.costs_usd_per_month)
+            rate_cell(row.costs_usd_per_month, row.costs_list_usd_per_month)
         })
         .by("costs_usd_per_month"),
         Column::wide_number("UTIL 30m", |row: &AdviceRow<'_>| {
@@ -249,8 +257,10 @@ pub fn row<'a>(facts: &Facts, advice: &'a Advice) -> AdviceRow<'a> {
         advice: advice.words(),
         devices: advice.devices,
         class: advice.class.as_deref().and_then(non_empty),
-        costs_usd_per_month: advice.costs.map(a_month).map(Rate::usd),
-        saves_usd_per_month: advice.saves_a_month().map(Rate::usd),
+        costs_usd_per_month: advice.costs.map(a_month).map(Money::usd),
+        costs_list_usd_per_month: list_usd(advice.costs.map(a_month)),
+        saves_usd_per_month: advice.saves_a_month().map(Money::usd),
+        saves_list_usd_per_month: list_usd(advice.saves_a_month()),
         commitment: advice.commitment.map(|billing| billing.name()),
         certainty: advice.certainty.name(),
         refuted_by: advice.refuted_by(),
@@ -295,7 +305,7 @@ pub fn page_text(advice: &Advice) -> String {
     match advice.saves_a_month() {
         // The words already state that it saves no money.
         Some(_) if advice.commitment.is_some() => advice.words(),
-        Some(saves) => format!("{}; saves ${saves} a month", advice.words()),
+        Some(saves) => format!("{}; saves {} a month", advice.words(), saves.dollars()),
         None => advice.words(),
     }
 }
@@ -303,7 +313,7 @@ pub fn page_text(advice: &Advice) -> String {
 /// Total savings: `what is known saves $12 345 a month; 3 of 9 save a sum that is not known before they are tried; 2 free
 /// reserved or owned devices and save no money`. `None` without advice.
 pub fn total_words<'a>(all: impl Iterator<Item = &'a Advice>) -> Option<String> {
-    let (mut sum, mut count, mut unknown, mut committed) = (Rate::ZERO, 0_usize, 0_usize, 0_usize);
+    let (mut sum, mut count, mut unknown, mut committed) = (Money::ZERO, 0_usize, 0_usize, 0_usize);
     // Adding nodes costs money and saves none.
     for advice in all.filter(|advice| !matches!(advice.action, Action::AddNodes { .. })) {
         if advice.commitment.is_some() && advice.saves.is_some() {
@@ -327,10 +337,11 @@ pub fn total_words<'a>(all: impl Iterator<Item = &'a Advice>) -> Option<String> 
     };
     let saved = match (count, unknown) {
         (0, _) => return freed,
-        (_, 0) => format!("all advice saves ${sum} a month"),
+        (_, 0) => format!("all advice saves {} a month", sum.dollars()),
         _ if unknown == count => String::from("what it saves is not known before it is tried"),
         _ => format!(
-            "what is known saves ${sum} a month; {unknown} of {count} save a sum that is not known before they are tried"
+            "what is known saves {} a month; {unknown} of {count} save a sum that is not known before they are tried",
+            sum.dollars()
         ),
     };
     Some(match freed {

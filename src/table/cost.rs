@@ -4,12 +4,13 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
-use model::base::{DeviceAmount, Rate, SmallSort, natural};
-use model::cost;
+use model::base::{DeviceAmount, SmallSort, natural};
+use model::cost::{self, Money};
 
+use super::list_price::{ListMarks, list_usd, marked};
 use super::pools::unallocated;
 use super::table::Column;
-use super::text::{usd, word};
+use super::text::word;
 use super::{Facts, UNATTRIBUTED};
 
 /// One row of one scope. The rows of each scope add up to the header's figure.
@@ -26,6 +27,11 @@ pub struct CostRow<'a> {
     pub devices_words: String,
     /// Rate of all its devices, USD/h; `None` when none has a price.
     pub burn_usd_per_hour: Option<f64>,
+    /// The part of that rate that is list prices in place of what is paid, which is not known, USD/h.
+    pub list_usd_per_hour: Option<f64>,
+    /// Which of its amounts are marked so in a table.
+    #[serde(skip)]
+    pub list: ListMarks,
     /// Rate of its free devices, USD/h.
     pub free_usd_per_hour: Option<f64>,
     /// Rate of its idle allocated devices, USD/h.
@@ -51,6 +57,7 @@ pub(super) const FIELDS: &[&str] = &[
     "name",
     "devices",
     "burn_usd_per_hour",
+    "list_usd_per_hour",
     "free_usd_per_hour",
     "idle_allocated_usd_per_hour",
     "price_source",
@@ -63,15 +70,16 @@ pub(super) fn columns<'a>() -> Vec<Column<CostRow<'a>>> {
         Column::text("SCOPE", |row: &CostRow<'_>| row.scope.to_owned()),
         Column::text("NAME", |row| row.name.to_owned()),
         Column::number("DEVICES", |row: &CostRow<'_>| row.devices_words.clone()).by("devices"),
-        Column::number("$/H", |row: &CostRow<'_>| usd(row.burn_usd_per_hour))
-            .by("burn_usd_per_hour"),
-        Column::number(
-            "UNALLOC $/H",
-            |row: &CostRow<'_>| usd(row.free_usd_per_hour),
-        )
+        Column::number("$/H", |row: &CostRow<'_>| {
+            marked(row.burn_usd_per_hour, row.list.rate)
+        })
+        .by("burn_usd_per_hour"),
+        Column::number("UNALLOC $/H", |row: &CostRow<'_>| {
+            marked(row.free_usd_per_hour, row.list.free)
+        })
         .by("free_usd_per_hour"),
         Column::number("IDLE ALLOC $/H", |row: &CostRow<'_>| {
-            usd(row.idle_allocated_usd_per_hour)
+            marked(row.idle_allocated_usd_per_hour, row.list.idle_allocated)
         })
         .by("idle_allocated_usd_per_hour"),
         Column::text("PRICE FROM", |row: &CostRow<'_>| {
@@ -110,10 +118,12 @@ pub fn row<'a>(facts: &Facts, row: &'a cost::RateRow) -> CostRow<'a> {
         devices: (row.unknown_slices == 0).then_some(row.devices),
         devices_words: known_devices(row),
         burn_usd_per_hour: spend.map(|spend| spend.rate.usd()),
+        list_usd_per_hour: list_usd(spend.map(|spend| spend.rate)),
+        list: ListMarks::of(spend),
         free_usd_per_hour: spend
             .and_then(|spend| unallocated(facts, &spend))
-            .map(Rate::usd),
-        idle_allocated_usd_per_hour: spend.and_then(|spend| spend.idle_allocated).map(Rate::usd),
+            .map(Money::usd),
+        idle_allocated_usd_per_hour: spend.and_then(|spend| spend.idle_allocated).map(Money::usd),
         price_source: row
             .price_source
             .as_deref()

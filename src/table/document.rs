@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use model::base::{DeviceAmount, Name, ObjectKey, Rate};
+use model::base::{DeviceAmount, Name, ObjectKey};
+use model::cost::Money;
 use model::fleet::Known;
 use model::fleet::device::Pod;
 use model::fleet::job::{Job, JobState};
@@ -13,13 +14,14 @@ use model::fleet::policy::Policy;
 
 use super::inventory::{NodeCell, label_map, node_cell};
 use super::jobs::GangCell;
+use super::list_price::{ListMarks, list_usd, marked};
 use super::pods::phase_name;
 use super::pools::{PoolRow, unallocated, waiting_devices};
 use super::scheduling::{
     AdmissionCell, PodSetCell, PriorityClassCell, Scheduling, admission, scheduling,
 };
 use super::table::Column;
-use super::text::{or_unknown, usd};
+use super::text::or_unknown;
 use super::{Facts, non_empty, pools};
 
 /// The version of the document.
@@ -50,6 +52,11 @@ pub struct FleetFigures {
     pub waiting_devices: Option<u32>,
     /// Rate of all devices, USD/h.
     pub burn_usd_per_hour: Option<f64>,
+    /// The part of that rate that is list prices in place of what is paid, which is not known, USD/h.
+    pub list_usd_per_hour: Option<f64>,
+    /// Which of its amounts are marked so in a table.
+    #[serde(skip)]
+    pub list: ListMarks,
     /// Rate of the free devices, USD/h.
     pub free_usd_per_hour: Option<f64>,
     /// Rate of the idle allocated devices, USD/h.
@@ -180,6 +187,8 @@ pub struct PriceCell<'a> {
     pub billing: Option<&'static str>,
     /// USD an hour.
     pub usd_per_device_hour: Option<f64>,
+    /// True where that is a list price in place of what is paid, which is not known.
+    pub list_price: bool,
     /// Price book and row.
     pub source: Option<&'a str>,
     /// Date of the price.
@@ -267,6 +276,7 @@ pub(super) const FIELDS: &[&str] = &[
     "figures.waiting_jobs",
     "figures.waiting_devices",
     "figures.burn_usd_per_hour",
+    "figures.list_usd_per_hour",
     "figures.free_usd_per_hour",
     "figures.idle_allocated_usd_per_hour",
 ];
@@ -292,10 +302,17 @@ pub(super) fn columns<'a>() -> Vec<Column<Document<'a>>> {
                 or_unknown(row.figures.waiting_devices)
             )
         }),
-        Column::number("$/H", |row| usd(row.figures.burn_usd_per_hour)),
-        Column::number("UNALLOC $/H", |row| usd(row.figures.free_usd_per_hour)),
+        Column::number("$/H", |row| {
+            marked(row.figures.burn_usd_per_hour, row.figures.list.rate)
+        }),
+        Column::number("UNALLOC $/H", |row| {
+            marked(row.figures.free_usd_per_hour, row.figures.list.free)
+        }),
         Column::number("IDLE ALLOC $/H", |row| {
-            usd(row.figures.idle_allocated_usd_per_hour)
+            marked(
+                row.figures.idle_allocated_usd_per_hour,
+                row.figures.list.idle_allocated,
+            )
         }),
     ]
 }
@@ -325,10 +342,12 @@ pub fn figures(facts: &Facts) -> FleetFigures {
         waiting_jobs: sees_jobs.then(|| fleet.jobs.iter().filter(waits).count() as u32),
         waiting_devices: sees_jobs.then(|| waiting_devices(facts)),
         burn_usd_per_hour: spend.map(|spend| spend.rate.usd()),
+        list_usd_per_hour: list_usd(spend.map(|spend| spend.rate)),
+        list: ListMarks::of(spend),
         free_usd_per_hour: spend
             .and_then(|spend| unallocated(facts, &spend))
-            .map(Rate::usd),
-        idle_allocated_usd_per_hour: spend.and_then(|spend| spend.idle_allocated).map(Rate::usd),
+            .map(Money::usd),
+        idle_allocated_usd_per_hour: spend.and_then(|spend| spend.idle_allocated).map(Money::usd),
     }
 }
 
@@ -371,6 +390,7 @@ pub fn document(facts: &Facts) -> Document<'_> {
                 region: group.region.as_deref(),
                 billing: group.billing.map(|billing| billing.name()),
                 usd_per_device_hour: group.price.as_ref().map(|price| price.rate.usd()),
+                list_price: group.price.as_ref().is_some_and(|price| price.is_stand_in),
                 source: group.price.as_ref().map(|price| price.source.as_str()),
                 as_of: group
                     .price

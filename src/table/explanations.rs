@@ -15,7 +15,7 @@ use engine::state::State;
 use model::advice::Advice;
 use model::base::quantities::{counted, first_named};
 use model::base::{Moment, Name, Rate, SmallSort};
-use model::cost::SpendRates;
+use model::cost::{Money, SpendRates};
 use model::fleet::Fleet;
 use model::fleet::job::JobKey;
 use model::plan::{Evicted, JobName};
@@ -33,7 +33,7 @@ pub struct Now {
     /// Lost work, device-milliseconds.
     pub lost_ms: i64,
     /// Cost of the lost work; `None` where a victim has no price.
-    pub lost: Option<Rate>,
+    pub lost: Option<Money>,
     /// True when every set was searched and no smaller loss exists.
     pub proven: bool,
     /// True when none of the victims has a pod on a node: they give back reserved quota, and no devices.
@@ -55,7 +55,7 @@ pub fn victims_words(now: &Now) -> String {
         return format!("{jobs} (no devices held: quota is released)");
     }
     match now.lost {
-        Some(lost) => format!("{jobs} (${lost} lost)"),
+        Some(lost) => format!("{jobs} ({} lost)", lost.dollars()),
         None => {
             let hours = now.lost_ms as f64 / 3_600_000.0;
             format!("{jobs} ({hours:.1} device-hours lost)")
@@ -282,11 +282,13 @@ fn longest(fleet: &Fleet) -> Vec<JobKey> {
 }
 
 /// The cost of device-milliseconds of a running job at its current rate.
-fn money_of(fleet: &Fleet, burn: &SpendRates, key: &JobKey, lost_ms: i64) -> Option<Rate> {
+fn money_of(fleet: &Fleet, burn: &SpendRates, key: &JobKey, lost_ms: i64) -> Option<Money> {
     let (spend, _) = burn.jobs.get(key)?;
     let devices = i128::from(fleet.job(key)?.devices_allocated).max(1);
-    let micros = i128::from(spend.rate.micros()) * i128::from(lost_ms) / devices / 3_600_000;
-    Some(Rate::from_micros(i64::try_from(micros).ok()?))
+    let is_by_list = spend.rate.is_by_list();
+    let micros = i128::from(spend.rate.all.micros()) * i128::from(lost_ms) / devices / 3_600_000;
+    let all = Rate::from_micros(i64::try_from(micros).ok()?);
+    Some(Money::told(all, is_by_list))
 }
 
 #[cfg(test)]
@@ -317,6 +319,6 @@ mod tests {
         let devices = i64::from(facts.fleet.job(key).expect("there").devices_allocated);
         let hour = 3_600_000 * devices;
         let money = money_of(&facts.fleet, &facts.spend_rates, key, hour).expect("has a price");
-        assert_eq!(money, spend.rate, "an hour of all its devices");
+        assert_eq!(money.all, spend.rate.all, "an hour of all its devices");
     }
 }

@@ -6,15 +6,17 @@ use serde::Serialize;
 
 use model::base::natural;
 use model::base::quantities::counted;
-use model::base::{Age, Moment, Rate, SmallSort};
-use model::cost::Spend;
+use model::base::{Age, Moment, SmallSort};
+use model::cost::{Money, Spend};
 use model::fleet::job::{Gang, Job, JobState};
 use model::fleet::observe;
 use model::fleet::profile::Bottleneck;
 
+use super::job_failure::FailureCell;
+use super::list_price::{list_usd, rate_cell};
 use super::select::Labelled;
 use super::table::Column;
-use super::text::{age, or_unknown, percent, usd, word};
+use super::text::{age, or_unknown, percent, word};
 use super::{Facts, non_empty};
 
 /// Pods that are scheduled all together or not at all.
@@ -31,71 +33,6 @@ impl From<Gang> for GangCell {
         Self {
             size: gang.size,
             min: gang.min,
-        }
-    }
-}
-
-/// Why a job failed or restarts.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct FailureCell<'a> {
-    /// Exit code of the container that ended last.
-    pub exit_code: Option<i32>,
-    /// Failure message.
-    pub message: Option<&'a str>,
-    /// Restarts in all.
-    pub restarts: u32,
-    /// When one of its pods was last evicted, RFC 3339.
-    pub last_eviction: Option<String>,
-    /// When the failed pod last restarted, RFC 3339; `None` while it is still down.
-    pub last_restart: Option<String>,
-}
-
-impl FailureCell<'_> {
-    /// The failure in a few words.
-    fn words(&self) -> String {
-        self.words_at(self.last_restart.as_deref())
-    }
-
-    /// The failure in words; `restarted` is the formatted restart time.
-    fn words_at(&self, restarted: Option<&str>) -> String {
-        if let Some(at) = restarted {
-            return self.over(at);
-        }
-        let exit = self.exit_code.map(|code| format!("exit code {code}"));
-        let restarts = (self.restarts > 0).then(|| counted(u64::from(self.restarts), "restart"));
-        let message = self.message.map(str::to_owned);
-        let words: Vec<String> = [message, exit, restarts].into_iter().flatten().collect();
-        match words.is_empty() {
-            true => String::from("failed"),
-            false => words.join(", "),
-        }
-    }
-
-    /// A failure followed by a restart: `restarted 12m ago after OOMKilled, exit code 137 (3 restarts)`.
-    fn over(&self, at: &str) -> String {
-        let exit = self.exit_code.map(|code| format!("exit code {code}"));
-        let why = self.message.map(str::to_owned).into_iter().chain(exit);
-        let why: Vec<String> = why.collect();
-        let after = match why.is_empty() {
-            true => String::new(),
-            false => format!(" after {}", why.join(", ")),
-        };
-        let times = match self.restarts {
-            0 | 1 => String::new(),
-            count => format!(" ({})", counted(u64::from(count), "restart")),
-        };
-        format!("restarted {at}{after}{times}")
-    }
-}
-
-impl<'a> From<&'a observe::WorkloadFailure> for FailureCell<'a> {
-    fn from(failure: &'a observe::WorkloadFailure) -> Self {
-        Self {
-            exit_code: failure.exit_code,
-            message: non_empty(&failure.message),
-            restarts: failure.restarts,
-            last_eviction: failure.last_eviction.map(|at| at.rfc3339()),
-            last_restart: failure.restarted.map(|at| at.rfc3339()),
         }
     }
 }
@@ -155,6 +92,8 @@ pub struct JobRow<'a> {
     pub bound: Option<&'static str>,
     /// Rate of its allocated devices, USD/h.
     pub burn_usd_per_hour: Option<f64>,
+    /// The part of that rate that is list prices in place of what is paid, which is not known, USD/h.
+    pub list_usd_per_hour: Option<f64>,
     /// Cost so far of its allocated devices, USD; `None` once it has released devices.
     pub cost_usd: Option<f64>,
 }
@@ -187,6 +126,7 @@ pub(super) const FIELDS: &[&str] = &[
     "util_ratio",
     "bound",
     "burn_usd_per_hour",
+    "list_usd_per_hour",
     "cost_usd",
 ];
 
@@ -221,9 +161,14 @@ pub(super) fn columns<'a>() -> Vec<Column<JobRow<'a>>> {
         // The table's only reading; leaving it out spares the exporters.
         Column::wide_number("UTIL", |row: &JobRow<'_>| percent(row.util_ratio)).by("util_ratio"),
         Column::wide_text("BOUND BY", |row: &JobRow<'_>| word(row.bound)).by("bound"),
-        Column::number("$/H", |row: &JobRow<'_>| usd(row.burn_usd_per_hour))
-            .by("burn_usd_per_hour"),
-        Column::number("COST SINCE START", |row: &JobRow<'_>| usd(row.cost_usd)).by("cost_usd"),
+        Column::number("$/H", |row: &JobRow<'_>| {
+            rate_cell(row.burn_usd_per_hour, row.list_usd_per_hour)
+        })
+        .by("burn_usd_per_hour"),
+        Column::number("COST SINCE START", |row: &JobRow<'_>| {
+            rate_cell(row.cost_usd, row.list_usd_per_hour)
+        })
+        .by("cost_usd"),
         Column::wide_text("COST UNKNOWN", |row: &JobRow<'_>| word(row.why_no_cost())),
         Column::text("REASON", |row| {
             let failure = row.failure.as_ref().map(FailureCell::words);
@@ -279,10 +224,10 @@ pub const fn no_cost(is_priced: bool) -> &'static str {
 }
 
 /// What a job has cost so far; `None` where it released devices, whose usage is not recorded.
-pub fn so_far(facts: &Facts, job: &Job) -> Option<Rate> {
+pub fn so_far(facts: &Facts, job: &Job) -> Option<Money> {
     match facts.spend_rates.jobs.get(&job.id) {
         Some((_, so_far)) => (!job.held_before()).then_some(*so_far),
-        None => job.never_started().then_some(Rate::ZERO),
+        None => job.never_started().then_some(Money::ZERO),
     }
 }
 
@@ -391,13 +336,6 @@ const RECENT: Age = Age::from_seconds(3_600);
 /// True for a failure that persists or ended recently.
 pub fn is_failing(failure: &observe::WorkloadFailure, now: Moment) -> bool {
     failure.restarted.is_none_or(|at| now.since(at) < RECENT)
-}
-
-/// A failure in a few words.
-pub fn why_failed(failure: &observe::WorkloadFailure, now: Moment) -> String {
-    let restarted = failure.restarted;
-    let restarted = restarted.map(|at| format!("{} ago", now.since(at)));
-    FailureCell::from(failure).words_at(restarted.as_deref())
 }
 
 /// A scheduler's reason for pending pods in short form: the shortage, and the number of eligible nodes. Other sentences are
@@ -522,7 +460,8 @@ pub fn row<'a>(facts: &Facts, job: &'a Job) -> JobRow<'a> {
         util_ratio: util(job),
         bound: bound(facts, job).map(Bottleneck::name),
         burn_usd_per_hour: money.map(|spend| spend.rate.usd()),
-        cost_usd: so_far(facts, job).map(Rate::usd),
+        list_usd_per_hour: list_usd(money.map(|spend| spend.rate)),
+        cost_usd: so_far(facts, job).map(Money::usd),
     }
 }
 
@@ -566,34 +505,5 @@ mod tests {
         ] {
             assert_eq!(plain(other), other);
         }
-    }
-
-    #[test]
-    fn a_past_failure_is_shown_as_a_restart() {
-        let restarted = Moment::from_millis(0);
-        let failure = observe::WorkloadFailure {
-            exit_code: Some(137),
-            message: "OOMKilled".into(),
-            restarts: 3,
-            restarted: Some(restarted),
-            ..observe::WorkloadFailure::default()
-        };
-        let now = Moment::from_millis(12 * 60_000);
-        assert_eq!(
-            why_failed(&failure, now),
-            "restarted 12m ago after OOMKilled, exit code 137 (3 restarts)"
-        );
-        assert_eq!(
-            FailureCell::from(&failure).words(),
-            "restarted 1970-01-01T00:00:00Z after OOMKilled, exit code 137 (3 restarts)"
-        );
-        let stands = observe::WorkloadFailure {
-            restarted: None,
-            ..failure
-        };
-        assert_eq!(
-            why_failed(&stands, now),
-            "OOMKilled, exit code 137, 3 restarts"
-        );
     }
 }

@@ -17,7 +17,9 @@ pub mod explanations;
 pub mod facts;
 pub mod gangs;
 pub mod inventory;
+pub mod job_failure;
 pub mod jobs;
+pub mod list_price;
 
 mod kind;
 mod losses;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use model::base::SmallSort;
 use model::base::quantities::counted;
 use model::base::{Moment, Name};
+use model::cost::LIST_MARK;
 use model::plan::{CONTESTED, Displaced, Forecast, Loss, Plan};
 
 use super::spend::dollars;
@@ -41,6 +42,7 @@ struct Sum {
     /// Tenths of device-hours, of what the lines show; unknown where that of one job is.
     tenths: Option<u64>,
     micro_usd: Option<i64>,
+    by_list: bool,
 }
 
 impl Sum {
@@ -56,6 +58,7 @@ impl Sum {
             tenths: (sum.tenths.zip(tenths(&one.loss))).map(|(sum, own)| sum.saturating_add(own)),
             micro_usd: (sum.micro_usd.zip(one.loss.micro_usd))
                 .map(|(sum, own)| sum.saturating_add(own)),
+            by_list: sum.by_list || one.loss.by_list,
         })
     }
 
@@ -65,7 +68,7 @@ impl Sum {
             team.to_owned(),
             self.devices.to_string(),
             hours(self.tenths),
-            or_unknown(self.micro_usd.map(dollars)),
+            or_unknown(marked(self.micro_usd, self.by_list)),
             String::new(),
             String::new(),
         ]
@@ -83,14 +86,30 @@ fn hours(tenths: Option<u64>) -> String {
     or_unknown(tenths.map(|tenths| format!("{}.{}h", tenths / 10, tenths % 10)))
 }
 
+fn marked(micros: Option<i64>, by_list: bool) -> Option<String> {
+    let mark = if by_list { LIST_MARK } else { "" };
+    micros.map(|micros| format!("{}{mark}", dollars(micros)))
+}
+
+/// The cost of lost work, with its mark where it is by list prices: `$34*`.
+pub fn cost(loss: &Loss) -> Option<String> {
+    marked(loss.micro_usd, loss.by_list)
+}
+
+/// The cost of all lost work of a forecast.
+pub fn total_cost(forecast: &Forecast) -> Option<String> {
+    let mut lost = forecast.displaced.iter();
+    marked(forecast.lost_micro_usd, lost.any(|one| one.loss.by_list))
+}
+
 /// Lost work in words: `12.5 device-hours ($34)`; `an unknown amount of work`.
 pub fn words(loss: &Loss) -> String {
     let lost = match loss.device_seconds {
         Some(seconds) => format!("{:.1} device-hours", seconds as f64 / 3600.0),
         None => String::from("an unknown amount of work"),
     };
-    match loss.micro_usd {
-        Some(micros) => format!("{lost} ({})", dollars(micros)),
+    match cost(loss) {
+        Some(cost) => format!("{lost} ({cost})"),
         None => lost,
     }
 }
@@ -175,7 +194,7 @@ fn row(plan: &Plan, forecast: &Forecast, now: Moment, one: &Displaced) -> Vec<St
         },
         one.devices.to_string(),
         hours(tenths(&one.loss)),
-        or_unknown(one.loss.micro_usd.map(dollars)),
+        or_unknown(cost(&one.loss)),
         or_unknown(one.priority),
         format!("{back}{besides}"),
     ]
@@ -196,6 +215,7 @@ mod tests {
             loss: Loss {
                 device_seconds: hours.map(|hours| hours * 3600),
                 micro_usd: hours.map(|hours| hours as i64 * 12_345_678),
+                by_list: false,
                 since: None,
             },
             back: None,

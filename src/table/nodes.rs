@@ -7,6 +7,7 @@ use serde::ser::{SerializeMap, Serializer};
 
 use model::base::natural;
 use model::base::{DeviceAmount, Moment, Name, SmallSort};
+use model::cost::Money;
 use model::fleet::Known;
 use model::fleet::device::Device;
 use model::fleet::finding::{Finding, Severity};
@@ -16,9 +17,10 @@ use model::fleet::pool::{DeviceCounts, PoolSight, Unusable, VisibleCounts};
 use model::fleet::signal::Signal;
 
 use super::Facts;
+use super::list_price::{list_usd, rate_cell};
 use super::select::Labelled;
 use super::table::Column;
-use super::text::{age, celsius, or_unknown, percent, usd, watts, word};
+use super::text::{age, celsius, or_unknown, percent, watts, word};
 
 /// Who cordoned a node, when and why, where known.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -121,6 +123,8 @@ pub struct NodeRow<'a> {
     pub power_watts: Option<f64>,
     /// Rate of its devices, USD/h; `None` when none has a price, or it has none.
     pub burn_usd_per_hour: Option<f64>,
+    /// The part of that rate that is list prices in place of what is paid, which is not known, USD/h.
+    pub list_usd_per_hour: Option<f64>,
 }
 
 fn by_level<S: Serializer>(levels: &&[(Name, Name)], out: S) -> Result<S::Ok, S::Error> {
@@ -158,6 +162,7 @@ pub(super) const FIELDS: &[&str] = &[
     "temp_max_celsius",
     "power_watts",
     "burn_usd_per_hour",
+    "list_usd_per_hour",
 ];
 
 /// Columns as a table.
@@ -217,8 +222,10 @@ pub(super) fn columns<'a>() -> Vec<Column<NodeRow<'a>>> {
         Column::wide_number("TMAX", |row: &NodeRow<'_>| celsius(row.temp_max_celsius))
             .by("temp_max_celsius"),
         Column::wide_number("POWER", |row: &NodeRow<'_>| watts(row.power_watts)).by("power_watts"),
-        Column::number("$/H", |row: &NodeRow<'_>| usd(row.burn_usd_per_hour))
-            .by("burn_usd_per_hour"),
+        Column::number("$/H", |row: &NodeRow<'_>| {
+            rate_cell(row.burn_usd_per_hour, row.list_usd_per_hour)
+        })
+        .by("burn_usd_per_hour"),
         Column::wide_text("CORDONED BY", |row: &NodeRow<'_>| {
             word(row.cordoned_by.as_deref())
         })
@@ -480,6 +487,7 @@ pub fn row<'a>(facts: &'a Facts, node: &'a Node) -> NodeRow<'a> {
         mem_used_ratio: mean(facts.devices_of(node), Device::memory_ratio),
         temp_max_celsius: hottest(facts.devices_of(node)),
         power_watts: power(facts.devices_of(node)),
-        burn_usd_per_hour: burn.map(|rate| rate.usd()),
+        burn_usd_per_hour: burn.map(Money::usd),
+        list_usd_per_hour: list_usd(burn),
     }
 }

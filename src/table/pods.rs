@@ -2,13 +2,15 @@
 
 use serde::Serialize;
 
-use model::base::{Rate, SmallSort, natural};
+use model::base::{SmallSort, natural};
+use model::cost::Money;
 use model::fleet::device::Pod;
 use model::fleet::observe::Phase;
 
+use super::list_price::{list_usd, rate_cell};
 use super::select::Labelled;
 use super::table::Column;
-use super::text::{age, usd, word};
+use super::text::{age, word};
 use super::{Facts, non_empty};
 
 /// One pod.
@@ -49,6 +51,8 @@ pub struct PodRow<'a> {
     pub message: Option<&'a str>,
     /// Rate of its allocated devices, USD/h.
     pub burn_usd_per_hour: Option<f64>,
+    /// The part of that rate that is list prices in place of what is paid, which is not known, USD/h.
+    pub list_usd_per_hour: Option<f64>,
 }
 
 /// Columns as CSV.
@@ -69,6 +73,7 @@ pub(super) const FIELDS: &[&str] = &[
     "team",
     "message",
     "burn_usd_per_hour",
+    "list_usd_per_hour",
 ];
 
 /// Columns as a table.
@@ -88,8 +93,10 @@ pub(super) fn columns<'a>() -> Vec<Column<PodRow<'a>>> {
         Column::text("JOB", |row| row.job.to_owned()),
         Column::wide_text("QUEUE", |row| word(row.queue)),
         Column::wide_text("TEAM", |row| row.team.to_owned()),
-        Column::number("$/H", |row: &PodRow<'_>| usd(row.burn_usd_per_hour))
-            .by("burn_usd_per_hour"),
+        Column::number("$/H", |row: &PodRow<'_>| {
+            rate_cell(row.burn_usd_per_hour, row.list_usd_per_hour)
+        })
+        .by("burn_usd_per_hour"),
         Column::wide_text("MESSAGE", |row| word(row.message)),
     ]
 }
@@ -158,7 +165,8 @@ pub fn row<'a>(facts: &Facts, pod: &'a Pod) -> PodRow<'a> {
         queue: pod.queue.as_deref(),
         team: &pod.team,
         message: message(pod).or_else(|| unplaced.and_then(|(_, message)| non_empty(message))),
-        burn_usd_per_hour: burn.map(Rate::usd),
+        burn_usd_per_hour: burn.map(Money::usd),
+        list_usd_per_hour: list_usd(burn),
     }
 }
 
@@ -175,8 +183,8 @@ fn message(pod: &Pod) -> Option<&str> {
 
 /// Devices or slices allocated to a pod, and their rate: zero without devices; `None` where a price is missing, or where it
 /// must have devices but they are not known.
-pub fn allocated_devices(facts: &Facts, pod: &Pod) -> (u32, Option<Rate>) {
-    let none = |known: bool| (0, known.then_some(Rate::ZERO));
+pub fn allocated_devices(facts: &Facts, pod: &Pod) -> (u32, Option<Money>) {
+    let none = |known: bool| (0, known.then_some(Money::ZERO));
     if !pod.holds_devices() {
         return none(true);
     }
@@ -186,14 +194,14 @@ pub fn allocated_devices(facts: &Facts, pod: &Pod) -> (u32, Option<Rate>) {
     };
     let prices = facts.spend_rates.device_prices.get(node.name());
     let mut held = 0;
-    let mut sum = Some(Rate::ZERO);
+    let mut sum = Some(Money::ZERO);
     for (at, device) in node.devices.iter().enumerate() {
         let price = prices.and_then(|prices| prices.of(at));
         let cells = device.cells();
         for cell in cells.filter(|cell| cell.holder.is_some_and(|held| held.key() == pod.key())) {
             held += 1;
             let cost = price.filter(|_| cell.share.is_some());
-            let cost = cost.map(|price| cell.cost(price.rate));
+            let cost = cost.map(|price| Money::of(price).of_cell(&cell));
             sum = sum.zip(cost).map(|(sum, cost)| sum + cost);
         }
     }
@@ -227,7 +235,7 @@ mod tests {
         let (rate, share) = (rate.expect("has a price"), share.expect("has a price"));
         let (spend, _) = facts.spend_rates.jobs[&pod.job];
         assert_eq!(rate + share, spend.rate, "the job's are on both nodes");
-        assert!(share < rate);
+        assert!(share.all < rate.all);
         assert_eq!(on("gone"), (0, None), "what it holds there is not known");
     }
 

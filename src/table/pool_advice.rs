@@ -6,7 +6,8 @@ use std::sync::Arc;
 use engine::sizing::{self, Growth, Shrink};
 use engine::snapshot::Snapshot;
 use model::advice::{Action, Advice, Certainty, POOL, committed};
-use model::base::{Age, Name, ObjectKey, Rate};
+use model::base::{Age, Name, ObjectKey};
+use model::cost::Money;
 use model::fleet::Fleet;
 use model::fleet::job::JobKey;
 use model::fleet::pool::Unusable;
@@ -53,7 +54,7 @@ fn out_of_use(fleet: &Fleet) -> BTreeSet<Name> {
     unusable.map(|node| node.name().clone()).collect()
 }
 
-fn about(pool: Name, action: Action, devices: u32, class: Name, rate: Option<i64>) -> Advice {
+fn about(pool: Name, action: Action, devices: u32, class: Name, rate: Option<Money>) -> Advice {
     Advice {
         job: JobKey {
             kind: Name::new(POOL),
@@ -68,7 +69,7 @@ fn about(pool: Name, action: Action, devices: u32, class: Name, rate: Option<i64
         devices,
         class: Some(class),
         evidence: None,
-        costs: rate.map(Rate::from_micros),
+        costs: rate,
         saves: None,
         commitment: None,
         certainty: Certainty::Medium,
@@ -80,7 +81,7 @@ fn removal(shrink: Shrink, fleet: &Fleet) -> Advice {
     let commitment = committed(shrink.nodes.iter().map(billing));
     let action = Action::RemoveNodes(shrink.nodes.into());
     Advice {
-        saves: shrink.saves.map(Rate::from_micros),
+        saves: shrink.saves,
         commitment,
         ..about(
             shrink.pool,

@@ -3,13 +3,14 @@
 use serde::Serialize;
 
 use model::base::natural;
-use model::base::{DeviceAmount, Rate, SmallSort};
-use model::cost::{Scope, Spend};
+use model::base::{DeviceAmount, SmallSort};
+use model::cost::{Money, Scope, Spend};
 use model::fleet::pool::{ClassCount, NodeCounts, Pool, Unusable, VisibleCounts, WaitingOutside};
 
 use super::Facts;
+use super::list_price::{ListMarks, list_usd, marked};
 use super::table::Column;
-use super::text::{celsius, or_unknown, percent, usd, watts, word};
+use super::text::{celsius, or_unknown, percent, watts, word};
 
 /// Devices of one class in a pool.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -127,6 +128,11 @@ pub struct PoolRow<'a> {
     pub waiting_devices: Option<u32>,
     /// Rate of all its devices, USD/h.
     pub burn_usd_per_hour: Option<f64>,
+    /// The part of that rate that is list prices in place of what is paid, which is not known, USD/h.
+    pub list_usd_per_hour: Option<f64>,
+    /// Which of its amounts are marked so in a table.
+    #[serde(skip)]
+    pub list: ListMarks,
     /// Rate of its free devices, USD/h.
     pub free_usd_per_hour: Option<f64>,
     /// Rate of its idle allocated devices, USD/h.
@@ -155,6 +161,8 @@ impl<'a> PoolRow<'a> {
             power_limit_watts: None,
             waiting_devices: Some(devices),
             burn_usd_per_hour: None,
+            list_usd_per_hour: None,
+            list: ListMarks::default(),
             free_usd_per_hour: None,
             idle_allocated_usd_per_hour: None,
             waste_usd_per_hour: None,
@@ -187,6 +195,7 @@ pub(super) const FIELDS: &[&str] = &[
     "power_limit_watts",
     "waiting_devices",
     "burn_usd_per_hour",
+    "list_usd_per_hour",
     "free_usd_per_hour",
     "idle_allocated_usd_per_hour",
 ];
@@ -249,18 +258,24 @@ pub(super) fn columns<'a>() -> Vec<Column<PoolRow<'a>>> {
             .by("power_limit_watts"),
         Column::number("WAIT", |row: &PoolRow<'_>| or_unknown(row.waiting_devices))
             .by("waiting_devices"),
-        Column::number("$/H", |row: &PoolRow<'_>| usd(row.burn_usd_per_hour))
-            .by("burn_usd_per_hour"),
-        Column::number(
-            "UNALLOC $/H",
-            |row: &PoolRow<'_>| usd(row.free_usd_per_hour),
-        )
+        Column::number("$/H", |row: &PoolRow<'_>| {
+            marked(row.burn_usd_per_hour, row.list.rate)
+        })
+        .by("burn_usd_per_hour"),
+        Column::number("UNALLOC $/H", |row: &PoolRow<'_>| {
+            marked(row.free_usd_per_hour, row.list.free)
+        })
         .by("free_usd_per_hour"),
         Column::number("IDLE ALLOC $/H", |row: &PoolRow<'_>| {
-            usd(row.idle_allocated_usd_per_hour)
+            marked(row.idle_allocated_usd_per_hour, row.list.idle_allocated)
         })
         .by("idle_allocated_usd_per_hour"),
-        Column::wide_number("IDLE $/H", |row: &PoolRow<'_>| usd(row.waste_usd_per_hour)).by(""),
+        Column::wide_number("IDLE $/H", |row: &PoolRow<'_>| {
+            let is_by_list =
+                row.list.idle_allocated || row.list.free && row.free_usd_per_hour.is_some();
+            marked(row.waste_usd_per_hour, is_by_list)
+        })
+        .by(""),
     ]
 }
 
@@ -313,7 +328,7 @@ pub fn spend(facts: &Facts, pool: &Pool) -> Option<Spend> {
         // A scope whose jobs only wait for the pool has no devices there.
         None if facts.part.is_some() => Some(Spend {
             free: None,
-            idle_allocated: Some(Rate::ZERO),
+            idle_allocated: Some(Money::ZERO),
             ..Spend::default()
         }),
         None => (pool.counts().total == Some(0)).then(Spend::default),
@@ -321,13 +336,13 @@ pub fn spend(facts: &Facts, pool: &Pool) -> Option<Spend> {
 }
 
 /// Rate of free devices; `None` in a scope, because free devices belong to no team or namespace.
-pub fn unallocated(facts: &Facts, spend: &Spend) -> Option<Rate> {
+pub fn unallocated(facts: &Facts, spend: &Spend) -> Option<Money> {
     spend.free.filter(|_| facts.part.is_none())
 }
 
 /// Rate of wasted devices: free or idle ones, in a scope only the idle ones, because free devices belong to no team or
 /// namespace.
-pub fn waste(facts: &Facts, spend: &Spend) -> Option<Rate> {
+pub fn waste(facts: &Facts, spend: &Spend) -> Option<Money> {
     match facts.part {
         None => spend.idle(),
         Some(_) => spend.idle_allocated,
@@ -357,8 +372,10 @@ fn row<'a>(facts: &'a Facts, pool: &'a Pool) -> PoolRow<'a> {
         power_limit_watts: pool.power_limit_watts,
         waiting_devices: pool.sight.nodes.then_some(pool.waiting_devices),
         burn_usd_per_hour: spend.map(|spend| spend.rate.usd()),
-        free_usd_per_hour: spend.and_then(|spend| spend.free).map(Rate::usd),
-        idle_allocated_usd_per_hour: spend.and_then(|spend| spend.idle_allocated).map(Rate::usd),
-        waste_usd_per_hour: spend.and_then(|spend| waste(facts, &spend)).map(Rate::usd),
+        list_usd_per_hour: list_usd(spend.map(|spend| spend.rate)),
+        list: ListMarks::of(spend),
+        free_usd_per_hour: spend.and_then(|spend| spend.free).map(Money::usd),
+        idle_allocated_usd_per_hour: spend.and_then(|spend| spend.idle_allocated).map(Money::usd),
+        waste_usd_per_hour: spend.and_then(|spend| waste(facts, &spend)).map(Money::usd),
     }
 }

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use serde::{Serialize, Serializer};
 
 use model::base::{Moment, Rate, SmallSort, natural};
-use model::cost::Scope;
+use model::cost::{Money, Scope};
 use model::fleet::job::{Job, JobState};
 use model::fleet::queue::{Measure, Queue, QueueKind, QueueSystem, Quota};
 
+use super::list_price::{list_usd, rate_cell};
 use super::queue_tree::Tree;
 use super::table::Column;
-use super::text::{age, or_unknown, usd, word};
+use super::text::{age, or_unknown, word};
 use super::{Facts, UNATTRIBUTED, non_empty};
 
 /// A number of devices in thousandths, printed as an integer where it is whole (KAI allows quotas of fractions of a GPU).
@@ -107,6 +108,8 @@ pub struct QueueRow<'a> {
     pub oldest_waiting_seconds: Option<u64>,
     /// Rate of its jobs' devices, USD/h.
     pub burn_usd_per_hour: Option<f64>,
+    /// The part of that rate that is list prices in place of what is paid, which is not known, USD/h.
+    pub list_usd_per_hour: Option<f64>,
 }
 
 /// Workload counts of one queue or of several.
@@ -158,6 +161,7 @@ pub(super) const FIELDS: &[&str] = &[
     "waiting",
     "oldest_waiting_seconds",
     "burn_usd_per_hour",
+    "list_usd_per_hour",
 ];
 
 /// Columns as a table.
@@ -184,8 +188,10 @@ pub(super) fn columns<'a>() -> Vec<Column<QueueRow<'a>>> {
             age(row.oldest_waiting_seconds)
         })
         .by("oldest_waiting_seconds"),
-        Column::number("$/H", |row: &QueueRow<'_>| usd(row.burn_usd_per_hour))
-            .by("burn_usd_per_hour"),
+        Column::number("$/H", |row: &QueueRow<'_>| {
+            rate_cell(row.burn_usd_per_hour, row.list_usd_per_hour)
+        })
+        .by("burn_usd_per_hour"),
     ]
 }
 
@@ -265,10 +271,9 @@ pub fn rows(facts: &Facts) -> Vec<QueueRow<'_>> {
                 .map(|(sum, own)| sum + own);
         }
         let queue = at.map(|at| &*queues[at]);
-        let burn = money.map(Rate::usd);
-        rows.push(row(facts, name, *system, queue, &tally, burn));
+        rows.push(row(facts, name, *system, queue, &tally, money));
     }
-    let burn = burn_of(facts, UNATTRIBUTED).map(Rate::usd);
+    let burn = burn_of(facts, UNATTRIBUTED);
     let rest = row(facts, UNATTRIBUTED, QueueSystem::None, None, &none, burn);
     if rest.running > 0 || rest.waiting > 0 || rest.burn_usd_per_hour != Some(0.0) {
         rows.push(rest);
@@ -293,7 +298,7 @@ pub fn system_of(facts: &Facts, job: &Job) -> QueueSystem {
 }
 
 /// Rate of the devices of a queue's jobs; `None` where unknown.
-pub fn queue_rate(facts: &Facts, name: &str, system: QueueSystem) -> Option<Rate> {
+pub fn queue_rate(facts: &Facts, name: &str, system: QueueSystem) -> Option<Money> {
     let queues = facts.fleet.queues.iter();
     let of_others = queues
         .filter(|queue| queue.key.kind == QueueKind::Queue)
@@ -308,16 +313,16 @@ pub fn queue_rate(facts: &Facts, name: &str, system: QueueSystem) -> Option<Rate
 }
 
 /// Rate of the devices of all jobs that name a queue, in any system; `None` where unknown.
-pub fn burn_of(facts: &Facts, name: &str) -> Option<Rate> {
+pub fn burn_of(facts: &Facts, name: &str) -> Option<Money> {
     match facts.spend_rates.row(Scope::Queue, name) {
         Some(row) => row.known().map(|spend| spend.rate),
-        None => Some(Rate::ZERO),
+        None => Some(Money::ZERO),
     }
 }
 
 /// Rate of one of several queues with the same name, which the cost rows do not separate.
-fn burn_of_jobs(facts: &Facts, name: &str, system: QueueSystem) -> Option<Rate> {
-    let mut sum = Rate::ZERO;
+fn burn_of_jobs(facts: &Facts, name: &str, system: QueueSystem) -> Option<Money> {
+    let mut sum = Money::ZERO;
     let mut unknown = false;
     for job in facts.fleet.jobs.iter().filter(|job| facts.has_job(job)) {
         if job.queue.as_deref() == Some(name) && system_of(facts, job) == system {
@@ -327,7 +332,7 @@ fn burn_of_jobs(facts: &Facts, name: &str, system: QueueSystem) -> Option<Rate> 
             }
         }
     }
-    (!unknown || sum > Rate::ZERO).then_some(sum)
+    (!unknown || sum.all > Rate::ZERO).then_some(sum)
 }
 
 fn row<'a>(
@@ -336,7 +341,7 @@ fn row<'a>(
     system: QueueSystem,
     queue: Option<&'a Queue>,
     tally: &Tally,
-    burn: Option<f64>,
+    burn: Option<Money>,
 ) -> QueueRow<'a> {
     QueueRow {
         name,
@@ -356,7 +361,8 @@ fn row<'a>(
         running: tally.running,
         waiting: tally.waiting,
         oldest_waiting_seconds: tally.oldest.map(|since| facts.now.since(since).seconds()),
-        burn_usd_per_hour: burn,
+        burn_usd_per_hour: burn.map(Money::usd),
+        list_usd_per_hour: list_usd(burn),
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 
 use model::base::document::nearest;
-use model::base::{DeviceAmount, Name, ObjectKey, Rate};
-use model::cost::{SpendRates, spend_rates_of};
+use model::base::{DeviceAmount, Name, ObjectKey};
+use model::cost::{Money, SpendRates, spend_rates_of};
 use model::fleet::device::{Attribution, Device, Pod};
 use model::fleet::finding::Finding;
 use model::fleet::job::Job;
@@ -217,7 +217,7 @@ pub struct ScopedFleet {
     /// The fleet's pools in their order, with counts of the scope.
     pools: Vec<Pool>,
     /// Rate of the scope's pods on each node; `None` where a device has no price.
-    nodes: BTreeMap<Name, Option<Rate>>,
+    nodes: BTreeMap<Name, Option<Money>>,
 }
 
 impl ScopedFleet {
@@ -230,12 +230,12 @@ impl ScopedFleet {
         let mut reach = Reach::of(facts, scope);
         let waits = pools.iter().filter(|pool| pool.waiting_devices > 0);
         reach.pools.extend(waits.map(|pool| pool.name.clone()));
-        let mut nodes: BTreeMap<Name, Option<Rate>> = BTreeMap::new();
+        let mut nodes: BTreeMap<Name, Option<Money>> = BTreeMap::new();
         let jobs = facts.fleet.jobs.iter().filter(|job| scope.has_job(job));
         for pod in jobs.flat_map(|job| job.pods.iter()) {
             let Some(node) = &pod.seen.node else { continue };
             let (_, rate) = pods::allocated_devices(facts, pod);
-            let sum = nodes.entry(node.clone()).or_insert(Some(Rate::ZERO));
+            let sum = nodes.entry(node.clone()).or_insert(Some(Money::ZERO));
             *sum = sum.zip(rate).map(|(sum, rate)| sum + rate);
         }
         Self {
@@ -379,7 +379,7 @@ impl Facts {
     }
 
     /// Rate of a node, in a scope that of its pods there.
-    pub fn rate_of_node(&self, name: &Name) -> Option<Rate> {
+    pub fn rate_of_node(&self, name: &Name) -> Option<Money> {
         match &self.part {
             Some(part) => part.nodes.get(name).copied().flatten(),
             None => self.spend_rates.nodes.get(name).copied(),

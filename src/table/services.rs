@@ -3,11 +3,13 @@
 use serde::Serialize;
 
 use model::base::{SmallSort, natural};
+use model::cost::Money;
 use model::fleet::histogram::Latency;
 use model::fleet::job::Job;
 use model::fleet::served_model::{Saturation, ServedModel};
 
 use super::jobs::money;
+use super::list_price::{list_usd, rate_cell};
 use super::select::Labelled;
 use super::table::Column;
 use super::text::{UNKNOWN, amount, latency, or_unknown, percent, usd, word};
@@ -128,6 +130,8 @@ pub struct ServiceRow<'a> {
     pub objectives: ObjectivesCell,
     /// Rate of its workload's devices, USD/h.
     pub burn_usd_per_hour: Option<f64>,
+    /// The part of that rate that is list prices in place of what is paid, which is not known, USD/h.
+    pub list_usd_per_hour: Option<f64>,
     /// USD per million generated tokens at current rates: the workload's rate over all tokens that it generates.
     pub usd_per_million_tokens: Option<f64>,
     /// Whether it is saturated.
@@ -174,6 +178,7 @@ pub(super) const FIELDS: &[&str] = &[
     "objectives.ttft_seconds",
     "objectives.tpot_seconds",
     "burn_usd_per_hour",
+    "list_usd_per_hour",
     "usd_per_million_tokens",
     "saturated",
     "saturated_by",
@@ -222,9 +227,14 @@ pub(super) fn columns<'a>() -> Vec<Column<ServiceRow<'a>>> {
         })
         .by("goodput.low"),
         Column::wide_number("PREEMPTIONS", |row: &Row<'_>| amount(row.preemptions)),
-        Column::number("$/H", |row: &Row<'_>| usd(row.burn_usd_per_hour)).by("burn_usd_per_hour"),
-        Column::number("$/M TOK", |row: &Row<'_>| usd(row.usd_per_million_tokens))
-            .by("usd_per_million_tokens"),
+        Column::number("$/H", |row: &Row<'_>| {
+            rate_cell(row.burn_usd_per_hour, row.list_usd_per_hour)
+        })
+        .by("burn_usd_per_hour"),
+        Column::number("$/M TOK", |row: &Row<'_>| {
+            rate_cell(row.usd_per_million_tokens, row.list_usd_per_hour)
+        })
+        .by("usd_per_million_tokens"),
         Column::text("STATE", |row: &Row<'_>| {
             verdict(row.saturated, row.saturated_by.iter().copied())
         })
@@ -378,6 +388,7 @@ pub fn scaler<'a>(facts: &'a Facts, job: &'a Job) -> Option<&'a str> {
 /// The row of one service.
 pub fn row<'a>(facts: &'a Facts, job: &'a Job, served: &'a ServedModel) -> ServiceRow<'a> {
     let (low, high) = served.goodput().unzip();
+    let rate = money(facts, job).map(|spend| spend.rate);
     let tpot = match (served.tpot.is_unknown(), served.tpot_of_requests) {
         (true, _) => None,
         (false, true) => Some("requests"),
@@ -411,7 +422,8 @@ pub fn row<'a>(facts: &'a Facts, job: &'a Job, served: &'a ServedModel) -> Servi
             ttft_seconds: served.objectives.ttft,
             tpot_seconds: served.objectives.tpot,
         },
-        burn_usd_per_hour: money(facts, job).map(|spend| spend.rate.usd()),
+        burn_usd_per_hour: rate.map(Money::usd),
+        list_usd_per_hour: list_usd(rate),
         usd_per_million_tokens: usd_per_million_tokens(facts, job),
         saturated: served.is_saturated(),
         saturated_by: served.saturation().map(Saturation::name).collect(),

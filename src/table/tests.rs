@@ -62,7 +62,7 @@ fn a_team_or_namespace_without_a_job_is_reported_as_unknown() {
 #[test]
 fn advice_about_pools_stands_among_that_about_jobs_of_the_whole_fleet() {
     let facts = facts();
-    let saves = model::base::Rate::from_micros(i64::MAX / 1_000);
+    let saves = model::cost::Money::known(model::base::Rate::from_micros(i64::MAX / 1_000));
     let about_a_pool = |action: model::advice::Action, saves| {
         let mut advice = facts.advice[0].clone();
         advice.job.kind = Name::new(model::advice::POOL);
@@ -125,7 +125,9 @@ fn the_total_of_advice_says_what_is_not_known() {
     let mut all = facts.advice.to_vec();
     all.truncate(2);
     for advice in &mut all {
-        advice.saves = Some(model::base::Rate::from_micros(1_000_000));
+        advice.saves = Some(model::cost::Money::known(model::base::Rate::from_micros(
+            1_000_000,
+        )));
     }
     let told = |all: &[model::advice::Advice]| advice::total_words(all.iter());
     assert_eq!(told(&[]), None);
@@ -220,7 +222,7 @@ fn unknown_is_null_and_never_zero() {
     assert_eq!(mixed["burn_usd_per_hour"], 7.1);
     assert_eq!(
         mixed["price_source"],
-        "aws H100 on-demand; 1 device without a price"
+        "aws H100 on-demand (list price, billing not known); 1 device without a price"
     );
 }
 
@@ -265,6 +267,7 @@ fn the_header_is_the_sum_of_the_rows() {
             .collect();
         assert_eq!(Some(sum(&rows, "devices") as u32), head.devices, "{scope}");
         same(sum(&rows, "burn_usd_per_hour"), head.burn_usd_per_hour);
+        same(sum(&rows, "list_usd_per_hour"), head.list_usd_per_hour);
         same(sum(&rows, "free_usd_per_hour"), head.free_usd_per_hour);
         same(
             sum(&rows, "idle_allocated_usd_per_hour"),
@@ -272,7 +275,6 @@ fn the_header_is_the_sum_of_the_rows() {
         );
     }
     let pools = rows(&facts, Kind::Pools);
-    same(sum(&pools, "burn_usd_per_hour"), head.burn_usd_per_hour);
     assert_eq!(
         Some(sum(&pools, "waiting_devices") as u32),
         head.waiting_devices
@@ -281,14 +283,12 @@ fn the_header_is_the_sum_of_the_rows() {
         pools.last().map(|row| &row["name"]),
         Some(&Json::from("(no pool)"))
     );
-    same(
-        sum(&rows(&facts, Kind::Nodes), "burn_usd_per_hour"),
-        head.burn_usd_per_hour,
-    );
-    same(
-        sum(&rows(&facts, Kind::Queues), "burn_usd_per_hour"),
-        head.burn_usd_per_hour,
-    );
+    for kind in [Kind::Pools, Kind::Nodes, Kind::Queues] {
+        let rows = rows(&facts, kind);
+        same(sum(&rows, "burn_usd_per_hour"), head.burn_usd_per_hour);
+        same(sum(&rows, "list_usd_per_hour"), head.list_usd_per_hour);
+    }
+    assert!(head.list_usd_per_hour > Some(0.0));
     assert!(head.burn_usd_per_hour > Some(0.0) && head.idle_allocated_usd_per_hour > Some(0.0));
     let document = json(&facts, Kind::Fleet);
     assert_eq!(
@@ -426,10 +426,10 @@ fn csv_has_the_fields_of_the_schema_and_a_line_a_row() {
 fn tables_are_for_people() {
     let text = render(&facts(), &Query::all(Kind::Pools), Format::Table).expect("no name");
     let expected = "\
-NAME        CLASS   MODE      BILLING   NODES   FREE/TOTAL   ALLOC   UTIL   MEM   TMAX    POWER   WAIT     $/H   UNALLOC $/H   IDLE ALLOC $/H
-h100        H100    dynamic   spot        1/1          0/3     67%    63%     -    66C   15.3kW      0     $21         $7.00            $7.00
-mixed       H100    dynamic   mixed       1/1          0/2     14%    63%     -    66C   15.3kW      0   $7.10         $5.07               $0
-(no pool)   -       -         -             -            -       -      -     -      -        -     64       -             -                -
+NAME        CLASS   MODE      BILLING   NODES   FREE/TOTAL   ALLOC   UTIL   MEM   TMAX    POWER   WAIT      $/H   UNALLOC $/H   IDLE ALLOC $/H
+h100        H100    dynamic   spot        1/1          0/3     67%    63%     -    66C   15.3kW      0     $21*        $7.00*           $7.00*
+mixed       H100    dynamic   mixed       1/1          0/2     14%    63%     -    66C   15.3kW      0   $7.10*        $5.07*               $0
+(no pool)   -       -         -             -            -       -      -     -      -        -     64        -             -                -
 ";
     assert_eq!(text, expected);
     let wide = render(&facts(), &Query::all(Kind::Pools), Format::Wide).expect("no name");

@@ -9,6 +9,7 @@ use engine::what_if::{Outcome, Shift, WhatIfEffect, WhatIfFigures, When};
 use model::base::name::printable;
 use model::base::quantities::grouped;
 use model::base::{Age, Moment, Name};
+use model::cost::LIST_MARK;
 use model::usage::ASSUMPTION;
 
 use super::table::{Layout, cell};
@@ -176,22 +177,25 @@ pub fn figures(outcome: &Outcome) -> Vec<Figure> {
 fn money(before: &WhatIfFigures, after: &WhatIfFigures) -> Figure {
     let rate = |side: &WhatIfFigures| {
         let none_priced = side.devices_without_price >= side.devices && side.devices > 0;
-        (!none_priced).then_some(side.burn_micro_usd_per_hour)
+        let [all, by_list] = [side.burn_micro_usd_per_hour, side.list_micro_usd_per_hour];
+        (!none_priced).then_some([all, by_list])
     };
+    let mark = |by_list: i64| if by_list == 0 { "" } else { LIST_MARK };
     let dollars = |micro: i64| {
         let cents = micro % 1_000_000 / 10_000;
         format!("{}.{cents:02}", grouped(micro / 1_000_000))
     };
-    let told = |micro: Option<i64>| {
-        micro.map_or_else(
+    let told = |rate: Option<[i64; 2]>| {
+        rate.map_or_else(
             || UNKNOWN.to_owned(),
-            |micro| format!("${}/h", dollars(micro)),
+            |[all, by_list]| format!("${}/h{}", dollars(all), mark(by_list)),
         )
     };
     let by = match (rate(before), rate(after)) {
-        (Some(was), Some(is)) if was != is => {
+        (Some([was, was_by_list]), Some([is, is_by_list])) if was != is => {
             let sign = if is > was { '+' } else { '-' };
-            format!("{sign}${}/h", dollars((is - was).abs()))
+            let by = dollars((is - was).abs());
+            format!("{sign}${by}/h{}", mark(is_by_list - was_by_list))
         }
         _ => String::new(),
     };

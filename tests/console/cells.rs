@@ -483,6 +483,11 @@ fn same(facts: &Facts, cell: &Cell<'_>, json: &Json, cells: &[(String, String)],
             let least = words(cell).is_some_and(|words| words.starts_with('≥'));
             least || cell.value == Value::Unknown
         }
+        As::Is("burn_usd_per_hour") => {
+            let list = at(json, "list_usd_per_hour").as_f64();
+            says(facts, &cell.value, at(json, "burn_usd_per_hour"))
+                && cell.value.is_by_list() == (list > Some(0.0))
+        }
         As::Is(path) => says(facts, &cell.value, at(json, path)),
         // Without its part the whole is not shown either.
         As::Part(part, _) if cell.value == Value::Unknown => at(json, part).is_null(),

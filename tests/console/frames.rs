@@ -373,7 +373,7 @@ fn the_rows_of_every_scope_add_up_to_the_header() {
         }
     }
     let mut app = shown(&LARGE, ViewId::Cost, (170, 44));
-    let total = format!("${}/h", LARGE.spend_rates.total.rate);
+    let total = format!("${}/h", LARGE.spend_rates.total.rate.all);
     for _ in Scope::ALL {
         let text = render_text(&app, 170, 44);
         let header = text.lines().next().unwrap_or_default();
@@ -412,13 +412,13 @@ fn numbers_stand_right_aligned_and_whole() {
         rows.sort_by_key(|row| {
             (
                 row.name.as_str() == "unattributed",
-                std::cmp::Reverse(row.spend.rate),
+                std::cmp::Reverse(row.spend.rate.all),
             )
         });
         for (line, row) in lines.iter().zip(rows) {
             let upto: String = line.chars().take(end).collect();
             assert!(
-                upto.ends_with(&row.spend.rate.to_string()),
+                upto.ends_with(&row.spend.rate.all.to_string()),
                 "{line} {row:?}"
             );
             assert!(line.chars().nth(end).is_none_or(|c| c == ' '), "{line}");

@@ -377,7 +377,7 @@ fn the_money_on_screen_adds_up_to_the_header() {
                     (sum - total).abs() <= slack,
                     "{name} {scope:?}: {sum} and {total}\n{text}"
                 );
-                let header = format!("${}/h", facts.spend_rates.total.rate);
+                let header = format!("${}/h", facts.spend_rates.total.rate.all);
                 let first = text.lines().next().unwrap_or_default();
                 assert!(first.contains(&header), "{first}");
             }

@@ -196,7 +196,7 @@ fn the_page_of_a_pool_is_of_the_whole_pool() {
     };
     let burn = |facts: &Facts, pool: &str| {
         let row = facts.spend_rates.row(model::cost::Scope::Pool, pool);
-        row.map(|row| row.spend.rate)
+        row.map(|row| row.spend.rate.all)
     };
     // A team that has a part of a pool.
     let mut jobs = LARGE.fleet.jobs.iter();

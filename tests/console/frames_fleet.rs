@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::base::{DeviceAmount, Moment, Name, ObjectKey, Rate};
-use model::cost::{NodePrices, Price, RateRow, Scope, Spend, SpendRates};
+use model::cost::{Money, NodePrices, Price, RateRow, Scope, Spend, SpendRates};
 use model::fleet::accelerator::{DeviceKind, Vendor};
 use model::fleet::device::{Attribution, Device, DeviceCell, Health, Pod, TeamSource};
 use model::fleet::finding::{Finding, Severity, Subject};

@@ -77,11 +77,13 @@ pub(super) fn pool(plan: &PoolPlan, nodes: &[Arc<Node>], policy: &Policy) -> Poo
 
 /// Adds the money of a pool to every scope.
 pub(super) fn charge(plan: &PoolPlan, nodes: &[Arc<Node>], policy: &Policy, burn: &mut SpendRates) {
-    let rate = Rate::from_usd(plan.usd).expect("a price");
+    let paid = Rate::from_usd(plan.usd).expect("a price");
+    let rate = Money::known(paid);
     let price = Arc::new(Price {
-        rate,
+        rate: paid,
         source: Name::new("list aws/p5"),
         as_of: Some(Name::new("2026-07-20")),
+        is_stand_in: false,
         on_demand: None,
     });
     for node in of_pool(plan, nodes) {
@@ -93,7 +95,7 @@ pub(super) fn charge(plan: &PoolPlan, nodes: &[Arc<Node>], policy: &Policy, burn
             for cell in device.cells() {
                 let is_held = cell.holder.is_some();
                 let idle = is_held && model::fleet::judge::is_idle(device, NOW, policy);
-                let when = |yes: bool| if yes { rate } else { Rate::ZERO };
+                let when = |yes: bool| if yes { rate } else { Money::ZERO };
                 let spend = Spend {
                     rate,
                     free: Some(when(!is_held)),
@@ -148,7 +150,7 @@ fn charge_cell(
     if let Some(pod) = holder {
         let (of_job, so_far) = burn.jobs.entry(pod.job.clone()).or_default();
         *of_job += spend;
-        *so_far = of_job.rate.times(5);
+        *so_far = Money::known(of_job.rate.all.times(5));
     }
 }
 

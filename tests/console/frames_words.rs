@@ -48,14 +48,14 @@ fn under_a_scope_header_total_and_rows_are_one_sum() {
     press(&mut app, ":team prod\n");
     let burn = app.facts().spend_rates.clone();
     assert!(
-        burn.total.rate > model::base::Rate::ZERO && burn.total.rate < LARGE.spend_rates.total.rate
+        burn.total.rate.usd() > 0.0 && burn.total.rate.usd() < LARGE.spend_rates.total.rate.usd()
     );
     for scope in Scope::ALL {
         let rows = &burn.rows[&scope];
         assert_eq!(
             rows.iter()
                 .map(|row| row.spend.rate)
-                .sum::<model::base::Rate>(),
+                .sum::<model::cost::Money>(),
             burn.total.rate
         );
         assert_eq!(
@@ -67,7 +67,7 @@ fn under_a_scope_header_total_and_rows_are_one_sum() {
         );
     }
     let text = render_text(&app, WIDE.0, WIDE.1);
-    let money = format!("${}/h", burn.total.rate);
+    let money = format!("${}/h", burn.total.rate.all);
     assert_eq!(text.matches(&money).count(), 2, "header and total: {text}");
     assert!(text.contains(&format!(
         "{} devices",

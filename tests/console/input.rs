@@ -415,7 +415,7 @@ fn a_team_is_kept_to_in_every_view_and_left_again() {
         .spend_rates
         .row(model::cost::Scope::Team, "prod")
         .expect("a row");
-    let money = format!("${}/h", row.spend.rate);
+    let money = format!("${}/h", row.spend.rate.all);
     assert!(
         text(&app)
             .lines()

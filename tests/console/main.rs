@@ -12,6 +12,7 @@ mod frames_words;
 mod input;
 mod keys;
 mod leaving;
+mod list_prices;
 mod panels;
 mod plan_dialog;
 mod pod_access;

@@ -269,6 +269,7 @@ fn long() -> Plan {
         step.side_effects.loss = Some(Loss {
             device_seconds: Some(36_000),
             micro_usd: Some(41_000_000),
+            by_list: false,
             since: None,
         });
         step.side_effects.gang_broken = Some(4);

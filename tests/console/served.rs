@@ -153,7 +153,9 @@ fn advice_about_jobs_and_pools_has_its_total_below() {
     about_pool.job.kind = Name::new(model::advice::POOL);
     about_pool.job.key = model::base::ObjectKey::new("", "h100");
     about_pool.action = model::advice::Action::RemoveNodes(Box::from([Name::new("h100-7")]));
-    about_pool.saves = Some(model::base::Rate::from_micros(1_000_000_000));
+    about_pool.saves = Some(model::cost::Money::known(model::base::Rate::from_micros(
+        1_000_000_000,
+    )));
     let answers = table::explanations::JobExplanations {
         pools: Arc::from([about_pool]),
         ..Default::default()

@@ -12,6 +12,7 @@ use console::text::per_hour;
 use console::view::ViewId;
 use console::widget::cell::devices_words;
 use model::base::{DeviceAmount, Name, Rate};
+use model::cost::Money;
 use table::{Facts, Kind, Query, Scope, document, render};
 
 use crate::any_fleet::{USERS, any_fleet, facts};
@@ -101,7 +102,7 @@ fn adds_up(facts: &Facts) {
     };
     assert_eq!(own(&devices), allocated);
     let rate = millionths(&figures["burn_usd_per_hour"]).or_else(|| total.filter(|all| *all == 0));
-    assert_eq!(Some(facts.spend_rates.total.rate.micros()), rate);
+    assert_eq!(Some(facts.spend_rates.total.rate.all.micros()), rate);
     for scope in ["pool", "class", "team", "queue", "job"] {
         assert_eq!(sum(of(scope), "devices"), total, "{scope}");
         assert_eq!(sum(of(scope), "burn_usd_per_hour"), rate, "{scope}");
@@ -161,7 +162,7 @@ fn adds_up(facts: &Facts) {
     let said = format!("devices {}", devices_words(devices, None));
     assert!(line.contains(&said), "{said}: {line}");
     let rate = rate.filter(|_| total > Some(0)).map(Rate::from_micros);
-    let said = format!("rate {} ", per_hour(rate));
+    let said = format!("rate {} ", per_hour(rate.map(Money::known)));
     assert!(line.contains(&said), "{said}: {line}");
 }
 

@@ -9,7 +9,7 @@ use console::view::{RowScope, Selection, ViewId, cost, devices, jobs, sources};
 use console::widget::Value;
 use console::{App, AppOptions, Key, KeyPress, Msg, render_text};
 use model::base::Name;
-use model::cost::Scope;
+use model::cost::{Money, Scope};
 use model::fleet::job::{Job, JobState};
 use model::fleet::observe::{SourceState, WorkloadFailure};
 use ratatui::style::Modifier;
@@ -248,9 +248,10 @@ fn the_idle_money_of_the_cost_view_is_the_headers_sum() {
     let spend = LARGE.spend_rates.known().expect("prices");
     let sum = spend.idle().expect("known");
     let line = format!(
-        "idle ${sum}/h: ${} unalloc + ${} allocated",
-        spend.free.expect("known"),
-        spend.idle_allocated.expect("known")
+        "idle ${}/h: ${} unalloc + ${} allocated",
+        sum.all,
+        spend.free.expect("known").all,
+        spend.idle_allocated.expect("known").all
     );
     assert!(shown.contains(&line), "{line}\n{shown}");
 }
@@ -274,7 +275,7 @@ fn of_jobs_with_the_same_idle_money_the_one_that_cost_most_comes_first() {
         })
         .collect();
     for (id, hours) in ids.iter().zip([2, 9, 5]) {
-        let so_far = model::base::Rate::from_micros(hours * 1_000_000);
+        let so_far = Money::known(model::base::Rate::from_micros(hours * 1_000_000));
         burn.jobs.insert(id.clone(), (spend, so_far));
     }
     facts.spend_rates = Arc::new(burn);

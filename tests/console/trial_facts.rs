@@ -6,8 +6,8 @@ use std::time::Duration;
 use console::view::{RowScope, ViewId, cost, devices, jobs};
 use console::widget::Value;
 use console::{App, AppOptions, render_text};
-use model::base::{DeviceAmount, Name, Rate};
-use model::cost::{Scope, Spend};
+use model::base::{DeviceAmount, Name};
+use model::cost::{Money, Scope, Spend};
 use model::fleet::device::Device;
 use model::fleet::history::History;
 use model::fleet::job::{Gang, Job, JobState};
@@ -269,10 +269,10 @@ fn a_gang_that_stands_still_is_among_the_waste_with_all_its_money() {
     let mut facts = LARGE.clone();
     let rows = facts.spend_rates.rows.get(&Scope::Job).expect("jobs cost");
     let busy = rows.iter().filter(|row| {
-        let none = |spend: Spend| spend.idle_allocated == Some(Rate::ZERO);
+        let none = |spend: Spend| spend.idle_allocated == Some(Money::ZERO);
         row.known().is_some_and(none) && facts.fleet.job_named(&row.name).is_some()
     });
-    let most = busy.max_by_key(|row| row.known().map(|spend| spend.rate));
+    let most = busy.max_by_key(|row| row.known().map(|spend| spend.rate.all));
     let job = facts
         .fleet
         .job_named(&most.expect("one works").name)

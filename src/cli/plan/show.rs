@@ -7,6 +7,7 @@ use serde_json::json;
 use model::base::name::printable;
 use model::base::quantities::counted;
 use model::base::{Exit, Failure, Moment};
+use model::cost::LIST_NOTE;
 use model::plan::{Budgets, Forecast, Outcome as Checked, Plan, PlanEffect, Refusal, Step};
 use model::usage::{ASSUMPTION, BudgetChange};
 use model::value::Value;
@@ -99,6 +100,9 @@ fn forecast_lines(forecast: &Forecast, plan: &Plan) -> Vec<String> {
     lines.extend(forecast.budgets.iter().map(BudgetChange::words));
     if !forecast.budgets.is_empty() {
         lines.push(ASSUMPTION.to_owned());
+    }
+    if forecast.displaced.iter().any(|one| one.loss.by_list) {
+        lines.push(LIST_NOTE.to_owned());
     }
     lines
 }

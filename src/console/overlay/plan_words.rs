@@ -6,6 +6,7 @@ use crate::theme::Role;
 use crate::view::describe::{LABEL, Line};
 use crate::widget::{Cell, Value};
 use model::base::{Age, Moment};
+use model::cost::LIST_NOTE;
 use model::plan::{Forecast, Mutation, Outcome, Plan, PlanEffect, StartChange, Step, Verb};
 use model::usage::BudgetChange;
 use table::Facts;
@@ -79,7 +80,7 @@ pub(super) fn cells<'a>(row: &Row<'a>, common: &CommonPhrases, facts: &'a Facts)
         (Some(_), Some(span)) => Value::text(span),
         (Some(_), None) => Value::Unknown,
     };
-    let cost = effects.loss.as_ref().map(|loss| loss.micro_usd);
+    let cost = effects.loss.as_ref().map(lost_work::cost);
     vec![
         Cell::text(match row.then {
             None => format!("{:>2} {}", at + 1, step.verb.word()),
@@ -101,7 +102,7 @@ pub(super) fn cells<'a>(row: &Row<'a>, common: &CommonPhrases, facts: &'a Facts)
         Cell::new(lost),
         Cell::new(match cost {
             None => Value::Empty,
-            Some(cost) => Value::known(cost, |micros| Value::text(dollars(micros))),
+            Some(cost) => Value::known(cost, Value::text),
         })
         .role(Role::Accent),
         {
@@ -337,6 +338,9 @@ fn effects(plan: &Plan, forecast: &Forecast, now: Moment) -> Vec<String> {
         lines.push(String::from("no job starts or is evicted now"));
     }
     lines.extend(forecast.budgets.iter().map(BudgetChange::words));
+    if forecast.displaced.iter().any(|one| one.loss.by_list) {
+        lines.push(LIST_NOTE.to_owned());
+    }
     lines
 }
 
@@ -346,8 +350,11 @@ pub(super) fn total_lost(forecast: &Forecast) -> Option<String> {
     if forecast.displaced.is_empty() {
         return None;
     }
-    match (forecast.lost_micro_usd, forecast.lost_device_seconds) {
-        (Some(lost), _) => Some(format!("lost work {}", dollars(lost))),
+    match (
+        lost_work::total_cost(forecast),
+        forecast.lost_device_seconds,
+    ) {
+        (Some(lost), _) => Some(format!("lost work {lost}")),
         (None, Some(seconds)) => {
             let hours = seconds as f64 / 3600.0;
             Some(format!("lost work {hours:.1} device-hours"))

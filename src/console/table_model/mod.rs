@@ -36,6 +36,8 @@ pub struct TableModel {
     faults: bool,
     unsettled: bool,
     widest: Vec<u16>,
+    /// True where an amount of a row is by list prices in place of what is paid.
+    by_list: bool,
     /// Rare columns in which no row has a value.
     empty: Vec<bool>,
     marks: FxHashSet<u64>,
@@ -60,6 +62,7 @@ impl TableModel {
             faults: false,
             unsettled: false,
             widest: Vec::new(),
+            by_list: false,
             empty: Vec::new(),
             marks: FxHashSet::default(),
             anchor: None,
@@ -107,6 +110,11 @@ impl TableModel {
     /// True when only faults are shown.
     pub fn faults_only(&self) -> bool {
         self.faults
+    }
+
+    /// True where an amount of a row is by list prices in place of what is paid, so that a note explains its mark.
+    pub const fn has_list_prices(&self) -> bool {
+        self.by_list
     }
 
     /// The widest text of each column.
@@ -296,6 +304,13 @@ impl TableModel {
             let silent = unnamed || column.rare && self.rows.iter().all(silent);
             self.empty.push(silent);
         }
+        let mut priced = self.kind.columns.iter();
+        self.by_list = facts.spend_rates.total.rate.is_by_list()
+            && priced.any(|column| {
+                let mut rows = self.rows.iter().take(MEASURED);
+                column.head.title.contains('$')
+                    && rows.any(|row| (column.cell)(facts, *row).value.is_by_list())
+            });
         self.widest.resize(self.kind.columns.len(), 0);
         for (slot, column) in self.widest.iter_mut().zip(self.kind.columns) {
             if column.is_numeric() {

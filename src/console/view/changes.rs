@@ -9,11 +9,13 @@ use crate::text::wrap;
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::base::{Moment, Name};
+use model::cost::LIST_NOTE;
 use model::fleet::finding::Severity;
 use model::fleet::job::JobKey;
 use table::Facts;
 use table::changes::{
-    FleetChange, FleetChangeKind, FleetChanges, NOTHING_DIFFERS, Topic, money_lines, summary, when,
+    FleetChange, FleetChangeKind, FleetChanges, NOTHING_DIFFERS, Topic, is_by_list, money_lines,
+    summary, when,
 };
 
 use super::table_view::TableView;
@@ -215,7 +217,11 @@ impl View for ChangesView {
     fn refresh(&mut self, facts: &Facts, settle: bool) {
         let told = facts.compared.get(&self.name);
         self.notes = match told {
-            Some((_, Ok(changes))) => changes.notes.join(" · "),
+            Some((_, Ok(changes))) => {
+                let listed = is_by_list(changes).then_some(LIST_NOTE);
+                let notes = changes.notes.iter().map(String::as_str);
+                notes.chain(listed).collect::<Vec<_>>().join(" · ")
+            }
             _ => String::new(),
         };
         self.table.refresh(facts, settle);

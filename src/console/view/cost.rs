@@ -14,7 +14,7 @@ use crate::widget::cell::devices_words;
 use crate::widget::{Cell, Value};
 use model::base::DeviceAmount;
 use model::base::{Name, Rate};
-use model::cost::{RateRow, Scope, Spend};
+use model::cost::{Money, RateRow, Scope, Spend};
 use model::fleet::profile::NotJudged;
 use model::fleet::queue::QueueKind;
 use model::usage::Period;
@@ -47,7 +47,7 @@ pub static KIND: Kind = Kind {
         }),
         ViewColumn::number("month", "$ THIS MONTH", 4, 8, |facts, at| {
             match row(facts, at).and_then(|row| month_of(facts, row)) {
-                Some(micros) => Cell::new(Value::known(micros.map(Rate::from_micros), Value::Sum)),
+                Some(micros) => Cell::new(Value::known(micros.map(Rate::from_micros), Value::sum)),
                 None => Cell::new(Value::Empty),
             }
         })
@@ -78,7 +78,7 @@ pub static KIND: Kind = Kind {
             RowScope::Idle => {
                 let mut rows: Vec<Row> = rows.filter(|at| may_be_idle(facts, *at)).collect();
                 // Of jobs with equal idle cost per hour, the one with the highest cost so far is first.
-                rows.sort_by_cached_key(|at| Reverse(so_far(facts, *at)));
+                rows.sort_by_cached_key(|at| Reverse(so_far(facts, *at).map(|money| money.all)));
                 rows
             }
             _ => rows.collect(),
@@ -138,7 +138,7 @@ pub static IDLE: Kind = Kind {
 /// True when a row is a job's and some of its money may be for idle devices: what is not known is not left out.
 fn may_be_idle(facts: &Facts, at: Row) -> bool {
     row(facts, at).is_some_and(|row| {
-        let none = |spend: Spend| spend.idle_allocated == Some(Rate::ZERO);
+        let none = |spend: Spend| spend.idle_allocated == Some(Money::ZERO);
         let is_idle = !row.known().is_some_and(none);
         row.name.as_str() != UNATTRIBUTED && (is_idle || is_stalled(facts, at))
     })
@@ -206,14 +206,14 @@ pub(super) fn idle_sum(facts: &Facts) -> (&'static str, String, String) {
 }
 
 /// What a row's job has cost so far, where that is known.
-fn so_far(facts: &Facts, at: Row) -> Option<Rate> {
+fn so_far(facts: &Facts, at: Row) -> Option<Money> {
     let job = facts.fleet.job_named(&row(facts, at)?.name)?;
     table::jobs::so_far(facts, job)
 }
 
 /// Idle cost in its color; zero is muted.
 fn blue(cell: Cell<'_>) -> Cell<'_> {
-    let none = cell.value == Value::Money(Rate::ZERO);
+    let none = cell.value == Value::Money(Money::ZERO);
     cell.role(if none { Role::Muted } else { Role::IdleMoney })
 }
 

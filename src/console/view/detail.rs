@@ -170,7 +170,7 @@ impl View for Detail {
     }
     fn on_screen(&self, facts: &Facts, area: Rect) -> Vec<Name> {
         let (_, below) = self.split(area);
-        let (_, rows) = self.table.table_model.window(TableView::height(below));
+        let (_, rows) = self.table.table_model.window(self.table.rows_in(below));
         let mut names: Vec<Name> = rows
             .iter()
             .filter_map(|row| facts.fleet.nodes.get(row.0 as usize))

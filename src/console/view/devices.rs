@@ -3,6 +3,7 @@
 use crate::table_model::{Kind, Row, ViewColumn, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
+use model::cost::Money;
 use model::fleet::device::{Device, Health};
 use model::fleet::history::Track;
 use model::fleet::judge;
@@ -282,7 +283,7 @@ fn reading<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Device) -> Valu
 fn cost(facts: &Facts, row: Row) -> Cell<'_> {
     of(facts, row, |node, device| {
         let price = facts.spend_rates.price_of(node, device);
-        Value::known(price, |price| Value::Money(price.rate))
+        Value::known(price, |price| Value::Money(Money::of(price)))
     })
     .role(Role::Accent)
 }

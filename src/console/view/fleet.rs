@@ -201,7 +201,7 @@ impl View for FleetView {
         self.teams = (0..rows as u32).collect();
         if let Some(rows) = facts.spend_rates.rows.get(&By::Team) {
             self.teams
-                .small_sort_by_key(|at| std::cmp::Reverse(rows[*at as usize].spend.rate));
+                .small_sort_by_key(|at| std::cmp::Reverse(rows[*at as usize].spend.rate.all));
         }
         let findings = facts.fleet.findings.iter().enumerate();
         self.needs = findings

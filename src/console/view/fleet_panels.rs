@@ -3,7 +3,7 @@
 use ratatui::layout::Rect;
 
 use crate::painter::Painter;
-use crate::text::{clean, counted, per_hour, wrap};
+use crate::text::{clean, counted, dollars, per_hour, wrap};
 use crate::theme::Role;
 use crate::widget::bar::bar;
 use crate::widget::panel::panel;
@@ -162,9 +162,7 @@ impl FleetView {
             let Some(row) = rows.get(*index as usize) else {
                 continue;
             };
-            let money = row
-                .known()
-                .map_or_else(|| String::from("–"), |spend| format!("${}", spend.rate));
+            let money = dollars(row.known().map(|spend| spend.rate));
             let money_width = painter.width(&money).max(7);
             let graphic = inside.width.saturating_sub(name_width + money_width + 2);
             painter.print(inside.x, y, name_width, &row.name, Role::Muted);

@@ -11,7 +11,8 @@ use model::fleet::job::{Job, JobState};
 use model::fleet::observe::WorkloadFailure;
 use table::Facts;
 use table::gangs;
-use table::jobs::{self, JobAge, plain, why_failed};
+use table::job_failure::why_failed;
+use table::jobs::{self, JobAge, plain};
 use table::queue_tree;
 use table::select::label_of_job;
 

@@ -4,8 +4,8 @@ use crate::table_model::{Kind, Row, ViewColumn, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::base::natural;
-use model::base::{Moment, Rate, SmallSort};
-use model::cost::{RateRow, Scope, Spend};
+use model::base::{Moment, SmallSort};
+use model::cost::{Money, RateRow, Scope, Spend};
 use model::fleet::finding::Severity;
 use model::fleet::history::{FleetSignal, Track};
 use model::fleet::judge;
@@ -305,7 +305,7 @@ fn waiting(facts: &Facts, row: Row) -> Cell<'_> {
 }
 
 /// Rate of a row; unknown when none of its devices has a price, marked when some have none.
-pub fn money(row: Option<&RateRow>, rate: impl FnOnce(&Spend) -> Option<Rate>) -> Cell<'_> {
+pub fn money(row: Option<&RateRow>, rate: impl FnOnce(&Spend) -> Option<Money>) -> Cell<'_> {
     let spend = row.and_then(RateRow::known);
     let unpriced = row.map_or(0, |row| row.unpriced);
     priced(spend, unpriced, rate)
@@ -314,7 +314,7 @@ pub fn money(row: Option<&RateRow>, rate: impl FnOnce(&Spend) -> Option<Rate>) -
 fn priced<'a>(
     spend: Option<Spend>,
     unpriced: u32,
-    rate: impl FnOnce(&Spend) -> Option<Rate>,
+    rate: impl FnOnce(&Spend) -> Option<Money>,
 ) -> Cell<'a> {
     match spend.and_then(|spend| rate(&spend)) {
         Some(rate) => Cell::new(Value::Money(rate)).mark(if unpriced > 0 { "+" } else { "" }),
@@ -323,7 +323,7 @@ fn priced<'a>(
 }
 
 /// Money of a pool.
-fn spent(facts: &Facts, row: Row, rate: impl FnOnce(&Spend) -> Option<Rate>) -> Cell<'_> {
+fn spent(facts: &Facts, row: Row, rate: impl FnOnce(&Spend) -> Option<Money>) -> Cell<'_> {
     let unpriced = cost(facts, row).map_or(0, |row| row.unpriced);
     let spend = pool(facts, row).and_then(|pool| pools::spend(facts, pool));
     priced(spend, unpriced, rate)

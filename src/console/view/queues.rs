@@ -10,7 +10,8 @@ use crate::theme::Role;
 use crate::widget::panel::panel;
 use crate::widget::table::{Align, ColumnHead, Look, Width, first_lines, table, wrapped};
 use crate::widget::{Cell, Value};
-use model::base::{Moment, Name, Rate, SmallSort};
+use model::base::{Moment, Name, SmallSort};
+use model::cost::Money;
 use model::fleet::job::{Job, JobState};
 use model::fleet::queue::{Queue, QueueKind, QueueSystem, Stop};
 use model::usage::{BudgetScope, BudgetState, Dimension};
@@ -261,7 +262,7 @@ fn rate_cell(facts: &Facts, row: Row) -> Cell<'_> {
         Some(system) => queues::queue_rate(facts, name, system),
         None => queues::burn_of(facts, name),
     });
-    match parts.sum::<Option<Rate>>() {
+    match parts.sum::<Option<Money>>() {
         Some(sum) => Cell::new(Value::Money(sum)).role(Role::Accent),
         None => Cell::new(Value::Unknown),
     }
@@ -325,7 +326,11 @@ impl QueuesView {
         let most = (area.height / 2).max(4);
         // (An empty table has the reason on more lines.)
         let least = if rows == 0 { 4 } else { 2 };
-        let above = rows.saturating_add(1).clamp(least, most).min(area.height);
+        let note = u16::from(self.table.table_model.has_list_prices());
+        let above = rows
+            .saturating_add(1 + note)
+            .clamp(least, most)
+            .min(area.height);
         let air = u16::from(area.height >= 16);
         let left = area.height.saturating_sub(above + air);
         (

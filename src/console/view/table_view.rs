@@ -11,6 +11,7 @@ use crate::theme::Role;
 use crate::widget::table::{Look, table};
 use crate::widget::{Cell, ColumnHead, Value};
 use model::base::{Moment, Name};
+use model::cost::LIST_NOTE;
 use model::fleet::Known;
 use model::fleet::observe::{SourceState, Table};
 use model::fleet::sight::HELP;
@@ -54,6 +55,22 @@ impl TableView {
         usize::from(area.height.saturating_sub(1))
     }
 
+    /// Rows that fit into this area beside the header and the note on list prices.
+    pub fn rows_in(&self, area: Rect) -> usize {
+        Self::height(self.above_note(area))
+    }
+
+    /// The area without the last line where that is for the note on list prices. Where all rows just fit, none gives way to it: the
+    /// header says it too.
+    fn above_note(&self, area: Rect) -> Rect {
+        let just_fit = self.table_model.rows().len() == Self::height(area);
+        let note = self.table_model.has_list_prices() && area.height > 4 && !just_fit;
+        Rect {
+            height: area.height - u16::from(note),
+            ..area
+        }
+    }
+
     /// Area of header and rows; a table with a total has the total on the last line.
     fn body(&self, area: Rect) -> Rect {
         let foot = u16::from(self.has_total() && area.height > 3);
@@ -86,7 +103,7 @@ impl TableView {
                 let had_room = |at: usize| drawn == 0 || drawn >> at.min(63) & 1 == 1;
                 let wanted = self.columns().into_iter().enumerate();
                 let shown: Vec<bool> = wanted.map(|(at, own)| own && had_room(at)).collect();
-                let height = Self::height(self.body(area));
+                let height = self.rows_in(self.body(area));
                 if self.table_model.on(command, facts, height, |at| shown[at]) {
                     CommandOutcome::Done
                 } else {
@@ -161,6 +178,8 @@ impl TableView {
                 wanted[*at] && (self.chosen.is_some() || !table_model.is_empty_column(*at))
             })
             .collect();
+        let whole = area;
+        let area = self.above_note(whole);
         let (from, rows) = table_model.window(Self::height(area));
         let mut cells: Vec<Vec<Cell<'_>>> = rows
             .iter()
@@ -214,6 +233,11 @@ impl TableView {
         let drawn = table(painter, area, &heads, &widest, &cells, &look);
         let bits = drawn.iter().map(|place| 1_u64 << shown[*place].min(63));
         self.drawn.set(bits.fold(0, |all, bit| all | bit));
+        let is_marked = |row: &Vec<Cell<'_>>| drawn.iter().any(|at| row[*at].value.is_by_list());
+        if area.height < whole.height && cells.iter().any(is_marked) {
+            let width = whole.width.saturating_sub(4);
+            painter.print(whole.x + 2, area.bottom(), width, LIST_NOTE, Role::Muted);
+        }
         if rows.is_empty() && area.height > 2 {
             self.say_why_empty(facts, painter, area);
         }
@@ -369,7 +393,7 @@ impl View for TableView {
         y > area.y
             && self
                 .table_model
-                .point(usize::from(y - area.y - 1), Self::height(self.body(area)))
+                .point(usize::from(y - area.y - 1), self.rows_in(self.body(area)))
     }
     fn set_filter(&mut self, words: &str, facts: &Facts) -> Result<(), String> {
         self.table_model.set_filter(words, facts)
@@ -394,7 +418,7 @@ impl View for TableView {
         if !std::ptr::eq(self.table_model.kind, &raw const super::nodes::KIND) {
             return Vec::new();
         }
-        let (_, rows) = self.table_model.window(Self::height(area));
+        let (_, rows) = self.table_model.window(self.rows_in(area));
         rows.iter()
             .filter_map(|row| facts.fleet.nodes.get(row.0 as usize))
             .map(|node| node.name().clone())

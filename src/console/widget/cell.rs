@@ -8,6 +8,7 @@ use crate::text::{UNKNOWN, percent};
 use crate::theme::Role;
 use model::base::quantities::{bytes, grouped};
 use model::base::{Age, DeviceAmount, Moment, ObjectKey, Rate};
+use model::cost::Money;
 
 use super::quota::{BAR, Quota};
 
@@ -35,9 +36,9 @@ pub enum Value<'a> {
     /// Shares over time with the last one as a number.
     Trend(Vec<Option<f32>>, Option<f64>),
     /// USD an hour.
-    Money(Rate),
-    /// USD in all, in micro-USD.
-    Sum(Rate),
+    Money(Money),
+    /// USD in all.
+    Sum(Money),
     /// A moment, shown as the time since.
     Since(Moment),
     /// The moment of the first observation of something that may be older: the time since is a lower bound.
@@ -73,6 +74,16 @@ impl<'a> Value<'a> {
         Self::Path(&key.namespace, &key.name)
     }
 
+    /// True for money of which what is paid is not known: it has the mark of list prices.
+    pub fn is_by_list(&self) -> bool {
+        matches!(self, Self::Money(money) | Self::Sum(money) if money.is_by_list())
+    }
+
+    /// USD in all, without a mark of list prices.
+    pub const fn sum(all: Rate) -> Self {
+        Self::Sum(Money::known(all))
+    }
+
     /// `make(value)`, or unknown.
     pub fn known<T>(value: Option<T>, make: impl FnOnce(T) -> Self) -> Self {
         value.map_or(Self::Unknown, make)
@@ -87,7 +98,7 @@ impl<'a> Value<'a> {
             Self::Devices(amount, _) => amount.devices(),
             Self::Ratio(ratio) | Self::Bar(ratio) => *ratio,
             Self::Trend(_, last) => (*last)?,
-            Self::Money(rate) | Self::Sum(rate) => rate.usd(),
+            Self::Money(money) | Self::Sum(money) => money.usd(),
             Self::Since(at) | Self::SeenSince(at) => now.since(*at).millis() as f64 / 1000.0,
             Self::Starts(_, at) => ((*at)?.millis() - now.millis()) as f64 / 1000.0,
             Self::Span(span) => span.millis() as f64 / 1000.0,
@@ -232,7 +243,9 @@ impl<'a> Cell<'a> {
             Value::Ratio(ratio) | Value::Bar(ratio) => percent(*ratio),
             Value::Trend(_, Some(last)) => percent(*last),
             Value::Trend(_, None) => return Cow::Borrowed(UNKNOWN),
-            Value::Money(rate) | Value::Sum(rate) => rate.to_string(),
+            Value::Money(money) | Value::Sum(money) => {
+                format!("{}{}", money.all, money.mark())
+            }
             Value::Since(at) => painter.age(*at),
             Value::SeenSince(at) => format!(">{}", painter.age(*at)),
             Value::Starts(words, _) => return Cow::Borrowed(words),

@@ -151,6 +151,7 @@ fn device(cell: &DocumentCell<'_>, at: u32, held: &mut DeviceHolders) -> Read<De
             cell.word("health", &HEALTH)
         })?,
         price: cell.maybe("usd_per_device_hour", |cell| cell.dollars())?,
+        by_list: cell.or("list_price", false, |cell| cell.flag())?,
         slices,
     })
 }
@@ -192,6 +193,7 @@ pub(crate) fn fill_up(devices: &mut Vec<Device>, counts: &BTreeMap<Name, u32>, c
                 resource: resource.clone(),
                 health: EngineHealth::Unknown,
                 price: None,
+                by_list: false,
                 slices: Vec::new(),
             });
         }
@@ -286,6 +288,7 @@ pub(super) fn price(cell: &DocumentCell<'_>, nodes: &mut [Node]) -> Read<()> {
     let Some(price) = cell.maybe("usd_per_device_hour", |cell| cell.dollars())? else {
         return Ok(());
     };
+    let by_list = cell.or("list_price", false, |cell| cell.flag())?;
     let pool = cell.maybe("pool", |cell| cell.name())?;
     let class = cell.need("class", |cell| cell.name())?;
     let machine = cell.maybe("instance_type", |cell| cell.name())?;
@@ -296,10 +299,10 @@ pub(super) fn price(cell: &DocumentCell<'_>, nodes: &mut [Node]) -> Read<()> {
             && (billing.is_none() || billing == node.billing);
         if here {
             let unpriced = |device: &&mut Device| device.class == class && device.price.is_none();
-            node.devices
-                .iter_mut()
-                .filter(unpriced)
-                .for_each(|device| device.price = Some(price));
+            for device in node.devices.iter_mut().filter(unpriced) {
+                device.price = Some(price);
+                device.by_list = by_list;
+            }
         }
     }
     Ok(())

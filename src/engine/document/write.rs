@@ -157,6 +157,7 @@ fn node(node: &Node) -> Value {
                 EngineHealth::Unknown => "unknown",
             },
             "usd_per_device_hour": device.price.map(dollars),
+            "list_price": device.by_list,
             "slices": slices
                 .map(|slice| json!({ "name": slice.name, "resource": slice.resource, "share": slice.share }))
                 .collect::<Value>(),

@@ -13,7 +13,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::base::{DeviceAmount, Name, ObjectKey};
-use model::cost::SpendRates;
+use model::cost::{Money, SpendRates};
 use model::fleet::device::{self, Pod};
 use model::fleet::finding::{Finding, Severity};
 use model::fleet::observe::{self, Labels};
@@ -84,8 +84,8 @@ fn runs(fleet: &Fleet) -> Vec<Runs> {
     runs.collect()
 }
 
-/// A device's price, micro-USD an hour.
-fn price(node: &node::Node, class: &Name, burn: &SpendRates) -> Option<i64> {
+/// A device's price.
+fn price(node: &node::Node, class: &Name, burn: &SpendRates) -> Option<Money> {
     burn.prices
         .iter()
         .filter(|group| {
@@ -94,7 +94,7 @@ fn price(node: &node::Node, class: &Name, burn: &SpendRates) -> Option<i64> {
                 && (group.instance_type.is_none() || group.instance_type == node.instance_type)
                 && (group.billing.is_none() || group.billing == node.billing)
         })
-        .find_map(|group| Some(group.price.as_ref()?.rate.micros()))
+        .find_map(|group| Some(Money::of(group.price.as_ref()?)))
 }
 
 /// The only class of a node's devices; none if it has none, or several.
@@ -120,7 +120,9 @@ fn nodes(fleet: &Fleet, burn: &SpendRates) -> Vec<Node> {
             let counts = seen.allocatable.devices.iter().cloned().collect();
             fill_up(&mut devices, &counts, &Name::default());
             for device in &mut devices {
-                device.price = price(node, &device.class, burn);
+                let price = price(node, &device.class, burn);
+                device.price = price.map(|price| price.all.micros());
+                device.by_list = price.is_some_and(Money::is_by_list);
             }
             Node {
                 name: seen.name.clone(),
@@ -194,6 +196,7 @@ fn device(device: &device::Device) -> Device {
             device::Health::Unknown => EngineHealth::Unknown,
         },
         price: None,
+        by_list: false,
         // A fraction is taken of the whole device.
         slices: device
             .slices

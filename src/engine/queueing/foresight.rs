@@ -339,6 +339,7 @@ fn node((at, devices): (usize, &u32)) -> Node {
         resource: Name::from("nvidia.com/gpu"),
         health: EngineHealth::Ok,
         price: None,
+        by_list: false,
         slices: Vec::new(),
     };
     Node {

@@ -6,7 +6,8 @@
 
 use serde::Serialize;
 
-use model::base::{Moment, Name, SmallSort};
+use model::base::{Moment, Name, Rate, SmallSort};
+use model::cost::Money;
 
 use super::compiled::{CompiledFleet, FlavorId, WorkloadId};
 use super::cycle::at_speed;
@@ -14,7 +15,7 @@ use super::explain::{StartState, job};
 use super::fit::Relaxation;
 use super::forecast::{self, runtime};
 use super::options::{Used, used};
-use super::snapshot::{FlavorChoice, Route, Snapshot, Workload};
+use super::snapshot::{Device, FlavorChoice, Route, Snapshot, Workload};
 use super::state::State;
 use model::plan::JobName;
 
@@ -29,6 +30,8 @@ pub struct FlavorCandidate {
     pub named: bool,
     /// Price in micro-USD a device-hour; null where unknown.
     pub micro_usd_per_device_hour: Option<i64>,
+    /// True where that is a list price in place of what is paid, which is not known.
+    pub list_price: bool,
     /// Whether it is within the route's price limit.
     pub allowed: bool,
     /// Whether the workload would start now with this flavor only.
@@ -161,17 +164,18 @@ fn offered(compiled: &CompiledFleet, work: WorkloadId) -> Vec<FlavorId> {
 }
 
 /// Price of a flavor: its own, or the lowest of the devices on nodes with its labels.
-fn price(compiled: &CompiledFleet, flavor: FlavorId) -> Option<i64> {
+fn price(compiled: &CompiledFleet, flavor: FlavorId) -> Option<Money> {
     let model = &compiled.snapshot.flavors[flavor];
     let carries = |node: &&super::snapshot::Node| {
         let all = |(key, value)| node.labels.get(key) == Some(value);
         !model.labels.is_empty() && model.labels.iter().all(all)
     };
-    model.price.or_else(|| {
+    let said = model.price.map(Rate::from_micros).map(Money::known);
+    said.or_else(|| {
         let nodes = compiled.snapshot.nodes.iter().filter(carries);
         nodes
             .flat_map(|node| &node.devices)
-            .filter_map(|device| device.price)
+            .filter_map(Device::rate)
             .min()
     })
 }
@@ -189,7 +193,8 @@ fn weigh(
         let mut asks = set.requests.devices.iter();
         asks.any(|ask| ask.resource.contains("/mig-"))
     });
-    let price = price(compiled, flavor).filter(|_| !slices);
+    let money = price(compiled, flavor).filter(|_| !slices);
+    let price = money.map(|money| money.all.micros());
     let allowed = most.is_none_or(|most| price.is_none_or(|price| price <= most));
     let mut snapshot = (*compiled.snapshot).clone();
     snapshot.workloads[work].flavors = vec![FlavorChoice {
@@ -235,6 +240,7 @@ fn weigh(
         speed_milli,
         named,
         micro_usd_per_device_hour: price,
+        list_price: money.is_some_and(Money::is_by_list),
         allowed,
         fits_now,
         start: start_at,

@@ -7,6 +7,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::base::{Name, natural};
+use model::cost::Money;
 use model::fleet::job::JobKey;
 use model::fleet::node::Billing;
 use model::plan::JobName;
@@ -15,7 +16,7 @@ use crate::compiled::CompiledFleet;
 use crate::cycle::{self, Options};
 use crate::explain::{AS_TOLD, job};
 use crate::forecast::Start;
-use crate::snapshot::{Node, Snapshot, Status, Workload};
+use crate::snapshot::{Device, Node, Snapshot, Status, Workload};
 use crate::state::State;
 use crate::what_if;
 
@@ -42,8 +43,8 @@ pub struct Growth {
     pub class: Name,
     /// Workloads that start now only with these nodes.
     pub starts: Vec<JobName>,
-    /// Their rate, micro-USD an hour; none if a price is unknown.
-    pub rate: Option<i64>,
+    /// Their rate; none if a price is unknown.
+    pub rate: Option<Money>,
 }
 
 /// Idle nodes of a pool whose removal delays no workload.
@@ -57,10 +58,10 @@ pub struct Shrink {
     pub devices: u32,
     /// Class of their devices.
     pub class: Name,
-    /// Their rate, micro-USD an hour; none if a price is unknown.
-    pub rate: Option<i64>,
+    /// Their rate; none if a price is unknown.
+    pub rate: Option<Money>,
     /// The part of the rate that removal saves: reserved and owned nodes are paid anyway.
-    pub saves: Option<i64>,
+    pub saves: Option<Money>,
 }
 
 /// Workloads that start now in a fleet, and their nodes. With `sparing` without preemption.
@@ -109,10 +110,10 @@ fn devices(nodes: &[&Node]) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// Rate of nodes, micro-USD an hour; none if a price is unknown.
-fn rate(nodes: &[&Node]) -> Option<i64> {
+/// Rate of nodes; none if a price is unknown.
+fn rate(nodes: &[&Node]) -> Option<Money> {
     let all = nodes.iter().flat_map(|node| &node.devices);
-    all.map(|device| device.price).sum()
+    all.map(Device::rate).sum()
 }
 
 fn class(nodes: &[&Node]) -> Name {
@@ -245,7 +246,7 @@ pub fn growth(snapshot: &Snapshot, counts: &dyn Fn(&JobKey) -> bool) -> Vec<Grow
             devices: units_of(devices(&unit)),
             class: class(&unit),
             starts: names,
-            rate: rate(&unit).map(|rate| rate.saturating_mul(units as i64)),
+            rate: rate(&unit).map(|rate| rate.times(units as u64)),
         });
     }
     all

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use model::base::Moment;
+use model::base::{Moment, Rate};
+use model::cost::Money;
 
 use super::*;
 use crate::document;
@@ -20,6 +21,10 @@ fn node(name: &str, pool: &str, more: Value) -> Value {
         node.extend(more);
     }
     node
+}
+
+fn usd(micros: i64) -> Option<Money> {
+    Some(Money::known(Rate::from_micros(micros)))
 }
 
 fn work(name: &str, pods: u32, gpus: u32, nodes: &[&str], pool: &str) -> Value {
@@ -62,7 +67,7 @@ fn the_fewest_nodes_on_which_gangs_start_and_what_they_cost() {
     assert_eq!((&*one.pool, one.nodes, one.devices), ("h100", 4, 32));
     let starts: Vec<String> = one.starts.iter().map(ToString::to_string).collect();
     assert_eq!(starts, ["ml/gang", "ml/small"]);
-    assert_eq!(one.rate, Some(32 * 2_000_000));
+    assert_eq!(one.rate, usd(32 * 2_000_000));
     // No nodes are bought for a job that has just arrived.
     let old = |key: &JobKey| key.key.name.as_str() != "gang";
     let found = growth(&snapshot, &old);
@@ -121,7 +126,7 @@ fn idle_nodes_go_unless_somebody_would_start_later() {
     let found = shrunk(&idle, &none);
     let names: Vec<&str> = found[0].nodes.iter().map(Name::as_str).collect();
     assert_eq!(names, ["b", "c"], "d is cordoned: somebody works on it");
-    assert_eq!(found[0].rate, Some(16 * 2_000_000));
+    assert_eq!(found[0].rate, usd(16 * 2_000_000));
     // A job that is about to start needs one of them.
     let waits = fleet(
         &nodes,
@@ -193,12 +198,8 @@ fn devices_that_are_out_of_use_are_not_idle_and_committed_nodes_save_nothing() {
     let found = shrink(&idle, &BTreeMap::new(), &spared);
     let names: Vec<&str> = found[0].nodes.iter().map(Name::as_str).collect();
     assert_eq!(names, ["a", "b"], "c has a fault, d offers nothing");
-    assert_eq!(found[0].rate, Some(16 * 2_000_000));
-    assert_eq!(
-        found[0].saves,
-        Some(8 * 2_000_000),
-        "a is paid all the same"
-    );
+    assert_eq!(found[0].rate, usd(16 * 2_000_000));
+    assert_eq!(found[0].saves, usd(8 * 2_000_000), "a is paid all the same");
 }
 
 /// The document of a fleet with these nodes deleted, read back.

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use model::base::{DeviceAmount, Moment, Name, SmallSort};
+use model::base::{DeviceAmount, Moment, Name, Rate, SmallSort};
+use model::cost::Money;
 use model::fleet::node::Billing;
 
 /// Health of a device.
@@ -43,8 +44,18 @@ pub struct Device {
     pub health: EngineHealth,
     /// Price in micro-USD an hour, where known.
     pub price: Option<i64>,
+    /// True for a list price in place of what is paid, which is not known.
+    pub by_list: bool,
     /// Slices, by name.
     pub slices: Vec<Slice>,
+}
+
+impl Device {
+    /// Its price, where known.
+    pub fn rate(&self) -> Option<Money> {
+        let all = self.price.map(Rate::from_micros)?;
+        Some(Money::told(all, self.by_list))
+    }
 }
 
 /// What a taint does to pods that do not tolerate it.

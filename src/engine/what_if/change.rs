@@ -202,6 +202,7 @@ impl Suppose {
                         node.billing = Some(Billing::Spot);
                         for device in &mut node.devices {
                             device.price = Some(*micro_usd);
+                            device.by_list = false;
                         }
                     }
                 }
@@ -436,6 +437,7 @@ fn price(snapshot: &mut Snapshot, of: &str, micro_usd: i64) -> Result<(), String
         for device in &mut node.devices {
             if carried || *device.class == *of {
                 device.price = Some(micro_usd);
+                device.by_list = false;
                 any = true;
             }
         }

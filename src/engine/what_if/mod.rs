@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use model::base::{Moment, Name, SmallSort, natural};
+use model::cost::LIST_NOTE;
 use model::fleet::job::JobKey;
 
 use super::compiled::{CompiledFleet, WorkloadId};
@@ -47,6 +48,8 @@ pub struct WhatIfFigures {
     pub wait_p50_seconds: Option<i64>,
     /// Rate of all devices with a known price, in micro-USD an hour.
     pub burn_micro_usd_per_hour: i64,
+    /// The part of that rate that is list prices in place of what is paid, which is not known.
+    pub list_micro_usd_per_hour: i64,
     /// Devices without a known price.
     pub devices_without_price: usize,
 }
@@ -193,6 +196,9 @@ pub fn what_if(snapshot: &Snapshot, changes: &[Suppose]) -> Result<Outcome, Stri
         > 0
     {
         notes.push("devices without a price are not counted in $/h".to_owned());
+    }
+    if before.list_micro_usd_per_hour > 0 || after.list_micro_usd_per_hour > 0 {
+        notes.push(LIST_NOTE.to_owned());
     }
     Ok(Outcome {
         changes: changes.iter().map(ToString::to_string).collect(),
@@ -368,6 +374,10 @@ fn figures(snapshot: Snapshot) -> (WhatIfFigures, Side) {
         unknown: starts.len() - waits.len(),
         wait_p50_seconds: waits.get(waits.len().saturating_sub(1) / 2).copied(),
         burn_micro_usd_per_hour: devices().filter_map(|device| device.price).sum(),
+        list_micro_usd_per_hour: devices()
+            .filter(|device| device.by_list)
+            .filter_map(|device| device.price)
+            .sum(),
         devices_without_price: devices().filter(|device| device.price.is_none()).count(),
     };
     let named = starts

@@ -2,8 +2,8 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::base::{Name, Rate};
-use crate::cost::{PriceGroup, SpendRates};
+use crate::base::Name;
+use crate::cost::{Money, PriceGroup, SpendRates};
 use crate::fleet::accelerator::{Accelerator, Catalog};
 use crate::fleet::fleet::Fleet;
 use crate::fleet::job::Job;
@@ -45,7 +45,7 @@ pub(super) struct Offers {
     /// Pools with devices that are.
     cut: FxHashSet<(Name, Name)>,
     /// The cheapest hourly rate of a slice, by class and profile.
-    slices: FxHashMap<(Name, Name), Rate>,
+    slices: FxHashMap<(Name, Name), Money>,
 }
 
 impl Offers {
@@ -66,7 +66,7 @@ impl Offers {
                     && !is_spot(group)
             };
             let groups = spend_rates.prices.iter().filter(of_device);
-            let rates = groups.filter_map(|group| Some(group.price.as_ref()?.rate));
+            let rates = groups.filter_map(|group| Some(Money::of(group.price.as_ref()?)));
             let Some(rate) = rates.min() else { continue };
             for slice in &device.slices {
                 let Some(((profile, _), share)) = slice.name.rsplit_once('-').zip(slice.share)
@@ -74,7 +74,7 @@ impl Offers {
                     continue;
                 };
                 let key = (device.class.clone(), Name::new(profile));
-                let rate = share.of(rate);
+                let rate = rate.each(|rate| share.of(rate));
                 let known = offers.slices.entry(key).or_insert(rate);
                 *known = rate.min(*known);
             }
@@ -92,11 +92,11 @@ fn is_spot(group: &PriceGroup) -> bool {
 pub(super) fn smaller(
     job: &Job,
     profile: &JobProfile,
-    costs: Option<Rate>,
+    costs: Option<Money>,
     fleet: &Fleet,
     burn: &SpendRates,
     offers: &Offers,
-) -> Option<(Action, Rate)> {
+) -> Option<(Action, Money)> {
     if job.serving.is_some() {
         return None;
     }
@@ -106,9 +106,9 @@ pub(super) fn smaller(
     let own = catalog.of_class(job.class.as_deref()?)?;
     let memory = memory_gib(job, fleet).or(own.memory_gib)?;
     let needs = Needs::of(&profile.evidence, memory)?;
-    let mut best: Option<(Action, Rate)> = None;
-    let mut offer = |action: Action, rate: Rate| {
-        if rate < own_rate && best.as_ref().is_none_or(|(_, known)| rate < *known) {
+    let mut best: Option<(Action, Money)> = None;
+    let mut offer = |action: Action, rate: Money| {
+        if rate.all < own_rate.all && best.as_ref().is_none_or(|(_, known)| rate < *known) {
             best = Some((action, rate));
         }
     };
@@ -142,7 +142,7 @@ pub(super) fn smaller(
         }
     }
     let (action, rate) = best?;
-    let less = own_rate - rate;
+    let less = own_rate.less(rate);
     Some((action, less.times(devices)))
 }
 
@@ -182,8 +182,8 @@ fn fitting(
     needs: &Needs,
     profile: &JobProfile,
     catalog: &Catalog,
-) -> Option<(Name, Rate)> {
-    let rate = group.price.as_ref()?.rate;
+) -> Option<(Name, Money)> {
+    let rate = Money::of(group.price.as_ref()?);
     // A spot price against another's is two changes at once.
     if is_spot(group) {
         return None;

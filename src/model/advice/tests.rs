@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::base::{Moment, ObjectKey};
-use crate::cost::{Price, Spend};
+use crate::cost::{Money, Price, Spend};
 use crate::fleet::accelerator::Catalog;
 use crate::fleet::job::HeldDevice;
 use crate::fleet::policy::Policy;
@@ -40,16 +40,17 @@ fn fleet(class: &str, devices: u32) -> (Fleet, SpendRates, Job, JobProfile) {
                 rate: Rate::from_usd(usd).expect("is a rate"),
                 source: Name::new("test"),
                 as_of: None,
+                is_stand_in: false,
                 on_demand: None,
             })),
         });
     }
     let own = if class == "A100" { 4.0 } else { 8.0 };
     let spend = Spend {
-        rate: Rate::from_usd(own * f64::from(devices)).expect("is a rate"),
+        rate: Money::known(Rate::from_usd(own * f64::from(devices)).expect("is a rate")),
         ..Spend::default()
     };
-    burn.jobs.insert(job.id.clone(), (spend, Rate::ZERO));
+    burn.jobs.insert(job.id.clone(), (spend, Money::ZERO));
     let evidence = Evidence {
         util: Some(0.5),
         util_most: Some(0.5),
@@ -86,8 +87,8 @@ fn only(all: &[Advice]) -> &Advice {
     one
 }
 
-fn month(usd_an_hour: f64) -> Option<Rate> {
-    Rate::from_usd(usd_an_hour * 730.0)
+fn month(usd_an_hour: f64) -> Option<Money> {
+    Rate::from_usd(usd_an_hour * 730.0).map(Money::known)
 }
 
 #[test]
@@ -228,7 +229,7 @@ fn a_slice_has_room_to_a_hundredth() {
             _ => None,
         })
     };
-    let name = |found: Option<(String, Option<Rate>)>| found.map(|(name, _)| name);
+    let name = |found: Option<(String, Option<Money>)>| found.map(|(name, _)| name);
     let half = ROOM * 0.5;
     assert_eq!(
         name(slice(half * 0.99, 0.3, 0.39)).as_deref(),
@@ -243,7 +244,7 @@ fn a_slice_has_room_to_a_hundredth() {
     assert_eq!(name(slice(0.39, three * 1.01, 0.39)), None);
     // Two of these slices fill a device of 8 USD.
     let (_, saves) = slice(half * 0.99, 0.3, 0.39).expect("fits");
-    assert_eq!(saves, Rate::from_usd(4.0));
+    assert_eq!(saves, Rate::from_usd(4.0).map(Money::known));
 }
 
 #[test]
@@ -267,15 +268,15 @@ fn a_slice_costs_what_the_node_that_offers_it_costs_and_a_pool_of_slices_has_no_
         let one = only(&all);
         (one.action.clone(), one.saves)
     };
-    let usd = Rate::from_usd;
+    let usd = |usd: f64| Rate::from_usd(usd).map(Money::known);
     let slice = |name: &str| Action::MigSlice(Name::new(name));
     let thirds = ["2g.20gb-0", "2g.20gb-1", "2g.20gb-2"];
     let cut = usd(8.0).expect("is a rate");
     // Two of seven compute slices, whatever else the GPU is cut into.
-    let offered = cut - cut.share(285_714, 1_000_000);
+    let offered = cut.less(cut.share(285_714, 1_000_000));
     assert_eq!(advised(&thirds, 0.15), (slice("2g.20gb"), Some(offered)));
     // Where no node is cut like this, a device of 8 USD is.
-    let own = cut - cut.share(2, 7);
+    let own = cut.less(cut.share(2, 7));
     assert_eq!(advised(&["1g.10gb-0"], 0.15), (slice("2g.20gb"), Some(own)));
     // As long as A100s are whole, one of them is cheaper than half an H100.
     let smaller = Action::SmallerDevice(Name::new("A100"));
@@ -356,7 +357,7 @@ fn what_is_reserved_or_owned_is_freed_and_saves_no_money() {
     assert_eq!(
         told(&[Billing::Reserved, Billing::Owned]),
         (
-            Some(Rate::ZERO),
+            Some(Money::ZERO),
             Some(Billing::Reserved),
             format!("{release}; reserved: frees them, saves no money")
         )

@@ -1,6 +1,7 @@
 //! Money: price books and what the fleet burns, by pool, queue, team, job and class.
 
 pub mod book;
+mod money;
 pub mod prices;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
@@ -11,6 +12,7 @@ pub mod tco;
 mod tests;
 
 pub use book::PriceBook;
+pub use money::{LIST_MARK, LIST_NOTE, Money};
 pub use prices::{Override, Owned, PoolPrice, Price, Prices};
 pub use spend_rates::{NodePrices, PriceGroup, RateRow, Scope, Spend, SpendRates};
 pub use spread::{spend_rates, spend_rates_of};

@@ -24,6 +24,9 @@ pub struct Price {
     pub source: Name,
     /// The date of the price; `None` for the operator's own.
     pub as_of: Option<Name>,
+    /// True for the list price of another billing than the device's, or of a device whose billing is not known: what is paid for the
+    /// device is not known.
+    pub is_stand_in: bool,
     /// Of a spot device: the price of the same hour on demand, by an override for on-demand hours or the price book; `None` where
     /// none is known, and where the rate is itself the on-demand price because no spot price is known.
     pub on_demand: Option<Rate>,
@@ -207,6 +210,7 @@ impl Prices {
                 rate: *rate,
                 source: Name::from(format!("settings: rate of pool {}", node.pool)),
                 as_of: None,
+                is_stand_in: false,
                 on_demand: None,
             }),
             Some(PoolPrice::Owned(owned)) => {
@@ -216,6 +220,7 @@ impl Prices {
                     rate: Rate::from_usd(usd)?,
                     source: Name::from(format!("settings: amortization of pool {}", node.pool)),
                     as_of: None,
+                    is_stand_in: false,
                     on_demand: None,
                 })
             }
@@ -228,6 +233,8 @@ impl Prices {
                         node.pool, list.source
                     )),
                     as_of: list.as_of,
+                    // The factor says what is paid, of the price of the pool's own billing.
+                    is_stand_in: list.is_stand_in && node.billing == Some(Billing::Spot),
                     on_demand: None,
                 })
             }
@@ -243,6 +250,7 @@ impl Prices {
                 rate: rule.rate,
                 source: Name::new("settings: price override"),
                 as_of: None,
+                is_stand_in: false,
                 on_demand: None,
             });
         }
@@ -253,7 +261,7 @@ impl Prices {
             }
         };
         let (shelf, row, by_instance) = self.row(node, device, wanted)?;
-        priced(shelf, row, billing, by_instance, node)
+        priced(shelf, row, node.billing, by_instance, node)
     }
 
     /// The first override that fits.
@@ -317,11 +325,12 @@ impl Prices {
                 rate: rule.rate,
                 source: Name::new("settings: price override"),
                 as_of: None,
+                is_stand_in: false,
                 on_demand: None,
             });
         }
         let (shelf, row, by_instance) = self.row(node, device, [Some(purchase), None])?;
-        priced(shelf, row, billing, by_instance, node)
+        priced(shelf, row, Some(billing), by_instance, node)
     }
 
     /// What the operator says that a reserved hour of such a device costs.
@@ -363,6 +372,7 @@ impl Prices {
                     row.purchase.name()
                 )),
                 as_of: Some(Name::new(&row.as_of)),
+                is_stand_in: false,
                 on_demand: None,
             })
         })
@@ -440,10 +450,25 @@ fn pick<'a>(
     rows.get((rows.len() - 1) / 2).copied()
 }
 
+/// Why a list price is not what is paid for a device of this billing; `None` where it is the price of that billing.
+const fn other_billing(billing: Option<Billing>, price: Purchase) -> Option<&'static str> {
+    match (billing, price) {
+        (Some(Billing::Spot), Purchase::Spot) | (Some(Billing::OnDemand), Purchase::OnDemand) => {
+            None
+        }
+        (Some(Billing::Spot), Purchase::OnDemand) => Some("no spot price known"),
+        (Some(Billing::OnDemand), Purchase::Spot) => Some("no on-demand price known"),
+        (Some(Billing::Reserved), _) => Some("reserved: no commitment price in the book"),
+        (Some(Billing::Owned), _) => Some("list price, no amortization known"),
+        (None, _) => Some("list price, billing not known"),
+    }
+}
+
+/// The price of a row of a book for a device of this billing.
 fn priced(
     shelf: &BookIndex,
     row: &BookRow,
-    billing: Billing,
+    billing: Option<Billing>,
     by_instance: bool,
     node: &Node,
 ) -> Option<Price> {
@@ -462,12 +487,8 @@ fn priced(
     if !by_instance && node.instance_type.is_some() && shelf.provider.as_str() != MARKET {
         remarks.push("by class, the machine type is not in the book");
     }
-    match (billing, row.purchase) {
-        (Billing::Spot, Purchase::OnDemand) => remarks.push("no spot price known"),
-        (Billing::Reserved, _) => remarks.push("reserved: no commitment price in the book"),
-        (Billing::Owned, _) => remarks.push("list price, no amortization known"),
-        _ => {}
-    }
+    let other = other_billing(billing, row.purchase);
+    remarks.extend(other);
     remarks.extend(row.note.as_deref());
     if !remarks.is_empty() {
         source.push_str(" (");
@@ -478,6 +499,7 @@ fn priced(
         rate: Rate::from_usd(row.usd_per_device_hour()?)?,
         source: Name::from(source),
         as_of: Some(Name::new(&row.as_of)),
+        is_stand_in: other.is_some(),
         on_demand: None,
     })
 }

@@ -8,6 +8,7 @@ use crate::fleet::device::{Device, DeviceCell};
 use crate::fleet::job::JobKey;
 use crate::fleet::node::{Billing, Node};
 
+use super::money::Money;
 use super::prices::Price;
 
 /// Name of the row for what no other row of its scope covers.
@@ -17,18 +18,18 @@ pub const UNATTRIBUTED: &str = "unattributed";
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Spend {
     /// All devices, allocated or not.
-    pub rate: Rate,
+    pub rate: Money,
     /// Unallocated devices; `None` where not all nodes and pods are visible, so that free devices are not known.
-    pub free: Option<Rate>,
+    pub free: Option<Money>,
     /// Allocated devices that are idle; `None` where no allocated device has a usable reading.
-    pub idle_allocated: Option<Rate>,
+    pub idle_allocated: Option<Money>,
 }
 
 impl Default for Spend {
     fn default() -> Self {
         Self {
-            rate: Rate::ZERO,
-            free: Some(Rate::ZERO),
+            rate: Money::ZERO,
+            free: Some(Money::ZERO),
             idle_allocated: None,
         }
     }
@@ -36,7 +37,7 @@ impl Default for Spend {
 
 impl Spend {
     /// Free plus idle-allocated spend; `None` where either is not known.
-    pub fn idle(&self) -> Option<Rate> {
+    pub fn idle(&self) -> Option<Money> {
         (self.free.zip(self.idle_allocated)).map(|(free, idle)| free + idle)
     }
 
@@ -47,7 +48,7 @@ impl Spend {
 
     /// The part of one cell of a device, where this is the spend of the device.
     pub fn of_cell(&self, cell: &DeviceCell<'_>) -> Self {
-        let cost = |rate: Rate| cell.cost(rate);
+        let cost = |money: Money| money.of_cell(cell);
         Self {
             rate: cost(self.rate),
             free: self.free.map(cost),
@@ -189,9 +190,9 @@ pub struct SpendRates {
     /// The price of each device of each node.
     pub device_prices: Arc<BTreeMap<Name, NodePrices>>,
     /// Spend rate of each node (all its devices); nodes without a priced device are omitted.
-    pub nodes: BTreeMap<Name, Rate>,
-    /// Spend rate and cost so far (micro-USD) of each job with at least one priced device allocated.
-    pub jobs: BTreeMap<JobKey, (Spend, Rate)>,
+    pub nodes: BTreeMap<Name, Money>,
+    /// Spend rate and cost so far (USD in all) of each job with at least one priced device allocated.
+    pub jobs: BTreeMap<JobKey, (Spend, Money)>,
 }
 
 impl RateRow {
@@ -199,7 +200,7 @@ impl RateRow {
     pub fn known(&self) -> Option<Spend> {
         (self.unpriced == 0
             || DeviceAmount::whole(self.unpriced) < self.devices
-            || self.spend.rate > Rate::ZERO)
+            || self.spend.rate.all > Rate::ZERO)
             .then_some(self.spend)
     }
 }
@@ -210,7 +211,7 @@ impl SpendRates {
         let known = match (self.devices.is_zero(), self.unpriced) {
             (true, 0) => self.total.free.is_some(),
             (_, unpriced) => {
-                DeviceAmount::whole(unpriced) < self.devices || self.total.rate > Rate::ZERO
+                DeviceAmount::whole(unpriced) < self.devices || self.total.rate.all > Rate::ZERO
             }
         };
         known.then_some(self.total)

@@ -13,6 +13,7 @@ use crate::fleet::job::JobKey;
 use crate::fleet::judge::does_nothing;
 use crate::fleet::observe::Table;
 
+use super::money::Money;
 use super::prices::{Price, PriceList, Prices};
 use super::spend_rates::{NodePrices, RateRow, Scope, Spend, SpendRates, UNATTRIBUTED};
 
@@ -69,7 +70,7 @@ pub fn spend_rates_of(fleet: &Fleet, whole: &SpendRates, has: impl Fn(&Pod) -> b
     let part = spread(fleet, prices, |pod| pod.is_some_and(&has));
     SpendRates {
         total: Spend {
-            free: Some(Rate::ZERO),
+            free: Some(Money::ZERO),
             ..part.total
         },
         prices: whole.prices.clone(),
@@ -92,10 +93,10 @@ fn spread(
     let mut ordinal = 0u32;
     let visible = fleet.sees_devices();
     let listed = !fleet.is_hidden(Table::Nodes);
-    out.total.free = visible.then_some(Rate::ZERO);
+    out.total.free = visible.then_some(Money::ZERO);
     for node in fleet.nodes.iter().filter(|node| !node.devices.is_empty()) {
         let prices = device_prices.get(node.name());
-        let mut of_node = None::<Rate>;
+        let mut of_node = None::<Money>;
         let mut pool = None;
         for (at, device) in node.devices.iter().enumerate() {
             ordinal += 1;
@@ -119,8 +120,8 @@ fn spread(
                 classes.add(class, part);
                 held.give(fleet, pod, part);
             };
-            let rate = price.map_or(Rate::ZERO, |price| price.rate);
-            let whole = |is_held| spend_of(fleet, device, rate, visible, is_held);
+            let price_of = price.map_or(Money::ZERO, |price| Money::of(price));
+            let whole = |is_held| spend_of(fleet, device, price_of, visible, is_held);
             for cell in device.cells() {
                 if cell.share.is_some() || cell.holder.is_some() {
                     let part = DeviceShare {
@@ -164,13 +165,13 @@ fn spread(
 }
 
 /// The cost of a device whose cells are all allocated, or all free.
-fn spend_of(fleet: &Fleet, device: &Device, rate: Rate, visible: bool, is_held: bool) -> Spend {
-    let when = |yes: bool| if yes { rate } else { Rate::ZERO };
+fn spend_of(fleet: &Fleet, device: &Device, price: Money, visible: bool, is_held: bool) -> Spend {
+    let when = |yes: bool| if yes { price } else { Money::ZERO };
     Spend {
-        rate,
+        rate: price,
         free: visible.then(|| when(!is_held)),
         idle_allocated: match is_held {
-            false => Some(Rate::ZERO),
+            false => Some(Money::ZERO),
             true => does_nothing(device, &fleet.policy).map(|_| when(fleet.is_idle(device))),
         },
     }
@@ -292,7 +293,7 @@ impl Column {
             price_as_of: row.as_of,
         });
         let unattributed = rows.next().filter(|row| {
-            !row.devices.is_zero() || row.unpriced > 0 || row.spend.rate != Rate::ZERO
+            !row.devices.is_zero() || row.unpriced > 0 || row.spend.rate != Money::ZERO
         });
         let mut rows: Vec<RateRow> = rows.collect();
         rows.sort_by(|a, b| a.name.cmp(&b.name));
@@ -312,7 +313,7 @@ struct HolderScopes {
     /// Rows of a pod's queue, team and job, by the pod's address: alive for as long as the fleet is.
     rows: Map<usize, [usize; 3]>,
     /// What each job burns and has burnt, by its row.
-    money: Map<usize, (JobKey, (Spend, Rate))>,
+    money: Map<usize, (JobKey, (Spend, Money))>,
 }
 
 impl HolderScopes {
@@ -325,11 +326,17 @@ impl HolderScopes {
             return;
         };
         let millis = i128::from(fleet.at.since(pod.held_since()).millis());
-        let so_far = i128::from(part.spend.rate.micros()) * millis / 3_600_000;
+        let so_far = |rate: Rate| {
+            let micros = i128::from(rate.micros()) * millis / 3_600_000;
+            Rate::from_micros(i64::try_from(micros).unwrap_or(i64::MAX))
+        };
         let fresh = || (pod.job.clone(), Default::default());
         let (_, money) = self.money.entry(job).or_insert_with(fresh);
         money.0 += part.spend;
-        money.1 += Rate::from_micros(i64::try_from(so_far).unwrap_or(i64::MAX));
+        money.1 += Money {
+            all: so_far(part.spend.rate.all),
+            by_list: so_far(part.spend.rate.by_list),
+        };
     }
 
     fn rows_of(&mut self, pod: &Arc<Pod>) -> [usize; 3] {

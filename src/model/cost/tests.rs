@@ -11,7 +11,8 @@ use crate::fleet::node::{Billing, Node};
 use crate::fleet::signal::Signals;
 
 use super::book::PriceBook;
-use super::prices::{Override, Owned, PoolPrice, Prices};
+use super::money::Money;
+use super::prices::{Override, Owned, PoolPrice, Price, Prices};
 use super::sample::{allocated_to, device, fleet, node, now, pod, resting, sliced};
 use super::spend_rates;
 use super::spend_rates::{Scope, Spend, UNATTRIBUTED};
@@ -50,6 +51,12 @@ fn prices() -> Prices {
     Prices::new(books.to_vec(), &Catalog::default())
 }
 
+/// Money of devices whose billing is not known.
+fn list(usd: f64) -> Money {
+    let all = Rate::from_usd(usd).expect("fits");
+    Money { all, by_list: all }
+}
+
 fn one(instance: Option<&str>, class: &str) -> Node {
     node("n", "p", instance, vec![device("n", 0, class)])
 }
@@ -86,7 +93,7 @@ fn the_machine_is_the_unit() {
         asked(&prices, &far),
         Some((
             8.0,
-            "aws big eu-west-1 on-demand".into(),
+            "aws big eu-west-1 on-demand (list price, billing not known)".into(),
             Some("2026-07-20".into())
         ))
     );
@@ -143,6 +150,41 @@ fn a_billing_mode_missing_from_the_price_book_is_reported() {
         source.contains("no amortization known; median of 8"),
         "{source}"
     );
+}
+
+/// What is paid is known where the billing is, and the price is of that billing, or the operator says it.
+#[test]
+fn a_list_price_of_another_billing_stands_in_for_what_is_paid() {
+    let stands_in = |prices: &Prices, instance, class, billing| {
+        let mut node = one(instance, class);
+        node.billing = billing;
+        let price = prices.price(&node, &node.devices[0]);
+        price.expect("is listed").is_stand_in
+    };
+    let (books, big) = (prices(), Some("big"));
+    let paid = |billing| !stands_in(&books, big, "H100", billing);
+    assert!(paid(Some(Billing::OnDemand)) && !paid(None));
+    assert!(!paid(Some(Billing::Reserved)) && !paid(Some(Billing::Owned)));
+    let spot = |instance, class| stands_in(&books, instance, class, Some(Billing::Spot));
+    assert!(!spot(None, "H100") && spot(Some("small"), "T4"));
+    let rate = Rate::from_usd(1.25).expect("fits");
+    for said in [PoolPrice::Rate(rate), PoolPrice::Multiplier(0.6)] {
+        let said = prices().with_pool("p", said);
+        for billing in [None, Some(Billing::Reserved), Some(Billing::Owned)] {
+            assert!(!stands_in(&said, big, "H100", billing));
+        }
+    }
+    // A factor on the list price of spot says nothing where only the on-demand price is listed.
+    let factor = prices().with_pool("p", PoolPrice::Multiplier(0.6));
+    assert!(stands_in(&factor, Some("small"), "T4", Some(Billing::Spot)));
+    let rule = Override {
+        instance: None,
+        class: None,
+        billing: None,
+        rate,
+    };
+    let over = prices().with_override(rule);
+    assert!(!stands_in(&over, big, "H100", Some(Billing::Reserved)));
 }
 
 #[test]
@@ -234,7 +276,7 @@ fn idle_money_of_devices_that_are_not_read_is_not_zero() {
         ..allocated_to(device("n", 0, "H100"), &pod("nlp", "train-0", None, "nlp"))
     };
     let free = || device("n", 1, "H100");
-    let four = Rate::from_usd(4.0).expect("fits");
+    let four = list(4.0);
     let total = |devices| spend_rates(&fleet(vec![node("n", "p", None, devices)]), &prices()).total;
     for devices in [vec![unread(), free()], vec![free(), unread()]] {
         let spend = total(devices);
@@ -257,20 +299,20 @@ fn free_and_idle_money_stand_apart() {
         device("n", 2, "H100"),
     ];
     let burnt = spend_rates(&fleet(vec![node("n", "p", None, devices)]), &prices());
-    let four = Rate::from_usd(4.0).expect("fits");
+    let (four, eight) = (list(4.0), list(8.0));
     assert_eq!(
         burnt.total,
         Spend {
-            rate: four.times(3),
+            rate: list(12.0),
             free: Some(four),
             idle_allocated: Some(four)
         }
     );
-    assert_eq!(burnt.total.idle(), Some(four.times(2)));
+    assert_eq!(burnt.total.idle(), Some(eight));
     let team = burnt.row(Scope::Team, "nlp").expect("has a row");
     assert_eq!(
         (team.devices, team.spend.rate),
-        (DeviceAmount::whole(2), four.times(2))
+        (DeviceAmount::whole(2), eight)
     );
     let rest = burnt.row(Scope::Team, UNATTRIBUTED).expect("has a row");
     assert_eq!(
@@ -279,7 +321,7 @@ fn free_and_idle_money_stand_apart() {
     );
     // Two devices at 4 USD for the hour since the pod was bound.
     let (_, (spend, so_far)) = burnt.jobs.first_key_value().expect("one job");
-    assert_eq!((spend.rate, *so_far), (four.times(2), four.times(2)));
+    assert_eq!((spend.rate, *so_far), (eight, eight));
     assert_eq!(
         burnt.row(Scope::Job, "nlp/train").map(|row| row.devices),
         Some(DeviceAmount::whole(2))
@@ -303,7 +345,7 @@ fn slices_pay_and_count_by_their_size() {
     let burnt = spend_rates(&fleet(vec![node("n", "p", None, vec![mig])]), &prices());
     let of = |team: &str| {
         let row = burnt.row(Scope::Team, team).expect("has a row");
-        (row.devices.millionths(), row.spend.rate.micros())
+        (row.devices.millionths(), row.spend.rate.all.micros())
     };
     assert_eq!(of("alpha"), (571_428, 2_285_712));
     assert_eq!(of("beta"), (285_714, 1_142_856));
@@ -381,18 +423,28 @@ fn pods() -> Vec<Arc<Pod>> {
         .collect()
 }
 
+fn billing() -> impl Strategy<Value = Option<Billing>> {
+    let known = [
+        Billing::OnDemand,
+        Billing::Spot,
+        Billing::Reserved,
+        Billing::Owned,
+    ];
+    prop::option::of(prop::sample::select(known.to_vec()))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
     fn every_scope_adds_up_to_the_header(
         nodes in prop::collection::vec(
-            (0usize..3, 0usize..4, prop::collection::vec((0usize..3, hold(), any::<bool>()), 0..9)),
+            (0usize..3, 0usize..4, billing(), prop::collection::vec((0usize..3, hold(), any::<bool>()), 0..9)),
             0..6,
         ),
     ) {
         let pods = pods();
-        let nodes: Vec<Node> = nodes.into_iter().enumerate().map(|(at, (pool, instance, devices))| {
+        let nodes: Vec<Node> = nodes.into_iter().enumerate().map(|(at, (pool, instance, billing, devices))| {
             let name = format!("n{at}");
             let devices = devices.into_iter().enumerate().map(|(index, (class, hold, idle))| {
                 let mut device = device(&name, index as u32, ["H100", "T4", "mystery"][class]);
@@ -414,7 +466,9 @@ proptest! {
                 }
             }).collect();
             let instance = [None, Some("big"), Some("small"), Some("wide")][instance];
-            node(&name, &format!("pool{pool}"), instance, devices)
+            let mut node = node(&name, &format!("pool{pool}"), instance, devices);
+            node.billing = billing;
+            node
         }).collect();
         let fleet = fleet(nodes);
         // An odd rate, so that shares do not divide evenly.
@@ -429,12 +483,18 @@ proptest! {
             }
             prop_assert_eq!(sum, burnt.total, "{:?}", scope);
             prop_assert_eq!(rows.iter().map(|row| row.devices).sum::<DeviceAmount>(), burnt.devices);
-            prop_assert!(rows.iter().all(|row| row.spend.idle() <= Some(row.spend.rate)));
+            prop_assert!(rows.iter().all(|row| row.spend.idle().map(|idle| idle.all) <= Some(row.spend.rate.all)));
+            prop_assert!(rows.iter().all(|row| row.spend.rate.by_list <= row.spend.rate.all));
         }
-        prop_assert_eq!(burnt.nodes.values().copied().sum::<Rate>(), burnt.total.rate);
-        let jobs: Rate = burnt.jobs.values().map(|(spend, _)| spend.rate).sum();
-        let rest = burnt.row(Scope::Job, UNATTRIBUTED).map_or(Rate::ZERO, |row| row.spend.rate);
+        prop_assert_eq!(burnt.nodes.values().copied().sum::<Money>(), burnt.total.rate);
+        let jobs: Money = burnt.jobs.values().map(|(spend, _)| spend.rate).sum();
+        let rest = burnt.row(Scope::Job, UNATTRIBUTED).map_or(Money::ZERO, |row| row.spend.rate);
         prop_assert_eq!(jobs + rest, burnt.total.rate);
+        let priced = fleet.devices().filter_map(|(node, device)| prices.price(node, device));
+        let (by_list, paid): (Vec<_>, Vec<_>) = priced.partition(|price| price.is_stand_in);
+        let sum = |of: &[Price]| of.iter().map(|price| price.rate).sum::<Rate>();
+        prop_assert_eq!(burnt.total.rate.by_list, sum(&by_list));
+        prop_assert_eq!(burnt.total.rate.all, sum(&by_list) + sum(&paid));
         prop_assert_eq!(fleet.at, now());
     }
 }

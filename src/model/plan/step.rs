@@ -524,6 +524,9 @@ pub struct Loss {
     pub device_seconds: Option<u64>,
     /// Cost of that work, micro-USD.
     pub micro_usd: Option<i64>,
+    /// True where some of that cost is list prices in place of what is paid, which is not known.
+    #[serde(default)]
+    pub by_list: bool,
     /// The last checkpoint; null when none is known, so that the whole run counts as lost.
     #[serde(with = "stamp::optional")]
     pub since: Option<Moment>,
@@ -542,6 +545,7 @@ impl Loss {
                 .device_seconds
                 .map(|whole| whole.saturating_mul(devices) / all),
             micro_usd,
+            by_list: self.by_list,
             since: self.since,
         }
     }

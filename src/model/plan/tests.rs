@@ -15,6 +15,7 @@ fn full() -> Plan {
     let loss = Loss {
         device_seconds: Some(5280),
         micro_usd: Some(51_000_000),
+        by_list: false,
         since: Some(at),
     };
     let levers = [

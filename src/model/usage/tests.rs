@@ -607,10 +607,10 @@ proptest! {
                 let hour = from.div_euclid(HOUR_MS);
                 let to = moment.min((hour + 1) * HOUR_MS);
                 for row in &burn.rows[&Scope::Team] {
-                    *burnt.entry((hour, row.name.clone())).or_default() += i128::from(row.spend.rate.micros()) * i128::from(to - from);
+                    *burnt.entry((hour, row.name.clone())).or_default() += i128::from(row.spend.rate.all.micros()) * i128::from(to - from);
                 }
                 let sum = total.entry(hour).or_default();
-                sum.0 += i128::from(burn.total.rate.micros()) * i128::from(to - from);
+                sum.0 += i128::from(burn.total.rate.all.micros()) * i128::from(to - from);
                 sum.1 += u64::from(burn.devices.floor()) * (to - from) as u64;
                 from = to;
             }

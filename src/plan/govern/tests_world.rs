@@ -221,6 +221,7 @@ impl World {
                         resource: Name::new(GPU),
                         health: EngineHealth::Ok,
                         price: None,
+                        by_list: false,
                         slices: Vec::new(),
                     })
                     .collect(),

@@ -201,16 +201,18 @@ pub(super) struct NodeLocation {
     pub units: Arc<[Unit]>,
 }
 
-/// A fresh, empty, ready machine at a site.
+/// A fresh, empty, ready machine at a site. `start` is when the world began: what a machine is like goes by the time from there, so
+/// that worlds of one seed are alike whenever they begin.
 pub(super) fn machine(
     site: NodeLocation,
     name: Name,
     seed: u64,
     created: Moment,
-    now: Moment,
+    [start, now]: [Moment; 2],
 ) -> Node {
     let spec = &POOLS[site.pool];
-    let uid = mix(mix(seed, hash(&name)), created.millis() as u64);
+    let since_start = created.millis() - start.millis();
+    let uid = mix(mix(seed, hash(&name)), since_start.cast_unsigned());
     let zone = spec.zones[(mix(uid, 11) % spec.zones.len() as u64) as usize];
     let devices = (0..spec.per_node)
         .map(|at| {
@@ -305,7 +307,7 @@ pub(super) fn nodes(options: &Options, cuts: &Cuts) -> Vec<Node> {
                 shelf: at % spec.rack_size,
                 units: cuts.of(pool, serial, sizes[pool]),
             };
-            all.push(machine(site, name, options.seed, created, options.at));
+            all.push(machine(site, name, options.seed, created, [options.at; 2]));
         }
     }
     all

@@ -125,7 +125,7 @@ impl World {
             units: std::sync::Arc::clone(&old.units),
         };
         let seed = mix(self.options.seed, u64::from(next));
-        let node = machine(site, name.clone(), seed, now, now);
+        let node = machine(site, name.clone(), seed, now, [self.options.at, now]);
         let id = self.nodes.len();
         self.pools[node.pool].push(id);
         self.nodes.push(node);

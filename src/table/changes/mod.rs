@@ -10,15 +10,15 @@ mod tests;
 mod text;
 
 use model::base::quantities::first_named;
-use model::base::{Moment, Name, Rate, SmallSort};
-use model::cost::{Scope as CostScope, SpendRates};
+use model::base::{Moment, Name, SmallSort};
+use model::cost::{Money, Scope as CostScope, SpendRates};
 use model::fleet::Known;
 use model::fleet::finding::Severity;
 use model::fleet::observe::Table;
 
 use super::Facts;
 
-pub use text::{NOTHING_DIFFERS, document, money_lines, summary, text, when};
+pub use text::{NOTHING_DIFFERS, document, is_by_list, money_lines, summary, text, when};
 
 /// The kind of object that changed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -245,16 +245,16 @@ pub struct MoneyChange {
     /// The team; `None` for the whole view.
     pub team: Option<Name>,
     /// Rate in the earlier snapshot.
-    pub before: Option<Rate>,
+    pub before: Option<Money>,
     /// Rate in the later snapshot.
-    pub after: Option<Rate>,
+    pub after: Option<Money>,
 }
 
 impl MoneyChange {
     /// The difference, micro-USD/h; `None` where one side is unknown.
     pub fn difference(&self) -> Option<i64> {
         let (before, after) = self.before.zip(self.after)?;
-        Some(after.micros() - before.micros())
+        Some(after.all.micros() - before.all.micros())
     }
 }
 
@@ -443,7 +443,7 @@ const CENT: i64 = 10_000;
 const NAMED: usize = 3;
 
 /// The rate that `of` returns; `None` while lists that it depends on are still being read.
-fn known_rate(facts: &Facts, of: impl FnOnce(&SpendRates) -> Option<Rate>) -> Option<Rate> {
+fn known_rate(facts: &Facts, of: impl FnOnce(&SpendRates) -> Option<Money>) -> Option<Money> {
     let is_read = facts.fleet.unread().is_empty();
     of(&facts.spend_rates).filter(|_| is_read)
 }
@@ -472,7 +472,7 @@ fn money(before: &Facts, after: &Facts) -> Vec<MoneyChange> {
             // A team without a row has no devices: its rate is zero where rates are known at all.
             let own = |burn: &SpendRates| match burn.row(CostScope::Team, &team) {
                 Some(row) => row.known().map(|spend| spend.rate),
-                None => burn.known().map(|_| Rate::ZERO),
+                None => burn.known().map(|_| Money::ZERO),
             };
             let (before, after) = (known_rate(before, own), known_rate(after, own));
             MoneyChange {

@@ -2,11 +2,13 @@
 
 use serde::Serialize;
 
+use model::base::Moment;
 use model::base::name::printable;
 use model::base::quantities::{counted, grouped};
-use model::base::{Moment, Rate};
+use model::cost::{LIST_MARK, LIST_NOTE, Money};
 
 use super::{CENT, Dated, FleetChange, FleetChanges, MoneyChange};
+use crate::list_price::list_usd;
 use crate::output::safe_json;
 use crate::table::{Layout, cell};
 use crate::text::UNKNOWN;
@@ -48,8 +50,14 @@ pub fn summary(changes: &FleetChanges) -> String {
     format!("{from} to {to} UTC · {count}")
 }
 
-fn dollars(rate: Option<Rate>) -> String {
-    rate.map_or_else(|| UNKNOWN.to_owned(), |rate| format!("${rate}/h"))
+fn dollars(rate: Option<Money>) -> String {
+    rate.map_or_else(|| UNKNOWN.to_owned(), Money::per_hour)
+}
+
+/// True where what is paid is not known of the money of one of them.
+pub fn is_by_list(changes: &FleetChanges) -> bool {
+    let mut rates = changes.money.iter().flat_map(|row| [row.before, row.after]);
+    rates.any(|rate| rate.is_some_and(Money::is_by_list))
 }
 
 /// Rates before, after and the difference; the whole view first, then the teams.
@@ -66,7 +74,13 @@ pub fn money_lines(changes: &FleetChanges) -> Vec<[String; 4]> {
             Some(micros) => {
                 let sign = if micros > 0 { '+' } else { '-' };
                 let cents = micros.abs() % 1_000_000 / 10_000;
-                format!("{sign}${}.{cents:02}/h", grouped(micros.abs() / 1_000_000))
+                let whole = grouped(micros.abs() / 1_000_000);
+                let by_list = |rate: Option<Money>| rate.map(|rate| rate.by_list);
+                let mark = match by_list(row.before) == by_list(row.after) {
+                    true => "",
+                    false => LIST_MARK,
+                };
+                format!("{sign}${whole}.{cents:02}/h{mark}")
             }
         };
         [title, dollars(row.before), dollars(row.after), by]
@@ -88,7 +102,10 @@ pub fn text(changes: &FleetChanges) -> String {
         ("CHANGE", true),
     ];
     let lines = money_lines(changes).into_iter().map(Vec::from).collect();
-    let money = table(&titles, lines);
+    let mut money = table(&titles, lines);
+    if is_by_list(changes) {
+        money.push_str(&format!("{LIST_NOTE}\n"));
+    }
     let summary = summary(changes);
     if changes.changes.is_empty() {
         return format!("{summary}\n\n{money}");
@@ -124,7 +141,9 @@ struct ChangeCell<'a> {
 struct MoneyCell<'a> {
     team: Option<&'a str>,
     before_usd_per_hour: Option<f64>,
+    before_list_usd_per_hour: Option<f64>,
     after_usd_per_hour: Option<f64>,
+    after_list_usd_per_hour: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -161,8 +180,10 @@ impl<'a> From<&'a FleetChange> for ChangeCell<'a> {
 pub fn document(changes: &FleetChanges) -> String {
     let money = changes.money.iter().map(|row| MoneyCell {
         team: row.team.as_deref(),
-        before_usd_per_hour: row.before.map(Rate::usd),
-        after_usd_per_hour: row.after.map(Rate::usd),
+        before_usd_per_hour: row.before.map(Money::usd),
+        before_list_usd_per_hour: list_usd(row.before),
+        after_usd_per_hour: row.after.map(Money::usd),
+        after_list_usd_per_hour: list_usd(row.after),
     });
     safe_json(&Document {
         version: VERSION,

@@ -1,10 +1,11 @@
 //! A device: place, health, readings, past, holders, what a repair ticket needs.
 
 use crate::painter::Painter;
-use crate::text::{UNKNOWN, counted, percent};
+use crate::text::{UNKNOWN, counted, dollars, per_hour, percent};
 use crate::theme::Role;
 use crate::view::devices;
 use crate::widget::cell::{bytes_of, devices_words};
+use model::cost::Money;
 use model::fleet::accelerator::DeviceKind;
 use model::fleet::device::{Attribution, Device, Health};
 use model::fleet::finding::Finding;
@@ -88,17 +89,19 @@ fn cost(table: &mut Description, facts: &Facts, node: &Node, device: &Device) {
         .first_holder(device)
         .and_then(|(pod, _)| so_far(facts, facts.fleet.job(&pod.job)?))
         .map_or(String::new(), |so_far| {
-            format!(" · this job ${so_far} so far")
+            format!(" · this job {} so far", dollars(Some(so_far)))
         });
     let whole = match device.holders().count() {
         0 | 1 => "",
         _ => " for the whole device",
     };
+    let price = Money::of(price);
     table.words(
         "cost",
-        format!("${}/h{whole}{so_far}", price.rate),
+        format!("{}{whole}{so_far}", per_hour(Some(price))),
         Role::Accent,
     );
+    table.list_note(price);
 }
 
 /// The details that a vendor or a cloud provider requires for a support ticket.

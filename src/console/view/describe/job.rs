@@ -1,7 +1,7 @@
 //! A job: state and why, gang, owners, pods, failure, money.
 
 use crate::painter::Painter;
-use crate::text::{UNKNOWN, counted, percent};
+use crate::text::{UNKNOWN, counted, dollars, per_hour, percent};
 use crate::theme::Role;
 use crate::view::{jobs, waiting};
 use crate::widget::roofline::{Roofline, roofline};
@@ -16,7 +16,8 @@ use table::Facts;
 use table::advice::{evidence_words, page_text};
 use table::explanations::{JobExplanation, named_victims, victims_words};
 use table::gangs::{slowest, stragglers};
-use table::jobs::{Waited, no_cost, so_far, waited, waited_words, waits as is_waiting, why_failed};
+use table::job_failure::why_failed;
+use table::jobs::{Waited, no_cost, so_far, waited, waited_words, waits as is_waiting};
 use table::select::owner_of_job;
 
 use super::{Description, Line, scaling};
@@ -174,16 +175,19 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
         let so_far = match so_far(facts, job) {
             // Costs since the current pods were allocated; earlier pods are not included.
             Some(so_far) => match job.held_since() {
-                Some(since) => format!("${so_far} since {}", when(since, facts.now)),
-                None => format!("${so_far} so far"),
+                Some(since) => {
+                    format!("{} since {}", dollars(Some(so_far)), when(since, facts.now))
+                }
+                None => format!("{} so far", dollars(Some(so_far))),
             },
             None => format!("so far unknown: {}", no_cost(true)),
         };
         table.words(
             "cost",
-            format!("${}/h · {so_far}", spend.rate),
+            format!("{} · {so_far}", per_hour(Some(spend.rate))),
             Role::Accent,
         );
+        table.list_note(spend.rate);
     } else if job.devices_allocated > 0 {
         let words = format!("unknown: {}", no_cost(false));
         table.words("cost", words, Role::Muted);
@@ -362,6 +366,7 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
         };
         let words = format!("preempt {}{proven}: starts now", named_victims(now));
         line(table, words);
+        table.list_note(now.lost.unwrap_or_default());
     }
     for (later, condition) in explained.answer.later_conditions() {
         let words = waiting::later_words(later, facts.now);

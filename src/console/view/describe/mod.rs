@@ -15,6 +15,7 @@ use crate::painter::Painter;
 use crate::text::{UNKNOWN, per_hour};
 use crate::theme::Role;
 use model::base::{Name, Rate};
+use model::cost::{LIST_NOTE, Money};
 use model::fleet::finding::{Finding, Severity};
 use model::fleet::history::Track;
 use model::fleet::job::JobState;
@@ -85,6 +86,13 @@ impl Description {
     fn words_if_any(&mut self, label: &'static str, words: Option<impl ToString>) {
         if let Some(words) = words {
             self.words(label, words.to_string(), Role::Text);
+        }
+    }
+
+    /// What the mark of list prices says, where this money has it.
+    fn list_note(&mut self, money: Money) {
+        if money.is_by_list() {
+            self.words("", LIST_NOTE, Role::Muted);
         }
     }
 
@@ -371,6 +379,7 @@ pub fn describe(
             }
             table.known("no price", Some(row.unpriced));
             table.known("price from", row.price_source.as_ref());
+            table.list_note(row.spend.rate);
             // The day of a price list, no time of what is shown; of several the oldest.
             if let Some(day) = &row.price_as_of {
                 let several = row.price_source.as_deref() == Some("mixed");

@@ -1,7 +1,7 @@
 //! A node: state, cordon, conditions, place, machine, taints.
 
 use crate::painter::Painter;
-use crate::text::percent;
+use crate::text::{per_hour, percent};
 use crate::theme::Role;
 use crate::view::nodes;
 use model::base::DeviceAmount;
@@ -121,7 +121,8 @@ pub(super) fn lines(
         table::nodes::power(node.devices.iter()).map(|watts| format!("{:.1} kW", watts / 1000.0)),
     );
     if let Some(rate) = facts.spend_rates.nodes.get(node.name()).filter(|_| !hidden) {
-        table.words("cost", format!("${rate}/h"), Role::Accent);
+        table.words("cost", per_hour(Some(*rate)), Role::Accent);
+        table.list_note(*rate);
     }
     if !hidden {
         table.words("age", painter.age(node.seen.created), Role::Text);

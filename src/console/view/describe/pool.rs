@@ -134,6 +134,7 @@ pub(super) fn lines(
             Role::IdleMoney,
         );
         table.known("price from", row.price_source.as_ref());
+        table.list_note(row.spend.rate);
     }
     if facts.history.since().is_some() {
         table.gap();

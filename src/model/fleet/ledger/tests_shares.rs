@@ -3,7 +3,7 @@
 use super::support::{NOW, devices, labels, node, page, pod, pod_seen, reading};
 use super::*;
 use crate::base::{DeviceAmount, Rate};
-use crate::cost::{Override, Prices, Scope as By, SpendRates, spend_rates};
+use crate::cost::{Money, Override, Prices, Scope as By, SpendRates, spend_rates};
 use crate::fleet::accelerator::Catalog;
 use crate::fleet::claim::{
     CapacityAmount, ClaimAsk, ClaimRequest, ClaimResult, ClaimSeen, Consumed, CounterAmount,
@@ -53,7 +53,7 @@ fn burnt(fleet: &Fleet) -> SpendRates {
     let burnt = spend_rates(fleet, &prices);
     for by in By::ALL {
         let rows = &burnt.rows[&by];
-        let rate: Rate = rows.iter().map(|row| row.spend.rate).sum();
+        let rate: Money = rows.iter().map(|row| row.spend.rate).sum();
         let amount: DeviceAmount = rows.iter().map(|row| row.devices).sum();
         assert_eq!((rate, amount), (burnt.total.rate, burnt.devices), "{by:?}");
     }
@@ -374,7 +374,7 @@ fn a_share_of_unknown_size_costs_what_nobody_knows() {
         let part = unlisted(observed);
         let burnt = burnt(&part);
         assert_eq!(costs(&burnt, "p"), None, "{:?}", burnt.rows[&By::Job]);
-        assert_eq!(burnt.total.rate, Rate::ZERO);
+        assert_eq!(burnt.total.rate, Money::ZERO);
         assert!(burnt.known().is_none(), "unknown, not nothing");
         assert_eq!(part.amount_of(&part.jobs[0]), None);
     }

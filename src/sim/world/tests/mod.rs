@@ -98,6 +98,26 @@ fn reported_changes_equal_the_objects_and_the_laws_hold() {
 }
 
 /// A pod larger than any node of its pool does not block the other pending pods from nodes with enough free devices.
+/// A node is the same machine in the same zone, so that it has the same price whenever a demo is opened.
+#[test]
+fn nodes_of_one_seed_are_alike_whenever_a_world_begins() {
+    let nodes = |minutes: u64| {
+        let at = noon().plus(Duration::from_secs(minutes * 60));
+        let (_, store) = begin(Options::new(at));
+        let all = of(&store, Resource::Nodes).map(|node| {
+            let zone = &node["metadata"]["labels"]["topology.kubernetes.io/zone"];
+            let parts = [&node["metadata"]["name"], &node["metadata"]["uid"], zone];
+            parts.map(|part| part.as_str().unwrap_or_default().to_owned())
+        });
+        all.collect::<Vec<_>>()
+    };
+    let first = nodes(0);
+    assert!(first.len() > 100);
+    for minutes in [15, 24 * 60 + 7] {
+        assert_eq!(first, nodes(minutes), "{minutes} minutes later");
+    }
+}
+
 #[test]
 fn no_pod_waits_while_a_node_fits_it() {
     let mut waiting = 0;

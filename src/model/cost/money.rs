@@ -1,0 +1,155 @@
+//! Money with the part of it that is list prices in place of what is paid, and how it is written.
+
+use crate::base::Rate;
+use crate::fleet::device::DeviceCell;
+
+use super::prices::Price;
+
+/// The mark behind an amount of which what is paid is not known.
+pub const LIST_MARK: &str = "*";
+
+/// What the mark says, once beside the amounts.
+pub const LIST_NOTE: &str = "* list price: what is paid is not known";
+
+/// Money, of an hour where nothing else is said. Ordered by all of it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Money {
+    /// All of it.
+    pub all: Rate,
+    /// The part that is list prices in place of what is paid, which is not known ([`Price::is_stand_in`]).
+    pub by_list: Rate,
+}
+
+impl Money {
+    /// None.
+    pub const ZERO: Self = Self {
+        all: Rate::ZERO,
+        by_list: Rate::ZERO,
+    };
+
+    /// Money of which what is paid is known.
+    pub const fn known(all: Rate) -> Self {
+        Self::told(all, false)
+    }
+
+    /// Money that is by list prices in place of what is paid, or not.
+    pub const fn told(all: Rate, is_by_list: bool) -> Self {
+        Self {
+            all,
+            by_list: if is_by_list { all } else { Rate::ZERO },
+        }
+    }
+
+    /// The price of a device.
+    pub const fn of(price: &Price) -> Self {
+        Self::told(price.rate, price.is_stand_in)
+    }
+
+    /// True where what is paid is not known of some of it.
+    pub fn is_by_list(self) -> bool {
+        self.by_list != Rate::ZERO
+    }
+
+    /// Its mark; nothing where what is paid is known.
+    pub fn mark(self) -> &'static str {
+        match self.is_by_list() {
+            true => LIST_MARK,
+            false => "",
+        }
+    }
+
+    /// As text without a unit: `$12`, and `$12*` where some of it is by list.
+    pub fn dollars(self) -> String {
+        format!("${}{}", self.all, self.mark())
+    }
+
+    /// As text: `$12/h`, and `$12/h*` where some of it is by list.
+    pub fn per_hour(self) -> String {
+        format!("${}/h{}", self.all, self.mark())
+    }
+
+    /// All of it, USD.
+    pub fn usd(self) -> f64 {
+        self.all.usd()
+    }
+
+    /// Both amounts changed alike.
+    #[must_use]
+    pub fn each(self, change: impl Fn(Rate) -> Rate) -> Self {
+        Self {
+            all: change(self.all),
+            by_list: change(self.by_list),
+        }
+    }
+
+    /// `part / whole` of it.
+    #[must_use]
+    pub fn share(self, part: u64, whole: u64) -> Self {
+        self.each(|rate| rate.share(part, whole))
+    }
+
+    /// This money `count` times.
+    #[must_use]
+    pub fn times(self, count: u64) -> Self {
+        self.each(|rate| rate.times(count))
+    }
+
+    /// How much more it is than `other`; by list where one of them is: what is paid less is not known then.
+    #[must_use]
+    pub fn less(self, other: Self) -> Self {
+        let is_by_list = self.is_by_list() || other.is_by_list();
+        Self::told(self.all - other.all, is_by_list)
+    }
+
+    /// The part of one cell of a device, where this is the price of the device.
+    #[must_use]
+    pub fn of_cell(self, cell: &DeviceCell<'_>) -> Self {
+        self.each(|rate| cell.cost(rate))
+    }
+}
+
+impl std::ops::Add for Money {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            all: self.all + other.all,
+            by_list: self.by_list + other.by_list,
+        }
+    }
+}
+
+impl std::ops::AddAssign for Money {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl std::iter::Sum for Money {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::ZERO, |sum, one| sum + one)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn money_with_a_part_by_list_is_marked_and_so_is_what_is_made_of_it() {
+        let paid = Money::known(Rate::from_micros(4_000_000));
+        let listed = Money::told(Rate::from_micros(12_000_000), true);
+        assert_eq!(
+            (paid.dollars(), paid.per_hour()),
+            ("$4.00".into(), "$4.00/h".into())
+        );
+        assert_eq!(
+            (listed.dollars(), listed.per_hour()),
+            ("$12*".into(), "$12/h*".into())
+        );
+        assert_eq!((paid + listed).dollars(), "$16*");
+        assert_eq!(listed.less(paid).dollars(), "$8.00*");
+        assert_eq!(paid.less(paid.share(1, 2)).dollars(), "$2.00");
+        assert_eq!(listed.share(1, 2).times(4).dollars(), "$24*");
+    }
+}

@@ -1,0 +1,115 @@
+//! How a job failed, as a cell and in words.
+
+use serde::Serialize;
+
+use model::base::Moment;
+use model::base::quantities::counted;
+use model::fleet::observe;
+
+use super::non_empty;
+
+/// Why a job failed or restarts.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct FailureCell<'a> {
+    /// Exit code of the container that ended last.
+    pub exit_code: Option<i32>,
+    /// Failure message.
+    pub message: Option<&'a str>,
+    /// Restarts in all.
+    pub restarts: u32,
+    /// When one of its pods was last evicted, RFC 3339.
+    pub last_eviction: Option<String>,
+    /// When the failed pod last restarted, RFC 3339; `None` while it is still down.
+    pub last_restart: Option<String>,
+}
+
+impl FailureCell<'_> {
+    /// The failure in a few words.
+    pub(super) fn words(&self) -> String {
+        self.words_at(self.last_restart.as_deref())
+    }
+
+    /// The failure in words; `restarted` is the formatted restart time.
+    fn words_at(&self, restarted: Option<&str>) -> String {
+        if let Some(at) = restarted {
+            return self.over(at);
+        }
+        let exit = self.exit_code.map(|code| format!("exit code {code}"));
+        let restarts = (self.restarts > 0).then(|| counted(u64::from(self.restarts), "restart"));
+        let message = self.message.map(str::to_owned);
+        let words: Vec<String> = [message, exit, restarts].into_iter().flatten().collect();
+        match words.is_empty() {
+            true => String::from("failed"),
+            false => words.join(", "),
+        }
+    }
+
+    /// A failure followed by a restart: `restarted 12m ago after OOMKilled, exit code 137 (3 restarts)`.
+    fn over(&self, at: &str) -> String {
+        let exit = self.exit_code.map(|code| format!("exit code {code}"));
+        let why = self.message.map(str::to_owned).into_iter().chain(exit);
+        let why: Vec<String> = why.collect();
+        let after = match why.is_empty() {
+            true => String::new(),
+            false => format!(" after {}", why.join(", ")),
+        };
+        let times = match self.restarts {
+            0 | 1 => String::new(),
+            count => format!(" ({})", counted(u64::from(count), "restart")),
+        };
+        format!("restarted {at}{after}{times}")
+    }
+}
+
+impl<'a> From<&'a observe::WorkloadFailure> for FailureCell<'a> {
+    fn from(failure: &'a observe::WorkloadFailure) -> Self {
+        Self {
+            exit_code: failure.exit_code,
+            message: non_empty(&failure.message),
+            restarts: failure.restarts,
+            last_eviction: failure.last_eviction.map(|at| at.rfc3339()),
+            last_restart: failure.restarted.map(|at| at.rfc3339()),
+        }
+    }
+}
+
+/// A failure in a few words.
+pub fn why_failed(failure: &observe::WorkloadFailure, now: Moment) -> String {
+    let restarted = failure.restarted;
+    let restarted = restarted.map(|at| format!("{} ago", now.since(at)));
+    FailureCell::from(failure).words_at(restarted.as_deref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_past_failure_is_shown_as_a_restart() {
+        let restarted = Moment::from_millis(0);
+        let failure = observe::WorkloadFailure {
+            exit_code: Some(137),
+            message: "OOMKilled".into(),
+            restarts: 3,
+            restarted: Some(restarted),
+            ..observe::WorkloadFailure::default()
+        };
+        let now = Moment::from_millis(12 * 60_000);
+        assert_eq!(
+            why_failed(&failure, now),
+            "restarted 12m ago after OOMKilled, exit code 137 (3 restarts)"
+        );
+        assert_eq!(
+            FailureCell::from(&failure).words(),
+            "restarted 1970-01-01T00:00:00Z after OOMKilled, exit code 137 (3 restarts)"
+        );
+        let stands = observe::WorkloadFailure {
+            restarted: None,
+            ..failure
+        };
+        assert_eq!(
+            why_failed(&stands, now),
+            "OOMKilled, exit code 137, 3 restarts"
+        );
+    }
+}
