@@ -7,6 +7,7 @@ pub mod behind;
 mod blocking;
 pub mod check;
 pub mod command;
+mod follow_up;
 pub mod gate;
 pub mod govern;
 pub mod history;

@@ -13,7 +13,7 @@ use cluster::kinds;
 use cluster::mutations::{entry, has_condition, text};
 use model::base::{Exit, Failure, Name, Names, SmallSort};
 use model::fleet::observe::{Observation, Table};
-use model::plan::{Object, Plan, Refusal, RefusalCode};
+use model::plan::{Object, Plan, Refusal, RefusalCode, Step};
 use plan::scale::Autoscalers;
 use plan::{ActionTarget, FoundObject, Subject, SubjectPriorityClass, gang_refusal};
 
@@ -113,10 +113,7 @@ impl<'a> Named<'a> {
 /// All objects that a plan references.
 fn objects(plan: &mut Plan) -> impl Iterator<Item = &mut Object> {
     let facts = plan.reads.iter_mut().map(|fact| &mut fact.object);
-    let steps = plan.steps.iter_mut().flat_map(|step| {
-        let guards = step.guards.iter_mut().map(|fact| &mut fact.object);
-        std::iter::once(&mut step.object).chain(guards)
-    });
+    let steps = plan.steps.iter_mut().flat_map(Step::objects_mut);
     steps.chain(facts)
 }
 
@@ -202,9 +199,10 @@ impl Looker {
         Ok(None)
     }
 
-    /// Fills in the versions that the cluster serves where the plan leaves them open. Kinds in one group may differ in version:
+    /// Adds what shows that its steps have taken effect, and fills in the versions that the cluster serves where the plan leaves them open. Kinds in one group may differ in version:
     /// the first version that serves the object is used.
     pub async fn settle(&self, plan: &mut Plan) {
+        self.follow_up(plan).await;
         let Ok(served) = self.served().await else {
             return;
         };
@@ -243,22 +241,35 @@ impl Looker {
     }
 
     async fn list(&self, group: &str, plural: &str, namespace: &str) -> Result<Vec<Value>, Unseen> {
-        let Some(version) = self.served().await?.get(group).and_then(|all| all.first()) else {
-            return Ok(Vec::new());
-        };
-        let object = Object::new(group, version, plural, plural, "").within(namespace);
-        let Some(path) = cluster::mutations::path(&object, true) else {
-            return Ok(Vec::new());
-        };
-        let mut answer = get(&self.client, &path).await;
-        match answer.code {
-            Some(200) => match answer.body.get_mut("items").map(Value::take) {
-                Some(Value::Array(items)) => Ok(items),
-                _ => Ok(Vec::new()),
-            },
-            Some(404) => Ok(Vec::new()),
-            _ => Err(failed(&format!("listing {plural}"), &answer)),
+        Ok(self.list_as(group, plural, namespace).await?.1)
+    }
+
+    /// The objects of a kind, with the version in which the cluster serves it: kinds in one group may have different ones.
+    async fn list_as(
+        &self,
+        group: &str,
+        plural: &str,
+        namespace: &str,
+    ) -> Result<(String, Vec<Value>), Unseen> {
+        for version in self.served().await?.get(group).into_iter().flatten() {
+            let object = Object::new(group, version, plural, plural, "").within(namespace);
+            let Some(path) = cluster::mutations::path(&object, true) else {
+                break;
+            };
+            let mut answer = get(&self.client, &path).await;
+            match answer.code {
+                Some(200) => {
+                    let items = answer.body.get_mut("items").map(Value::take);
+                    let Some(Value::Array(items)) = items else {
+                        break;
+                    };
+                    return Ok((version.clone(), items));
+                }
+                Some(404) => {}
+                _ => return Err(failed(&format!("listing {plural}"), &answer)),
+            }
         }
+        Ok((String::new(), Vec::new()))
     }
 
     /// Finds the job or queue with this name.
@@ -491,7 +502,7 @@ impl Looker {
     }
 
     /// The objects of this kind that are wanted, the newest last.
-    async fn owned(
+    pub(super) async fn owned(
         &self,
         group: &str,
         plural: &str,
@@ -499,11 +510,7 @@ impl Looker {
         namespace: &str,
         wanted: impl Fn(&Value) -> bool,
     ) -> Result<Vec<FoundObject>, Unseen> {
-        let served = self.served().await?.get(group);
-        let Some(version) = served.and_then(|all| all.first()).cloned() else {
-            return Ok(Vec::new());
-        };
-        let items = self.list(group, plural, namespace).await?;
+        let (version, items) = self.list_as(group, plural, namespace).await?;
         let is_going = |now: &Value| now.pointer("/metadata/deletionTimestamp").is_some();
         let mut fitting: Vec<Value> = items
             .into_iter()
@@ -531,7 +538,7 @@ impl Looker {
     }
 }
 
-fn owners(now: &Value) -> impl Iterator<Item = &Value> {
+pub(super) fn owners(now: &Value) -> impl Iterator<Item = &Value> {
     now.pointer("/metadata/ownerReferences")
         .and_then(Value::as_array)
         .into_iter()

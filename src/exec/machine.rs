@@ -17,7 +17,7 @@ use model::plan::{Fact, Mutation, Object, Plan, Step, Test, Until, When};
 pub use super::command::{Note, RunCommand, RunEnd, Seen, StepResult, StepStatus};
 use super::hold_end::holds_until;
 use super::response::{ServerResponse, Verdict};
-use super::waits::{Pending, pause, pending};
+use super::waits::{Others, Pending, Read, pause, pending};
 
 /// How long to wait for a disruption budget when the plan does not say.
 pub(super) const BUDGET: Duration = Duration::from_secs(15 * 60);
@@ -60,9 +60,20 @@ impl Default for Item {
 #[derive(Clone, Debug)]
 enum Doing {
     Nothing,
-    /// Reading for a step: the step's index and the objects still to read, its own last.
-    Reading(usize, Vec<Object>),
+    /// Reading for a step.
+    Reading(Reading),
     Writing(usize, Box<Call>, Map<String, Value>, String),
+}
+
+/// What is read for a step.
+#[derive(Clone, Debug)]
+struct Reading {
+    /// The step's index.
+    at: usize,
+    /// The objects still to read, the step's own last.
+    queue: Vec<Object>,
+    /// The others as they were read, for the step's waits.
+    others: Others,
 }
 
 /// State of a run.
@@ -95,10 +106,7 @@ impl Machine {
             }
         };
         for step in &mut steps {
-            fill(&mut step.object);
-            for guard in &mut step.guards {
-                fill(&mut guard.object);
-            }
+            step.objects_mut().for_each(fill);
         }
         Self {
             run: run.into(),
@@ -159,8 +167,8 @@ impl Machine {
             return RunCommand::End(end.clone());
         }
         match &self.doing {
-            Doing::Reading(_, queue) => {
-                if let Some(object) = queue.first() {
+            Doing::Reading(reading) => {
+                if let Some(object) = reading.queue.first() {
                     return RunCommand::Read(object.clone());
                 }
             }
@@ -215,64 +223,73 @@ impl Machine {
     fn begin(&mut self, at: usize) -> RunCommand {
         let step = &self.steps[at];
         let mut queue: Vec<Object> = Vec::new();
-        if !matches!(self.items[at].status, StepStatus::Settling(_)) {
-            for fact in &step.guards {
-                if !fact.object.is(&step.object) && !queue.iter().any(|q| q.is(&fact.object)) {
-                    queue.push(fact.object.clone());
-                }
+        let (guards, when) = match self.items[at].status {
+            StepStatus::Settling(_) => (&[][..], When::After),
+            _ => (step.guards.as_slice(), When::Before),
+        };
+        let guards = guards.iter().map(|fact| &fact.object);
+        for object in guards.chain(step.shown_by(when)) {
+            if !object.is(&step.object) && !queue.iter().any(|known| known.is(object)) {
+                queue.push(object.clone());
             }
         }
         queue.push(step.object.clone());
         let first = queue[0].clone();
-        self.doing = Doing::Reading(at, queue);
+        self.doing = Doing::Reading(Reading {
+            at,
+            queue,
+            others: Vec::new(),
+        });
         RunCommand::Read(first)
     }
 
     /// Takes the result of the last [`RunCommand::Read`].
     pub fn read(&mut self, now: Moment, seen: Seen) {
-        let (at, mut queue) = match std::mem::replace(&mut self.doing, Doing::Nothing) {
-            Doing::Reading(at, queue) => (at, queue),
+        let mut reading = match std::mem::replace(&mut self.doing, Doing::Nothing) {
+            Doing::Reading(reading) => reading,
             other => {
                 self.doing = other;
                 return;
             }
         };
-        if queue.is_empty() {
+        if reading.queue.is_empty() {
             return;
         }
-        let read = queue.remove(0);
+        let at = reading.at;
+        let read = reading.queue.remove(0);
         let object = match seen {
             Seen::There(object) => Some(object),
             Seen::Gone => None,
-            Seen::Not(answer) => return self.unread(now, at, &answer),
+            Seen::Not(answer) => return self.unread(now, at, &read, &answer),
         };
         self.lost = None;
         self.unresolved = None;
-        let object = object.as_deref();
-        if queue.is_empty() {
-            return match self.items[at].status {
-                StepStatus::Settling(_) => self.settle(now, at, object),
-                _ => self.decide(now, at, object),
+        let settles = matches!(self.items[at].status, StepStatus::Settling(_));
+        if reading.queue.is_empty() {
+            let seen = (object.as_deref(), &reading.others);
+            return match settles {
+                true => self.settle(now, at, seen),
+                false => self.decide(now, at, seen),
             };
         }
-        let facts = self.steps[at].guards.iter();
+        let facts = self.steps[at].guards.iter().filter(|_| !settles);
         let broken = facts
             .filter(|fact| fact.object.is(&read))
-            .find_map(|fact| mutations::check_fact(fact, object).err());
+            .find_map(|fact| mutations::check_fact(fact, object.as_deref()).err());
         match broken {
             Some(words) => self.fail(at, changed(&words)),
-            None => self.doing = Doing::Reading(at, queue),
+            None => {
+                reading.others.push((read, object.map(|object| *object)));
+                self.doing = Doing::Reading(reading);
+            }
         }
     }
 
-    fn unread(&mut self, now: Moment, at: usize, answer: &ServerResponse) {
+    fn unread(&mut self, now: Moment, at: usize, read: &Object, answer: &ServerResponse) {
         let words = answer.words();
         match answer.code {
             Some(429 | 500..=599) | None => self.lose(now, at, words, answer.retry_after),
-            _ => self.fail(
-                at,
-                format!("{} cannot be read: {words}", self.steps[at].object),
-            ),
+            _ => self.fail(at, format!("{read} cannot be read: {words}")),
         }
     }
 
@@ -347,7 +364,8 @@ impl Machine {
     }
 
     /// Checks a step's object before the call.
-    fn decide(&mut self, now: Moment, at: usize, object: Option<&Value>) {
+    fn decide(&mut self, now: Moment, at: usize, seen: Read<'_>) {
+        let (object, others) = seen;
         let step = self.steps[at].clone();
         let done = mutations::is_done(&step, object);
         if self.items[at].unresolved {
@@ -392,7 +410,7 @@ impl Machine {
         {
             return self.fail(at, words);
         }
-        match self.pending(now, at, When::Before, Some(object)) {
+        match self.pending(now, at, When::Before, (Some(object), others)) {
             Pending::No => {}
             Pending::Until(until, words) => {
                 self.items[at].status = StepStatus::Waiting(until);
@@ -458,9 +476,9 @@ impl Machine {
         );
     }
 
-    /// Checks a step's object after the call.
-    fn settle(&mut self, now: Moment, at: usize, object: Option<&Value>) {
-        match self.pending(now, at, When::After, object) {
+    /// Checks after the call what shows a step's effect.
+    fn settle(&mut self, now: Moment, at: usize, seen: Read<'_>) {
+        match self.pending(now, at, When::After, seen) {
             Pending::No => self.over(at, StepResult::Done, String::new()),
             Pending::Until(until, words) => {
                 self.items[at].status = StepStatus::Settling(until);
@@ -471,14 +489,8 @@ impl Machine {
     }
 
     /// What the step still waits for.
-    fn pending(&mut self, now: Moment, at: usize, when: When, object: Option<&Value>) -> Pending {
-        pending(
-            &self.steps[at],
-            &mut self.items[at].since,
-            now,
-            when,
-            object,
-        )
+    fn pending(&mut self, now: Moment, at: usize, when: When, seen: Read<'_>) -> Pending {
+        pending(&self.steps[at], &mut self.items[at].since, now, when, seen)
     }
 
     /// Takes the answer to the last [`RunCommand::Write`].

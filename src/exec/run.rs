@@ -105,9 +105,7 @@ impl RunContext<'_> {
 
     async fn versions(&self, plan: &Plan) -> BTreeMap<String, String> {
         let mut versions = BTreeMap::new();
-        let objects = plan.steps.iter().flat_map(|step| {
-            std::iter::once(&step.object).chain(step.guards.iter().map(|fact| &fact.object))
-        });
+        let objects = plan.steps.iter().flat_map(Step::objects);
         let unsettled = objects.filter(|object| object.place.version.is_empty());
         let unsettled: Vec<&Object> = unsettled.collect();
         for object in unsettled {

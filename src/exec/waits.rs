@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use cluster::mutations::{CHECKPOINT, entry, has_condition, is_value, text};
 use model::base::Moment;
-use model::plan::{Step, Until, Wait, When};
+use model::plan::{Object, Step, Until, Wait, When};
 
 /// Interval between reads of an object that a step waits for.
 const POLL: Duration = Duration::from_secs(2);
@@ -75,41 +75,54 @@ pub(super) enum Pending {
     Late(String),
 }
 
+/// Objects beside a step's own, as they were read; `None` for one that does not exist.
+pub(super) type Others = Vec<(Object, Option<Value>)>;
+
+/// A step's object as it was read, and the others.
+pub(super) type Read<'o> = (Option<&'o Value>, &'o Others);
+
 /// What a step still waits for. `since` is when its wait began.
 pub(super) fn pending(
     step: &Step,
     since: &mut Option<Moment>,
     now: Moment,
     when: When,
-    object: Option<&Value>,
+    (own, others): Read<'_>,
 ) -> Pending {
-    let uid = step.object.uid.as_ref();
-    let object =
-        object.filter(|object| uid.is_none_or(|uid| text(object, "/metadata/uid") == uid.as_str()));
     let mut next: Option<(Moment, String)> = None;
     for wait in step.waits.iter().filter(|wait| wait.when == when) {
+        let shown_by = wait.of.as_ref().unwrap_or(&step.object);
+        let read = match &wait.of {
+            None => own,
+            Some(of) => {
+                let mut read = others.iter().filter(|(object, _)| object.is(of));
+                read.find_map(|(_, value)| value.as_ref())
+            }
+        };
+        let uid = shown_by.uid.as_deref();
+        let object =
+            read.filter(|object| uid.is_none_or(|uid| text(object, "/metadata/uid") == uid));
         if is_over(&wait.until, *since, now, object) {
             continue;
         }
         let since = *since.get_or_insert(now);
         let limit = wait.limit(since);
-        let words = condition_text(wait, since);
+        let words = match &wait.of {
+            Some(of) => format!("{of}: {}", condition_text(wait, since)),
+            None => condition_text(wait, since),
+        };
         if limit.is_some_and(|limit| now >= limit) {
             if wait.go_on {
                 continue;
             }
             let waited = now.since(since);
-            return Pending::Late(format!(
-                "{}: timed out after {waited}: {words}",
-                step.object
-            ));
+            let words = condition_text(wait, since);
+            return Pending::Late(format!("{shown_by}: timed out after {waited}: {words}"));
         }
         let by_clock = matches!(wait.until, Until::Time { .. } | Until::Elapsed { .. });
         if object.is_none() && !by_clock {
-            return Pending::Late(format!(
-                "{} was deleted during the wait: {words}",
-                step.object
-            ));
+            let words = condition_text(wait, since);
+            return Pending::Late(format!("{shown_by} was deleted during the wait: {words}"));
         }
         let look = match wait.until {
             Until::Time { at } => at,

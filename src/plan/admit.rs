@@ -499,6 +499,7 @@ fn seat(
 fn head_start() -> Wait {
     Wait {
         when: When::Before,
+        of: None,
         until: Until::Elapsed {
             seconds: HEAD_START,
         },

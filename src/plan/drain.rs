@@ -444,6 +444,7 @@ impl Drain<'_> {
         let (last, _) = last.zip(self.deadline)?;
         Some(Wait {
             when: When::Before,
+            of: None,
             until: Until::Checkpoint { after: last },
             at_most_seconds: Some(self.patience()),
             deadline: self.deadline,

@@ -19,6 +19,7 @@ pub(super) const SETTLE: u64 = 300;
 pub(super) fn after(until: Until) -> Wait {
     Wait {
         when: When::After,
+        of: None,
         until,
         at_most_seconds: Some(SETTLE),
         deadline: None,

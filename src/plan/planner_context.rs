@@ -443,6 +443,7 @@ pub(super) fn evict(pod: &Object, node: &Name, most: u64) -> Result<Step, Refusa
     step.waits = vec![
         Wait {
             when: When::Before,
+            of: None,
             until: Until::Budget,
             at_most_seconds: Some(most),
             deadline: None,
@@ -450,6 +451,7 @@ pub(super) fn evict(pod: &Object, node: &Name, most: u64) -> Result<Step, Refusa
         },
         Wait {
             when: When::After,
+            of: None,
             until: Until::Gone,
             at_most_seconds: Some(most),
             deadline: None,

@@ -82,6 +82,7 @@ pub(super) fn plan(snapshot: &Snapshot, pool: Option<&Name>) -> Result<Plan, Ref
             if matches!(planner_context::way(snapshot, model)?, Way::Kueue(_)) {
                 again.waits.push(Wait {
                     when: When::After,
+                    of: None,
                     until: Until::Condition {
                         name: "PodsReady".to_owned(),
                         status: "True".to_owned(),

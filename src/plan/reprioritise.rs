@@ -14,7 +14,7 @@ pub(super) const MAY_PREEMPT: &str = "a higher priority may preempt others, a lo
 
 /// Note on a step that changes the priority class of a job of KAI. Source: KAI's pod-grouper, which reconciles pods and reads the
 /// labels of their owners.
-pub(super) const KAI_LATER: &str = "KAI's order changes only when one of its pods changes: KAI reads the class of a job when it looks at its pods";
+pub(super) const KAI_LATER: &str = "KAI reads the class of a job when one of its pods changes";
 
 /// The plan that changes the priority of a job to a number or to the name of a priority class.
 ///

@@ -15,6 +15,65 @@ use super::stage::ticking;
 
 use super::*;
 
+/// KAI's pod-grouper watches pods, not their owners: the class of a job counts once a pod was touched.
+#[tokio::test(start_paused = true)]
+async fn a_job_of_kai_is_reprioritised_when_its_pod_group_says_so() {
+    let mut options = Options::new(Moment::parse("2026-11-21T08:00:00Z").expect("a moment"));
+    options.nodes = Some(200);
+    let cluster = embed(Box::new(World::new(options)), ticking(), 100.0, 1).expect("a cluster");
+    let road = FaultyService::new(cluster);
+    let operator = Operator::new(&road);
+    let group = async |road: &FaultyService| {
+        let path = "/apis/scheduling.run.ai/v2alpha2/namespaces/speech/podgroups";
+        let list = road.get(path).await;
+        let items = list["items"].as_array().expect("a list").clone();
+        let mut own = items
+            .into_iter()
+            .filter(|item| item["metadata"]["ownerReferences"][0]["name"] == "diarize-l");
+        own.next().expect("its PodGroup")
+    };
+    let class = async |road: &FaultyService| {
+        let group = group(road).await;
+        group["spec"]["priorityClassName"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    assert_eq!(class(&road).await, "research");
+    let now = road.inner.cluster().now();
+    let target = look(&road, "speech/diarize-l").await;
+    let bare = reprioritise::plan(subject(&target), "research-high", now).expect("can be changed");
+    let mut plan = bare.clone();
+    let looker = Looker::new(connection(&road).client, "default");
+    looker.settle(&mut plan).await;
+    let [label, touch] = &plan.steps[..] else {
+        panic!("{:?}", plan.steps);
+    };
+    assert_eq!(
+        (&*label.object.kind, &*touch.object.kind),
+        ("PyTorchJob", "Pod")
+    );
+    // The label alone changes nothing at KAI.
+    let (run, end) = operator.carry_out(bare).await;
+    assert_eq!(end.expect("runs"), RunEnd::Done);
+    assert_eq!(class(&road).await, "research");
+    let undo = async |run: &str| {
+        let past = operator.runs().into_iter().find(|known| known.name == run);
+        let now = road.inner.cluster().now();
+        let mut undo = past.expect("a run").undo(now).expect("can be taken back");
+        looker.settle(&mut undo).await;
+        let (_, end) = operator.carry_out(undo).await;
+        assert_eq!(end.expect("runs"), RunEnd::Done);
+    };
+    undo(&run).await;
+    let (run, end) = operator.carry_out(plan).await;
+    assert_eq!(end.expect("runs"), RunEnd::Done);
+    assert_eq!(class(&road).await, "research-high");
+    // So does the undo.
+    undo(&run).await;
+    assert_eq!(class(&road).await, "research");
+}
+
 /// The simulated fleet; its time runs a hundred times as fast.
 fn fleet() -> FaultyService {
     let at = Moment::parse("2026-11-21T08:00:00Z").expect("a moment");

@@ -250,6 +250,7 @@ fn evict(name: &str) -> Step {
     );
     step.waits.push(Wait {
         when: When::After,
+        of: None,
         until: Until::Gone,
         at_most_seconds: Some(60),
         deadline: None,

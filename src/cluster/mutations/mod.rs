@@ -34,6 +34,8 @@ use model::plan::{Fact, Mutation, Policy, Step, Test, VolcanoAction};
 pub const KUEUE_CLASS: &str = "kueue.x-k8s.io/priority-class";
 /// The label from which KAI's pod-grouper takes a priority class.
 pub const KAI_CLASS: &str = "priorityClassName";
+/// The annotation with which a pod is touched, so that a controller that watches pods looks again.
+pub const TOUCHED: &str = "stokehold.dev/touched";
 /// Who cordoned a node.
 pub const CORDONED_BY: &str = "stokehold.dev/cordoned-by";
 /// Why.

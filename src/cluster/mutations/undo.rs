@@ -169,6 +169,8 @@ pub fn inverse(step: &Step, before: &Value) -> Inverse {
             let replicas = old.and_then(|old| u32::try_from(old).ok()).unwrap_or(1);
             (Verb::Scale, Mutation::Scale { replicas })
         }
+        // It only makes a controller look.
+        Mutation::Annotate { key, .. } if key == super::TOUCHED => return Inverse::Nothing,
         Mutation::Annotate { key, .. } => (
             Verb::Mark,
             Mutation::Annotate {

@@ -10,6 +10,7 @@ fn for_a_while() -> Plan {
     again.needs = vec![2];
     again.waits.push(Wait {
         when: When::Before,
+        of: None,
         until: Until::Elapsed { seconds: 120 },
         at_most_seconds: None,
         deadline: None,

@@ -13,6 +13,7 @@ mod holds;
 mod kills;
 mod left;
 mod roles;
+mod shown;
 
 use super::machine::{Machine, Note, RunCommand, RunEnd, Seen, StepResult, StepStatus};
 use super::response::ServerResponse;
@@ -51,6 +52,7 @@ fn evict(name: &str) -> Step {
     );
     step.waits.push(Wait {
         when: When::After,
+        of: None,
         until: Until::Gone,
         at_most_seconds: Some(120),
         deadline: None,
@@ -346,6 +348,7 @@ fn a_budget_that_never_allows_stops_the_run_or_is_left() {
         let mut first = evict("a");
         first.waits.push(Wait {
             when: When::Before,
+            of: None,
             until: Until::Budget,
             at_most_seconds: Some(60),
             deadline: None,
@@ -484,6 +487,7 @@ fn it_waits_for_a_checkpoint_and_for_what_comes_after() {
     step.waits = vec![
         Wait {
             when: When::Before,
+            of: None,
             until: Until::Checkpoint {
                 after: Moment::from_seconds(4000),
             },
@@ -493,6 +497,7 @@ fn it_waits_for_a_checkpoint_and_for_what_comes_after() {
         },
         Wait {
             when: When::After,
+            of: None,
             until: Until::Condition {
                 name: "Suspended".into(),
                 status: "True".into(),

@@ -35,6 +35,26 @@ pub struct Step {
 }
 
 impl Step {
+    /// The objects beside its own that show when it is done, or when it may begin.
+    pub fn shown_by(&self, when: When) -> impl Iterator<Item = &Object> {
+        let waits = self.waits.iter().filter(move |wait| wait.when == when);
+        waits.filter_map(|wait| wait.of.as_ref())
+    }
+
+    /// All objects that it names.
+    pub fn objects(&self) -> impl Iterator<Item = &Object> {
+        let guards = self.guards.iter().map(|fact| &fact.object);
+        let shown = self.waits.iter().filter_map(|wait| wait.of.as_ref());
+        std::iter::once(&self.object).chain(guards).chain(shown)
+    }
+
+    /// The same, to be changed.
+    pub fn objects_mut(&mut self) -> impl Iterator<Item = &mut Object> {
+        let guards = self.guards.iter_mut().map(|fact| &mut fact.object);
+        let shown = self.waits.iter_mut().filter_map(|wait| wait.of.as_mut());
+        std::iter::once(&mut self.object).chain(guards).chain(shown)
+    }
+
     /// A step without waits, guarded by its object's uid alone.
     pub fn new(verb: Verb, object: Object, lever: Mutation) -> Self {
         Self {
@@ -405,6 +425,9 @@ pub enum Test {
 pub struct Wait {
     /// Before the call, or after it before the step is done.
     pub when: When,
+    /// The object that shows it, where it is not the step's own: what a controller makes of the step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<Object>,
     /// The condition.
     pub until: Until,
     /// Timeout in seconds; null for no timeout.
@@ -442,7 +465,7 @@ pub enum When {
     After,
 }
 
-/// A condition on the step's own object.
+/// A condition on an object: the step's own, or the one that the wait names.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "for", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Until {

@@ -145,6 +145,7 @@ fn full() -> Plan {
         .into_iter()
         .map(|until| Wait {
             when: When::After,
+            of: None,
             until,
             at_most_seconds: Some(600),
             deadline: None,

@@ -154,6 +154,17 @@ impl World {
         }
     }
 
+    /// KAI's pod-grouper, which looks at the owner of a job when one of its pods changes.
+    pub(super) fn group_pods(&mut self, id: WorkId) {
+        let Some(work) = self.works.get_mut(&id) else {
+            return;
+        };
+        if matches!(work.scheduler, Scheduler::Kai(_)) && work.group_class != work.owner_class {
+            work.group_class = work.owner_class.clone();
+            self.touch_work(id);
+        }
+    }
+
     /// Marks the queues that a KAI job counts in as changed.
     pub(super) fn touch_kai_queues(&mut self, id: WorkId) {
         let Some(Scheduler::Kai(queue)) = self.works.get(&id).map(|work| &work.scheduler) else {

@@ -120,6 +120,7 @@ impl World {
     /// Decides whether a work is running now.
     pub(super) fn settle(&mut self, id: WorkId) {
         let now = self.now;
+        self.group_pods(id);
         let Some(work) = self.works.get_mut(&id) else {
             return;
         };

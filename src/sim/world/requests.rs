@@ -52,6 +52,8 @@ impl World {
                         && let Some(pod) = self.pods.get_mut(&id)
                     {
                         pod.edit.learn(&base, &object);
+                        let work = pod.work;
+                        self.group_pods(work);
                     }
                     self.touch(Ref::Pod(id));
                 }
@@ -209,8 +211,8 @@ impl World {
         if let Some(work) = self.works.get_mut(&id)
             && matches!(work.scheduler, Scheduler::Kai(_))
         {
-            // KAI's pod-grouper takes the priority class from a label, else from the pods.
-            work.group_class = match text(&object, "/metadata/labels/priorityClassName") {
+            // KAI's pod-grouper takes the priority class from a label, else from the pods; it does not watch owners.
+            work.owner_class = match text(&object, "/metadata/labels/priorityClassName") {
                 "" => work.class.clone(),
                 class => Name::new(class),
             };

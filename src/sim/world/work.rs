@@ -259,6 +259,8 @@ pub(super) struct Work {
     pub scheduler: Scheduler,
     /// Priority class of its PodGroup, which its owner may change.
     pub group_class: Name,
+    /// The class that its owner names: KAI's pod-grouper takes it over when a pod changes.
+    pub owner_class: Name,
     /// Since when Volcano has admitted its PodGroup.
     pub inqueue: Option<Moment>,
     /// Each group has a TPU slice of its own.

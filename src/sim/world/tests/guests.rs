@@ -430,10 +430,15 @@ fn kai_keeps_to_the_limits_of_its_queues() {
     cluster.edit(Resource::PyTorchJobs, "speech", "diarize-l", |job| {
         job["metadata"]["labels"]["priorityClassName"] = json!("research-high")
     });
-    assert_eq!(
-        group(&cluster, "diarize-l")["spec"]["priorityClassName"],
-        "research-high"
-    );
+    let class =
+        |cluster: &WorldObjects| group(cluster, "diarize-l")["spec"]["priorityClassName"].clone();
+    cluster.settle(90);
+    assert_eq!(class(&cluster), "research", "it watches pods alone");
+    let pod = cluster.pods("speech", "diarize-l-").remove(0);
+    cluster.edit(Resource::Pods, "speech", name(&pod), |pod| {
+        pod["metadata"]["annotations"]["stokehold.dev/touched"] = json!("now")
+    });
+    assert_eq!(class(&cluster), "research-high");
     // It comes before the other now, which is preempted for it and waits.
     cluster.settle(90);
     assert_eq!(live(&cluster.pods("speech", "diarize-l-")), 2);
