@@ -159,7 +159,7 @@ fn day_before(from: Moment, to: Moment) -> Span {
     }
 }
 
-const QUERY: &str = "SELECT coalesce(nullif(team, ''), '(unallocated)') AS team, round(sum(cost_micros) / 1e6, 2) AS usd, round(sum(allocated_ms) / 3.6e6, 1) AS device_hours
+const QUERY: &str = "SELECT coalesce(nullif(team, ''), CASE WHEN allocated_ms > 0 THEN 'unattributed' ELSE '(unallocated)' END) AS team, round(sum(cost_micros) / 1e6, 2) AS usd, round(sum(allocated_ms) / 3.6e6, 1) AS device_hours
   FROM usage_hours WHERE hour >= '2026-11-01' AND hour < '2026-12-01' GROUP BY 1 ORDER BY usd DESC;";
 
 /// Runs `usage`.
