@@ -210,7 +210,7 @@ impl DeviceHeats {
                 self.values
                     .push(value.map_or(f32::NAN, |value| value as f32));
                 if scale == Scale::Outlier {
-                    let apart = value.and_then(|value| span.apart(device, value));
+                    let apart = value.and_then(|value| span.apart(facts, device, value));
                     self.apart
                         .push(apart.map_or(f32::NAN, |apart| apart as f32));
                 }
@@ -348,7 +348,7 @@ impl Span {
                     .collect();
                 for (_, device) in facts.fleet.devices() {
                     if let (Some((pod, _)), Some(value)) =
-                        (device.first_holder(), metric.of(device, facts))
+                        (facts.first_holder(device), metric.of(device, facts))
                         && let Some(gang) = gangs.get_mut(&id_of(&pod.job))
                     {
                         gang.push(value);
@@ -369,23 +369,23 @@ impl Span {
         }
     }
 
-    fn place(&self, device: &Device, value: f64) -> f64 {
+    fn place(&self, facts: &Facts, device: &Device, value: f64) -> f64 {
         match self {
             Self::Absolute => value,
             Self::Relative(least, most) if most > least => (value - least) / (most - least),
             Self::Relative(..) => 0.5,
             Self::Outlier(_) => self
-                .apart(device, value)
+                .apart(facts, device, value)
                 .map_or(0.0, |apart| apart.abs() * 2.0),
         }
     }
 
     /// How far a value lies above the median of the device's gang.
-    fn apart(&self, device: &Device, value: f64) -> Option<f64> {
+    fn apart(&self, facts: &Facts, device: &Device, value: f64) -> Option<f64> {
         let Self::Outlier(medians) = self else {
             return None;
         };
-        let (pod, _) = device.first_holder()?;
+        let (pod, _) = facts.first_holder(device)?;
         let median = medians.get(&id_of(&pod.job))?;
         Some(value - median)
     }
@@ -406,7 +406,7 @@ fn cell(
         match value {
             _ if metric == Metric::Util && held && facts.fleet.is_idle(device) => HeatLevel::Idle,
             Some(value) if held || (metric == Metric::Util && value >= COLD) => {
-                HeatLevel::Heat(level(span.place(device, value)) as u8)
+                HeatLevel::Heat(level(span.place(facts, device, value)) as u8)
             }
             None if held => HeatLevel::Unknown,
             // A pod that is not visible may have it allocated.

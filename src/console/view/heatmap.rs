@@ -70,7 +70,7 @@ const TRIED: usize = 256;
 /// False while the job on a device is starting, or ended its start only some minutes ago: until then its pods differ anyway.
 fn has_settled(facts: &Facts, row: Row) -> bool {
     let device = devices::device(facts, row).map(|(_, device)| device);
-    let job = device.and_then(|device| facts.fleet.job(&device.first_holder()?.0.job));
+    let job = device.and_then(|device| facts.fleet.job(&facts.first_holder(device)?.0.job));
     let Some(job) = job else { return true };
     let begun = job.pods.iter().filter_map(|pod| pod.seen.started).max();
     let is_young = begun.is_some_and(|at| facts.now.since(at) < LASTING.into());
@@ -199,7 +199,7 @@ impl Heatmap {
         // Runs of a sweep have no pace in common, whatever one of them does for a moment.
         let counts = |row: Row| {
             let device = devices::device(facts, row).map(|(_, device)| device);
-            let job = device.and_then(|device| facts.fleet.job(&device.first_holder()?.0.job));
+            let job = device.and_then(|device| facts.fleet.job(&facts.first_holder(device)?.0.job));
             (
                 device.is_some_and(|device| stragglers.contains(&device.id)),
                 job.is_some_and(|job| job.is_gang()),
@@ -283,8 +283,8 @@ impl Heatmap {
                 Grouping::Zone => node.zone.hash(&mut hasher),
                 _ if holders => {
                     for device in &node.devices {
-                        let pod = device
-                            .first_holder()
+                        let pod = facts
+                            .first_holder(device)
                             .map(|(pod, _)| std::sync::Arc::as_ptr(pod));
                         pod.hash(&mut hasher);
                     }

@@ -62,11 +62,10 @@ impl Grouping {
         matches!(self, Self::Pool | Self::Rack | Self::Domain | Self::Zone)
     }
 
-    /// The group of a device and the row of racks within it.
-    fn of(self, node: &Node, device: &Device) -> Key {
+    /// The group of a device with this holder, and the row of racks within it.
+    fn of(self, node: &Node, holder: Option<&Arc<Pod>>) -> Key {
         let or_none =
             |name: Option<&Name>, none: &str| name.cloned().unwrap_or_else(|| Name::new(none));
-        let holder = device.first_holder().map(|(pod, _)| pod);
         let group = match self {
             Self::Pool => return (node.pool.clone(), node.rack.clone()),
             Self::Rack => or_none(node.rack.as_ref(), "no rack known"),
@@ -345,7 +344,7 @@ fn gather(
             if !wanted(node, device, row) {
                 continue;
             }
-            let holder = device.first_holder().map(|(pod, _)| pod);
+            let holder = facts.first_holder(device).map(|(pod, _)| pod);
             let same = last.as_ref().is_some_and(|(before, _)| {
                 plan.grouping.is_of_node()
                     || match (before, holder) {
@@ -357,7 +356,7 @@ fn gather(
                 if let Some((_, key)) = last.take() {
                     add(&mut groups, key, std::mem::take(&mut run), plan);
                 }
-                last = Some((holder, plan.grouping.of(node, device)));
+                last = Some((holder, plan.grouping.of(node, holder)));
             }
             run.push(row);
         }
