@@ -2,13 +2,15 @@
 //!
 //! Sources: `apis/config/v1beta1` and `v1beta2` of Kueue, and its installation manifests.
 
-use model::base::Names;
+use model::base::{Name, Names};
+use model::fleet::kueue_resources::{DeviceClassMapping, KueueResources, Transformation};
 use model::fleet::observe::{Observation, Table};
 use model::fleet::scheduling::{FairStrategy, KueueConfig};
 
 use super::Projected;
 use super::meta::Meta;
 use super::partial::{Map, Text, partial, yaml};
+use super::resources::ResourceList;
 
 /// The key under which Kueue's manifests keep it.
 const KEY: &str = "controller_manager_config.yaml";
@@ -36,6 +38,70 @@ struct Configuration {
     api_version: String,
     kind: String,
     fair_sharing: Option<FairSharing>,
+    resources: RawResources,
+}
+
+/// `resources`.
+#[derive(serde::Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct RawResources {
+    exclude_resource_prefixes: Vec<String>,
+    transformations: Vec<RawTransformation>,
+    device_class_mappings: Vec<RawMapping>,
+}
+
+/// An entry of `transformations`.
+#[derive(serde::Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct RawTransformation {
+    input: String,
+    /// `Retain`, which is the default, or `Replace`.
+    strategy: Option<String>,
+    multiply_by: String,
+    outputs: ResourceList,
+}
+
+/// An entry of `deviceClassMappings`.
+#[derive(serde::Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct RawMapping {
+    name: String,
+    device_class_names: Vec<String>,
+    sources: Vec<serde_json::Value>,
+}
+
+impl RawResources {
+    fn read(&self, names: &mut Names) -> KueueResources {
+        let mut all = |texts: &[String]| -> Vec<Name> {
+            texts.iter().map(|text| names.intern(text)).collect()
+        };
+        KueueResources {
+            excluded: all(&self.exclude_resource_prefixes),
+            device_classes: self
+                .device_class_mappings
+                .iter()
+                .map(|raw| DeviceClassMapping {
+                    resource: Name::new(&raw.name),
+                    classes: all(&raw.device_class_names),
+                    by_source: !raw.sources.is_empty(),
+                })
+                .collect(),
+            transformations: self
+                .transformations
+                .iter()
+                .map(|raw| Transformation {
+                    input: Name::new(&raw.input),
+                    replaces: raw.strategy.as_deref() == Some("Replace"),
+                    multiply_by: Name::new(&raw.multiply_by),
+                    outputs: raw
+                        .outputs
+                        .iter()
+                        .filter_map(|(resource, each)| Some((Name::new(resource), each.0?)))
+                        .collect(),
+                })
+                .collect(),
+        }
+    }
 }
 
 /// `fairSharing`; since `v1beta2` it has no `enable`.
@@ -46,14 +112,19 @@ struct FairSharing {
     preemption_strategies: Vec<String>,
 }
 
-/// The preemption strategies that a configuration enables; empty where fair sharing is off.
-fn strategies(text: &str) -> Result<Vec<FairStrategy>, String> {
+/// The configuration of this text.
+fn configuration(text: &str) -> Result<Configuration, String> {
     let read: Configuration = yaml(text)
         .map_err(|why| format!("`{KEY}` is not a valid configuration of Kueue: {why}"))?;
-    if read.kind != KIND {
-        return Err(format!("`{KEY}` has no {KIND}"));
+    match read.kind == KIND {
+        true => Ok(read),
+        false => Err(format!("`{KEY}` has no {KIND}")),
     }
-    let Some(fair) = read.fair_sharing else {
+}
+
+/// The preemption strategies that a configuration enables; empty where fair sharing is off.
+fn strategies(read: &Configuration) -> Result<Vec<FairStrategy>, String> {
+    let Some(fair) = &read.fair_sharing else {
         return Ok(Vec::new());
     };
     if !fair.enable.unwrap_or(read.api_version == WITHOUT_SWITCH) {
@@ -78,13 +149,17 @@ impl Projected for KueueConfigObject {
 
     fn project(&self, _: Table, names: &mut Names) -> Option<Observation> {
         let text = self.data.get(KEY);
-        let fair_sharing = match text {
-            Some(text) => strategies(text),
+        let read = match text {
+            Some(text) => configuration(text),
             None => Err(format!("it has no key `{KEY}`")),
         };
+        let key = self.meta.key(names)?;
+        let resources = read.as_ref().ok().map(|read| read.resources.read(names));
+        let fair_sharing = read.and_then(|read| strategies(&read));
         Some(Observation::KueueConfig(Box::new(KueueConfig {
-            key: self.meta.key(names)?,
+            key,
             fair_sharing: fair_sharing.map_err(|words| names.intern(&words)),
+            resources,
         })))
     }
 }
@@ -136,6 +211,41 @@ mod tests {
         // Without `enable`, the section itself enables it.
         assert_eq!(read_strategies("v1beta2", "fairSharing: {}\n"), both);
         assert_eq!(read_strategies("v1beta2", ""), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn what_quotas_count_is_read() {
+        let text = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\nresources:\n  excludeResourcePrefixes: [example.com/]\n  \
+            transformations:\n  - input: nvidia.com/mig-1g.5gb\n    strategy: Replace\n    outputs:\n      credits: 5\n      memory: 5Gi\n  \
+            deviceClassMappings:\n  - name: whole-gpus\n    deviceClassNames: [gpu.nvidia.com]\n  - name: cores\n    deviceClassNames: [part]\n    \
+            sources: [{counter: {name: cores}}]\n";
+        let object = json!({
+            "metadata": {"namespace": "kueue-system", "name": "kueue-manager-config"}, "data": {KEY: text},
+        });
+        let object: KueueConfigObject = serde_json::from_value(object).expect("an object");
+        let seen = object.project(Table::KueueConfig, &mut Names::default());
+        let Some(Observation::KueueConfig(config)) = seen else {
+            panic!("{seen:?}");
+        };
+        let resources = config.resources.expect("it can be read");
+        assert_eq!(&*resources.excluded[0], "example.com/");
+        let [mig] = &resources.transformations[..] else {
+            panic!("{resources:?}");
+        };
+        assert!(mig.replaces && &*mig.input == "nvidia.com/mig-1g.5gb");
+        let outputs = [("credits", 5_000), ("memory", 5_000 << 30)];
+        assert_eq!(
+            mig.outputs,
+            outputs.map(|(name, each)| (Name::new(name), each))
+        );
+        let [whole, cores] = &resources.device_classes[..] else {
+            panic!("{resources:?}");
+        };
+        assert!(!whole.by_source && cores.by_source);
+        assert_eq!(
+            (&*whole.resource, &*whole.classes[0]),
+            ("whole-gpus", "gpu.nvidia.com")
+        );
     }
 
     #[test]

@@ -84,7 +84,9 @@ pub fn rights(within: bool) -> Vec<Right> {
                 namespace: place.namespace(),
                 verbs: WATCHED,
                 what: match (table, place.only) {
-                    (Table::KueueConfig, _) => "Kueue's setting of fair sharing",
+                    (Table::KueueConfig, _) => {
+                        "Kueue's configuration: fair sharing, what its quotas count"
+                    }
                     (Table::GovernQueues, _) => "the queues of `stokehold govern`",
                     (Table::LaunchFailures, _) => "nodes for which Karpenter found no capacity",
                     (_, Some(_)) => "maximum sizes of the cluster autoscaler's node groups",

@@ -3,6 +3,7 @@
 //! Unknown limits are unlimited rather than zero; invalid objects (a flavor without a
 //! name, a queue that is its own ancestor) are left out without an error.
 
+mod counted;
 mod options;
 mod queues;
 mod workloads;

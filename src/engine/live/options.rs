@@ -54,23 +54,32 @@ fn backfill(fleet: &Fleet) -> Backfill {
 
 /// Fair sharing as Kueue is configured. If that is unknown, it is off, and the origin says why.
 fn of_kueue(fleet: &Fleet) -> (&[scheduling::FairStrategy], Origin) {
-    let assumed = |why: String| (&[][..], Origin::new(Source::Assumed, why));
+    match fleet.kueue.as_deref() {
+        Some(config) => match &config.fair_sharing {
+            Ok(strategies) => {
+                let object = format!("ConfigMap {}", config.key);
+                (strategies, Origin::new(Source::Object, object))
+            }
+            Err(_) => (&[], Origin::new(Source::Assumed, unread(fleet))),
+        },
+        None if !has_kueue(fleet) => (&[], Origin::default()),
+        None => (&[], Origin::new(Source::Assumed, unread(fleet))),
+    }
+}
+
+/// Why Kueue's configuration is not known.
+pub(super) fn unread(fleet: &Fleet) -> String {
     let name = Table::KueueConfig.name();
     match fleet.kueue.as_deref() {
         Some(config) => {
-            let object = format!("ConfigMap {}", config.key);
-            match &config.fair_sharing {
-                Ok(strategies) => (strategies, Origin::new(Source::Object, object)),
-                Err(why) => assumed(format!("{object} cannot be read: {why}")),
-            }
+            let why = config.fair_sharing.as_ref().err();
+            let why = why.map_or("this part of it was not recorded", |why| why.as_str());
+            format!("ConfigMap {} cannot be read: {why}", config.key)
         }
-        None if !has_kueue(fleet) => (&[], Origin::default()),
         None => match fleet.known(Table::KueueConfig) {
-            Known::Lost(lost) | Known::NotVisible(lost) => {
-                assumed(format!("{name}: {}", lost.message))
-            }
-            Known::Waiting => assumed(format!("{name} has not been read yet")),
-            Known::Live | Known::Absent => assumed(format!("there is no {name} in kueue-system")),
+            Known::Lost(lost) | Known::NotVisible(lost) => format!("{name}: {}", lost.message),
+            Known::Waiting => format!("{name} has not been read yet"),
+            Known::Live | Known::Absent => format!("there is no {name} in kueue-system"),
         },
     }
 }
@@ -150,7 +159,12 @@ mod tests {
 
     fn kueue(fleet: &mut Fleet, fair_sharing: Result<Vec<scheduling::FairStrategy>, Name>) {
         let key = ObjectKey::new("kueue-system", "kueue-manager-config");
-        fleet.kueue = Some(Arc::new(KueueConfig { key, fair_sharing }));
+        let resources = fair_sharing.is_ok().then(Default::default);
+        fleet.kueue = Some(Arc::new(KueueConfig {
+            key,
+            fair_sharing,
+            resources,
+        }));
     }
 
     #[test]

@@ -7,9 +7,11 @@ use crate::snapshot::{QueueingStrategy, Status, Stop};
 use model::base::Moment;
 use model::fleet::admission::{Admission, Assigned, GroupSeen};
 use model::fleet::job::{Job, JobKey, JobState};
+use model::fleet::kueue_resources::{DeviceClassMapping, KueueResources};
 use model::fleet::observe::{NodeSeen, Phase, PodSeen, Resources, Table};
 use model::fleet::policy::Policy;
 use model::fleet::queue::{Measure, Queue, QueueKey, QueueKind, QueueSystem, Quota, Strategy};
+use model::fleet::scheduling::KueueConfig;
 use model::fleet::siting::{
     ConstraintMode, Expression, NodeTerm, Operator, PodSet, Siting, TopologyConstraint,
 };
@@ -619,6 +621,62 @@ fn quota_is_what_kueue_counts() {
     };
     assert_eq!(each(0), [("memory", 1_024), ("whole-gpus", 1_000)]);
     assert_eq!((each(1), set(1).count), (vec![("whole-gpus", 1_000)], 2));
+}
+
+/// A job that Kueue has not considered yet, in a queue whose quota stands for devices of a class.
+#[test]
+fn a_mapped_resource_is_counted_by_the_configuration_and_unknown_without_it() {
+    let cq = Queue {
+        quotas: Box::from([Quota {
+            flavor: Name::new("f"),
+            resource: Name::new("whole-gpus"),
+            measure: Measure::MilliDevices,
+            nominal: Some(1_000),
+            ..Quota::default()
+        }]),
+        ..queue(key(QueueSystem::Kueue, QueueKind::Queue, "q"), None)
+    };
+    let pending = GroupSeen {
+        reserved_at: None,
+        ..reserved()
+    };
+    let mut waits = queued("w", JobState::Waiting, pending);
+    let mut sets = waits.pod_sets.to_vec();
+    for set in &mut sets {
+        set.request.devices = Box::from([(Name::new("gpu.nvidia.com"), 1)]);
+    }
+    waits.pod_sets = sets.into();
+    let mut fleet = fleet(vec![cq], vec![waits]);
+    let seen = see(&fleet);
+    let why = seen.workloads[0].blocked.as_deref().unwrap_or_default();
+    assert!(
+        why.contains("what Kueue counts gpu.nvidia.com as is unknown"),
+        "{why}"
+    );
+    let answer = crate::explanations::explain(&seen, "ns/w")
+        .expect("there")
+        .explanation;
+    assert!(!answer.reason.contains("no quota for"), "{}", answer.reason);
+    let configured = |by_source| KueueConfig {
+        key: ObjectKey::new("kueue-system", "kueue-manager-config"),
+        fair_sharing: Ok(Vec::new()),
+        resources: Some(KueueResources {
+            device_classes: vec![DeviceClassMapping {
+                resource: Name::new("whole-gpus"),
+                classes: vec![Name::new("gpu.nvidia.com")],
+                by_source,
+            }],
+            ..KueueResources::default()
+        }),
+    };
+    fleet.kueue = Some(Arc::new(configured(false)));
+    let seen = see(&fleet);
+    assert_eq!(seen.workloads[0].blocked, None);
+    let each = &seen.workloads[0].sets[0].quota;
+    assert_eq!(each.get("whole-gpus"), Some(&1_000), "{each:?}");
+    fleet.kueue = Some(Arc::new(configured(true)));
+    let why = see(&fleet).workloads[0].blocked.clone().unwrap_or_default();
+    assert!(why.contains("not their number"), "{why}");
 }
 
 #[test]

@@ -16,6 +16,7 @@ use model::fleet::queue::{PriorityKind, QueueSystem};
 use model::fleet::siting::{self, ConstraintMode, Operator, Siting};
 use model::fleet::{Fleet, Known};
 
+use super::counted;
 use super::{DevicesByPod, Titles, label_map, toleration};
 
 /// The engine's maximum of thousandths of a core, bytes, devices, pods and sets.
@@ -74,7 +75,7 @@ fn workload(
         .filter(|_| bound.is_empty());
     let blocked = match cluster {
         Some(cluster) => Some(Name::from(format!("it runs on worker cluster {cluster}"))),
-        None => blocked(job, has_quota),
+        None => blocked(job, has_quota).or_else(|| counted::uncounted(fleet, job, has_quota)),
     };
     let mut sets = sets(fleet, job, has_quota);
     if sets.is_empty() {
@@ -388,7 +389,7 @@ fn topology(fleet: &Fleet, job: &Job, set: &siting::PodSet) -> Option<TopologyRe
 }
 
 /// Name of a pod set in the engine.
-fn set_name(set: &siting::PodSet) -> Name {
+pub(super) fn set_name(set: &siting::PodSet) -> Name {
     match set.name.is_empty() {
         true => Name::new("main"),
         false => set.name.clone(),
@@ -453,7 +454,8 @@ fn sets(fleet: &Fleet, job: &Job, has_quota: bool) -> Vec<PodSet> {
                 },
                 quota: kueue()
                     .map(|admission| quota(&admission.seen, set, (has_quota, ended)))
-                    .unwrap_or_default(),
+                    .filter(|told| !told.is_empty())
+                    .unwrap_or_else(|| counted::quota(fleet, job, &set.request)),
                 placements: Vec::new(),
             }
         })

@@ -17,6 +17,7 @@ pub mod histogram;
 pub mod history;
 pub mod job;
 pub mod judge;
+pub mod kueue_resources;
 pub mod launch_failure;
 pub mod ledger;
 pub mod node;

@@ -307,6 +307,27 @@ pub struct Quota {
     pub borrowed: Option<i64>,
 }
 
+impl Quota {
+    /// Makes units of a resource that stands for devices into devices.
+    pub fn count_devices(&mut self) {
+        if self.measure != Measure::Units {
+            return;
+        }
+        self.measure = Measure::MilliDevices;
+        for amount in [
+            &mut self.nominal,
+            &mut self.borrow_limit,
+            &mut self.lend_limit,
+            &mut self.cap,
+            &mut self.used,
+            &mut self.reserved,
+            &mut self.borrowed,
+        ] {
+            *amount = amount.map(|units| units.saturating_mul(Measure::MilliDevices.whole()));
+        }
+    }
+}
+
 /// Workload counts of a queue, from its system's status.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]

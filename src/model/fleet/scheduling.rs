@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::{Name, ObjectKey};
 
+use super::kueue_resources::KueueResources;
+
 /// Names of the placement policies that the settings accept. A test keeps the engine's list equal.
 pub const PLACEMENTS: [&str; 7] = [
     "best-fit",
@@ -87,4 +89,7 @@ pub struct KueueConfig {
     pub key: ObjectKey,
     /// Strategies in order, empty where fair sharing is off; or why the configuration cannot be read.
     pub fair_sharing: Result<Vec<FairStrategy>, Name>,
+    /// What it counts in quotas; `None` where the configuration cannot be read.
+    #[serde(default)]
+    pub resources: Option<KueueResources>,
 }

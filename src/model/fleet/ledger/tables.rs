@@ -190,8 +190,19 @@ impl Tables {
 
     pub(super) fn see_kueue(&mut self, config: KueueConfig) {
         if self.kueue.as_deref() != Some(&config) {
-            self.kueue = Some(Arc::new(config));
+            self.set_kueue(Some(Arc::new(config)));
         }
+    }
+
+    /// What a quota counts may be another thing now.
+    fn set_kueue(&mut self, config: Option<Arc<KueueConfig>>) {
+        self.kueue = config;
+        let own = self
+            .queues
+            .keys()
+            .filter(|key| key.system == QueueSystem::Kueue);
+        let own: Vec<QueueKey> = own.cloned().collect();
+        self.dirty.extend(own);
     }
 
     /// Takes over the queues of `govern`; those of a document that is wrong stay as they were. True when anything changed.
@@ -305,7 +316,7 @@ impl Tables {
                 false
             }
             Table::KueueConfig => {
-                self.kueue = None;
+                self.set_kueue(None);
                 false
             }
             Table::GovernQueues => {
@@ -364,6 +375,17 @@ impl Tables {
             },
             None => return None,
         };
+        let config = self
+            .kueue
+            .as_ref()
+            .filter(|_| key.system == QueueSystem::Kueue);
+        if let Some(resources) = config.and_then(|config| config.resources.as_ref()) {
+            for quota in &mut queue.quotas {
+                if resources.counts_devices(&quota.resource) {
+                    quota.count_devices();
+                }
+            }
+        }
         if key.system == QueueSystem::Kueue && key.kind == QueueKind::Queue {
             queue.doors = self
                 .doors_of

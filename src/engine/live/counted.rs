@@ -1,0 +1,69 @@
+//! What a job uses of quotas where Kueue itself has not said it: by Kueue's configuration, and unknown without it.
+
+use std::collections::BTreeMap;
+
+use crate::snapshot::unit_is_milli;
+use model::base::Name;
+use model::fleet::Fleet;
+use model::fleet::job::{Job, JobState};
+use model::fleet::kueue_resources::KueueResources;
+use model::fleet::observe::Resources;
+use model::fleet::queue::{DEVICES, Queue, QueueKind, QueueSystem};
+
+use super::options;
+use super::workloads::set_name;
+
+fn configured(fleet: &Fleet) -> Option<&KueueResources> {
+    fleet.kueue.as_ref()?.resources.as_ref()
+}
+
+/// What each pod with this request uses of quotas; empty where it uses what it requests.
+pub(super) fn quota(fleet: &Fleet, job: &Job, request: &Resources) -> BTreeMap<Name, i64> {
+    let resources = configured(fleet).filter(|_| job.queue_system == QueueSystem::Kueue);
+    let counted = resources.map(|resources| resources.count(request));
+    let in_unit = |(resource, milli): (Name, i64)| match unit_is_milli(&resource) {
+        true => (resource, milli),
+        false => (resource, milli / 1000),
+    };
+    counted.into_iter().flatten().map(in_unit).collect()
+}
+
+/// True where one of the queue's quotas has this name, or counts devices of every kind.
+fn covers(queue: &Queue, resource: &Name) -> bool {
+    let mut all = queue.quotas.iter();
+    all.any(|quota| quota.resource == *resource || quota.resource.as_str() == DEVICES)
+}
+
+/// Why it is not known what a pending job of Kueue uses of quotas; `None` where it is known.
+pub(super) fn uncounted(fleet: &Fleet, job: &Job, has_quota: bool) -> Option<Name> {
+    let waits = matches!(job.state, JobState::Waiting | JobState::Starting);
+    if has_quota || !waits || job.queue_system != QueueSystem::Kueue {
+        return None;
+    }
+    let told = job.admission.iter().flat_map(|it| it.seen.requests.iter());
+    let is_told = |set: &Name| told.clone().any(|(own, _)| own == set);
+    let asked = job.pod_sets.iter();
+    let mut asked = asked.filter(|set| set.count > 0 && !is_told(&set_name(set)));
+    let Some(resources) = configured(fleet) else {
+        // Without a mapping a resource counts as itself: where the queue has a quota for it, that is what is meant.
+        let name = job.queue.as_ref()?;
+        let queue = fleet.queues.iter().find(|queue| {
+            queue.system() == QueueSystem::Kueue
+                && queue.key.kind == QueueKind::Queue
+                && queue.name() == name
+        })?;
+        let devices = asked.flat_map(|set| set.request.devices.iter());
+        let mut devices = devices
+            .filter(|(_, count)| *count > 0)
+            .map(|(name, _)| name);
+        let other = devices.find(|resource| !covers(queue, resource))?;
+        let why = options::unread(fleet);
+        return Some(Name::from(format!(
+            "queue {name} has no quota named {other}, and what Kueue counts {other} as is unknown: {why}"
+        )));
+    };
+    let class = asked.find_map(|set| resources.uncounted(&set.request))?;
+    Some(Name::from(format!(
+        "what Kueue counts {class} as is unknown: its configuration counts what the devices say, not their number"
+    )))
+}
