@@ -182,27 +182,37 @@ impl Advice {
 
     /// The action as a sentence, with its effect where it saves no money.
     pub fn words(&self) -> String {
-        let what = self.what();
+        self.words_idle(None)
+    }
+
+    /// The same; `idle_for` is how long its devices are idle: `>43m`.
+    pub fn words_idle(&self, idle_for: Option<&str>) -> String {
+        let what = self.what(idle_for);
         match self.commitment.filter(|_| self.saves.is_some()) {
             Some(billing) => format!("{what}; {}: frees them, saves no money", billing.name()),
             None => what,
         }
     }
 
-    fn what(&self) -> String {
+    fn what(&self, idle_for: Option<&str>) -> String {
         let class = self.class.as_ref().map_or("", |class| class.as_str());
         let devices = counted(u64::from(self.devices), "device");
         match &self.action {
-            Action::Release => match self.devices {
-                1 => String::from("release its device: it is idle"),
-                _ => format!("release its {devices}: they are idle"),
+            Action::Release => match (self.devices, idle_for) {
+                (1, None) => String::from("release its device: it is idle"),
+                (_, None) => format!("release its {devices}: they are idle"),
+                (1, Some(long)) => format!("release its device: idle for {long}"),
+                (_, Some(long)) => format!("release its {devices}: idle for {long}"),
             },
-            Action::FewerDevices(idle) => format!(
-                "ask for {} fewer: {idle} of {} {} idle",
-                counted(u64::from(*idle), "device"),
-                self.devices,
-                if *idle == 1 { "is" } else { "are" }
-            ),
+            Action::FewerDevices(idle) => {
+                let fewer = counted(u64::from(*idle), "device");
+                let are = match idle_for {
+                    Some(long) => format!("idle for {long}"),
+                    None if *idle == 1 => String::from("is idle"),
+                    None => String::from("are idle"),
+                };
+                format!("ask for {fewer} fewer: {idle} of {} {are}", self.devices)
+            }
             Action::SmallerDevice(to) => format!("run it on {to} instead of {class}: it fits"),
             Action::MigSlice(profile) => {
                 format!("run it on a {profile} slice of {class}: it fits")

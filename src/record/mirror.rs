@@ -85,6 +85,7 @@ fn object_of(observation: &Observation) -> Option<(Table, ObjectKey)> {
         | Observation::Gone(..)
         | Observation::Page(_)
         | Observation::Past(_)
+        | Observation::IdleBefore(_)
         | Observation::OpenRuns(_)
         | Observation::Source(_)
         | Observation::ExportersFound
@@ -148,6 +149,7 @@ impl Mirror {
                 self.state(*table, observation, &mut write);
             }
             Observation::Gone(table, key) => self.gone(*table, key.clone(), &mut write),
+            Observation::IdleBefore(_) => write(&to_bytes(observation)),
             Observation::Covers(_) => self.other(Other::Covers, observation, &mut write),
             Observation::Skew(_) => self.other(Other::Skew, observation, &mut write),
             Observation::Pending(pending) => {

@@ -210,7 +210,7 @@ impl Recorder {
         let from = self.from(at);
         let frame = self.frame.get_or_insert_with(|| Writing::new(from));
         match observation {
-            // Prometheus keeps the past; only the history uses it.
+            // Prometheus keeps the past; what it says of now is recorded (`IdleBefore`).
             Observation::Past(_) => {}
             Observation::Page(page) if page.readings.is_empty() => {}
             Observation::Page(page) => {

@@ -73,6 +73,8 @@ pub struct Store {
     advised: Arc<Profiles>,
     /// Past readings that came before the fleet was complete.
     past: Vec<Past>,
+    /// What past readings say of now, to be recorded.
+    found: Vec<Observation>,
 }
 
 /// Most past observations kept until the fleet is complete; more are dropped.
@@ -92,6 +94,7 @@ impl Store {
             advice: Arc::default(),
             advised: Arc::default(),
             past: Vec::new(),
+            found: Vec::new(),
         }
     }
 
@@ -177,13 +180,9 @@ impl Store {
 
     /// The facts at `at`.
     pub fn publish(&mut self, at: Moment) -> Facts {
+        self.take_past(at);
         let fleet = self.judged(at);
         let burn = cost::spend_rates(&fleet, &self.rules.prices);
-        if fleet.is_complete() {
-            for past in std::mem::take(&mut self.past) {
-                self.remember(&fleet, &past);
-            }
-        }
         if self.is_sampled(&fleet, at) {
             self.sample(&fleet, &burn);
         }
@@ -200,6 +199,31 @@ impl Store {
             now: at,
             ..Facts::new(context, Arc::new(fleet), Arc::new(burn))
         }
+    }
+
+    /// Adds past readings to the history once the fleet is complete, and takes what they say of now.
+    fn take_past(&mut self, at: Moment) {
+        if self.past.is_empty() {
+            return;
+        }
+        let fleet = self.ledger.publish(at);
+        if !fleet.is_complete() {
+            return;
+        }
+        for past in std::mem::take(&mut self.past) {
+            self.remember(&fleet, &past);
+        }
+        let idle = self.history.idle_before(&fleet);
+        if !idle.is_empty() {
+            let found = Observation::IdleBefore(idle);
+            self.ledger.apply(found.clone());
+            self.found.push(found);
+        }
+    }
+
+    /// What past readings have said of now since this was last asked. A record has it, since it has no past readings.
+    fn take_found(&mut self) -> Vec<Observation> {
+        std::mem::take(&mut self.found)
     }
 
     /// Adds past readings to the history.
@@ -317,7 +341,11 @@ pub async fn run(
         let facts = blocking(|| {
             let now = clock.now();
             let facts = store.publish(tape.as_mut().map_or(now, |tape| tape.stamp(now)));
+            let found = store.take_found();
             if let Some(tape) = &mut tape {
+                for mut one in found {
+                    tape.see(now, &mut one);
+                }
                 let judged = store.has_judged(facts.now);
                 tape.published(&store, &facts, judged);
             }

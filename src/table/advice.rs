@@ -9,6 +9,7 @@ use model::cost::Money;
 use model::fleet::job::{Job, JobState};
 use model::fleet::profile::{Bottleneck, Evidence, NotJudged};
 
+use super::devices::job_idle_since;
 use super::list_price::{list_usd, rate_cell};
 use super::silence::Silence;
 use super::table::Column;
@@ -254,7 +255,7 @@ pub fn row<'a>(facts: &Facts, advice: &'a Advice) -> AdviceRow<'a> {
             None => WINDOW.seconds(),
         },
         action: advice.action.code(),
-        advice: advice.words(),
+        advice: words(facts, advice),
         devices: advice.devices,
         class: advice.class.as_deref().and_then(non_empty),
         costs_usd_per_month: advice.costs.map(a_month).map(Money::usd),
@@ -300,13 +301,25 @@ pub fn evidence_words(evidence: &Evidence) -> String {
     all.join(" · ")
 }
 
+/// The advice as a sentence, and for how long the devices are idle that it is about.
+pub fn words(facts: &Facts, advice: &Advice) -> String {
+    let idle = match advice.action {
+        Action::Release | Action::FewerDevices(_) => facts.fleet.job(&advice.job),
+        _ => None,
+    };
+    let idle = idle.and_then(|job| job_idle_since(facts, job));
+    let idle = idle.map(|idle| idle.words(facts.now));
+    advice.words_idle(idle.as_deref())
+}
+
 /// The advice as shown on a job's page: what to do and what it saves.
-pub fn page_text(advice: &Advice) -> String {
+pub fn page_text(facts: &Facts, advice: &Advice) -> String {
+    let words = words(facts, advice);
     match advice.saves_a_month() {
         // The words already state that it saves no money.
-        Some(_) if advice.commitment.is_some() => advice.words(),
-        Some(saves) => format!("{}; saves {} a month", advice.words(), saves.dollars()),
-        None => advice.words(),
+        Some(_) if advice.commitment.is_some() => words,
+        Some(saves) => format!("{words}; saves {} a month", saves.dollars()),
+        None => words,
     }
 }
 

@@ -1,15 +1,15 @@
 //! Rows of `devices`: one for each device, and one for each slice of a partitioned or shared device.
 
 use std::borrow::Cow;
-use std::time::Duration;
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
+use model::base::DeviceAmount;
 use model::base::quantities::bytes;
-use model::base::{Age, DeviceAmount, Moment};
 use model::fleet::device::{Attribution, Device, Health, Pod, Slice};
-use model::fleet::history::Track;
+use model::fleet::idle::IdleSince;
+use model::fleet::job::Job;
 use model::fleet::node::Node;
 use model::fleet::signal::{Signal, Signals};
 
@@ -70,6 +70,10 @@ pub struct DeviceRow<'a> {
     pub util: Option<f64>,
     /// How long that pod has held it, seconds.
     pub held_seconds: Option<u64>,
+    /// How long the device is idle, seconds; `None` where it is not, and for a slice.
+    pub idle_seconds: Option<u64>,
+    /// True where it may be idle for longer: it was idle at the first reading that is known.
+    pub idle_at_least: Option<bool>,
     /// Age of its readings, seconds.
     pub age_seconds: Option<u64>,
     /// Its readings by canonical name.
@@ -110,6 +114,8 @@ pub(super) const FIELDS: &[&str] = &[
     "health",
     "util_ratio",
     "held_seconds",
+    "idle_seconds",
+    "idle_at_least",
     "age_seconds",
 ];
 
@@ -158,6 +164,14 @@ pub(super) fn columns<'a>() -> Vec<Column<DeviceRow<'a>>> {
         Column::wide_text("QUEUE", |row| word(row.queue)),
         Column::text("TEAM", |row| word(row.team)),
         Column::number("HELD", |row: &DeviceRow<'_>| age(row.held_seconds)).by("held_seconds"),
+        Column::wide_number("IDLE FOR", |row: &DeviceRow<'_>| {
+            let mark = match row.idle_at_least {
+                Some(true) => ">",
+                _ => "",
+            };
+            format!("{mark}{}", age(row.idle_seconds))
+        })
+        .by("idle_seconds"),
         Column::number("READ", |row: &DeviceRow<'_>| age(row.age_seconds)).by("age_seconds"),
     ]
 }
@@ -182,7 +196,12 @@ pub fn rows(facts: &Facts) -> Vec<DeviceRow<'_>> {
 
 /// The row of a device itself.
 pub fn row<'a>(facts: &Facts, node: &'a Node, device: &'a Device) -> DeviceRow<'a> {
-    bare(facts, node, device, facts.first_holder(device))
+    let idle = device.idle();
+    DeviceRow {
+        idle_seconds: idle.map(|idle| facts.now.since(idle.since).seconds()),
+        idle_at_least: idle.map(|idle| idle.at_least),
+        ..bare(facts, node, device, facts.first_holder(device))
+    }
 }
 
 /// The row of a slice of a device.
@@ -214,35 +233,16 @@ pub fn slice_row<'a>(
     }
 }
 
-/// Since when an allocated device has been idle, and whether it may have been idle earlier. Readings from before this
-/// process started, within the hour of the history, count as well.
-pub fn idle_since(facts: &Facts, device: &Device) -> Option<(Moment, bool)> {
-    let first = device.idle_since?;
-    let held = device.held_since();
-    let from = facts.history.since().max(held);
-    let Some(from) = from.filter(|from| device.idle_first_seen && *from < first) else {
-        return Some((first, device.idle_first_seen));
-    };
-    const STEP: Duration = Duration::from_secs(60);
-    let steps = first.since(from).millis() / Age::from(STEP).millis();
-    let track = Track::DeviceUtil(device.id.clone());
-    let span = (first.minus(STEP.saturating_mul(steps as u32)), first);
-    let read = facts
-        .history
-        .window_since(&track, span, held, steps as usize);
-    let below = facts.fleet.policy.idle_util_below;
-    let is_idle = |util: &&Option<f32>| util.is_some_and(|util| f64::from(util) < below);
-    let idle = read.iter().rev().take_while(is_idle).count();
-    let since = first.minus(STEP.saturating_mul(idle as u32));
-    match read.len().checked_sub(idle + 1) {
-        // It was busy then, or has no reading.
-        Some(before) => Some((since, read[before].is_none())),
-        // Idle since its pod got it, or for the whole history.
-        None => match held.filter(|held| *held == from) {
-            Some(held) => Some((held, false)),
-            None => Some((since, true)),
-        },
-    }
+/// Since when the longest idle of a job's devices is idle; `None` where none is. As in findings, a shared device counts for its
+/// first holder.
+pub fn job_idle_since(facts: &Facts, job: &Job) -> Option<IdleSince> {
+    let places = job.places.iter();
+    let devices = places.filter_map(|place| facts.fleet.node(&place.node)?.device(place.device));
+    let own = devices.filter(|device| {
+        let first = device.first_holder();
+        first.is_some_and(|(pod, _)| pod.job == job.id)
+    });
+    IdleSince::longest(own.filter_map(Device::idle))
 }
 
 /// A device's health in words, with the fault where it has one.
@@ -288,6 +288,8 @@ fn bare<'a>(
         health_words: health_words(device),
         util: device.util().filter(|_| is_its),
         held_seconds: pod.map(|pod| facts.now.since(pod.held_since()).seconds()),
+        idle_seconds: None,
+        idle_at_least: None,
         age_seconds: device.age(facts.now).map(|age| age.seconds()),
         signals: match is_its {
             true => Cow::Borrowed(&device.signals),

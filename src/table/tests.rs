@@ -602,51 +602,68 @@ fn failed_jobs_stand_with_the_newest_failure_first() {
 }
 
 #[test]
-fn a_device_is_idle_since_its_past_readings() {
+fn how_long_a_device_is_idle_is_the_same_in_findings_advice_and_rows() {
+    use model::advice::{Action, Advice, Certainty};
+    use model::fleet::device::Device;
+    use model::fleet::node::Node;
+    use model::fleet::{checks, job::HeldDevice, thresholds::Thresholds};
+
     let mut facts = facts();
-    let fleet = Arc::clone(&facts.fleet);
-    let now = fleet.at;
-    let minutes = |many: u64| now.minus(Duration::from_secs(many * 60));
-    let idles = |device: &model::fleet::device::Device| device.idle_since.is_some();
-    let node = fleet
-        .nodes
-        .iter()
-        .position(|node| node.devices.iter().any(idles));
-    let node = &fleet.nodes[node.expect("a node with an idle device")];
-    let mut device = node
-        .devices
-        .iter()
-        .find(|device| idles(device))
-        .expect("it idles")
-        .clone();
-    (device.idle_since, device.idle_first_seen) = (Some(minutes(1)), true);
-    assert!(
-        device.held_since() < Some(minutes(50)),
-        "held before its past"
+    let now = facts.now;
+    let fleet = Arc::make_mut(&mut facts.fleet);
+    let mut nodes: Vec<Arc<Node>> = fleet.nodes.to_vec();
+    let idles = |device: &Device| device.idle_since.is_some();
+    let at = nodes.iter().position(|node| node.devices.iter().any(idles));
+    let node = Arc::make_mut(&mut nodes[at.expect("one idles")]);
+    let name = node.name().clone();
+    let device = node.devices.iter_mut().find(|one| idles(one));
+    let device = device.expect("it idles");
+    device.idle_since = Some(now.minus(Duration::from_secs(41 * 60)));
+    device.idle_first_seen = true;
+    let (id, index) = (device.id.clone(), device.index);
+    let (pod, _) = device.first_holder().expect("a pod");
+    let of = pod.job.clone();
+    fleet.nodes = nodes.into();
+    let mut jobs = fleet.jobs.to_vec();
+    let job = jobs.iter_mut().find(|job| job.id == of).expect("its job");
+    Arc::make_mut(job).places = Box::from([HeldDevice {
+        node: name,
+        device: index,
+        slice: None,
+    }]);
+    fleet.jobs = jobs.into();
+    let rows = super::devices::rows(&facts);
+    let row = rows.iter().find(|row| row.id == id.as_str());
+    let row = row.expect("a row");
+    assert_eq!(row.idle_seconds, Some(41 * 60));
+    assert_eq!(row.idle_at_least, Some(true));
+    let thresholds = Thresholds::default().at_once();
+    let found = checks::run(
+        &mut checks::State::default(),
+        &facts.fleet,
+        now,
+        &thresholds,
     );
-    assert_eq!(
-        super::devices::idle_since(&facts, &device),
-        Some((minutes(1), true))
-    );
-    // Half an hour idle after ten minutes of work.
-    let past: Vec<_> = (2..=41)
-        .map(|before| {
-            let util = if before > 31 { 0.9 } else { 0.0 };
-            model::fleet::history::PastReading {
-                device: device.id.clone(),
-                at: minutes(before),
-                signals: [(model::fleet::signal::Signal::Util, util)]
-                    .into_iter()
-                    .collect(),
-            }
-        })
-        .collect();
-    let step = Duration::from_secs(60);
-    let mut history = model::fleet::history::History::default();
-    history.fill(&facts.fleet, step, &past);
-    facts.history = Arc::new(history);
-    let (since, may_be_longer) = super::devices::idle_since(&facts, &device).expect("it idles");
-    let age = now.since(since).seconds();
-    assert!((29 * 60..=32 * 60).contains(&age), "{age}");
-    assert!(!may_be_longer, "it worked before");
+    let mut findings = found.iter();
+    let finding = findings
+        .find(|one| one.code.as_str() == "idle-allocated" && one.subject.key == of.key)
+        .expect("a finding");
+    let words = "idle for >41m";
+    assert!(finding.message.contains(words), "{}", finding.message);
+    assert!(finding.first_seen);
+    let advice = Advice {
+        job: of,
+        team: Name::default(),
+        bound: None,
+        action: Action::Release,
+        devices: 1,
+        class: None,
+        evidence: None,
+        costs: None,
+        saves: None,
+        commitment: None,
+        certainty: Certainty::High,
+    };
+    let said = advice::words(&facts, &advice);
+    assert_eq!(said, format!("release its device: {words}"));
 }

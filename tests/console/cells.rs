@@ -155,7 +155,7 @@ fn all() -> Vec<Compared> {
                 ("temp", As::Is("signals.temp_celsius")),
                 ("power", As::Is("signals.power_watts")),
                 ("held", As::Age("held_seconds", "held_seconds")),
-                ("idle-for", As::Own),
+                ("idle-for", As::Age("idle_seconds", "idle_seconds")),
                 ("cost", As::Own),
                 ("slices", As::Own),
                 ("node", As::Is("node")),

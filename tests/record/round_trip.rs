@@ -1,6 +1,7 @@
 //! What was said comes back: every observation, every value, in its order, at any moment.
 
 use model::fleet::histogram::Histogram;
+use model::fleet::idle::{IdleBefore, IdleSince};
 use model::fleet::observe::{ListedNamespaces, Lost, LostKind, Pending, WorkloadFailure};
 use model::fleet::signal::Signals;
 use proptest::prelude::*;
@@ -43,6 +44,17 @@ fn recorded_events_are_read_back_in_order() {
         (64, page("a", at(63), 140.0)),
         (64, source("dcgm a", at(34), "refused")),
         (65, Observation::Skew(-1500)),
+        (
+            65,
+            Observation::IdleBefore(Box::from([IdleBefore {
+                node: Name::new("a"),
+                device: 0,
+                idle: IdleSince {
+                    since: at(1),
+                    at_least: true,
+                },
+            }])),
+        ),
         (65, Observation::ExportersFound),
         (66, Observation::SourceGone(Name::new("dcgm a"))),
     ];

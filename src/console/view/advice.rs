@@ -45,7 +45,7 @@ pub static KIND: Kind = Kind {
             })
         }),
         ViewColumn::words("advice", "ADVICE", 1, (30, 200), |facts, row| {
-            of(facts, row, |advice| Value::text(advice.words()))
+            of(facts, row, |own| Value::text(advice::words(facts, own)))
         }),
         ViewColumn::words("certainty", "CERTAINTY", 4, (9, 9), |facts, row| {
             // A mute or acknowledgment is shown in its place, as in alerts.

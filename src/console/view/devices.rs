@@ -10,7 +10,7 @@ use model::fleet::judge;
 use model::fleet::node::Node;
 use model::fleet::signal::Signal;
 use table::Facts;
-use table::devices::{self, idle_since};
+use table::devices;
 
 use super::{Destination, RowScope, Selection};
 
@@ -85,9 +85,9 @@ const COLUMNS: &[ViewColumn] = &[
         })
     }),
     ViewColumn::number("idle-for", "IDLE FOR", 2, 5, |facts, row| {
-        of(facts, row, |_, device| match idle_since(facts, device) {
-            Some((since, true)) => Value::SeenSince(since),
-            Some((since, false)) => Value::Since(since),
+        of(facts, row, |_, device| match device.idle() {
+            Some(idle) if idle.at_least => Value::SeenSince(idle.since),
+            Some(idle) => Value::Since(idle.since),
             None => Value::Empty,
         })
         .role(Role::IdleMoney)

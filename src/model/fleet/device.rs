@@ -239,7 +239,7 @@ pub struct Device {
     pub interval: Duration,
     /// Start of the current idle period while allocated.
     pub idle_since: Option<Moment>,
-    /// True when it was idle at our first reading: the real start is not known, `idle_since` is that reading.
+    /// True when it was idle at the first reading that is known: the real start is not known, `idle_since` is that reading.
     pub idle_first_seen: bool,
     /// Slices; empty for a whole device.
     pub slices: Box<[Slice]>,

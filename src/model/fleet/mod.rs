@@ -15,6 +15,7 @@ pub mod fleet;
 pub mod govern;
 pub mod histogram;
 pub mod history;
+pub mod idle;
 pub mod job;
 pub mod judge;
 pub mod kueue_resources;

@@ -96,6 +96,8 @@ pub enum Observation {
     /// Past readings, for the history only.
     #[serde(skip)]
     Past(Box<Past>),
+    /// Past readings show these devices idle for longer than is known.
+    IdleBefore(Box<[super::idle::IdleBefore]>),
     /// Health of a source.
     Source(SourceHealth),
     /// Every exporter among the listed pods has been reported as a source.

@@ -13,7 +13,6 @@ use model::fleet::history::Track;
 use model::fleet::node::Node;
 use model::fleet::signal::Signal;
 use table::Facts;
-use table::devices::idle_since;
 use table::jobs::so_far;
 
 use super::{Description, Line};
@@ -263,10 +262,10 @@ fn holders(table: &mut Description, facts: &Facts, device: &Device, painter: &mu
     table.known("queue", pod.queue.as_ref());
     table.words("team", pod.team.to_string(), Role::Text);
     table.words("held", painter.age(pod.held_since()), Role::Text);
-    if let Some((since, may_be_longer)) = idle_since(facts, device) {
-        let age = painter.age(since);
-        let words = match may_be_longer {
-            true => format!("more than {age}: it was idle when first read"),
+    if let Some(idle) = device.idle() {
+        let age = painter.age(idle.since);
+        let words = match idle.at_least {
+            true => format!(">{age}: it was idle when first read"),
             false => age,
         };
         table.words("idle for", words, Role::IdleMoney);

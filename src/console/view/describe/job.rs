@@ -255,7 +255,7 @@ fn bound_by(table: &mut Description, facts: &Facts, job: &Job) {
         }
     }
     for advice in facts.advice.iter().filter(|advice| advice.job == job.id) {
-        table.words("advice", page_text(advice), Role::Info);
+        table.words("advice", page_text(facts, advice), Role::Info);
         if let Some(command) = advice.command() {
             table.words("", command, Role::Text);
         }

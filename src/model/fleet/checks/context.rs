@@ -10,6 +10,7 @@ use crate::base::{Age, Moment, Name, ObjectKey};
 use crate::fleet::device::Device;
 use crate::fleet::finding::{Finding, Severity, Subject};
 use crate::fleet::fleet::Fleet;
+use crate::fleet::idle::IdleSince;
 use crate::fleet::job::JobKey;
 use crate::fleet::thresholds::{Rule, Thresholds};
 
@@ -174,8 +175,8 @@ pub(super) struct Tally {
     pub(super) unknown: u32,
     /// The largest value.
     pub(super) most: f64,
-    /// The earliest beginning.
-    pub(super) since: Option<Moment>,
+    /// Of idle devices the one that is idle longest.
+    pub(super) idle: Option<IdleSince>,
     /// Ids of the devices that the check is about, where the finding names them.
     pub(super) devices: Vec<Name>,
 }
@@ -189,7 +190,7 @@ impl Tally {
             count: 0,
             unknown: 0,
             most: f64::NEG_INFINITY,
-            since: None,
+            idle: None,
             devices: Vec::new(),
         }
     }
@@ -224,6 +225,7 @@ pub(super) struct FindingDraft {
     group: Option<FindingGroup>,
     cause: Option<Name>,
     members: Vec<Name>,
+    at_least: bool,
 }
 
 impl FindingDraft {
@@ -241,6 +243,7 @@ impl FindingDraft {
             group: None,
             cause: None,
             members: Vec::new(),
+            at_least: false,
         }
     }
 
@@ -277,6 +280,12 @@ impl FindingDraft {
     /// The device whose fault, if a finding tells of one, causes this: its repair is then the repair of both.
     pub(super) fn caused_by(mut self, device: Option<&Name>) -> Self {
         self.cause = device.cloned();
+        self
+    }
+
+    /// True where it may have begun earlier than its `since` says.
+    pub(super) fn at_least(mut self, at_least: bool) -> Self {
+        self.at_least = at_least;
         self
     }
 
@@ -377,7 +386,7 @@ impl CheckContext<'_> {
         entry.shown = entry.shown || now.since(entry.first) >= Age::from(self.rule.hold);
         if entry.shown {
             let mut last = finish(self.code, self.rule, entry.first, draft(value));
-            last.finding.first_seen = !entry.told;
+            last.finding.first_seen |= !entry.told;
             self.found.push(last.clone().of(self.code));
             entry.last = Some(last);
         }
@@ -439,7 +448,7 @@ fn finish(check: &'static str, rule: &Rule, since: Moment, draft: FindingDraft) 
             code,
             subject: draft.subject,
             since,
-            first_seen: false,
+            first_seen: draft.at_least,
             value: draft.value,
             threshold: draft.threshold,
             message: draft.message,

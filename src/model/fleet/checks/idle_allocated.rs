@@ -1,6 +1,7 @@
 //! `idle-allocated`: devices that a job holds, and that have done no work for long. One finding a job.
 
-use crate::base::Age;
+use crate::base::{Age, Moment};
+use crate::fleet::idle::IdleSince;
 use crate::fleet::judge::is_idle;
 use crate::fleet::policy::Policy;
 
@@ -14,10 +15,11 @@ pub(super) const CHECK: Check = Check {
 
 fn count(context: &mut CheckContext<'_>, input: &Input<'_>) {
     let device = input.device;
-    let (Some(since), Some((pod, _))) = (device.idle_since, device.first_holder()) else {
+    let (Some(idle), Some((pod, _))) = (device.idle(), device.first_holder()) else {
         return;
     };
-    let verdict = check(input, Age::from(context.rule.hold), &context.fleet.policy);
+    let hold = Age::from(context.rule.hold);
+    let verdict = check(input, idle.since, hold, &context.fleet.policy);
     if verdict == Verdict::Ok {
         return;
     }
@@ -29,15 +31,12 @@ fn count(context: &mut CheckContext<'_>, input: &Input<'_>) {
         tally.unknown += 1;
     } else {
         tally.count += 1;
-        tally.since = Some(tally.since.map_or(since, |oldest| oldest.min(since)));
+        tally.idle = IdleSince::longest(tally.idle.into_iter().chain([idle]));
     }
 }
 
 /// Checks whether one device has been idle for longer than `hold`, and allocated for longer than the policy's grace period.
-fn check(input: &Input<'_>, hold: Age, policy: &Policy) -> Verdict {
-    let Some(since) = input.device.idle_since else {
-        return Verdict::Ok;
-    };
+fn check(input: &Input<'_>, since: Moment, hold: Age, policy: &Policy) -> Verdict {
     if !input.fresh {
         return Verdict::Unknown;
     }
@@ -57,15 +56,16 @@ fn finish(context: &mut CheckContext<'_>) {
         };
         let now = context.now;
         let held = context.fleet.job(&job).map(|job| job.devices_allocated);
-        context.report_since(&name, verdict, tally.since, |count| {
+        let since = tally.idle.map(|idle| idle.since);
+        context.report_since(&name, verdict, since, |count| {
             let of = match held {
                 Some(held) if f64::from(held) > count => format!(" of its {held}"),
                 _ => String::new(),
             };
             let devices = counted(count as usize, &format!("{} device", tally.class));
-            let since = tally.since.map(|since| now.since(since));
-            let span = match since.filter(|since| since.seconds() >= 60) {
-                Some(since) => format!("for {since}"),
+            let long = |idle: &IdleSince| now.since(idle.since).seconds() >= 60;
+            let span = match tally.idle.filter(long) {
+                Some(idle) => format!("for {}", idle.words(now)),
                 None => String::from("now"),
             };
             FindingDraft::new(
@@ -75,6 +75,7 @@ fn finish(context: &mut CheckContext<'_>) {
             )
             .detail(&job.kind)
             .value(count)
+            .at_least(tally.idle.is_some_and(|idle| idle.at_least))
         });
     }
 }

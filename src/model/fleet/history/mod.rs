@@ -6,6 +6,7 @@
 //! hour of profile data; all frames share the list of device ids until devices are added or removed.
 
 mod activity;
+mod idle;
 mod past;
 mod profile;
 mod ring;

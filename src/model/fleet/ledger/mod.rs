@@ -262,7 +262,7 @@ impl Ledger {
             | Observation::ScaledObject(_) => return self.see_scaling(observation),
             Observation::Gone(table, key) => self.forget(table, &key),
             Observation::Page(page) => self.read_page(*page),
-            // What was is no part of what is: history takes it.
+            Observation::IdleBefore(idle) => self.see_idle_before(&idle),
             Observation::Past(_) => return false,
             Observation::Source(health) => return self.see_source(health),
             Observation::SourceGone(name) => self.forget_source(&name),

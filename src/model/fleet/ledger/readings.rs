@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::base::{Age, Moment, Name, Names, ObjectKey};
+use crate::fleet::idle::IdleBefore;
 use crate::fleet::observe::NodeSeen;
 use crate::fleet::reading::{Page, Reading, Scope};
 use crate::fleet::signal::Signals;
@@ -517,4 +518,20 @@ fn is_called(node: &NodeSeen, host: &str) -> bool {
 /// Interns the id of a device: `NODE/gpu3`.
 pub(super) fn device_id(names: &mut Names, node: &str, kind: &str, index: u32) -> Name {
     names.intern(&format!("{node}/{kind}{index}"))
+}
+
+impl Ledger {
+    /// Devices that are idle for longer than their own readings say. One that is idle no more stays so.
+    pub(super) fn see_idle_before(&mut self, all: &[IdleBefore]) {
+        for IdleBefore { node, device, idle } in all {
+            let known = self.nodes.get_mut(node);
+            let known = known.and_then(|state| state.readings.devices.get_mut(device));
+            let Some(known) = known else { continue };
+            if known.idle_since.is_some_and(|own| idle.since <= own) {
+                known.idle_since = Some(idle.since);
+                known.idle_first_seen = idle.at_least;
+                self.dirty_nodes.insert(node.clone());
+            }
+        }
+    }
 }

@@ -6,10 +6,12 @@ use super::support::*;
 use super::tests_groups::{group, kueue, seen};
 use super::*;
 use crate::fleet::admission::GroupSeen;
+use crate::fleet::history::{History, PastReading};
 use crate::fleet::job::{Job, JobState};
 use crate::fleet::observe::{Condition, Lost, LostKind, Phase};
 use crate::fleet::queue::QueueSystem;
 use crate::fleet::run_hold::{HELD, HELD_BY_RUN, RunHold};
+use crate::fleet::signal::Signal;
 
 /// A Job made two and a half hours ago, whose controller knows it since then.
 fn made_long_ago(name: &str) -> WorkloadSeen {
@@ -191,6 +193,70 @@ fn a_device_that_was_idle_at_the_first_look_may_be_so_for_longer() {
         (device.idle_since, device.idle_first_seen),
         (Some(NOW), false)
     );
+}
+
+#[test]
+fn past_readings_say_for_how_long_a_device_is_idle() {
+    let base = [
+        node("a", &[("nvidia.com/gpu", 1)], &[]),
+        pod("p", Some("a"), &[("nvidia.com/gpu", 1)]),
+    ];
+    let mut ledger = fold(base);
+    ledger.apply(page("a", NOW, vec![reading(0, 0.0, None)]));
+    let idle = |fleet: &Fleet| fleet.node("a").expect("there").devices[0].idle();
+    let fleet = ledger.publish(NOW);
+    let known = idle(&fleet).expect("it idles");
+    assert_eq!((known.since, known.at_least), (NOW, true));
+    let id = fleet.node("a").expect("there").devices[0].id.clone();
+    let minute = |before: u32| NOW.minus(Duration::from_secs(60) * before);
+    let before = |worked_before: u32| {
+        let past: Vec<PastReading> = (1..=40)
+            .map(|before| {
+                let util = if before > worked_before { 0.9 } else { 0.0 };
+                PastReading {
+                    device: id.clone(),
+                    at: minute(before),
+                    signals: [(Signal::Util, util)].into_iter().collect(),
+                }
+            })
+            .collect();
+        let mut history = History::default();
+        history.fill(&fleet, Duration::from_secs(60), &past);
+        Observation::IdleBefore(history.idle_before(&fleet))
+    };
+    // It was idle at the first of them, too.
+    ledger.apply(before(40));
+    let longer = idle(&ledger.publish(NOW)).expect("it idles");
+    let age = NOW.since(longer.since).seconds();
+    assert!(
+        (38 * 60..=41 * 60).contains(&age) && longer.at_least,
+        "{age}"
+    );
+    assert!(longer.words(NOW).starts_with('>'), "{}", longer.words(NOW));
+    // What is saved of it is restored.
+    let mut other = fold([node("a", &[("nvidia.com/gpu", 1)], &[])]);
+    other.apply(pod("p", Some("a"), &[("nvidia.com/gpu", 1)]));
+    other.restore(ledger.save());
+    assert_eq!(idle(&other.publish(NOW)), Some(longer));
+    // It worked before: when it stopped is known.
+    let mut ledger = fold([node("a", &[("nvidia.com/gpu", 1)], &[])]);
+    ledger.apply(pod("p", Some("a"), &[("nvidia.com/gpu", 1)]));
+    ledger.apply(page("a", NOW, vec![reading(0, 0.0, None)]));
+    let _ = ledger.publish(NOW);
+    let told = before(30);
+    ledger.apply(told.clone());
+    let since = idle(&ledger.publish(NOW)).expect("it idles");
+    let age = NOW.since(since.since).seconds();
+    assert!(
+        (29 * 60..=32 * 60).contains(&age) && !since.at_least,
+        "{age}"
+    );
+    // One that works meanwhile does so, whatever was before.
+    let later = NOW.plus(Duration::from_secs(30));
+    ledger.apply(page("a", later, vec![reading(0, 0.9, None)]));
+    let _ = ledger.publish(later);
+    ledger.apply(told);
+    assert_eq!(idle(&ledger.publish(later)), None);
 }
 
 /// A failed pod of a job, with 8 GPUs on node `a`.
