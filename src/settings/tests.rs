@@ -474,7 +474,9 @@ fn real_machines_have_real_prices() {
     assert_eq!(usd(price("tpu-v6e-slice", None, None, 8)), Some(2.7));
     let (_, source) = price(h100, None, None, 8).expect("the market knows");
     assert!(
-        source.starts_with("market H100-80GB on-demand (median of 8 providers"),
+        source.starts_with(
+            "market H100-80GB on-demand (list price, billing not known; median of 8 providers"
+        ),
         "{source}"
     );
     let (usd_l4, source) =

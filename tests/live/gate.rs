@@ -173,15 +173,11 @@ fn connection(from: TcpStream, to: TcpStream, shared: &Arc<Shared>) -> Option<()
     let mut from = BufReader::new(from);
     while let Some((line, bytes)) = request(&mut from) {
         match shared.meets(&line) {
-            None => {}
             Some(Point::CarriedOut) => {
                 *awaited.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
             }
-            Some(Point::Sent) => {
-                if !shared.stops(Stopped { line, code: None }) {
-                    break;
-                }
-            }
+            Some(Point::Sent) if !shared.stops(Stopped { line, code: None }) => break,
+            None | Some(Point::Sent) => {}
         }
         if to.write_all(&bytes).is_err() {
             break;

@@ -577,7 +577,7 @@ fn a_run_that_is_left_or_stopped_at_each_step_says_what_it_holds() {
             && *after <= met.len()
         {
             drawn.pop_first();
-            met.extend(left(&scene, name, drawn.len() % 2 == 0));
+            met.extend(left(&scene, name, drawn.len().is_multiple_of(2)));
             continue;
         }
         scene.gate.stops_after(0, Point::Sent);

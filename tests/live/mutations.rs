@@ -231,7 +231,14 @@ fn what_cannot_be_suspended_says_what_can_be_done() {
         "metadata": {"ownerReferences": [{"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": "owner", "uid": uid, "controller": true}]},
         "spec": {"replicatedJobs": [{"name": "node", "replicas": 1, "template": {"spec": {"parallelism": 1, "completions": 1, "template": pod("Never")}}}]}});
     here.create(owned, "owned");
-    here.refused(&["hold", &here.target("jobset", "owned")], "owner");
+    let held = || here.get(kinds[0].names[1], "owner")["spec"]["runPolicy"]["suspend"] == true;
+    here.done(&["hold", &here.target("jobset", "owned")], || {
+        if held() {
+            here.tell(kinds[0].names[1], "owner", &kinds[0].told[0]);
+        }
+        held()
+    });
+    assert!(held());
     assert!(here.get("jobsets.jobset.x-k8s.io", "owned")["spec"]["suspend"].is_null());
     // Groups and replicas are scaled to nothing, and back.
     let group = json!({"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "spec": {

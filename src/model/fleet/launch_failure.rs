@@ -8,7 +8,7 @@ use crate::base::{Moment, Name, ObjectKey};
 use super::job::Job;
 use super::observe::{Labels, Resources};
 use super::scaling::{
-    NODE_POOL, NodeClaim, Scaler, ScalerKind, Scaling, Stage, covers, waiting_pod,
+    NODE_POOL, NodeClaim, Scaler, ScalerKind, ScalerState, Scaling, Stage, covers, waiting_pod,
 };
 
 /// The event of a NodeClaim that was deleted because there was no capacity for it.
@@ -42,6 +42,45 @@ impl LaunchFailure {
 }
 
 impl Scaling {
+    /// Why no autoscaler adds a node to a pool: what the first of them says. `None` where one may add one, and for a pool of which no
+    /// autoscaler tells.
+    pub fn no_more_of(&self, pool: &Name) -> Option<String> {
+        let mut own = self
+            .scalers
+            .iter()
+            .filter(|scaler| scaler.pools.contains(pool))
+            .map(|scaler| self.no_more(scaler));
+        let first = own.next()??;
+        own.all(|why| why.is_some()).then_some(first)
+    }
+
+    /// Why a scaler adds no node; `None` where it may add one.
+    fn no_more(&self, scaler: &Scaler) -> Option<String> {
+        let words = |why: &(Name, Name)| {
+            let mut words = [&why.1, &why.0].into_iter();
+            words.find(|words| !words.is_empty()).map(Name::to_string)
+        };
+        let lacking = match scaler.kind {
+            ScalerKind::NodePool => self.launch_failure(&scaler.name),
+            ScalerKind::NodeGroup => None,
+        };
+        let said = match (scaler.state, lacking) {
+            (ScalerState::Full | ScalerState::Backoff | ScalerState::Broken, _) => {
+                words(&scaler.why).unwrap_or_else(|| scaler.state.name().to_owned())
+            }
+            (_, Some(failure)) => words(&failure.why)?,
+            (ScalerState::Steady | ScalerState::Growing, None) if scaler.fixed => {
+                "of a fixed size".to_owned()
+            }
+            (ScalerState::Steady | ScalerState::Growing, None) => return None,
+        };
+        let kind = match scaler.kind {
+            ScalerKind::NodePool => "NodePool",
+            ScalerKind::NodeGroup => "node group",
+        };
+        Some(format!("{kind} {}: {said}", scaler.name))
+    }
+
     /// The last launch of this NodePool that failed for want of capacity; `None` where a node that it claimed later was launched.
     pub fn launch_failure(&self, node_pool: &str) -> Option<&LaunchFailure> {
         let own = self.failures.iter().filter(|it| it.is_of(node_pool));
@@ -101,5 +140,49 @@ impl Scaling {
             })
         };
         wish.device_count() > 0 && (selects || limited() || claimed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn why_no_node_is_added_is_what_its_autoscalers_say() {
+        let scaler = |name: &str, state: ScalerState, why: &str| Scaler {
+            name: Name::new(name),
+            pools: Box::from([Name::new("p")]),
+            state,
+            why: (Name::new("Reason"), Name::new(why)),
+            ..Scaler::default()
+        };
+        let full = || scaler("a", ScalerState::Full, "at its limit on nodes");
+        let steady = || scaler("b", ScalerState::Steady, "");
+        let told = |scalers: Vec<Scaler>, failures: &[&str]| {
+            let failure = |claim: &&str| LaunchFailure {
+                claim: Name::new(claim),
+                why: (Name::new("NoCapacity"), Name::new("none in us-east-1a")),
+                ..LaunchFailure::default()
+            };
+            let scaling = Scaling {
+                scalers: Arc::from(scalers),
+                failures: failures.iter().map(failure).map(Arc::new).collect(),
+                ..Scaling::default()
+            };
+            scaling.no_more_of(&Name::new("p"))
+        };
+        assert_eq!(told(vec![], &[]), None, "nothing is known");
+        let limit = Some("NodePool a: at its limit on nodes".to_owned());
+        assert_eq!(told(vec![full()], &[]), limit);
+        assert_eq!(told(vec![full(), steady()], &[]), None, "b may add one");
+        assert_eq!(told(vec![steady()], &["other-x7k2p"]), None);
+        let lacking = Some("NodePool b: none in us-east-1a".to_owned());
+        assert_eq!(told(vec![steady()], &["b-x7k2p"]), lacking);
+        let mut fixed = steady();
+        fixed.fixed = true;
+        let fixed = told(vec![fixed], &[]);
+        assert_eq!(fixed.as_deref(), Some("NodePool b: of a fixed size"));
     }
 }

@@ -16,7 +16,6 @@ use super::run_hold::OpenRun;
 use super::scaling::{GroupsSeen, NodeClaim, PodScaler, Provision, ScaledObject, Scaler};
 use super::scheduling::KueueConfig;
 use super::siting::{PodSet, Siting};
-
 pub use super::tables::Table;
 
 /// One observation of a source.
@@ -404,8 +403,7 @@ pub struct ClaimedPart {
     pub consumed: Consumed,
 }
 
-/// Whether the annotation of this key lists the devices that HAMi's scheduler allocated to a pod: `UUID,TYPE,MIB,CORES:` for each, `;`
-/// after a container.
+/// Whether the annotation of this key lists a pod's devices as HAMi allocated them: `UUID,TYPE,MIB,CORES:` each, `;` after a container.
 pub fn is_hami_allocation(key: &str) -> bool {
     key.starts_with("hami.io/") && key.ends_with("-devices-allocated")
 }

@@ -428,28 +428,6 @@ pub struct Scaling {
     pub scaled_objects: Arc<[Arc<ScaledObject>]>,
 }
 
-impl Scaler {
-    /// Why it adds no node; none where it may add one.
-    fn no_more(&self) -> Option<String> {
-        let said = match self.state {
-            ScalerState::Full | ScalerState::Backoff | ScalerState::Broken => {
-                let (reason, sentence) = &self.why;
-                [sentence, reason]
-                    .into_iter()
-                    .find(|words| !words.is_empty())
-                    .map_or(self.state.name(), Name::as_str)
-            }
-            ScalerState::Steady | ScalerState::Growing if self.fixed => "of a fixed size",
-            ScalerState::Steady | ScalerState::Growing => return None,
-        };
-        let kind = match self.kind {
-            ScalerKind::NodePool => "NodePool",
-            ScalerKind::NodeGroup => "node group",
-        };
-        Some(format!("{kind} {}: {said}", self.name))
-    }
-}
-
 impl Default for Scaling {
     fn default() -> Self {
         Self {
@@ -470,18 +448,6 @@ const CONSUMES: [&str; 2] = [
 ];
 
 impl Scaling {
-    /// Why no autoscaler adds a node to a pool: what the first of them says. None where one may add one, and for a pool of which no
-    /// autoscaler tells.
-    pub fn no_more_of(&self, pool: &Name) -> Option<String> {
-        let mut own = self
-            .scalers
-            .iter()
-            .filter(|scaler| scaler.pools.contains(pool))
-            .map(Scaler::no_more);
-        let first = own.next()??;
-        own.all(|why| why.is_some()).then_some(first)
-    }
-
     /// The scalers with nodes in this pool.
     pub fn of_pool<'a>(&'a self, pool: &'a str) -> impl Iterator<Item = &'a Scaler> {
         self.scalers
