@@ -199,8 +199,8 @@ impl Looker {
         Ok(None)
     }
 
-    /// Adds what shows that its steps have taken effect, and fills in the versions that the cluster serves where the plan leaves them open. Kinds in one group may differ in version:
-    /// the first version that serves the object is used.
+    /// Adds what shows that its steps have taken effect, and fills in the versions that the cluster serves where the plan leaves them
+    /// open. Kinds in one group may differ in version: the first version that serves the object is used.
     pub async fn settle(&self, plan: &mut Plan) {
         self.follow_up(plan).await;
         let Ok(served) = self.served().await else {
