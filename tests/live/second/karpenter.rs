@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::acting::Stage;
 use super::plane::{HttpAnswer, PATIENCE, Undo, items, kubectl, rows, stokehold, undo};
-use super::truth::{list, text};
+use super::truth::text;
 
 /// A pool of Karpenter's for so many devices; it goes with the value, with its nodes.
 fn pool(stage: &Stage, name: &'static str, devices: u32) -> Undo<impl FnMut()> {
@@ -139,21 +139,26 @@ fn a_claim_without_capacity_is_told_at_its_pool() {
         text(row, "/why").contains("InsufficientCapacityError")
     });
     assert!(text(&row, "/why").contains("sold-out"), "{row:#}");
-    let claims = items("nodeclaims.karpenter.sh");
-    assert!(
+    stage.until("Karpenter has deleted it", || {
+        let claims = items("nodeclaims.karpenter.sh");
         !claims
             .iter()
-            .any(|one| text(one, "/metadata/name") == claim),
-        "Karpenter has deleted it: {:#?}",
-        list(&claims[0], "/status/conditions")
-    );
+            .any(|one| text(one, "/metadata/name") == claim)
+    });
+    // It is told on.
+    stage.row("scalers", POOL, |row| {
+        text(row, "/why").contains("InsufficientCapacityError")
+    });
     let mut terminal =
         super::terminal::Terminal::start(&super::plane::kubeconfig(), "live-viewer", (170, 60));
-    terminal.wait("the whole fleet", PATIENCE, super::terminal::is_live);
+    terminal.wait("the fleet", PATIENCE, |text| text.contains(POOL));
     terminal.keys("2");
-    terminal.wait("the pools", PATIENCE, |text| text.contains(POOL));
+    terminal.wait("the pools", PATIENCE, |text| {
+        text.contains(POOL) && text.contains("READY/NODES")
+    });
     terminal.keys(&format!("/{POOL}\r"));
-    terminal.wait("one pool", PATIENCE, |text| !text.contains("act-"));
+    // (The node that the test has is of this class.)
+    terminal.wait("one pool", PATIENCE, |text| !text.contains("L4"));
     terminal.keys("d");
     terminal.wait("no capacity, and why", PATIENCE, |text| {
         text.contains("no node launched") && text.contains("InsufficientCapacityError")

@@ -197,6 +197,7 @@ fn what_a_plan_writes_kuberay_keeps() {
         assert!(seen["spec"]["suspend"].is_null(), "{seen:#}");
     }
     // What cannot be suspended cannot be requeued: a plan that is only printed says so as well.
+    stage.told("keeps", "it runs", |row| row["state"] == "running");
     let keeps = format!("{}/keeps", stage.name);
     stage.refused(&["requeue", &keeps], "shutdownAfterJobFinishes");
     let all = ["plan", "requeue", &keeps, "-o", "json"];
