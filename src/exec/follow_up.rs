@@ -21,16 +21,14 @@ const ENDED: [&str; 2] = ["Succeeded", "Failed"];
 
 /// The wait for a controller that writes this value into an object of its own.
 fn taken_over(of: &Object, path: &str, value: &str) -> Wait {
+    let until = Until::Is {
+        path: path.to_owned(),
+        value: value.into(),
+    };
     Wait {
-        when: When::After,
         of: Some(of.clone()),
-        until: Until::Is {
-            path: path.to_owned(),
-            value: value.into(),
-        },
         at_most_seconds: Some(TAKEN_OVER),
-        deadline: None,
-        go_on: false,
+        ..Wait::new(When::After, until)
     }
 }
 

@@ -498,14 +498,13 @@ fn seat(
 /// Evicted jobs are requeued only after the job's own pods had time to be scheduled.
 fn head_start() -> Wait {
     Wait {
-        when: When::Before,
-        of: None,
-        until: Until::Elapsed {
-            seconds: HEAD_START,
-        },
-        at_most_seconds: None,
-        deadline: None,
         go_on: true,
+        ..Wait::new(
+            When::Before,
+            Until::Elapsed {
+                seconds: HEAD_START,
+            },
+        )
     }
 }
 

@@ -443,12 +443,10 @@ impl Drain<'_> {
     fn checkpoint(&mut self, last: Option<Moment>) -> Option<Wait> {
         let (last, _) = last.zip(self.deadline)?;
         Some(Wait {
-            when: When::Before,
-            of: None,
-            until: Until::Checkpoint { after: last },
             at_most_seconds: Some(self.patience()),
             deadline: self.deadline,
             go_on: true,
+            ..Wait::new(When::Before, Until::Checkpoint { after: last })
         })
     }
 

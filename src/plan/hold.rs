@@ -18,12 +18,8 @@ pub(super) const SETTLE: u64 = 300;
 /// A wait for a controller's reaction to a call.
 pub(super) fn after(until: Until) -> Wait {
     Wait {
-        when: When::After,
-        of: None,
-        until,
         at_most_seconds: Some(SETTLE),
-        deadline: None,
-        go_on: false,
+        ..Wait::new(When::After, until)
     }
 }
 

@@ -442,20 +442,13 @@ pub(super) fn evict(pod: &Object, node: &Name, most: u64) -> Result<Step, Refusa
     step.guards.push(fact(pod, "/spec/nodeName", node.as_str()));
     step.waits = vec![
         Wait {
-            when: When::Before,
-            of: None,
-            until: Until::Budget,
             at_most_seconds: Some(most),
-            deadline: None,
             go_on: true,
+            ..Wait::new(When::Before, Until::Budget)
         },
         Wait {
-            when: When::After,
-            of: None,
-            until: Until::Gone,
             at_most_seconds: Some(most),
-            deadline: None,
-            go_on: false,
+            ..Wait::new(When::After, Until::Gone)
         },
     ];
     step.side_effects.interrupts = true;

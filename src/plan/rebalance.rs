@@ -81,15 +81,15 @@ pub(super) fn plan(snapshot: &Snapshot, pool: Option<&Name>) -> Result<Plan, Ref
             again.reason = "it starts elsewhere".to_owned();
             if matches!(planner_context::way(snapshot, model)?, Way::Kueue(_)) {
                 again.waits.push(Wait {
-                    when: When::After,
-                    of: None,
-                    until: Until::Condition {
-                        name: "PodsReady".to_owned(),
-                        status: "True".to_owned(),
-                    },
                     at_most_seconds: Some(hold::SETTLE),
-                    deadline: None,
                     go_on: true,
+                    ..Wait::new(
+                        When::After,
+                        Until::Condition {
+                            name: "PodsReady".to_owned(),
+                            status: "True".to_owned(),
+                        },
+                    )
                 });
             }
             plan.steps.push(again);

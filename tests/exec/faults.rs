@@ -249,12 +249,8 @@ fn evict(name: &str) -> Step {
         },
     );
     step.waits.push(Wait {
-        when: When::After,
-        of: None,
-        until: Until::Gone,
         at_most_seconds: Some(60),
-        deadline: None,
-        go_on: false,
+        ..Wait::new(When::After, Until::Gone)
     });
     step
 }

@@ -9,12 +9,8 @@ fn for_a_while() -> Plan {
     let mut again = Step::new(Verb::Resume, job("a"), Mutation::Suspend { value: false });
     again.needs = vec![2];
     again.waits.push(Wait {
-        when: When::Before,
-        of: None,
-        until: Until::Elapsed { seconds: 120 },
-        at_most_seconds: None,
-        deadline: None,
         go_on: true,
+        ..Wait::new(When::Before, Until::Elapsed { seconds: 120 })
     });
     let mut first = suspend("a");
     for step in [&mut first, &mut again] {

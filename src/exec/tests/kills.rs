@@ -158,7 +158,7 @@ proptest! {
         let mut last = suspend("e");
         last.needs = vec![1, 3];
         let mut free = evict("a");
-        free.waits.push(Wait { when: When::Before, of: None, until: Until::Budget, at_most_seconds: None, deadline: None, go_on: false });
+        free.waits.push(Wait::new(When::Before, Until::Budget));
         let plan = plan(vec![free, suspend("b"), evict("c"), evict("d"), last]);
         let mut world = World::new(&plan);
         for (name, seconds) in ["a", "c", "d"].iter().zip(&blocked) {

@@ -83,12 +83,10 @@ fn remaining_steps_and_pods_are_reported_after_the_run() {
 #[test]
 fn a_deadline_ends_a_wait_that_began_late() {
     let wait = Wait {
-        when: When::Before,
-        of: None,
-        until: Until::Budget,
         at_most_seconds: Some(600),
         deadline: Some(Moment::from_seconds(1_000)),
         go_on: true,
+        ..Wait::new(When::Before, Until::Budget)
     };
     assert_eq!(
         wait.limit(Moment::from_seconds(100)),

@@ -51,12 +51,8 @@ fn evict(name: &str) -> Step {
         },
     );
     step.waits.push(Wait {
-        when: When::After,
-        of: None,
-        until: Until::Gone,
         at_most_seconds: Some(120),
-        deadline: None,
-        go_on: false,
+        ..Wait::new(When::After, Until::Gone)
     });
     step
 }
@@ -347,12 +343,9 @@ fn a_budget_that_never_allows_stops_the_run_or_is_left() {
     for (go_on, wanted) in [(false, None), (true, Some(StepResult::Left))] {
         let mut first = evict("a");
         first.waits.push(Wait {
-            when: When::Before,
-            of: None,
-            until: Until::Budget,
             at_most_seconds: Some(60),
-            deadline: None,
             go_on,
+            ..Wait::new(When::Before, Until::Budget)
         });
         let mut second = suspend("b");
         second.needs = vec![1];
@@ -484,27 +477,19 @@ fn a_server_that_stays_away_ends_the_run() {
 fn it_waits_for_a_checkpoint_and_for_what_comes_after() {
     let mut step = suspend("a");
     let saved = Moment::from_seconds(5000);
+    let after = Moment::from_seconds(4000);
+    let suspended = Until::Condition {
+        name: "Suspended".into(),
+        status: "True".into(),
+    };
     step.waits = vec![
         Wait {
-            when: When::Before,
-            of: None,
-            until: Until::Checkpoint {
-                after: Moment::from_seconds(4000),
-            },
             at_most_seconds: Some(3600),
-            deadline: None,
-            go_on: false,
+            ..Wait::new(When::Before, Until::Checkpoint { after })
         },
         Wait {
-            when: When::After,
-            of: None,
-            until: Until::Condition {
-                name: "Suspended".into(),
-                status: "True".into(),
-            },
             at_most_seconds: Some(30),
-            deadline: None,
-            go_on: false,
+            ..Wait::new(When::After, suspended)
         },
     ];
     let plan = plan(vec![step]);

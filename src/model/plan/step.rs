@@ -444,6 +444,18 @@ pub struct Wait {
 }
 
 impl Wait {
+    /// A wait for the step's own object, without a timeout.
+    pub const fn new(when: When, until: Until) -> Self {
+        Self {
+            when,
+            of: None,
+            until,
+            at_most_seconds: None,
+            deadline: None,
+            go_on: false,
+        }
+    }
+
     /// The end of a wait that began at `since`; `None` for a wait without a timeout.
     pub fn limit(&self, since: Moment) -> Option<Moment> {
         let most = self.at_most_seconds.map(Duration::from_secs);

@@ -144,12 +144,8 @@ fn full() -> Plan {
     first.waits = untils
         .into_iter()
         .map(|until| Wait {
-            when: When::After,
-            of: None,
-            until,
             at_most_seconds: Some(600),
-            deadline: None,
-            go_on: false,
+            ..Wait::new(When::After, until)
         })
         .collect();
     first.side_effects = SideEffects {
