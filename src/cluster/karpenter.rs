@@ -286,8 +286,8 @@ impl Projected for NodeClaimObject {
         let (stage, reached, next) = self.stage();
         let failing = next.is_some_and(|next| match stage {
             Stage::Launching => {
-                let mut reason = next.reason.get().into_iter();
-                next.message.get().is_some() && reason.any(|reason| !UNDER_WAY.contains(&reason))
+                let reason = next.reason.get();
+                next.message.get().is_some() && reason.is_some_and(|it| !UNDER_WAY.contains(&it))
             }
             _ => next.status() == Some(false),
         });

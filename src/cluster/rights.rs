@@ -68,9 +68,11 @@ pub fn rights(within: bool) -> Vec<Right> {
         if within && !place.namespaced {
             continue;
         }
-        let known = all
-            .iter_mut()
-            .find(|right| right.group == place.group && right.namespace == place.namespace());
+        let known = all.iter_mut().find(|right| {
+            right.group == place.group
+                && right.only == place.only
+                && right.namespace == place.namespace()
+        });
         match known {
             Some(right) => {
                 if !right.resources.contains(&table.plural()) {

@@ -6,6 +6,7 @@ use ratatui::style::Style;
 use crate::widget::cell::devices_words;
 use model::base::quantities::{counted, grouped};
 use model::base::{DeviceAmount, SmallSort};
+use model::cost::Money;
 use model::fleet::Known;
 use model::fleet::observe::{SourceHealth, SourceState, Table};
 use table::actions::May;
@@ -16,7 +17,7 @@ use super::commands::{Command, Context};
 use super::hints::draw_hints;
 use super::overlay::{Overlay, missing};
 use super::painter::Painter;
-use super::text::{UNKNOWN, dollars, per_hour, percent};
+use super::text::{dollars, per_hour, percent};
 use super::theme::Role;
 use super::timeline;
 use super::view::ViewId;
@@ -201,12 +202,12 @@ fn draw_header(app: &App, painter: &mut Painter<'_>, line: Rect) {
     }
     left.push(Piece { words, drop: 3 });
     // In words here, since the mark is explained in the views below.
-    let by_list = match summary.money {
-        Some(spend) if spend.rate.is_by_list() => " list",
-        _ => "",
+    let rate = summary.money.map(|spend| spend.rate);
+    let by_list = match rate.is_some_and(Money::is_by_list) {
+        true => " list",
+        false => "",
     };
-    let rate = summary.money.map(|spend| spend.rate.all);
-    let rate = rate.map_or_else(|| String::from(UNKNOWN), |rate| format!("${rate}/h"));
+    let rate = per_hour(rate.map(|rate| Money::known(rate.all)));
     left.push(Piece {
         words: vec![
             (String::from(if wide { "rate " } else { "" }), muted),

@@ -107,21 +107,16 @@ pub(super) fn pending(
         }
         let since = *since.get_or_insert(now);
         let limit = wait.limit(since);
-        let words = match &wait.of {
-            Some(of) => format!("{of}: {}", condition_text(wait, since)),
-            None => condition_text(wait, since),
-        };
+        let words = condition_text(wait, since);
         if limit.is_some_and(|limit| now >= limit) {
             if wait.go_on {
                 continue;
             }
             let waited = now.since(since);
-            let words = condition_text(wait, since);
             return Pending::Late(format!("{shown_by}: timed out after {waited}: {words}"));
         }
         let by_clock = matches!(wait.until, Until::Time { .. } | Until::Elapsed { .. });
         if object.is_none() && !by_clock {
-            let words = condition_text(wait, since);
             return Pending::Late(format!("{shown_by} was deleted during the wait: {words}"));
         }
         let look = match wait.until {
@@ -131,6 +126,10 @@ pub(super) fn pending(
         };
         let look = limit.map_or(look, |limit| look.min(limit));
         if next.as_ref().is_none_or(|(until, _)| look < *until) {
+            let words = match &wait.of {
+                Some(of) => format!("{of}: {words}"),
+                None => words,
+            };
             next = Some((look, words));
         }
     }

@@ -7,8 +7,7 @@ use model::fleet::job::{Job, JobKey};
 use model::fleet::launch_failure::LaunchFailure;
 use model::fleet::replicas::{Pods, leading, why_steady};
 use model::fleet::scaling::{
-    Limit, PodScaler, Provision, ProvisionState, ScaledObject, Scaler, ScalerKind, ScalerState,
-    Scaling,
+    Limit, PodScaler, Provision, ProvisionState, ScaledObject, Scaler, ScalerState, Scaling,
 };
 
 use super::table::Column;
@@ -258,10 +257,7 @@ fn of_nodes<'a>(scaler: &'a Scaler, scaling: &Scaling, now: Moment) -> ScalerRow
         },
     };
     ScalerRow {
-        kind: match scaler.kind {
-            ScalerKind::NodePool => "NodePool",
-            ScalerKind::NodeGroup => "NodeGroup",
-        },
+        kind: scaler.kind.object(),
         namespace: None,
         name: &scaler.name,
         now: scaler.now,

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use model::base::{Moment, Name, SmallSort, natural};
-use model::cost::LIST_NOTE;
+use model::cost::{LIST_NOTE, Money};
 use model::fleet::job::JobKey;
 
 use super::compiled::{CompiledFleet, WorkloadId};
@@ -20,7 +20,7 @@ use super::explain::job;
 use super::explanations;
 use super::fit::Relaxation;
 use super::forecast::{self, Start};
-use super::snapshot::{Snapshot, Status, Workload};
+use super::snapshot::{Device, Snapshot, Status, Workload};
 use super::spending::spending;
 use super::state::State;
 use model::plan::JobName;
@@ -359,6 +359,7 @@ fn figures(snapshot: Snapshot) -> (WhatIfFigures, Side) {
             .iter()
             .flat_map(|node| &node.devices)
     };
+    let rate: Money = devices().filter_map(Device::rate).sum();
     let now = state.now().millis();
     let mut waits: Vec<i64> = starts
         .values()
@@ -373,11 +374,8 @@ fn figures(snapshot: Snapshot) -> (WhatIfFigures, Side) {
         waiting: state.waiting().count() + reserved,
         unknown: starts.len() - waits.len(),
         wait_p50_seconds: waits.get(waits.len().saturating_sub(1) / 2).copied(),
-        burn_micro_usd_per_hour: devices().filter_map(|device| device.price).sum(),
-        list_micro_usd_per_hour: devices()
-            .filter(|device| device.by_list)
-            .filter_map(|device| device.price)
-            .sum(),
+        burn_micro_usd_per_hour: rate.all.micros(),
+        list_micro_usd_per_hour: rate.by_list.micros(),
         devices_without_price: devices().filter(|device| device.price.is_none()).count(),
     };
     let named = starts

@@ -32,6 +32,19 @@ pub struct Price {
     pub on_demand: Option<Rate>,
 }
 
+impl Price {
+    /// The operator's own price; `what` names the setting.
+    fn of_settings(rate: Rate, what: &str) -> Self {
+        Self {
+            rate,
+            source: Name::from(format!("settings: {what}")),
+            as_of: None,
+            is_stand_in: false,
+            on_demand: None,
+        }
+    }
+}
+
 /// What bought machines cost, per machine.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Owned {
@@ -206,23 +219,15 @@ impl Prices {
     /// What is paid, without what it would be on demand.
     fn paid(&self, node: &Node, device: &Device) -> Option<Price> {
         match self.pools.get(node.pool.as_str()) {
-            Some(PoolPrice::Rate(rate)) => Some(Price {
-                rate: *rate,
-                source: Name::from(format!("settings: rate of pool {}", node.pool)),
-                as_of: None,
-                is_stand_in: false,
-                on_demand: None,
-            }),
+            Some(PoolPrice::Rate(rate)) => {
+                let what = format!("rate of pool {}", node.pool);
+                Some(Price::of_settings(*rate, &what))
+            }
             Some(PoolPrice::Owned(owned)) => {
                 let devices = node.devices.len() as u32;
                 let usd = owned.usd_per_device_hour(devices.max(1))?;
-                Some(Price {
-                    rate: Rate::from_usd(usd)?,
-                    source: Name::from(format!("settings: amortization of pool {}", node.pool)),
-                    as_of: None,
-                    is_stand_in: false,
-                    on_demand: None,
-                })
+                let what = format!("amortization of pool {}", node.pool);
+                Some(Price::of_settings(Rate::from_usd(usd)?, &what))
             }
             Some(PoolPrice::Multiplier(factor)) => {
                 let list = self.listed(node, device)?;
@@ -246,13 +251,7 @@ impl Prices {
     fn listed(&self, node: &Node, device: &Device) -> Option<Price> {
         let billing = node.billing.unwrap_or(Billing::OnDemand);
         if let Some(rule) = self.rule(node, device, billing) {
-            return Some(Price {
-                rate: rule.rate,
-                source: Name::new("settings: price override"),
-                as_of: None,
-                is_stand_in: false,
-                on_demand: None,
-            });
+            return Some(Price::of_settings(rule.rate, "price override"));
         }
         let wanted = match billing {
             Billing::Spot => [Some(Purchase::Spot), Some(Purchase::OnDemand)],
@@ -321,13 +320,7 @@ impl Prices {
         // An override without a billing is what is paid by the hour.
         let says = |rule: &&Override| rule.billing.is_some() || purchase == Purchase::OnDemand;
         if let Some(rule) = self.rule(node, device, billing).filter(says) {
-            return Some(Price {
-                rate: rule.rate,
-                source: Name::new("settings: price override"),
-                as_of: None,
-                is_stand_in: false,
-                on_demand: None,
-            });
+            return Some(Price::of_settings(rule.rate, "price override"));
         }
         let (shelf, row, by_instance) = self.row(node, device, [Some(purchase), None])?;
         priced(shelf, row, Some(billing), by_instance, node)

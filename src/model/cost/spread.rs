@@ -333,10 +333,7 @@ impl HolderScopes {
         let fresh = || (pod.job.clone(), Default::default());
         let (_, money) = self.money.entry(job).or_insert_with(fresh);
         money.0 += part.spend;
-        money.1 += Money {
-            all: so_far(part.spend.rate.all),
-            by_list: so_far(part.spend.rate.by_list),
-        };
+        money.1 += part.spend.rate.each(so_far);
     }
 
     fn rows_of(&mut self, pod: &Arc<Pod>) -> [usize; 3] {

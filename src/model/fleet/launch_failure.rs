@@ -31,7 +31,7 @@ pub struct LaunchFailure {
 const GENERATED: (usize, usize) = (58, 5);
 
 impl LaunchFailure {
-    /// True for a claim of this NodePool: Karpenter has names generated from the NodePool's, and the event has no other trace of it.
+    /// True for a claim of this NodePool: Karpenter generates a claim's name from the NodePool's, and the event names only the claim.
     pub fn is_of(&self, node_pool: &str) -> bool {
         let (longest, added) = GENERATED;
         let whole = format!("{node_pool}-");
@@ -74,11 +74,7 @@ impl Scaling {
             }
             (ScalerState::Steady | ScalerState::Growing, None) => return None,
         };
-        let kind = match scaler.kind {
-            ScalerKind::NodePool => "NodePool",
-            ScalerKind::NodeGroup => "node group",
-        };
-        Some(format!("{kind} {}: {said}", scaler.name))
+        Some(format!("{} {}: {said}", scaler.kind.object(), scaler.name))
     }
 
     /// The last launch of this NodePool that failed for want of capacity; `None` where a node that it claimed later was launched.

@@ -36,6 +36,14 @@ impl ScalerKind {
             Self::NodeGroup => "cluster autoscaler",
         }
     }
+
+    /// Kind of its object, as rows show it.
+    pub const fn object(self) -> &'static str {
+        match self {
+            Self::NodePool => "NodePool",
+            Self::NodeGroup => "NodeGroup",
+        }
+    }
 }
 
 /// State of a scaler.
