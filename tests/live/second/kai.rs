@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::acting::Stage;
 use super::controllers::figures;
-use super::plane::{Undo, acts_for_long, kubectl, rows, undo};
+use super::plane::{Undo, acts_for_long, kubectl, undo};
 use super::truth::text;
 
 const POD_GROUP: &str = "podgroups.scheduling.run.ai";
@@ -89,16 +89,11 @@ fn jobs_that_kai_schedules() {
     }
     stage.kai_job("three");
     waits("three");
-    let told = |name: &str| {
-        let queues = rows("live-admin", "queues").into_iter();
-        queues.into_iter().find(|row| row["name"] == name)
-    };
-    stage.until("the queue says what it has lent", || {
-        told(stage.name).is_some_and(|row| {
-            let devices = &row["quota"][0];
-            [&devices["used"], &devices["nominal"], &devices["borrowed"]]
-                == [&json!(4), &json!(2), &json!(2)]
-        })
+    // It has lent two.
+    stage.row("queues", stage.name, |row| {
+        let devices = &row["quota"][0];
+        [&devices["used"], &devices["nominal"], &devices["borrowed"]]
+            == [&json!(4), &json!(2), &json!(2)]
     });
     stage.refused(
         &["hold", &format!("queue/{}", stage.name)],

@@ -1,6 +1,6 @@
 //! What is told of pools that Karpenter fills.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::acting::Stage;
 use super::plane::{HttpAnswer, PATIENCE, Undo, items, kubectl, rows, stokehold, undo};
@@ -42,18 +42,6 @@ impl Stage {
             "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": self.name},
             "spec": {"parallelism": 1, "completions": 1, "template": template},
         })]);
-    }
-
-    /// A row of a kind, which comes to be as wanted.
-    fn row(&self, kind: &str, name: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        let here = || {
-            let rows = rows("live-admin", kind).into_iter();
-            rows.into_iter().find(|row| row["name"] == name)
-        };
-        self.until(&format!("{kind} {name} is as wanted"), || {
-            here().is_some_and(|row| wanted(&row))
-        });
-        here().unwrap_or_default()
     }
 }
 

@@ -97,7 +97,6 @@ fn reported_changes_equal_the_objects_and_the_laws_hold() {
     }
 }
 
-/// A pod larger than any node of its pool does not block the other pending pods from nodes with enough free devices.
 /// A node is the same machine in the same zone, so that it has the same price whenever a demo is opened.
 #[test]
 fn nodes_of_one_seed_are_alike_whenever_a_world_begins() {
@@ -118,6 +117,7 @@ fn nodes_of_one_seed_are_alike_whenever_a_world_begins() {
     }
 }
 
+/// A pod larger than any node of its pool does not block the other pending pods from nodes with enough free devices.
 #[test]
 fn no_pod_waits_while_a_node_fits_it() {
     let mut waiting = 0;
