@@ -145,7 +145,7 @@ pub enum UnblockChange {
         instance_type: Option<Name>,
         /// Its pool.
         pool: Name,
-        /// Why the autoscaler of the pool does not add them by itself; none where it may, and where nothing is known.
+        /// Why the pool's autoscaler does not add them; none where it may add them, or where that is not known.
         #[serde(skip_serializing_if = "Option::is_none")]
         no_more: Option<Name>,
         /// Number of new nodes.

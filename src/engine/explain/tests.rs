@@ -96,7 +96,7 @@ fn room_is_fragmented_or_in_use_or_absent() {
     let absent = ask(fleet(5, 8, 8 - 1), "waits");
     assert_eq!(codes(&absent), ["absent"]);
     assert_eq!(helps(&absent), ["5 more nodes like a (a)"]);
-    // Whether such a node comes by itself is for the autoscaler to say.
+    // The autoscaler decides whether such a node is added.
     let mut full = fleet(1, 6, 4);
     for at in 0..2 {
         full["nodes"][at]["no_more"] = "NodePool a: at its limit on nvidia.com/gpu".into();

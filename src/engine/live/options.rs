@@ -73,7 +73,9 @@ pub(super) fn unread(fleet: &Fleet) -> String {
     match fleet.kueue.as_deref() {
         Some(config) => {
             let why = config.fair_sharing.as_ref().err();
-            let why = why.map_or("this part of it was not recorded", |why| why.as_str());
+            let why = why.map_or("the record does not have this part of it", |why| {
+                why.as_str()
+            });
             format!("ConfigMap {} cannot be read: {why}", config.key)
         }
         None => match fleet.known(Table::KueueConfig) {

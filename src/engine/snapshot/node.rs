@@ -144,7 +144,7 @@ pub struct Node {
     pub cordoned: bool,
     /// What speaks against uncordoning it, one sentence each: nobody is told to.
     pub against_uncordon: Vec<Name>,
-    /// Why its autoscaler adds no node like it; none where it may add one, and where nothing is known.
+    /// Why the pool's autoscaler adds no node; none where it may add one, or where that is not known.
     pub no_more: Option<Name>,
     /// Labels.
     pub labels: BTreeMap<Name, Name>,

@@ -1,4 +1,4 @@
-//! Money with the part of it that is list prices in place of what is paid, and how it is written.
+//! Money, the part of it that comes from list prices because the price paid is not known, and its text form.
 
 use crate::base::Rate;
 use crate::fleet::device::DeviceCell;
@@ -11,10 +11,10 @@ pub const LIST_MARK: &str = "*";
 /// What the mark says, once beside the amounts.
 pub const LIST_NOTE: &str = "* list price: what is paid is not known";
 
-/// Money, of an hour where nothing else is said. Ordered by all of it.
+/// Money an hour, unless stated otherwise. Ordered by the total.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Money {
-    /// All of it.
+    /// The total.
     pub all: Rate,
     /// The part that is list prices in place of what is paid, which is not known ([`Price::is_stand_in`]).
     pub by_list: Rate,
@@ -45,7 +45,7 @@ impl Money {
         Self::told(price.rate, price.is_stand_in)
     }
 
-    /// True where what is paid is not known of some of it.
+    /// True if part of it comes from list prices, so that the price paid is not known.
     pub fn is_by_list(self) -> bool {
         self.by_list != Rate::ZERO
     }
@@ -58,17 +58,17 @@ impl Money {
         }
     }
 
-    /// As text without a unit: `$12`, and `$12*` where some of it is by list.
+    /// As text without a unit: `$12`, and `$12*` where part of it comes from list prices.
     pub fn dollars(self) -> String {
         format!("${}{}", self.all, self.mark())
     }
 
-    /// As text: `$12/h`, and `$12/h*` where some of it is by list.
+    /// As text: `$12/h`, and `$12/h*` where part of it comes from list prices.
     pub fn per_hour(self) -> String {
         format!("${}/h{}", self.all, self.mark())
     }
 
-    /// All of it, USD.
+    /// The total in USD.
     pub fn usd(self) -> f64 {
         self.all.usd()
     }
@@ -82,7 +82,7 @@ impl Money {
         }
     }
 
-    /// `part / whole` of it.
+    /// Its share `part / whole`.
     #[must_use]
     pub fn share(self, part: u64, whole: u64) -> Self {
         self.each(|rate| rate.share(part, whole))

@@ -376,8 +376,8 @@ fn requested(
         .sum()
 }
 
-/// Whether KAI starts each of its pods by itself, whatever its owner's shape is: all PodGroups that KAI has made for it say so (a batch
-/// Job has one for each pod, a JobSet one for all).
+/// True if KAI starts each pod of the job on its own, whatever the owner's shape: all PodGroups that KAI made for it need one pod only
+/// (a batch Job has one for each pod, a JobSet one for all).
 fn is_of_single_pods(groups: &[&Arc<GroupSeen>]) -> bool {
     let mut kai = groups
         .iter()

@@ -142,7 +142,7 @@ pub(super) fn with_minimum(sets: Arc<[PodSet]>, min: u32) -> Arc<[PodSet]> {
     raised.collect()
 }
 
-/// The same sets, of which each pod starts by itself.
+/// The same sets; each pod starts on its own.
 pub(super) fn of_single_pods(sets: &[PodSet]) -> Arc<[PodSet]> {
     let alone = sets.iter().cloned().map(|mut set| {
         set.min = set.min.min(1);
