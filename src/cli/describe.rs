@@ -4,11 +4,11 @@ use std::io::Write;
 
 use clap::{Args, ValueEnum};
 
-use console::view::Selection;
 use console::view::describe::page::{Events, object_request, text};
 use model::base::{Exit, Failure, Name};
 use model::object::ObjectNews;
 use settings::Settings;
+use table::navigation::Selection;
 use table::output::{self, OutputRow};
 use table::{Facts, Format, Kind, Needs, Query, Readings, is_remainder, losses, silent};
 

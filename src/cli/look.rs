@@ -228,7 +228,7 @@ mod tests {
             let variables = [(OsString::from("TERM"), OsString::from(term))];
             host.variables = Arc::new(BTreeMap::from(variables));
             let options = options(&host, &with(&[]), true).expect("is right");
-            for view in console::view::ViewId::ALL {
+            for view in table::navigation::ViewId::ALL {
                 for size in [(100, 30), (80, 24)] {
                     let options = console::AppOptions {
                         view: *view,

@@ -9,10 +9,10 @@ use crate::runtime::kubectl;
 use crate::runtime::session::identity;
 use crate::runtime::shell::{self as runner, ShellEnd};
 use console::pod_access::{ShellTarget, shell_target};
-use console::view::Selection;
 use model::base::{Exit, Failure, Name, ObjectKey};
 use source::kubeconfig::ContextChoice;
 use table::Needs;
+use table::navigation::Selection;
 
 use super::out;
 use super::setup::{self, Situation};

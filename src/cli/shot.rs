@@ -10,10 +10,10 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::runtime::explanation_task;
-use console::view::ViewId;
 use console::{App, AppOptions, ColorDepth, Key, KeyPress, Msg, Theme, ansi, buffer_text, picture};
 use model::base::{Exit, Failure, Moment, When};
 use settings::ColorChoice;
+use table::navigation::ViewId;
 use table::{Facts, Needs};
 
 use super::flags::size;

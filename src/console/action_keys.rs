@@ -9,7 +9,7 @@ use table::Facts;
 use table::actions::RunState;
 
 use super::commands::Command;
-use super::view::Selection;
+use table::navigation::Selection;
 
 /// A request for a plan. The number matches an outcome to its request.
 #[derive(Clone, PartialEq, Debug)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use model::base::name::printable;
 use table::Facts;
 
-use super::view::Selection;
+use table::navigation::Selection;
 
 /// The form in which objects are copied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

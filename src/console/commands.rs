@@ -1,6 +1,6 @@
 //! The registry of commands that keys can be bound to. Help, hints, palette and docs/keys.md derive from it.
 
-use super::view::ViewId;
+use table::navigation::ViewId;
 
 /// Where a command can be given.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

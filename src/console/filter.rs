@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use model::base::Moment;
 
-use super::widget::Value;
+use table::cell::Value;
 
 /// A column that a filter can name.
 #[derive(Clone, Copy, Debug)]
@@ -180,10 +180,7 @@ fn compare(value: &Value<'_>, op: Op, literal: &Literal, now: Moment) -> Option<
             Op::Is => joined(value).eq_ignore_ascii_case(&literal.text),
             Op::IsNot => !joined(value).eq_ignore_ascii_case(&literal.text),
             // Text is compared in natural order.
-            _ => ordered(
-                op,
-                super::widget::cell::natural(&joined(value), &literal.text),
-            ),
+            _ => ordered(op, model::base::natural(&joined(value), &literal.text)),
         });
     }
     let found = value.number(now)?;

@@ -18,9 +18,9 @@ use super::hints::draw_hints;
 use super::overlay::{Overlay, missing};
 use super::painter::Painter;
 use super::text::{dollars, per_hour, percent};
-use super::theme::Role;
 use super::timeline;
-use super::view::ViewId;
+use table::navigation::ViewId;
+use table::role::Role;
 
 /// Minimum screen size; below it nothing is drawn.
 const LEAST: (u16, u16) = (40, 10);

@@ -10,9 +10,9 @@ use super::commands::{Command, Context};
 use super::msg::Key;
 use super::overlay::Overlay;
 use super::painter::Painter;
-use super::theme::Role;
-use super::view::Selection;
 use table::actions::RunState;
+use table::navigation::Selection;
+use table::role::Role;
 
 /// Draws the hint line.
 pub(super) fn draw_hints(app: &App, painter: &mut Painter<'_>, line: Rect) {

@@ -10,7 +10,8 @@ use model::base::Moment;
 
 use super::color::{ColorDepth, Rgb};
 use super::text;
-use super::theme::{HEAT_LEVELS, Role, Theme};
+use super::theme::{HEAT_LEVELS, Theme};
+use table::role::Role;
 
 /// Minimum contrast of thin symbols.
 const SEEN: f64 = 1.9;

@@ -7,7 +7,8 @@ use ratatui::style::{Color, Modifier};
 
 use super::color::Rgb;
 use super::text;
-use super::theme::{Role, Theme};
+use super::theme::Theme;
+use table::role::Role;
 
 /// Size of a cell, pixels.
 const CELL: (f64, f64) = (9.0, 18.0);

@@ -6,8 +6,8 @@ use model::base::{Name, ObjectKey};
 use model::fleet::observe::Phase;
 use table::Facts;
 
-use super::view::Selection;
 use super::view::subject;
+use table::navigation::Selection;
 
 /// Where a shell is opened.
 #[derive(Clone, PartialEq, Eq, Debug)]

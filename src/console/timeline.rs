@@ -9,7 +9,7 @@ use table::timeline::Timeline;
 use super::app::App;
 use super::commands::{Command, Context};
 use super::painter::Painter;
-use super::theme::Role;
+use table::role::Role;
 
 /// Minimum width at which the keys are beside the line.
 const WIDE: u16 = 120;

@@ -220,10 +220,10 @@ mod tests {
 
     use super::*;
     use console::msg::Session;
-    use console::view::ViewId;
     use console::{AppOptions, Key, KeyPress};
     use model::base::Name;
     use model::plan::Plan;
+    use table::navigation::ViewId;
 
     /// A console on a fleet, and the effects that it has requested. Each requested plan is made at once.
     struct Bench {

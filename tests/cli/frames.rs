@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use console::view::ViewId;
 use console::{App, AppOptions, Msg, render_text};
 use model::base::Moment;
 use model::fleet::node::Node;
@@ -14,6 +13,7 @@ use settings::{Inputs, load};
 use stokehold::runtime::session::{self, ClusterTarget, Session};
 use stokehold::runtime::{explanation_task, past, past_plans};
 use table::Facts;
+use table::navigation::ViewId;
 use table::timeline::Timeline;
 
 use super::recorded::setup;

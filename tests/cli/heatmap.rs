@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use console::app::{App, AppOptions};
 use console::msg::Msg;
-use console::view::ViewId;
 use model::fleet::signal;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use stokehold::runtime::encode::encode;
 use table::Facts;
+use table::navigation::ViewId;
 
 use fleets::{POOLS, PoolPlan, TestRng, build};
 

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use console::view::ViewId;
 use console::{App, AppOptions, Msg, render_text};
 use model::base::Moment;
 use sim::world::{Options, World};
 use source::kubeconfig::ContextChoice;
 use stokehold::runtime::{explanation_task, session};
 use table::Facts;
+use table::navigation::ViewId;
 
 use crate::exec::stage::ticking;
 

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use console::table_model::{Kind, Row};
 use console::view::{
-    RowScope, advice, alerts, cost, devices, jobs, nodes, pods, pools, queues, scalers, services,
-    sources,
+    advice, alerts, cost, devices, jobs, nodes, pods, pools, queues, scalers, services, sources,
 };
-use console::widget::{Cell, Value};
 use model::cost::Scope;
 use serde_json::Value as Json;
+use table::cell::{Cell, Value};
+use table::column::{KindSpec, Row};
+use table::navigation::RowScope;
 use table::{self, Facts, Format};
 use table::{Query, render};
 
@@ -38,7 +38,7 @@ enum As {
 
 /// Where rows of a kind are in the console, and how each of its columns is compared.
 struct Compared {
-    kind: &'static Kind,
+    kind: &'static KindSpec,
     lenses: Vec<RowScope>,
     of: table::Kind,
     /// What tells a row of `get` from the others, of a row of the console.
@@ -63,7 +63,7 @@ fn words(cell: &Cell<'_>) -> Option<String> {
     })
 }
 
-fn first(kind: &'static Kind, facts: &Facts, row: Row) -> Option<String> {
+fn first(kind: &'static KindSpec, facts: &Facts, row: Row) -> Option<String> {
     words(&(kind.columns[0].cell)(facts, row))
 }
 

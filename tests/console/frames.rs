@@ -9,13 +9,13 @@ use ratatui::layout::Rect;
 use ratatui::style::Color;
 
 use console::color::ColorDepth;
-use console::theme::Role;
-use console::view::ViewId;
 use console::{App, AppOptions, Drawn, Effect, Key, KeyPress, Keymap, Msg, Theme, render_text};
 use model::base::{DeviceAmount, Moment, Name};
 use model::cost::Scope;
 use model::fleet::observe::SourceState;
 use table::Facts;
+use table::navigation::ViewId;
+use table::role::Role;
 
 use crate::frames_fleet as fleets;
 

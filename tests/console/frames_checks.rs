@@ -6,14 +6,15 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier};
 
 use console::color::{ColorDepth, Rgb};
-use console::theme::Role;
-use console::view::{ViewId, alerts, cost, devices, jobs, nodes, plans, pools, queues, sources};
-use console::widget::Align;
+use console::view::{alerts, cost, devices, jobs, nodes, plans, pools, queues, sources};
 use console::{App, AppOptions, Effect, Msg, Theme, buffer_text, render_text};
 use model::base::{Moment, Name};
 use model::cost::Scope;
 use model::object::{EventSeen, LogLine, ObjectNews, ObjectPart, ObjectRequest};
 use table::Facts;
+use table::column::Align;
+use table::navigation::ViewId;
+use table::role::Role;
 
 use crate::frames::{EMPTY, LARGE, PARTLY, PAST, SMALL, UNKNOWN, console, drawn, press};
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use console::action_keys::{ConfirmedPlan, PlanOutcome};
-use console::view::{Selection, ViewId};
 use console::{App, AppOptions, ColorDepth, Effect, Key, KeyPress, Msg, printed_text, render_text};
 use model::base::{Name, ObjectKey};
 use model::fleet::checks::GANG_WORKS;
@@ -17,6 +16,7 @@ use model::object::{ObjectPart, ObjectRef};
 use model::plan::{Mutation, Object, Plan, Step, Verb};
 use ratatui::buffer::Buffer;
 use table::actions::{ActionState, May, RunRow, RunState};
+use table::navigation::{Selection, ViewId};
 use table::{Facts, Scope};
 
 use crate::frames::{EMPTY, LARGE, SMALL, console, drawn, press};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use console::action_keys::PlanOutcome;
-use console::view::{ViewId, pools};
+use console::view::pools;
 use console::{App, AppOptions, ColorDepth, Effect, Key, KeyPress, Msg, render_text};
 use model::base::{Name, ObjectKey};
 use model::cost::Scope;
@@ -18,6 +18,7 @@ use model::plan::{
 };
 use table::Facts;
 use table::actions::{ActionState, May};
+use table::navigation::ViewId;
 
 use crate::frames::{LARGE, PAST, SMALL, console, press};
 

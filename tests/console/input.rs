@@ -6,13 +6,13 @@ use std::time::Duration;
 use console::commands::Command;
 use console::keys::Keymap;
 use console::msg::{Session, Switch};
-use console::view::{Selection, ViewId};
 use console::{App, AppOptions, Effect, Key, KeyPress, Msg, render_text};
 use model::base::{Moment, Name, ObjectKey};
 use model::fleet::observe::{Lost, LostKind, SourceHealth, SourceState, Table};
 use model::fleet::{Fleet, Known};
 use table::Facts;
 use table::explanations::JobExplanations;
+use table::navigation::{Selection, ViewId};
 
 use crate::frames::{EMPTY, LARGE, PAST, SMALL, UNKNOWN, console, drawn, press};
 

@@ -8,12 +8,12 @@ use ratatui::layout::Position;
 
 use console::action_keys::PlanOutcome;
 use console::commands::{COMMANDS, Command, Context};
-use console::view::{Selection, ViewId};
 use console::{App, AppOptions, Effect, Key, KeyPress, Keymap, Msg, render_text};
 use engine::explain::{Explanation, StartState, Unblock, UnblockChange};
 use engine::explanations::WorkloadExplanation;
 use model::base::Name;
 use model::object::{LogLine, ObjectNews};
+use table::navigation::{Selection, ViewId};
 
 use model::plan::{JobName, Mutation, Object, Plan, Step, Verb};
 use table::actions::{ActionState, May, RunRow, RunState};

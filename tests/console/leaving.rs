@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use console::view::ViewId;
 use console::{App, AppOptions, Effect, Key, KeyPress, Msg, render_text};
 use model::base::Name;
 use model::fleet::job::JobState;
 use model::fleet::run_hold::RunHold;
 use model::plan::JobName;
 use table::actions::{ActionState, May, RunRow, RunState, StepRow, StepState};
+use table::navigation::ViewId;
 
 use crate::frames::{SMALL, console, press};
 

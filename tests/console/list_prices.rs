@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use console::view::ViewId;
 use console::{AppOptions, render_text};
 use model::base::Rate;
 use model::cost::{LIST_NOTE, PoolPrice, PriceBook, Prices, Scope, spend_rates};
 use model::fleet::accelerator::Catalog;
 use table::Facts;
+use table::navigation::ViewId;
 
 use crate::frames::{LARGE, console};
 

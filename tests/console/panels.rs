@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use console::table_model::{Kind, Row, TableModel};
-use console::view::{RowScope, Selection, ViewId, alerts, queues, sources};
+use console::table_model::TableModel;
+use console::view::{alerts, queues, sources};
 use console::{AppOptions, render_text};
 use model::base::Name;
 use model::fleet::finding::Severity;
 use model::fleet::observe::SourceState;
 use table::Facts;
+use table::column::{KindSpec, Row};
+use table::navigation::{RowScope, Selection, ViewId};
 
 use crate::frames::{LARGE, SMALL, console, press};
 
-fn rows(facts: &Facts, kind: &'static Kind, row_scope: RowScope) -> Vec<Row> {
+fn rows(facts: &Facts, kind: &'static KindSpec, row_scope: RowScope) -> Vec<Row> {
     let mut model = TableModel::new(kind, row_scope);
     model.refresh(facts, true);
     model.rows().to_vec()
@@ -149,7 +151,7 @@ fn a_quota_stands_under_its_flavor_in_every_row() {
                         && quota.measure == model::fleet::queue::Measure::MilliDevices
                 });
                 let cell = (column.cell)(facts, row).value;
-                let shown = matches!(cell, console::widget::Value::Quota(_));
+                let shown = matches!(cell, table::cell::Value::Quota(_));
                 assert!(shown || !own, "{flavor} of {}", queue.name());
                 quotas += usize::from(own);
             }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use console::action_keys::{ConfirmedPlan, PlanOutcome};
-use console::view::ViewId;
 use console::{App, AppOptions, Effect, Key, KeyPress, Msg, render_text};
 use model::base::{Moment, Name, ObjectKey};
 use model::plan::{
@@ -12,6 +11,7 @@ use model::plan::{
     PlanCheck, PlanEffect as Forecasted, Refusal, RefusalCode, StartChange, Step, Undo, Verb,
 };
 use table::actions::{ActionState, May, RunRow, RunState};
+use table::navigation::ViewId;
 
 use crate::frames::{LARGE, SMALL, console, press};
 

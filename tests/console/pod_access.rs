@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use console::pod_access::{PortForward, Ports, ShellTarget};
-use console::view::{Selection, ViewId};
 use console::{App, AppOptions, Effect, Key, KeyPress, Msg, render_text};
 use model::base::{Name, ObjectKey};
 use model::fleet::job::JobState;
 use model::fleet::observe::Phase;
 use table::Facts;
 use table::actions::{ActionState, May};
+use table::navigation::{Selection, ViewId};
 
 use crate::frames::{LARGE, console, press};
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use console::msg::{Rewind, Session};
-use console::view::ViewId;
 use console::{App, AppOptions, Effect, Msg, render_text};
 use model::base::{Moment, When};
 use model::fleet::finding::Severity;
 use table::Facts;
 use table::changes::FleetChanges;
+use table::navigation::ViewId;
 use table::timeline::{Mark, Playback, Timeline};
 
 use crate::frames::{LARGE, console, press};

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use console::color::ColorDepth;
-use console::view::ViewId;
 use console::{AppOptions, Msg};
 use model::base::Name;
 use model::fleet::histogram::{Histogram, Latency};
@@ -11,6 +10,7 @@ use model::fleet::job::Serving;
 use model::fleet::served_model::{Objectives, ServedModel};
 use model::fleet::signal::Signal;
 use table::Facts;
+use table::navigation::ViewId;
 
 use crate::frames::{SMALL, console, drawn, press};
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use console::color::ColorDepth;
-use console::view::ViewId;
 use console::{App, AppOptions, Msg, render_text};
 use model::base::Moment;
 use model::usage::{
@@ -13,6 +12,7 @@ use model::usage::{
     hour_of,
 };
 use table::Facts;
+use table::navigation::ViewId;
 use table::spend::{CostBasis, PeriodSums, Seen, UsageFacts, UsageStatus};
 
 use crate::frames::{LARGE, console, press};

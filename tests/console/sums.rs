@@ -9,10 +9,10 @@ use serde_json::Value as Json;
 use console::AppOptions;
 use console::render_text;
 use console::text::per_hour;
-use console::view::ViewId;
 use console::widget::cell::devices_words;
 use model::base::{DeviceAmount, Name, Rate};
 use model::cost::Money;
+use table::navigation::ViewId;
 use table::{Facts, Kind, Query, Scope, document, render};
 
 use crate::any_fleet::{USERS, any_fleet, facts};

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use console::view::ViewId;
 use console::{App, AppOptions, Effect, Key, KeyPress, Msg, render_text};
 use model::base::Name;
 use model::fleet::Known;
 use model::fleet::observe::Table;
 use table::Facts;
+use table::navigation::ViewId;
 use table::what_if::Supposed;
 
 use crate::frames::{LARGE, console, press};

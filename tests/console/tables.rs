@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use console::color::ColorDepth;
 use console::table_model::TableModel;
-use console::view::{RowScope, Selection, ViewId, cost, devices, jobs, sources};
-use console::widget::Value;
+use console::view::{cost, devices, jobs, sources};
 use console::{App, AppOptions, Key, KeyPress, Msg, render_text};
 use model::base::Name;
 use model::cost::{Money, Scope};
@@ -14,6 +13,8 @@ use model::fleet::job::{Job, JobState};
 use model::fleet::observe::{SourceState, WorkloadFailure};
 use ratatui::style::Modifier;
 use table::Facts;
+use table::cell::Value;
+use table::navigation::{RowScope, Selection, ViewId};
 
 use crate::frames::{LARGE, SMALL, console, drawn, press};
 

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use console::table_model::TableModel;
-use console::view::{RowScope, Selection, ViewId, object_tree};
+use console::view::object_tree;
 use console::{App, AppOptions, render_text};
 use model::base::Name;
 use model::fleet::queue::QueueKind;
 use table::Facts;
+use table::navigation::{RowScope, Selection, ViewId};
 
 use crate::frames::{LARGE, SMALL, console, press};
 

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use console::view::{RowScope, ViewId, cost, devices, jobs};
-use console::widget::Value;
+use console::view::{cost, devices, jobs};
 use console::{App, AppOptions, render_text};
 use model::base::{DeviceAmount, Name};
 use model::cost::{Money, Scope, Spend};
@@ -16,6 +15,8 @@ use model::fleet::observe::{SourceState, WorkloadFailure};
 use model::fleet::pool::Unusable;
 use model::fleet::signal::Signal;
 use table::Facts;
+use table::cell::Value;
+use table::navigation::{RowScope, ViewId};
 
 use crate::frames::{LARGE, SMALL, console, press};
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use console::view::ViewId;
 use console::{App, AppOptions, Effect, Msg, render_text};
 use engine::explain::{Unblock, UnblockChange};
 use engine::explanations::Later;
@@ -17,6 +16,7 @@ use model::plan::JobName;
 use table::Facts;
 use table::actions::{ActionState, May, RunRow, RunState};
 use table::explanations::{JobExplanations, Now};
+use table::navigation::ViewId;
 
 use crate::frames::{LARGE, SMALL, console, press};
 

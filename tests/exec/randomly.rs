@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use console::view::ViewId;
 use console::{Key, KeyPress};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use sim::audit::AuditEntry;
+use table::navigation::ViewId;
 
 use super::keyboard::Keyboard;
 use super::stage::{ticking, world};

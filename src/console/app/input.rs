@@ -13,10 +13,11 @@ use crate::overlay::{Navigation, Overlay, Verdict};
 use crate::picture;
 use crate::table_model::fields;
 use crate::view::devices;
-use crate::view::object_view::Sort;
 use crate::view::subject;
-use crate::view::{CommandOutcome, Destination, RowScope, Selection, ViewId, tree_of};
+use crate::view::{CommandOutcome, tree_of};
 use model::object::ObjectPart;
+use table::navigation::ObjectText;
+use table::navigation::{Destination, RowScope, Selection, ViewId};
 
 use table::actions::RunState;
 use table::silence::Silence;
@@ -426,10 +427,10 @@ impl App {
             return;
         }
         self.go(match command {
-            Command::Yaml => Destination::Paper(id, Sort::Yaml, selection),
-            Command::Events => Destination::Paper(id, Sort::Events, selection),
+            Command::Yaml => Destination::Paper(id, ObjectText::Yaml, selection),
+            Command::Events => Destination::Paper(id, ObjectText::Events, selection),
             Command::Logs => Destination::Logs(id, selection),
-            _ => Destination::Paper(id, Sort::Describe, selection),
+            _ => Destination::Paper(id, ObjectText::Describe, selection),
         });
     }
 

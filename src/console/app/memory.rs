@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::view::ViewId;
+use table::navigation::ViewId;
 
 use super::App;
 

@@ -30,12 +30,12 @@ use super::overlay::Overlay;
 use super::painter::{Painter, RenderStyle};
 use super::pod_access::PortForward;
 use super::summary::Summary;
-use super::view::ViewId;
 use memory::Memory;
 use model::object::ObjectRequest;
 use model::plan::{Intent, Known};
 use places::Places;
 use shown::ShownFacts;
+use table::navigation::ViewId;
 
 pub use options::AppOptions;
 pub use plain::{buffer_text, printed_text, render_text};

@@ -3,8 +3,8 @@
 use crate::color::ColorDepth;
 use crate::keys::Keymap;
 use crate::theme::Theme;
-use crate::view::ViewId;
 use model::base::Name;
+use table::navigation::ViewId;
 
 /// Startup options.
 #[derive(Clone, Debug)]

@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 
 use crate::commands::Command;
 use crate::overlay::Overlay;
-use crate::view::{self, Destination, RowScope, View, ViewId};
+use crate::view::{self, View};
 use model::fleet::job::JobKey;
+use table::navigation::{Destination, RowScope, ViewId};
 
 use super::App;
 

@@ -6,7 +6,7 @@ use table::actions::May;
 use crate::msg::Effect;
 use crate::overlay::Overlay;
 use crate::pod_access::{running_pod, shell_target};
-use crate::view::Selection;
+use table::navigation::Selection;
 
 use super::App;
 

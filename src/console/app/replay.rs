@@ -10,8 +10,8 @@ use super::{App, NOTICE, QUIET};
 use crate::commands::Command;
 use crate::msg::{Effect, Rewind};
 use crate::overlay::Overlay;
-use crate::view::{Destination, RowScope, ViewId};
 use model::base::{Moment, Name, When};
+use table::navigation::{Destination, RowScope, ViewId};
 
 /// One step in a record.
 const STEP: Duration = Duration::from_secs(60);

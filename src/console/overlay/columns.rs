@@ -5,8 +5,8 @@ use ratatui::layout::Rect;
 use crate::app::App;
 use crate::commands::Command;
 use crate::painter::Painter;
-use crate::theme::Role;
 use crate::widget::panel::{centred, popup};
+use table::role::Role;
 
 use super::Verdict;
 

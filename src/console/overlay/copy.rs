@@ -7,7 +7,7 @@ use crate::clipboard::As;
 use crate::commands::{Command, Context};
 use crate::painter::Painter;
 use crate::text::counted;
-use crate::theme::Role;
+use table::role::Role;
 
 use super::Verdict;
 

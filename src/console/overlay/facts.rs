@@ -4,10 +4,10 @@ use ratatui::layout::Rect;
 
 use crate::app::App;
 use crate::painter::Painter;
-use crate::theme::Role;
-use crate::view::Selection;
 use crate::view::describe::{describe, draw_lines};
 use crate::widget::panel::{centred, popup};
+use table::navigation::Selection;
+use table::role::Role;
 
 use crate::view::scroll::PopupScroll;
 

@@ -6,8 +6,8 @@ use crate::app::App;
 use crate::commands::Command;
 use crate::msg::KeyPress;
 use crate::painter::Painter;
-use crate::theme::Role;
 use crate::widget::field::TextField;
+use table::role::Role;
 
 use super::Verdict;
 

@@ -7,10 +7,10 @@ use crate::commands::{Command, Context};
 use crate::msg::KeyPress;
 use crate::painter::Painter;
 use crate::text::wrap;
-use crate::theme::Role;
 use crate::widget::field::TextField;
 use crate::widget::panel::{centred, popup, wide};
 use table::actions::May;
+use table::role::Role;
 
 use super::{Verdict, scrolled};
 use crate::view::scroll::PopupScroll;

@@ -6,9 +6,9 @@ use crate::app::App;
 use crate::commands::{Command, Context};
 use crate::painter::Painter;
 use crate::text::{self, counted};
-use crate::theme::Role;
 use crate::widget::panel::{centred, popup};
 use table::actions::RunState;
+use table::role::Role;
 use table::text::with_hours;
 
 use super::Verdict;

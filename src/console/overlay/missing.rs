@@ -6,9 +6,9 @@ use crate::app::App;
 use crate::commands::{Command, Context};
 use crate::painter::Painter;
 use crate::text::{counted, wrap};
-use crate::theme::Role;
 use crate::widget::panel::{centred, panel, popup};
 use model::fleet::observe::{SourceHealth, SourceState};
+use table::role::Role;
 
 use crate::view::scroll::PopupScroll;
 

@@ -33,12 +33,12 @@ use super::msg::{KeyPress, Switch};
 use super::painter::Painter;
 use super::pod_access::Ports;
 use super::view::scroll::PopupScroll;
-use super::view::{Destination, Selection, ViewId};
 use filter_line::FilterLine;
 use help::Help;
 use model::base::{Moment, Name, ObjectKey, When};
 use palette::Palette;
 use table::actions::May;
+use table::navigation::{Destination, Selection, ViewId};
 use time_prompt::TimePrompt;
 
 /// The open overlay.

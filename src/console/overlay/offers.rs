@@ -7,10 +7,11 @@ use crate::app::App;
 use crate::commands::{COMMANDS, Command};
 use crate::fuzzy::{Query, mask};
 use crate::msg::Switch;
-use crate::view::{Destination, RowScope, Selection, ViewId, tree_of};
+use crate::view::tree_of;
 use model::base::{Name, SmallSort, When};
 use model::fleet::Fleet;
 use model::fleet::queue::QueueKind;
+use table::navigation::{Destination, RowScope, Selection, ViewId};
 
 use super::unknown::{not_here, unknown, which};
 use super::view_offers::{VIEWS, view_of, views};

@@ -8,10 +8,10 @@ use crate::app::App;
 use crate::commands::Command;
 use crate::msg::KeyPress;
 use crate::painter::Painter;
-use crate::theme::Role;
 use crate::widget::field::TextField;
 use crate::widget::panel::{centred, popup, wide};
 use model::fleet::Fleet;
+use table::role::Role;
 
 use super::Verdict;
 use super::offers::{Index, Offer, offers};

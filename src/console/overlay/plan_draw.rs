@@ -6,14 +6,14 @@ use crate::app::App;
 use crate::commands::{Command, Context};
 use crate::painter::Painter;
 use crate::text::{self, UNKNOWN, counted};
-use crate::theme::Role;
 use crate::view::describe::{Line, draw_lines};
 use crate::widget::field::TextField;
 use crate::widget::panel::{self, centred, popup};
-use crate::widget::table::{Align, ColumnHead, Width};
 use model::fleet::job::JobKey;
 use model::plan::{Intent, Plan, Refusal};
 use table::actions::May;
+use table::column::{Align, ColumnHead, Width};
+use table::role::Role;
 use table::text::with_hours;
 
 use super::above_hints;

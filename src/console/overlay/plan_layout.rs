@@ -8,13 +8,15 @@ use ratatui::layout::Rect;
 use crate::app::App;
 use crate::painter::Painter;
 use crate::text::{self, counted};
-use crate::theme::Role;
 use crate::view::describe::{Line, draw_lines};
+use crate::widget::cell::words;
 use crate::widget::panel::{centred, up_to};
-use crate::widget::table::{Align, ColumnHead, Look, Width, table, wrapped};
-use crate::widget::{Cell, Value};
+use crate::widget::table::{Look, table, wrapped};
 use model::plan::Plan;
+use table::cell::{Cell, Value};
+use table::column::{Align, ColumnHead, Width};
 use table::plan_steps::CommonPhrases;
+use table::role::Role;
 
 use super::plan::Dialog;
 use super::plan_draw::head;
@@ -287,7 +289,7 @@ fn below_each<'a>(
     let (mut whole, mut ways) = (Vec::new(), Vec::new());
     for mut row in rows {
         let way = row.pop();
-        let words = way.map_or_else(String::new, |way| way.words(painter).into_owned());
+        let words = way.map_or_else(String::new, |way| words(&way, painter).into_owned());
         ways.push(text::wrap(&words, room));
         whole.push(row);
     }

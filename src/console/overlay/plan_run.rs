@@ -4,14 +4,15 @@ use ratatui::layout::Rect;
 
 use crate::painter::Painter;
 use crate::text;
-use crate::theme::Role;
 use crate::view::plans::color;
 use crate::view::run_jobs;
 use crate::widget::panel::{centred, popup, up_to};
-use crate::widget::table::{Align, ColumnHead, Look, Width, table};
-use crate::widget::{Cell, Value};
+use crate::widget::table::{Look, table};
 use table::Facts;
 use table::actions::{RunRow, RunState};
+use table::cell::{Cell, Value};
+use table::column::{Align, ColumnHead, Width};
+use table::role::Role;
 use table::text::with_hours;
 
 use super::plan::{Dialog, Phase};

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use crate::app::App;
 use crate::text::counted;
-use crate::theme::Role;
 use crate::view::describe::Line;
 use model::base::Moment;
 use model::plan::{Forecast, JobName, Outcome, Plan, PlanEffect, StartChange, Verb};
+use table::role::Role;
 use table::text::{start_moves, with_hours};
 
 use super::plan::Dialog;

@@ -2,16 +2,16 @@
 
 use crate::app::App;
 use crate::text::counted;
-use crate::theme::Role;
 use crate::view::describe::{LABEL, Line};
-use crate::widget::{Cell, Value};
 use model::base::{Age, Moment};
 use model::cost::LIST_NOTE;
 use model::plan::{Forecast, Mutation, Outcome, Plan, PlanEffect, StartChange, Step, Verb};
 use model::usage::BudgetChange;
 use table::Facts;
+use table::cell::{Cell, Value};
 use table::lost_work;
 use table::plan_steps::CommonPhrases;
+use table::role::Role;
 use table::spend::dollars;
 use table::text::{back, start_change, with_hours};
 

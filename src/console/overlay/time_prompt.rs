@@ -6,9 +6,9 @@ use crate::app::App;
 use crate::commands::Command;
 use crate::msg::KeyPress;
 use crate::painter::Painter;
-use crate::theme::Role;
 use crate::widget::field::TextField;
 use model::base::When;
+use table::role::Role;
 
 use super::{Navigation, Verdict};
 

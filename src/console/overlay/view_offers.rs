@@ -3,8 +3,8 @@
 use crate::app::App;
 use crate::commands::COMMANDS;
 use crate::msg::Switch;
-use crate::view::{Destination, RowScope, ViewId};
 use model::base::Name;
+use table::navigation::{Destination, RowScope, ViewId};
 
 use super::Navigation;
 use super::offers::Offer;

@@ -1,231 +1,13 @@
-//! Definition of a table: its columns, and for each row its object, its labels and its destination.
+//! What a filter reads of a row.
 
-use std::borrow::Cow;
-use std::cmp::Reverse;
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash, Hasher};
+use table::Facts;
+use table::cell::Value;
+use table::column::{KindSpec, Row};
 
 use crate::filter::{self, RowFilter};
-use crate::theme::Role;
-use crate::view::{Destination, RowScope, Selection};
-use crate::widget::{Align, Cell, ColumnHead, Value, Width};
-use model::base::Moment;
-use model::fleet::history::Track;
-use table::Facts;
-
-/// Index of a row's object in the facts: the index in its table, and a second one for a part of the object.
-pub type Row = (u32, u32);
-
-/// Severity of a faulty row, 0 being the most severe; among equals the latest failure comes first.
-pub type Worst = (u8, Reverse<Option<Moment>>);
-
-/// Where the past of a cell is found, and the moment before which it was another's.
-type PastOf = fn(&Facts, Row) -> Option<(Track, Option<Moment>)>;
-
-/// Which of the parts a row stands in while it is sorted by a column.
-type Apart = fn(&Facts, Row) -> u8;
-
-/// The sign and the color of a row's state.
-type SignOf = fn(&Facts, Row) -> (&'static str, Role);
-
-/// One column: header, width, cell, sort key and filter in one place.
-#[derive(Clone, Copy)]
-pub struct ViewColumn {
-    /// Its name in filters.
-    pub id: &'static str,
-    /// How it stands in the table.
-    pub head: ColumnHead,
-    /// Its cell of a row.
-    pub cell: for<'a> fn(&'a Facts, Row) -> Cell<'a>,
-    /// The sign before its text; computed only for rows that are drawn.
-    pub sign: Option<SignOf>,
-    /// Where the past of a trend is found; asked only for rows that are drawn.
-    pub trend: Option<PastOf>,
-    /// Shown only when more columns are asked for.
-    pub wide: bool,
-    /// Shown only while some row has a value.
-    pub rare: bool,
-    /// Title from the facts, where it varies.
-    pub titled: Option<fn(&Facts) -> String>,
-    /// Group of a row when sorted by this column: lower groups come first in either direction, because their values mean
-    /// different things.
-    pub apart: Option<Apart>,
-    /// Its title where the other columns are those of a team or of namespaces and it is not.
-    pub whole: Option<&'static str>,
-}
-
-impl ViewColumn {
-    /// A column of text.
-    pub const fn words(
-        id: &'static str,
-        title: &'static str,
-        drop: u8,
-        (least, most): (u16, u16),
-        cell: for<'a> fn(&'a Facts, Row) -> Cell<'a>,
-    ) -> Self {
-        let width = Width::Cut(least, most);
-        Self::new(id, title, Align::Left, width, drop, cell)
-    }
-
-    /// A column of numbers.
-    pub const fn number(
-        id: &'static str,
-        title: &'static str,
-        drop: u8,
-        least: u16,
-        cell: for<'a> fn(&'a Facts, Row) -> Cell<'a>,
-    ) -> Self {
-        let width = Width::Fit(least);
-        Self::new(id, title, Align::Right, width, drop, cell)
-    }
-
-    /// A column of bars or trends.
-    pub const fn graphic(
-        id: &'static str,
-        title: &'static str,
-        drop: u8,
-        (least, most): (u16, u16),
-        cell: for<'a> fn(&'a Facts, Row) -> Cell<'a>,
-    ) -> Self {
-        let width = Width::Graphic(least, most);
-        Self::new(id, title, Align::Left, width, drop, cell)
-    }
-
-    const fn new(
-        id: &'static str,
-        title: &'static str,
-        align: Align,
-        width: Width,
-        drop: u8,
-        cell: for<'a> fn(&'a Facts, Row) -> Cell<'a>,
-    ) -> Self {
-        Self {
-            id,
-            head: ColumnHead {
-                title,
-                align,
-                width,
-                drop,
-            },
-            cell,
-            sign: None,
-            trend: None,
-            wide: false,
-            rare: false,
-            titled: None,
-            apart: None,
-            whole: None,
-        }
-    }
-
-    /// Adds a sign before the text.
-    #[must_use]
-    pub const fn sign(mut self, sign: SignOf) -> Self {
-        self.sign = Some(sign);
-        self
-    }
-
-    /// Takes the title from the facts.
-    #[must_use]
-    pub const fn titled(mut self, title: fn(&Facts) -> String) -> Self {
-        self.titled = Some(title);
-        self
-    }
-
-    /// Groups rows by the meaning of their values.
-    #[must_use]
-    pub const fn apart(mut self, apart: Apart) -> Self {
-        self.apart = Some(apart);
-        self
-    }
-
-    /// Its title.
-    pub fn title(&self, facts: &Facts) -> Cow<'static, str> {
-        match (self.titled, self.whole) {
-            (Some(title), _) => Cow::Owned(title(facts)),
-            (None, Some(whole)) if facts.part.is_some() => Cow::Borrowed(whole),
-            (None, _) => Cow::Borrowed(self.head.title),
-        }
-    }
-
-    /// With its title at the left, for graphics that begin there.
-    #[must_use]
-    pub const fn left(mut self) -> Self {
-        self.head.align = Align::Left;
-        self
-    }
-
-    /// With a past.
-    #[must_use]
-    pub const fn trend(mut self, trend: PastOf) -> Self {
-        self.trend = Some(trend);
-        self
-    }
-
-    /// Shows the column only while some row has a value.
-    #[must_use]
-    pub const fn rare(mut self) -> Self {
-        self.rare = true;
-        self
-    }
-
-    /// Always covers the whole pool, queue or node, whatever the scope; the title then says so.
-    #[must_use]
-    pub const fn whole(mut self, title: &'static str) -> Self {
-        self.whole = Some(title);
-        self
-    }
-
-    /// Only when more columns are asked for.
-    #[must_use]
-    pub const fn wide(mut self) -> Self {
-        self.wide = true;
-        self
-    }
-
-    /// True for numbers, ages, money and graphics.
-    pub const fn is_numeric(&self) -> bool {
-        !matches!(self.head.width, Width::Cut(..))
-    }
-}
-
-/// What a table view shows. One constant a view.
-pub struct Kind {
-    /// The columns.
-    pub columns: &'static [ViewColumn],
-    /// The rows, in their natural order.
-    pub collect: fn(&Facts, &RowScope) -> Vec<Row>,
-    /// Id of a row's object, stable from one snapshot to the next.
-    pub id: fn(&Facts, Row) -> u64,
-    /// A label of the row's object.
-    pub label: fn(&Facts, Row, &str) -> Option<String>,
-    /// The object of a row.
-    pub selection: fn(&Facts, Row) -> Option<Selection>,
-    /// Where `open` leads.
-    pub open: fn(&Facts, Row) -> Option<Destination>,
-    /// Shown when only faults are.
-    pub faulty: fn(&Facts, Row) -> bool,
-    /// The order of the rows while only faults are shown, the least first; nothing where it is the natural order.
-    pub worst: Option<fn(&Facts, Row) -> Worst>,
-    /// True for a row that sorts last in any order.
-    pub last: fn(&Facts, Row) -> bool,
-    /// Scope that is listed instead while a filter is set; `None` where it is the same.
-    pub searched: Option<RowScope>,
-    /// Initial order: column and whether it descends; `None` is the natural order.
-    pub sort: Option<(usize, bool)>,
-    /// Text shown when there are no rows and everything has been read.
-    pub none: &'static str,
-}
-
-/// A stable number for a value that identifies an object.
-pub fn id_of(what: impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    what.hash(&mut hasher);
-    hasher.finish()
-}
 
 struct Looked<'a> {
-    kind: &'static Kind,
+    kind: &'static KindSpec,
     facts: &'a Facts,
     row: Row,
 }
@@ -240,7 +22,7 @@ impl filter::Row for Looked<'_> {
 }
 
 /// The filter's view of a kind's columns.
-pub fn fields(kind: &Kind) -> Vec<filter::FilterField> {
+pub fn fields(kind: &KindSpec) -> Vec<filter::FilterField> {
     kind.columns
         .iter()
         .map(|column| filter::FilterField {
@@ -253,6 +35,6 @@ pub fn fields(kind: &Kind) -> Vec<filter::FilterField> {
 }
 
 /// True when the filter lets this row of this kind through.
-pub fn matches(filter: &RowFilter, kind: &'static Kind, facts: &Facts, row: Row) -> bool {
+pub fn matches(filter: &RowFilter, kind: &'static KindSpec, facts: &Facts, row: Row) -> bool {
     filter.matches(&Looked { kind, facts, row }, facts.now)
 }

@@ -2,7 +2,8 @@
 
 use crate::commands::Command;
 
-use super::{Row, TableModel};
+use super::TableModel;
+use table::column::Row;
 
 impl TableModel {
     /// Handles a mark command; true when it was one.

@@ -8,14 +8,15 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use model::base::SmallSort;
 use table::Facts;
+use table::column::{KindSpec, Row};
 
 use super::commands::Command;
 use super::filter::RowFilter;
 use super::text;
-use super::view::RowScope;
-use super::widget::Value;
+use table::cell::Value;
+use table::navigation::RowScope;
 
-pub use column::{Kind, Row, ViewColumn, Worst, fields, id_of, matches};
+pub use column::{fields, matches};
 
 /// Most rows that are measured for column widths.
 const MEASURED: usize = 300;
@@ -23,7 +24,7 @@ const MEASURED: usize = 300;
 /// Rows, order and cursor.
 pub struct TableModel {
     /// The kind of rows.
-    pub kind: &'static Kind,
+    pub kind: &'static KindSpec,
     /// The row scope.
     pub row_scope: RowScope,
     rows: Vec<Row>,
@@ -48,7 +49,7 @@ pub struct TableModel {
 
 impl TableModel {
     /// An empty listing; `refresh` fills it.
-    pub fn new(kind: &'static Kind, row_scope: RowScope) -> Self {
+    pub fn new(kind: &'static KindSpec, row_scope: RowScope) -> Self {
         Self {
             kind,
             row_scope,

@@ -2,20 +2,20 @@
 
 use std::cmp::Reverse;
 
-use crate::table_model::{Kind, Row, ViewColumn, id_of};
-use crate::theme::Role;
-use crate::widget::{Cell, Value};
 use model::advice::{Advice, Certainty};
 use model::base::Name;
+use table::cell::{Cell, Value};
+use table::column::{Column, KindSpec, Row, id_of};
+use table::role::Role;
 use table::silence::Silence;
 use table::{Facts, advice};
 
-use super::{Destination, RowScope, Selection, ViewId};
+use table::navigation::{Destination, RowScope, Selection, ViewId};
 
 /// The table of advice.
-pub static KIND: Kind = Kind {
+pub static KIND: KindSpec = KindSpec {
     columns: &[
-        ViewColumn::number("saves", "SAVES $/MONTH", 0, 9, |facts, row| {
+        Column::number("saves", "SAVES $/MONTH", 0, 9, |facts, row| {
             of(facts, row, |advice| {
                 Value::known(advice.saves_a_month(), Value::Sum)
             })
@@ -26,28 +26,28 @@ pub static KIND: Kind = Kind {
             Some(Silence::Acknowledged) => ("✓", Role::Muted),
             None => ("○", Role::Info),
         }),
-        ViewColumn::words("job", "JOB OR POOL", 0, (20, 40), |facts, row| {
+        Column::words("job", "JOB OR POOL", 0, (20, 40), |facts, row| {
             of(facts, row, |advice| match advice.pool() {
                 Some(_) => Value::text(advice.object()),
                 None => Value::path(&advice.job.key),
             })
             .role(Role::Title)
         }),
-        ViewColumn::words("team", "TEAM", 5, (8, 16), |facts, row| {
+        Column::words("team", "TEAM", 5, (8, 16), |facts, row| {
             of(facts, row, |advice| match advice.pool() {
                 Some(_) => Value::Unknown,
                 None => Value::text(advice.team.as_str()),
             })
         }),
-        ViewColumn::words("bound", "BOUND BY 30m", 3, (6, 13), |facts, row| {
+        Column::words("bound", "BOUND BY 30m", 3, (6, 13), |facts, row| {
             of(facts, row, |advice| {
                 Value::known(advice.bound, |bound| Value::text(bound.name()))
             })
         }),
-        ViewColumn::words("advice", "ADVICE", 1, (30, 200), |facts, row| {
+        Column::words("advice", "ADVICE", 1, (30, 200), |facts, row| {
             of(facts, row, |own| Value::text(advice::words(facts, own)))
         }),
-        ViewColumn::words("certainty", "CERTAINTY", 4, (9, 9), |facts, row| {
+        Column::words("certainty", "CERTAINTY", 4, (9, 9), |facts, row| {
             // A mute or acknowledgment is shown in its place, as in alerts.
             if let Some(silence) = silence(facts, row) {
                 return Cell::text(silence.name()).role(Role::Muted);
@@ -58,7 +58,7 @@ pub static KIND: Kind = Kind {
             };
             of(facts, row, |advice| Value::text(advice.certainty.name())).role(role)
         }),
-        ViewColumn::number("costs", "DEVICES $/MONTH", 6, 9, |facts, row| {
+        Column::number("costs", "DEVICES $/MONTH", 6, 9, |facts, row| {
             of(facts, row, |own| {
                 Value::known(own.costs.map(model::advice::a_month), Value::Sum)
             })

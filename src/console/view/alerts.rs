@@ -1,19 +1,19 @@
 //! Alerts: findings, worst first, each with the repair that is suggested.
 
-use crate::table_model::{Kind, Row, ViewColumn, id_of};
-use crate::theme::Role;
-use crate::widget::{Cell, Value};
 use model::base::{Name, SmallSort};
 use model::fleet::finding::{Finding, Severity, Subject};
+use table::cell::{Cell, Value};
+use table::column::{Column, KindSpec, Row, id_of};
+use table::role::Role;
 use table::silence::Silence;
 use table::{Facts, alerts};
 
-use super::{Destination, RowScope, Selection, ViewId};
+use table::navigation::{Destination, RowScope, Selection, ViewId};
 
 /// The table of findings.
-pub static KIND: Kind = Kind {
+pub static KIND: KindSpec = KindSpec {
     columns: &[
-        ViewColumn::words("severity", "LEVEL", 0, (6, 10), severity).sign(|facts, row| {
+        Column::words("severity", "LEVEL", 0, (6, 10), severity).sign(|facts, row| {
             finding(facts, row).map_or(("–", Role::Muted), |finding| {
                 match facts.silences.of(finding, facts.now) {
                     Some(Silence::Muted) => ("–", Role::Muted),
@@ -22,28 +22,28 @@ pub static KIND: Kind = Kind {
                 }
             })
         }),
-        ViewColumn::words("kind", "KIND", 6, (6, 8), |facts, row| {
+        Column::words("kind", "KIND", 6, (6, 8), |facts, row| {
             of(facts, row, |finding| Value::text(finding.subject.kind)).role(Role::Muted)
         })
         .wide(),
-        ViewColumn::words("object", "OBJECT", 0, (12, 20), |facts, row| {
+        Column::words("object", "OBJECT", 0, (12, 20), |facts, row| {
             of(facts, row, |finding| Value::path(&finding.subject.key))
                 .role(Role::Title)
                 .middle()
         }),
-        ViewColumn::words("code", "CODE", 4, (12, 24), |facts, row| {
+        Column::words("code", "CODE", 4, (12, 24), |facts, row| {
             of(facts, row, |finding| Value::text(finding.code.as_str()))
         }),
-        ViewColumn::number("since", "FOR", 1, 6, |facts, row| {
+        Column::number("since", "FOR", 1, 6, |facts, row| {
             of(facts, row, |finding| match finding.first_seen {
                 true => Value::SeenSince(finding.since),
                 false => Value::Since(finding.since),
             })
         }),
-        ViewColumn::words("message", "MESSAGE", 2, (28, 64), |facts, row| {
+        Column::words("message", "MESSAGE", 2, (28, 64), |facts, row| {
             of(facts, row, |finding| Value::text(finding.message.as_str()))
         }),
-        ViewColumn::words("repair", "REPAIR", 3, (22, 70), |facts, row| {
+        Column::words("repair", "REPAIR", 3, (22, 70), |facts, row| {
             of(facts, row, |finding| Value::text(finding.repair.as_str())).role(Role::Muted)
         }),
     ],

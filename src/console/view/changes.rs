@@ -4,50 +4,51 @@ use ratatui::layout::Rect;
 
 use crate::commands::{Command, Context};
 use crate::painter::Painter;
-use crate::table_model::{Kind, Row, ViewColumn, id_of};
 use crate::text::wrap;
-use crate::theme::Role;
-use crate::widget::{Cell, Value};
 use model::base::{Moment, Name};
 use model::cost::LIST_NOTE;
 use model::fleet::finding::Severity;
 use model::fleet::job::JobKey;
 use table::Facts;
+use table::cell::{Cell, Value};
 use table::changes::{
     FleetChange, FleetChangeKind, FleetChanges, NOTHING_DIFFERS, Topic, is_by_list, money_lines,
     summary, when,
 };
+use table::column::{Column, KindSpec, Row, id_of};
+use table::role::Role;
 
 use super::table_view::TableView;
-use super::{CommandOutcome, Destination, RowScope, Selection, TABLE, View, ViewId};
+use super::{CommandOutcome, TABLE, View};
+use table::navigation::{Destination, RowScope, Selection, ViewId};
 
 /// Changes. A row is the place of the comparison and that of the change in it.
-static KIND: Kind = Kind {
+static KIND: KindSpec = KindSpec {
     columns: &[
-        ViewColumn::words("when", "WHEN (UTC)", 1, (11, 17), |facts, row| {
+        Column::words("when", "WHEN (UTC)", 1, (11, 17), |facts, row| {
             of(facts, row, |change| moment(change, facts.now)).role(Role::Muted)
         })
         .sign(|facts, row| change(facts, row).map_or(("–", Role::Muted), sign)),
-        ViewColumn::words("kind", "KIND", 3, (5, 7), |facts, row| {
+        Column::words("kind", "KIND", 3, (5, 7), |facts, row| {
             of(facts, row, |change| Value::text(change.topic.name())).role(Role::Muted)
         }),
-        ViewColumn::words("change", "CHANGE", 0, (7, 10), |facts, row| {
+        Column::words("change", "CHANGE", 0, (7, 10), |facts, row| {
             let role = change(facts, row).map_or(Role::Muted, |change| sign(change).1);
             of(facts, row, |change| Value::text(change.event.name())).role(role)
         }),
-        ViewColumn::words("name", "NAME", 0, (16, 40), |facts, row| {
+        Column::words("name", "NAME", 0, (16, 40), |facts, row| {
             of(facts, row, |change| {
                 Value::Path(&change.namespace, &change.name)
             })
             .role(Role::Title)
             .middle()
         }),
-        ViewColumn::words("team", "TEAM", 4, (6, 16), |facts, row| {
+        Column::words("team", "TEAM", 4, (6, 16), |facts, row| {
             of(facts, row, |change| {
                 Value::known(change.team.as_deref(), Value::text)
             })
         }),
-        ViewColumn::words("detail", "DETAIL", 2, (20, 100), |facts, row| {
+        Column::words("detail", "DETAIL", 2, (20, 100), |facts, row| {
             of(facts, row, |change| Value::text(change.detail.as_str()))
         }),
     ],

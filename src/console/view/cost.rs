@@ -7,18 +7,18 @@ use ratatui::layout::Rect;
 
 use crate::commands::{Command, Context};
 use crate::painter::Painter;
-use crate::table_model::{Kind, Row, ViewColumn, id_of};
 use crate::text::{dollars, per_hour};
-use crate::theme::Role;
 use crate::widget::cell::devices_words;
-use crate::widget::{Cell, Value};
 use model::base::DeviceAmount;
 use model::base::{Name, Rate};
 use model::cost::{Money, RateRow, Scope, Spend};
 use model::fleet::profile::NotJudged;
 use model::fleet::queue::QueueKind;
 use model::usage::Period;
+use table::cell::{Cell, Value};
+use table::column::{Column, KindSpec, Row, id_of};
 use table::pools::{unallocated, waste};
+use table::role::Role;
 use table::select::owner_of_job;
 use table::{Facts, cost};
 
@@ -26,49 +26,50 @@ use super::cost_history;
 use super::pools::money;
 use super::queue_quotas::left_of;
 use super::table_view::TableView;
-use super::{COST, CommandOutcome, Destination, RowScope, Selection, View, ViewId};
+use super::{COST, CommandOutcome, View};
+use table::navigation::{Destination, RowScope, Selection, ViewId};
 
 /// The name of what no row of a scope holds.
 const UNATTRIBUTED: &str = "unattributed";
 
 /// The table of one scope.
-pub static KIND: Kind = Kind {
+pub static KIND: KindSpec = KindSpec {
     columns: &[
-        ViewColumn::words("name", "NAME", 0, (26, 60), name),
-        ViewColumn::words("team", "TEAM", 2, (8, 16), team_of).rare(),
-        ViewColumn::number("devices", "DEVICES", 3, 7, devices),
-        ViewColumn::graphic("share", "SHARE", 5, (4, 24), share),
-        ViewColumn::number("burn", "$/h", 0, 7, rate_cell),
-        ViewColumn::number("free", "UNALLOC $/h", 1, 7, |facts, at| {
+        Column::words("name", "NAME", 0, (26, 60), name),
+        Column::words("team", "TEAM", 2, (8, 16), team_of).rare(),
+        Column::number("devices", "DEVICES", 3, 7, devices),
+        Column::graphic("share", "SHARE", 5, (4, 24), share),
+        Column::number("burn", "$/h", 0, 7, rate_cell),
+        Column::number("free", "UNALLOC $/h", 1, 7, |facts, at| {
             blue(money(row(facts, at), |spend| unallocated(facts, spend)))
         }),
-        ViewColumn::number("idle", "IDLE ALLOC $/h", 1, 7, |facts, at| {
+        Column::number("idle", "IDLE ALLOC $/h", 1, 7, |facts, at| {
             blue(money(row(facts, at), |spend| spend.idle_allocated))
         }),
-        ViewColumn::number("month", "$ THIS MONTH", 4, 8, |facts, at| {
+        Column::number("month", "$ THIS MONTH", 4, 8, |facts, at| {
             match row(facts, at).and_then(|row| month_of(facts, row)) {
                 Some(micros) => Cell::new(Value::known(micros.map(Rate::from_micros), Value::sum)),
                 None => Cell::new(Value::Empty),
             }
         })
         .rare(),
-        ViewColumn::words("quota-left", "OWN QUOTA LEFT", 2, (32, 200), quota_left).rare(),
-        ViewColumn::number("unpriced", "NO PRICE", 6, 4, |facts, row| {
+        Column::words("quota-left", "OWN QUOTA LEFT", 2, (32, 200), quota_left).rare(),
+        Column::number("unpriced", "NO PRICE", 6, 4, |facts, row| {
             of(facts, row, |row| Value::Count(i64::from(row.unpriced))).role(Role::Muted)
         }),
-        ViewColumn::words("price", "PRICE FROM", 5, (8, 40), |facts, row| {
+        Column::words("price", "PRICE FROM", 5, (8, 40), |facts, row| {
             of(facts, row, |row| {
                 Value::known(cost::row(facts, row).price_source, Value::text)
             })
             .role(Role::Muted)
         }),
-        ViewColumn::words("as-of", "PRICE DATE", 7, (10, 10), |facts, row| {
+        Column::words("as-of", "PRICE DATE", 7, (10, 10), |facts, row| {
             of(facts, row, |row| {
                 Value::known(row.price_as_of.as_deref(), Value::text)
             })
             .role(Role::Muted)
         }),
-        ViewColumn::words("owner", "OWNER", 6, (5, 12), owner_of).rare(),
+        Column::words("owner", "OWNER", 6, (5, 12), owner_of).rare(),
     ],
     collect: |facts, row_scope| {
         let scope = scope_of(row_scope);
@@ -103,19 +104,19 @@ const WASTED: usize = 4;
 const STALLED: &str = "gang-stalled";
 
 /// Jobs whose allocated devices are idle, and stalled gangs with all that they cost: the most expensive first.
-pub static IDLE: Kind = Kind {
+pub static IDLE: KindSpec = KindSpec {
     columns: &[
-        ViewColumn::words("name", "NAME", 0, (26, 60), name),
-        ViewColumn::words("team", "TEAM", 2, (12, 16), team_of),
-        ViewColumn::words("owner", "OWNER", 3, (5, 12), owner_of).rare(),
-        ViewColumn::number("devices", "DEVICES", 3, 7, devices),
-        ViewColumn::number("wasted", "WASTED $/h", 1, 10, |facts, at| {
+        Column::words("name", "NAME", 0, (26, 60), name),
+        Column::words("team", "TEAM", 2, (12, 16), team_of),
+        Column::words("owner", "OWNER", 3, (5, 12), owner_of).rare(),
+        Column::number("devices", "DEVICES", 3, 7, devices),
+        Column::number("wasted", "WASTED $/h", 1, 10, |facts, at| {
             blue(money(row(facts, at), |spend| match is_stalled(facts, at) {
                 true => Some(spend.rate),
                 false => spend.idle_allocated,
             }))
         }),
-        ViewColumn::words("why", "WHY", 1, (12, 30), |facts, at| {
+        Column::words("why", "WHY", 1, (12, 30), |facts, at| {
             let spend = row(facts, at).and_then(RateRow::known);
             match spend.and_then(|spend| spend.idle_allocated) {
                 _ if is_stalled(facts, at) => Cell::text("gang-stalled, not in idle"),
@@ -124,8 +125,8 @@ pub static IDLE: Kind = Kind {
                 None => Cell::new(Value::Unknown),
             }
         }),
-        ViewColumn::number("burn", "$/h", 4, 7, rate_cell),
-        ViewColumn::number("so-far", "$ SO FAR", 5, 8, |facts, at| {
+        Column::number("burn", "$/h", 4, 7, rate_cell),
+        Column::number("so-far", "$ SO FAR", 5, 8, |facts, at| {
             Cell::new(Value::known(so_far(facts, at), Value::Sum))
         }),
     ],

@@ -4,12 +4,12 @@ use ratatui::layout::Rect;
 
 use crate::painter::Painter;
 use crate::text::wrap;
-use crate::theme::Role;
 use crate::widget::bar::bar;
 use crate::widget::panel::{foot, panel};
 use model::usage::{BudgetPeriod, BudgetState, CostPart, HOUR_MS, Period, UsageTotals, start_of};
 use table::Facts;
 use table::budgets::exhausted_words;
+use table::role::Role;
 use table::spend::{UsageStatus, dollars, shares, spark, unit_words};
 use table::text::or_unknown;
 

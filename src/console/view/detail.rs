@@ -7,15 +7,17 @@ use ratatui::layout::Rect;
 use crate::color::ColorDepth;
 use crate::commands::{Command, Context};
 use crate::painter::{Painter, RenderStyle};
-use crate::theme::{Role, Theme};
+use crate::theme::Theme;
 use crate::widget::panel::foot;
 use model::base::Name;
 use model::fleet::job::JobKey;
 use table::Facts;
+use table::role::Role;
 
 use super::describe::{describe, draw_columns, draw_panel};
 use super::table_view::TableView;
-use super::{CommandOutcome, CopiedRows, RowScope, Selection, TABLE, View, ViewId, devices, nodes};
+use super::{CommandOutcome, CopiedRows, TABLE, View, devices, nodes};
+use table::navigation::{RowScope, Selection, ViewId};
 
 /// An object's facts over a table of its parts.
 pub struct Detail {

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
-use crate::table_model::id_of;
 use crate::widget::heat::{HeatCell, HeatLevel};
 use crate::widget::spark::level;
 use model::base::{Moment, SmallSort};
@@ -14,6 +13,7 @@ use model::fleet::device::Device;
 use model::fleet::node::Node;
 use model::fleet::signal::Signal;
 use table::Facts;
+use table::column::id_of;
 
 /// What the heatmap shows of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

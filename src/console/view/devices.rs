@@ -1,8 +1,5 @@
 //! Devices as rows: device, pod, job, queue and team joined on one line; also the fields of the heatmap's filter.
 
-use crate::table_model::{Kind, Row, ViewColumn, id_of};
-use crate::theme::Role;
-use crate::widget::{Cell, Value};
 use model::cost::Money;
 use model::fleet::device::{Device, Health};
 use model::fleet::history::Track;
@@ -10,31 +7,34 @@ use model::fleet::judge;
 use model::fleet::node::Node;
 use model::fleet::signal::Signal;
 use table::Facts;
+use table::cell::{Cell, Value};
+use table::column::{Column, KindSpec, Row, id_of};
 use table::devices;
+use table::role::Role;
 
-use super::{Destination, RowScope, Selection};
+use table::navigation::{Destination, RowScope, Selection};
 
 /// The columns of devices.
-const COLUMNS: &[ViewColumn] = &[
-    ViewColumn::words("device", "DEVICE", 0, (18, 36), name).sign(|facts, row| {
+const COLUMNS: &[Column] = &[
+    Column::words("device", "DEVICE", 0, (18, 36), name).sign(|facts, row| {
         device(facts, row).map_or(("–", Role::Muted), |(_, device)| {
             let (sign, role, _) = health_of(device);
             (sign, role)
         })
     }),
-    ViewColumn::words("class", "CLASS", 4, (4, 14), |facts, row| {
+    Column::words("class", "CLASS", 4, (4, 14), |facts, row| {
         of(facts, row, |_, device| Value::text(device.class.as_str()))
     }),
-    ViewColumn::words("health", "HEALTH", 3, (7, 26), health),
-    ViewColumn::words("pod", "POD", 1, (18, 44), pod),
-    ViewColumn::words("job", "JOB", 9, (10, 24), |facts, row| {
+    Column::words("health", "HEALTH", 3, (7, 26), health),
+    Column::words("pod", "POD", 1, (18, 44), pod),
+    Column::words("job", "JOB", 9, (10, 24), |facts, row| {
         of(facts, row, |_, device| {
             Value::known(facts.first_holder(device), |(pod, _)| {
                 Value::text(pod.job.key.name.as_str())
             })
         })
     }),
-    ViewColumn::words("queue", "QUEUE", 10, (8, 16), |facts, row| {
+    Column::words("queue", "QUEUE", 10, (8, 16), |facts, row| {
         of(facts, row, |_, device| {
             Value::known(
                 facts
@@ -44,24 +44,24 @@ const COLUMNS: &[ViewColumn] = &[
             )
         })
     }),
-    ViewColumn::words("team", "TEAM", 6, (8, 16), |facts, row| {
+    Column::words("team", "TEAM", 6, (8, 16), |facts, row| {
         of(facts, row, |_, device| {
             Value::known(facts.first_holder(device), |(pod, _)| {
                 Value::text(pod.team.as_str())
             })
         })
     }),
-    ViewColumn::graphic("util", "UTILIZATION", 0, (4, 16), util).trend(|facts, row| {
+    Column::graphic("util", "UTILIZATION", 0, (4, 16), util).trend(|facts, row| {
         let (_, device) = device(facts, row)?;
         Some((Track::DeviceUtil(device.id.clone()), device.held_since()))
     }),
-    ViewColumn::number("mem", "MEMORY", 2, 9, |facts, row| {
+    Column::number("mem", "MEMORY", 2, 9, |facts, row| {
         reading(facts, row, |device| match device.memory() {
             (Some(used), total) => Value::Bytes(used, total),
             (None, _) => Value::known(device.memory_ratio(), Value::Ratio),
         })
     }),
-    ViewColumn::number("temp", "TEMP", 4, 4, |facts, row| {
+    Column::number("temp", "TEMP", 4, 4, |facts, row| {
         let cell = reading(facts, row, |device| {
             Value::known(device.signals.get(Signal::Temp), Value::Celsius)
         });
@@ -72,19 +72,19 @@ const COLUMNS: &[ViewColumn] = &[
             false => cell,
         }
     }),
-    ViewColumn::number("power", "POWER", 7, 5, |facts, row| {
+    Column::number("power", "POWER", 7, 5, |facts, row| {
         reading(facts, row, |device| {
             Value::known(device.signals.get(Signal::Power), Value::Watts)
         })
     }),
-    ViewColumn::number("held", "HELD", 3, 5, |facts, row| {
+    Column::number("held", "HELD", 3, 5, |facts, row| {
         of(facts, row, |_, device| {
             Value::known(facts.first_holder(device), |(pod, _)| {
                 Value::Since(pod.held_since())
             })
         })
     }),
-    ViewColumn::number("idle-for", "IDLE FOR", 2, 5, |facts, row| {
+    Column::number("idle-for", "IDLE FOR", 2, 5, |facts, row| {
         of(facts, row, |_, device| match device.idle() {
             Some(idle) if idle.at_least => Value::SeenSince(idle.since),
             Some(idle) => Value::Since(idle.since),
@@ -93,8 +93,8 @@ const COLUMNS: &[ViewColumn] = &[
         .role(Role::IdleMoney)
     })
     .rare(),
-    ViewColumn::number("cost", "$/h", 1, 5, cost),
-    ViewColumn::number("slices", "SLICES", 2, 6, |facts, row| {
+    Column::number("cost", "$/h", 1, 5, cost),
+    Column::number("slices", "SLICES", 2, 6, |facts, row| {
         of(facts, row, |_, device| match device.slices.len() {
             0 => Value::Empty,
             all => {
@@ -104,33 +104,33 @@ const COLUMNS: &[ViewColumn] = &[
         })
     })
     .rare(),
-    ViewColumn::words("node", "NODE", 12, (8, 30), |facts, row| {
+    Column::words("node", "NODE", 12, (8, 30), |facts, row| {
         of(facts, row, |node, _| Value::text(node.name().as_str()))
     })
     .wide(),
-    ViewColumn::words("pool", "POOL", 11, (6, 20), |facts, row| {
+    Column::words("pool", "POOL", 11, (6, 20), |facts, row| {
         of(facts, row, |node, _| Value::text(node.pool.as_str()))
     })
     .wide(),
-    ViewColumn::words("rack", "RACK", 13, (4, 14), |facts, row| {
+    Column::words("rack", "RACK", 13, (4, 14), |facts, row| {
         of(facts, row, |node, _| {
             Value::known(node.rack.as_deref(), Value::text)
         })
     })
     .wide(),
-    ViewColumn::number("tensor", "TENSOR", 14, 4, |facts, row| {
+    Column::number("tensor", "TENSOR", 14, 4, |facts, row| {
         reading(facts, row, |device| {
             Value::known(device.signals.get(Signal::TensorActive), Value::Ratio)
         })
     })
     .wide(),
-    ViewColumn::number("read", "READ", 15, 4, |facts, row| {
+    Column::number("read", "READ", 15, 4, |facts, row| {
         of(facts, row, |_, device| {
             Value::known(device.read_at, Value::Since)
         })
     })
     .wide(),
-    ViewColumn::words("uuid", "UUID", 16, (8, 42), |facts, row| {
+    Column::words("uuid", "UUID", 16, (8, 42), |facts, row| {
         of(facts, row, |_, device| {
             Value::known(device.uuid.as_deref(), Value::text)
         })
@@ -141,7 +141,7 @@ const COLUMNS: &[ViewColumn] = &[
 const COST: usize = 13;
 
 /// The table of devices.
-pub static KIND: Kind = Kind {
+pub static KIND: KindSpec = KindSpec {
     columns: COLUMNS,
     collect,
     id: |facts, row| device(facts, row).map_or(0, |(_, device)| id_of(&device.id)),
@@ -175,7 +175,7 @@ pub static KIND: Kind = Kind {
 };
 
 /// Idle allocated devices, the most expensive first.
-pub static IDLE: Kind = Kind {
+pub static IDLE: KindSpec = KindSpec {
     searched: None,
     sort: Some((COST, true)),
     none: "no allocated device is idle",

@@ -4,22 +4,20 @@ use ratatui::layout::Rect;
 
 use crate::commands::{Command, Context};
 use crate::painter::Painter;
-use crate::table_model::{Kind, Row};
 use crate::text::counted;
-use crate::theme::Role;
 use model::base::SmallSort;
 use model::cost::Scope as By;
 use model::fleet::finding::{Finding, Severity};
 use table::Facts;
+use table::column::{KindSpec, Row};
+use table::role::Role;
 
 use super::device_heat::{DeviceHeats, Metric, Scale};
 use super::fleet_sources::{draw_sources, speaks};
 use super::sparkline_strip::DeviceStrip;
 use super::table_view::TableView;
-use super::{
-    CommandOutcome, Destination, FLEET, RowScope, Selection, View, ViewId, alerts, cost, jobs,
-    pools, waiting,
-};
+use super::{CommandOutcome, FLEET, View, alerts, cost, jobs, pools, waiting};
+use table::navigation::{Destination, RowScope, Selection, ViewId};
 
 /// What has the cursor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -339,7 +337,7 @@ impl FleetView {
     }
 
     /// The table that the row under the cursor of a panel is of, and that row.
-    fn row_of_panel(&self) -> Option<(&'static Kind, Row)> {
+    fn row_of_panel(&self) -> Option<(&'static KindSpec, Row)> {
         let at = |rows: &[u32]| rows.get(self.row).copied();
         Some(match self.panel {
             Panel::Pools => return None,

@@ -4,7 +4,6 @@ use ratatui::layout::Rect;
 
 use crate::painter::Painter;
 use crate::text::{clean, counted, dollars, per_hour, wrap};
-use crate::theme::Role;
 use crate::widget::bar::bar;
 use crate::widget::panel::panel;
 use crate::widget::spark::chart;
@@ -14,6 +13,7 @@ use model::fleet::history::{FleetSignal, Track};
 use model::fleet::observe::Table;
 use table::Facts;
 use table::jobs::waits_anew;
+use table::role::Role;
 
 use super::fleet::{FleetView, Panel};
 use super::sparkline_strip::Past;

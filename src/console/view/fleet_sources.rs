@@ -3,10 +3,10 @@
 use ratatui::layout::Rect;
 
 use crate::painter::Painter;
-use crate::theme::Role;
 use crate::widget::panel::panel;
 use model::fleet::observe::{SourceHealth, SourceState};
 use table::Facts;
+use table::role::Role;
 use table::sources::message;
 
 use super::sources;

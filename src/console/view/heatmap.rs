@@ -8,16 +8,18 @@ use ratatui::layout::Rect;
 use crate::commands::{Command, Context};
 use crate::filter::RowFilter;
 use crate::painter::Painter;
-use crate::table_model::{Row, fields, matches};
+use crate::table_model::{fields, matches};
 use model::base::{Name, SmallSort};
 use model::fleet::history::Track;
 use model::fleet::job::JobState;
 use table::Facts;
+use table::column::Row;
 
 use super::device_heat::{DeviceHeats, Metric, Scale};
 use super::heatmap_draw::{APART, TILE, split};
 use super::layout::{Grouping, HeatmapLayout, Line, NODE, Plan};
-use super::{CommandOutcome, Destination, HEATMAP, RowScope, Selection, View, ViewId, devices};
+use super::{CommandOutcome, HEATMAP, View, devices};
+use table::navigation::{Destination, RowScope, Selection, ViewId};
 
 /// What a cell is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

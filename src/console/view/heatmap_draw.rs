@@ -4,10 +4,11 @@ use ratatui::layout::Rect;
 
 use crate::painter::Painter;
 use crate::text::{counted, percent};
-use crate::theme::{HEAT_LEVELS, Role};
+use crate::theme::HEAT_LEVELS;
 use crate::widget::heat::{HeatCell, HeatLevel, pair, single};
 use model::fleet::history::FleetSignal;
 use table::Facts;
+use table::role::Role;
 
 use super::describe::{describe, draw_lines, draw_panel};
 use super::device_heat::{Metric, Scale, together};

@@ -3,70 +3,71 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use crate::table_model::{Kind, Row, ViewColumn, id_of};
-use crate::theme::Role;
-use crate::widget::{Cell, Value};
 use model::base::{SmallSort, natural};
 use model::fleet::job::{Job, JobState};
 use model::fleet::observe::WorkloadFailure;
 use table::Facts;
+use table::cell::{Cell, Value};
+use table::column::{Column, KindSpec, Row, id_of};
 use table::gangs;
 use table::job_failure::why_failed;
 use table::jobs::{self, JobAge, plain};
 use table::queue_tree;
+use table::role::Role;
 use table::select::label_of_job;
 
-use super::{Destination, RowScope, Selection, ViewId, waiting};
+use super::waiting;
+use table::navigation::{Destination, RowScope, Selection, ViewId};
 
 /// The table of jobs.
-pub static KIND: Kind = Kind {
+pub static KIND: KindSpec = KindSpec {
     columns: &[
-        ViewColumn::words("job", "JOB", 0, (26, 44), name)
+        Column::words("job", "JOB", 0, (26, 44), name)
             .sign(|facts, row| job(facts, row).map_or(("–", Role::Muted), |job| sign(job.state))),
-        ViewColumn::words("state", "STATE", 6, (8, 9), state),
-        ViewColumn::words("kind", "KIND", 10, (5, 14), |facts, row| {
+        Column::words("state", "STATE", 6, (8, 9), state),
+        Column::words("kind", "KIND", 10, (5, 14), |facts, row| {
             of(facts, row, |job| Value::text(job.id.kind.as_str())).role(Role::Muted)
         })
         .wide(),
-        ViewColumn::words("queue", "QUEUE", 8, (9, 16), |facts, row| {
+        Column::words("queue", "QUEUE", 8, (9, 16), |facts, row| {
             of(facts, row, |job| {
                 Value::known(job.queue.as_deref(), Value::text)
             })
         }),
-        ViewColumn::words("team", "TEAM", 7, (8, 16), |facts, row| {
+        Column::words("team", "TEAM", 7, (8, 16), |facts, row| {
             of(facts, row, |job| Value::text(job.team.as_str()))
         }),
-        ViewColumn::number("devices", "DEV", 0, 3, devices),
-        ViewColumn::words("class", "CLASS", 6, (4, 12), |facts, row| {
+        Column::number("devices", "DEV", 0, 3, devices),
+        Column::words("class", "CLASS", 6, (4, 12), |facts, row| {
             let is_sliced = job(facts, row).is_some_and(jobs::is_sliced);
             of(facts, row, |job| {
                 Value::known(job.class.as_deref(), Value::text)
             })
             .mark(if is_sliced { " slices" } else { "" })
         }),
-        ViewColumn::number("prio", "PRIO", 9, 4, |facts, row| {
+        Column::number("prio", "PRIO", 9, 4, |facts, row| {
             of(facts, row, |job| {
                 Value::known(job.priority, |priority| Value::Count(i64::from(priority)))
             })
             .role(Role::Muted)
         }),
         // Wait time, run time so far and total run time are three different values.
-        ViewColumn::number("wait-run", "WAIT/RUN", 1, 6, clock).apart(|facts, row| {
+        Column::number("wait-run", "WAIT/RUN", 1, 6, clock).apart(|facts, row| {
             match job(facts, row).map(|job| job.state) {
                 Some(JobState::Waiting | JobState::Suspended) => 0,
                 Some(JobState::Starting | JobState::Running | JobState::Finishing) => 1,
                 Some(JobState::Failed | JobState::Done) | None => 2,
             }
         }),
-        ViewColumn::number("util", "UTIL", 5, 5, util),
-        ViewColumn::words("bound", "BOUND BY", 9, (6, 13), |facts, row| {
+        Column::number("util", "UTIL", 5, 5, util),
+        Column::words("bound", "BOUND BY", 9, (6, 13), |facts, row| {
             of(facts, row, |job| match job.devices_allocated {
                 0 => Value::Empty,
                 _ => Value::known(jobs::bound(facts, job), |bound| Value::text(bound.name())),
             })
         }),
-        ViewColumn::words("place", "REASON OR PLACE", 3, (22, 60), place),
-        ViewColumn::words(
+        Column::words("place", "REASON OR PLACE", 3, (22, 60), place),
+        Column::words(
             "start",
             "WHAT WOULD START IT",
             12,
@@ -79,26 +80,26 @@ pub static KIND: Kind = Kind {
             },
         )
         .rare(),
-        ViewColumn::number("eta", "ETA", 2, 6, |facts, row| {
+        Column::number("eta", "ETA", 2, 6, |facts, row| {
             let eta = job(facts, row).and_then(|job| waiting::eta(facts, job));
             Cell::new(eta.map_or(Value::Empty, |(words, at)| Value::Starts(words, at)))
         })
         .rare(),
-        ViewColumn::number("burn", "$/h", 2, 6, rate_cell),
-        ViewColumn::number("cost", "$ SO FAR", 11, 6, cost).wide(),
-        ViewColumn::number("age", "AGE", 12, 5, |facts, row| {
+        Column::number("burn", "$/h", 2, 6, rate_cell),
+        Column::number("cost", "$ SO FAR", 11, 6, cost).wide(),
+        Column::number("age", "AGE", 12, 5, |facts, row| {
             of(facts, row, |job| Value::Since(job.created))
         })
         .wide(),
-        ViewColumn::number("idle", "IDLE DEV", 12, 4, |facts, row| {
+        Column::number("idle", "IDLE DEV", 12, 4, |facts, row| {
             of(facts, row, |job| Value::Count(i64::from(job.idle_devices)))
         })
         .wide(),
-        ViewColumn::number("pods", "PODS", 13, 4, |facts, row| {
+        Column::number("pods", "PODS", 13, 4, |facts, row| {
             of(facts, row, |job| Value::Count(job.pods.len() as i64))
         })
         .wide(),
-        ViewColumn::number("restarts", "RESTARTS", 14, 4, |facts, row| {
+        Column::number("restarts", "RESTARTS", 14, 4, |facts, row| {
             of(facts, row, |job| {
                 Value::known(job.failure.as_ref(), |failure| {
                     Value::Count(i64::from(failure.restarts))

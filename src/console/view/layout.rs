@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::table_model::Row;
-use crate::widget::cell::natural;
+use model::base::natural;
 use model::base::{Name, SmallSort};
 use model::fleet::device::{Device, Pod};
 use model::fleet::node::Node;
 use table::Facts;
+use table::column::Row;
 
 /// What devices are grouped by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

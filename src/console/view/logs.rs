@@ -7,13 +7,15 @@ use ratatui::layout::Rect;
 use crate::commands::{Command, Context};
 use crate::painter::Painter;
 use crate::text::{self, counted};
-use crate::theme::Role;
 use model::base::{Name, ObjectKey};
 use model::object::{LogLine, LogWant, ObjectNews, ObjectPart, ObjectRequest};
 use table::Facts;
+use table::role::Role;
 
-use super::object_view::{Sort, words_pass};
-use super::{CommandOutcome, Destination, LOGS, Selection, View, ViewId, subject};
+use super::object_view::words_pass;
+use super::{CommandOutcome, LOGS, View, subject};
+use table::navigation::ObjectText;
+use table::navigation::{Destination, Selection, ViewId};
 
 /// Maximum number of lines kept.
 const LINES: usize = 5_000;
@@ -454,9 +456,9 @@ impl View for LogView {
             Command::NextPod | Command::AllPods | Command::Logs => {}
             Command::Describe | Command::Yaml | Command::Events => {
                 let sort = match command {
-                    Command::Describe => Sort::Describe,
-                    Command::Yaml => Sort::Yaml,
-                    _ => Sort::Events,
+                    Command::Describe => ObjectText::Describe,
+                    Command::Yaml => ObjectText::Yaml,
+                    _ => ObjectText::Events,
                 };
                 let of = match self.only {
                     Some(at) => Selection::Pod(self.pods[at].clone()),

@@ -5,62 +5,63 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use crate::painter::Painter;
-use crate::table_model::{Kind, Row, ViewColumn, id_of};
-use crate::theme::Role;
-use crate::widget::{Cell, Value};
 use model::base::{SmallSort, natural};
 use model::fleet::device::Device;
 use model::fleet::node::Node;
 use model::fleet::observe::Table;
 use table::Facts;
+use table::cell::{Cell, Value};
+use table::column::{Column, KindSpec, Row, id_of};
 use table::nodes::{self, NodeState};
+use table::role::Role;
 
-use super::{Destination, RowScope, Selection, ViewId, device_heat};
+use super::device_heat;
+use table::navigation::{Destination, RowScope, Selection, ViewId};
 
 /// The table of nodes.
-pub static KIND: Kind = Kind {
+pub static KIND: KindSpec = KindSpec {
     columns: &[
-        ViewColumn::words("node", "NODE", 0, (18, 40), name).sign(|facts, row| {
+        Column::words("node", "NODE", 0, (18, 40), name).sign(|facts, row| {
             node(facts, row).map_or(("–", Role::Muted), |node| {
                 let (sign, role, _) = state_of(facts, node);
                 (sign, role)
             })
         }),
-        ViewColumn::words("state", "STATE", 2, (12, 24), state),
+        Column::words("state", "STATE", 2, (12, 24), state),
         // A state that an alert already names is not repeated.
-        ViewColumn::words("warning", "WARNING", 2, (7, 18), |facts, row| {
+        Column::words("warning", "WARNING", 2, (7, 18), |facts, row| {
             let warning = node(facts, row).and_then(|node| nodes::warning(facts, node));
             let words = warning.map_or(Value::Empty, |it| Value::text(it.code.as_str()));
             Cell::new(words).role(Role::Warn)
         })
         .rare(),
-        ViewColumn::words("pool", "POOL", 4, (12, 24), |facts, row| {
+        Column::words("pool", "POOL", 4, (12, 24), |facts, row| {
             of(facts, row, |node| Value::text(node.pool.as_str()))
         }),
-        ViewColumn::words("rack", "RACK", 6, (4, 14), |facts, row| {
+        Column::words("rack", "RACK", 6, (4, 14), |facts, row| {
             of(facts, row, |node| {
                 Value::known(node.rack.as_deref(), Value::text)
             })
         }),
-        ViewColumn::words("zone", "ZONE", 9, (10, 16), |facts, row| {
+        Column::words("zone", "ZONE", 9, (10, 16), |facts, row| {
             of(facts, row, |node| {
                 Value::known(node.zone.as_deref(), Value::text)
             })
             .role(Role::Muted)
         }),
-        ViewColumn::words("class", "CLASS", 5, (4, 14), class),
-        ViewColumn::number("devices", "HELD/DEV", 0, 5, allocated_cell).whole("HELD/NODE DEV"),
-        ViewColumn::graphic("alloc", "ALLOCATED", 7, (4, 8), allocated),
-        ViewColumn::number("util", "UTIL", 1, 4, util),
-        ViewColumn::number("mem", "MEM", 8, 4, memory),
-        ViewColumn::number("temp", "T MAX", 3, 5, temp),
-        ViewColumn::number("power", "kW", 8, 4, |facts, row| {
+        Column::words("class", "CLASS", 5, (4, 14), class),
+        Column::number("devices", "HELD/DEV", 0, 5, allocated_cell).whole("HELD/NODE DEV"),
+        Column::graphic("alloc", "ALLOCATED", 7, (4, 8), allocated),
+        Column::number("util", "UTIL", 1, 4, util),
+        Column::number("mem", "MEM", 8, 4, memory),
+        Column::number("temp", "T MAX", 3, 5, temp),
+        Column::number("power", "kW", 8, 4, |facts, row| {
             reading(facts, row, |node| {
                 let power = nodes::power(facts.devices_of(node));
                 Value::known(power, |watts| Value::Power(watts, None))
             })
         }),
-        ViewColumn::number("pods", "PODS", 10, 4, |facts, row| {
+        Column::number("pods", "PODS", 10, 4, |facts, row| {
             of(facts, row, |node| match facts.fleet.sees_all_work() {
                 true => Value::Count(i64::from(node.pod_count)),
                 false => Value::Unknown,
@@ -68,7 +69,7 @@ pub static KIND: Kind = Kind {
             .role(Role::Muted)
         })
         .whole("NODE PODS"),
-        ViewColumn::number("burn", "$/h", 1, 5, |facts, row| {
+        Column::number("burn", "$/h", 1, 5, |facts, row| {
             of(facts, row, |node| {
                 // Where nodes may not be listed, only some of a node's devices are visible.
                 let listed = !facts.fleet.is_hidden(Table::Nodes);
@@ -77,37 +78,37 @@ pub static KIND: Kind = Kind {
             })
             .role(Role::Accent)
         }),
-        ViewColumn::number("cordoned", "CORDONED", 11, 5, |facts, row| {
+        Column::number("cordoned", "CORDONED", 11, 5, |facts, row| {
             let Some(cordon) = node(facts, row).and_then(|node| node.cordon.as_ref()) else {
                 return Cell::new(Value::Empty);
             };
             Cell::new(Value::known(cordon.at, Value::Since)).role(Role::Warn)
         })
         .rare(),
-        ViewColumn::words("why", "USER, REASON", 10, (12, 44), |facts, row| {
+        Column::words("why", "USER, REASON", 10, (12, 44), |facts, row| {
             let words = node(facts, row).map_or(String::new(), by_whom);
             Cell::text(words).role(Role::Warn)
         })
         .rare(),
-        ViewColumn::words("type", "TYPE", 11, (8, 20), |facts, row| {
+        Column::words("type", "TYPE", 11, (8, 20), |facts, row| {
             of(facts, row, |node| {
                 Value::known(node.instance_type.as_deref(), Value::text)
             })
         })
         .wide(),
-        ViewColumn::words("driver", "DRIVER", 12, (6, 14), |facts, row| {
+        Column::words("driver", "DRIVER", 12, (6, 14), |facts, row| {
             of(facts, row, |node| {
                 Value::known(node.driver.as_deref(), Value::text)
             })
         })
         .wide(),
-        ViewColumn::words("billing", "BILLING", 13, (8, 9), |facts, row| {
+        Column::words("billing", "BILLING", 13, (8, 9), |facts, row| {
             of(facts, row, |node| {
                 Value::known(node.billing, |billing| Value::text(billing.name()))
             })
         })
         .wide(),
-        ViewColumn::number("age", "AGE", 14, 5, |facts, row| {
+        Column::number("age", "AGE", 14, 5, |facts, row| {
             of(facts, row, |node| {
                 Value::known(nodes::created(node), Value::Since)
             })

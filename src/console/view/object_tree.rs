@@ -2,9 +2,6 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::table_model::{Kind, Row, ViewColumn};
-use crate::theme::Role;
-use crate::widget::{Cell, Value};
 use model::base::{Name, ObjectKey, SmallSort, natural};
 use model::cost::Scope;
 use model::fleet::device::Device;
@@ -13,22 +10,26 @@ use model::fleet::node::Node;
 use model::fleet::pool::Pool;
 use model::fleet::queue::{Queue, QueueKind};
 use table::Facts;
+use table::cell::{Cell, Value};
+use table::column::{Column, KindSpec, Row};
 use table::queue_tree::Tree;
+use table::role::Role;
 
-use super::{RowScope, Selection, ViewId, devices, jobs, nodes, pods, pools, queues, subject};
+use super::{devices, jobs, nodes, pods, pools, queues, subject};
+use table::navigation::{RowScope, Selection, ViewId};
 
 /// Cells that a level is set in.
 const STEP: usize = 2;
 
 /// The table of a tree. A row is a packed `Item` and depth; the item's own table has everything else.
-pub static KIND: Kind = Kind {
+pub static KIND: KindSpec = KindSpec {
     columns: &[
-        ViewColumn::words("object", "OBJECT", 0, (30, 72), object).sign(|facts, row| {
+        Column::words("object", "OBJECT", 0, (30, 72), object).sign(|facts, row| {
             let (kind, own) = table_of(row);
             let sign = kind.columns.iter().find_map(|column| column.sign);
             sign.map_or((" ", Role::Muted), |sign| sign(facts, own))
         }),
-        ViewColumn::words("kind", "KIND", 4, (6, 14), |facts, row| {
+        Column::words("kind", "KIND", 4, (6, 14), |facts, row| {
             let words = match item(row) {
                 Item::Queue(at) => facts
                     .fleet
@@ -43,7 +44,7 @@ pub static KIND: Kind = Kind {
             };
             Cell::new(Value::known(words, Value::text)).role(Role::Muted)
         }),
-        ViewColumn::words("state", "STATE", 1, (8, 26), |facts, row| {
+        Column::words("state", "STATE", 1, (8, 26), |facts, row| {
             its(facts, row, |of| match of {
                 Item::Job(_) | Item::Node(_) => "state",
                 Item::Pod(..) => "phase",
@@ -52,7 +53,7 @@ pub static KIND: Kind = Kind {
                 Item::Pool(_) => "",
             })
         }),
-        ViewColumn::number("devices", "HELD/DEV", 0, 8, |facts, row| {
+        Column::number("devices", "HELD/DEV", 0, 8, |facts, row| {
             if let Item::Pool(at) = item(row) {
                 let counts = facts.pools().get(at).map(Pool::counts).unwrap_or_default();
                 let known = counts.allocated.zip(counts.total);
@@ -66,7 +67,7 @@ pub static KIND: Kind = Kind {
                 Item::Pool(_) | Item::Queue(_) => "",
             })
         }),
-        ViewColumn::words("class", "CLASS", 5, (4, 14), |facts, row| match item(row) {
+        Column::words("class", "CLASS", 5, (4, 14), |facts, row| match item(row) {
             Item::Device(node, at) => {
                 let device = facts
                     .fleet
@@ -82,7 +83,7 @@ pub static KIND: Kind = Kind {
                 _ => "",
             }),
         }),
-        ViewColumn::number("util", "UTIL", 2, 5, |facts, row| {
+        Column::number("util", "UTIL", 2, 5, |facts, row| {
             let cell = its(facts, row, |of| match of {
                 Item::Queue(_) | Item::Pod(..) => "",
                 _ => "util",
@@ -96,13 +97,13 @@ pub static KIND: Kind = Kind {
                 _ => cell,
             }
         }),
-        ViewColumn::number("temp", "T MAX", 6, 5, |facts, row| {
+        Column::number("temp", "T MAX", 6, 5, |facts, row| {
             its(facts, row, |of| match of {
                 Item::Node(_) | Item::Device(..) | Item::Pool(_) => "temp",
                 _ => "",
             })
         }),
-        ViewColumn::number("since", "WAIT/RUN", 4, 6, |facts, row| {
+        Column::number("since", "WAIT/RUN", 4, 6, |facts, row| {
             its(facts, row, |of| match of {
                 Item::Job(_) => "wait-run",
                 Item::Pod(..) => "age",
@@ -110,13 +111,13 @@ pub static KIND: Kind = Kind {
                 _ => "",
             })
         }),
-        ViewColumn::number("burn", "$/h", 3, 6, |facts, row| {
+        Column::number("burn", "$/h", 3, 6, |facts, row| {
             its(facts, row, |of| match of {
                 Item::Device(..) => "cost",
                 _ => "burn",
             })
         }),
-        ViewColumn::words("why", "REASON OR PLACE", 7, (20, 60), |facts, row| {
+        Column::words("why", "REASON OR PLACE", 7, (20, 60), |facts, row| {
             its(facts, row, |of| match of {
                 Item::Job(_) => "place",
                 Item::Node(_) => "why",
@@ -128,7 +129,7 @@ pub static KIND: Kind = Kind {
     collect,
     id: |facts, row| {
         let (kind, own) = table_of(row);
-        crate::table_model::id_of((depth(row), item(row).code(), (kind.id)(facts, own)))
+        table::column::id_of((depth(row), item(row).code(), (kind.id)(facts, own)))
     },
     label: |facts, row, key| {
         let (kind, own) = table_of(row);
@@ -215,7 +216,7 @@ const fn depth(row: Row) -> usize {
 }
 
 /// The table that a line's object has a row in, and that row.
-fn table_of(row: Row) -> (&'static Kind, Row) {
+fn table_of(row: Row) -> (&'static KindSpec, Row) {
     let item = item(row);
     let (at, within) = item.places();
     let own = (at as u32, within as u32);

@@ -7,27 +7,19 @@ use crate::color::ColorDepth;
 use crate::commands::{Command, Context};
 use crate::painter::{Painter, RenderStyle};
 use crate::text::counted;
-use crate::theme::{Role, Theme};
-use crate::widget::table::{Align, ColumnHead, Look, Width, table};
-use crate::widget::{Cell, Value};
+use crate::theme::Theme;
+use crate::widget::table::{Look, table};
 use model::object::{EventSeen, ObjectNews, ObjectPart, ObjectRequest};
 use table::Facts;
+use table::cell::{Cell, Value};
+use table::column::{Align, ColumnHead, Width};
+use table::role::Role;
 
 use super::describe::page::{Events, object_request, page, role_of};
 use super::describe::{Line, draw_lines};
 use super::scroll::Scroll;
-use super::{CommandOutcome, Destination, Selection, TEXT, View, ViewId, subject};
-
-/// What is shown of an object.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Sort {
-    /// Everything known, its labels and its events.
-    Describe,
-    /// The object as the API server has it.
-    Yaml,
-    /// The events about it.
-    Events,
-}
+use super::{CommandOutcome, TEXT, View, subject};
+use table::navigation::{Destination, ObjectText, Selection, ViewId};
 
 /// State of the read.
 enum State {
@@ -45,7 +37,7 @@ pub struct ObjectView {
     subject: Selection,
     /// The subject's name, as the facts have it.
     name: String,
-    sort: Sort,
+    sort: ObjectText,
     want: Option<ObjectRequest>,
     state: State,
     scroll: Scroll,
@@ -58,7 +50,7 @@ pub struct ObjectView {
 
 impl ObjectView {
     /// A text of this sort about an object, under the tab that it was opened from.
-    pub fn new(id: ViewId, subject: Selection, sort: Sort) -> Self {
+    pub fn new(id: ViewId, subject: Selection, sort: ObjectText) -> Self {
         Self {
             id,
             name: subject.name(),
@@ -81,8 +73,8 @@ impl ObjectView {
             return;
         }
         let part = match self.sort {
-            Sort::Yaml => subject::thing(facts, &self.subject).map(ObjectPart::Yaml),
-            Sort::Events | Sort::Describe => {
+            ObjectText::Yaml => subject::thing(facts, &self.subject).map(ObjectPart::Yaml),
+            ObjectText::Events | ObjectText::Describe => {
                 object_request(facts, &self.subject).map(|want| want.part)
             }
         };
@@ -94,13 +86,17 @@ impl ObjectView {
 
     /// Lines or rows that fit under the title; events have a header in addition.
     fn height(&self, area: Rect) -> usize {
-        let above = if self.sort == Sort::Events { 3 } else { 2 };
+        let above = if self.sort == ObjectText::Events {
+            3
+        } else {
+            2
+        };
         usize::from(area.height.saturating_sub(above))
     }
 
     fn count(&mut self, facts: &Facts) {
         (self.shown, self.total) = match (&self.state, self.sort) {
-            (_, Sort::Describe) => {
+            (_, ObjectText::Describe) => {
                 // Only the number of lines matters here, which depends on neither the time nor the style.
                 let render_style = RenderStyle {
                     theme: Theme::ember(),
@@ -158,15 +154,15 @@ impl ObjectView {
 
     fn title(&self) -> &'static str {
         match self.sort {
-            Sort::Describe => "describe",
-            Sort::Yaml => "yaml",
-            Sort::Events => "events",
+            ObjectText::Describe => "describe",
+            ObjectText::Yaml => "yaml",
+            ObjectText::Events => "events",
         }
     }
 
     fn note(&self) -> (String, Role) {
         match &self.state {
-            State::Nothing if self.sort == Sort::Describe => (String::new(), Role::Muted),
+            State::Nothing if self.sort == ObjectText::Describe => (String::new(), Role::Muted),
             State::Nothing => (
                 String::from("not an object of the cluster: nothing to read"),
                 Role::Muted,
@@ -343,7 +339,7 @@ impl View for ObjectView {
     }
     fn refresh(&mut self, facts: &Facts, _settle: bool) {
         self.ask(facts);
-        if self.sort == Sort::Describe {
+        if self.sort == ObjectText::Describe {
             self.count(facts);
         }
     }
@@ -361,9 +357,9 @@ impl View for ObjectView {
             }
             Command::Describe | Command::Yaml | Command::Events => {
                 let sort = match command {
-                    Command::Describe => Sort::Describe,
-                    Command::Yaml => Sort::Yaml,
-                    _ => Sort::Events,
+                    Command::Describe => ObjectText::Describe,
+                    Command::Yaml => ObjectText::Yaml,
+                    _ => ObjectText::Events,
                 };
                 if sort != self.sort {
                     let size = self.size;
@@ -437,7 +433,7 @@ impl View for ObjectView {
         let below = Rect::new(area.x, area.y + 2, area.width, area.height - 2);
         let inset = Rect::new(below.x + 2, below.y, below.width - 4, below.height);
         match &self.state {
-            _ if self.sort == Sort::Describe => {
+            _ if self.sort == ObjectText::Describe => {
                 let lines = self.described(facts, painter);
                 let first = self.scroll.first(self.shown, usize::from(inset.height));
                 draw_lines(painter, inset, &lines, first);

@@ -1,44 +1,45 @@
 //! Plans that were carried out on this cluster, and those that are: from the journal on this machine.
 
-use crate::table_model::{Kind, Row, ViewColumn, id_of};
-use crate::theme::Role;
-use crate::widget::{Cell, Value};
 use model::base::Name;
 use table::Facts;
 use table::actions::{RunRow, RunState, StepState};
+use table::cell::{Cell, Value};
+use table::column::{Column, KindSpec, Row, id_of};
+use table::role::Role;
 
-use super::{Destination, RowScope, Selection, run_jobs};
+use super::run_jobs;
+use table::navigation::{Destination, RowScope, Selection};
 
 /// The table of runs.
-pub static KIND: Kind = Kind {
+pub static KIND: KindSpec = KindSpec {
     columns: &[
-        ViewColumn::words("plan", "PLAN", 0, (20, 48), |facts, row| {
+        Column::words("plan", "PLAN", 0, (20, 48), |facts, row| {
             of(facts, row, |run| Value::text(run.title.as_str())).role(Role::Title)
         })
         .sign(|facts, row| run(facts, row).map_or(("–", Role::Muted), |run| sign(run.state))),
-        ViewColumn::words("state", "STATE", 1, (7, 10), |facts, row| {
+        Column::words("state", "STATE", 1, (7, 10), |facts, row| {
             let role = run(facts, row).map_or(Role::Muted, |run| sign(run.state).1);
             of(facts, row, |run| Value::text(run.state.name())).role(role)
         }),
-        ViewColumn::number("steps", "STEPS", 2, 5, |facts, row| {
+        Column::number("steps", "STEPS", 2, 5, |facts, row| {
             of(facts, row, |run| {
                 Value::Part(run.over() as u64, run.steps.len() as u64)
             })
         }),
-        ViewColumn::number("begun", "BEGUN", 0, 6, |facts, row| {
+        Column::number("begun", "BEGUN", 0, 6, |facts, row| {
             of(facts, row, |run| Value::Since(run.begun))
         }),
-        ViewColumn::words("by", "BY", 4, (6, 20), |facts, row| {
+        Column::words("by", "BY", 4, (6, 20), |facts, row| {
             of(facts, row, |run| Value::text(run.by.as_str()))
         }),
-        ViewColumn::words("reason", "REASON", 5, (8, 30), |facts, row| {
+        Column::words("reason", "REASON", 5, (8, 30), |facts, row| {
             of(facts, row, |run| Value::text(run.reason.as_str())).role(Role::Muted)
         })
         .rare(),
-        ViewColumn::words("now", "PROGRESS", 1, (28, 60), |facts, row| {
+        Column::words("now", "PROGRESS", 1, (28, 60), |facts, row| {
             of(facts, row, |run| Value::text(status_text(facts, run)))
         }),
-        ViewColumn::words("run", "RUN", 6, (21, 24), |facts, row| {
+        Column::words("run", "RUN", 6, (21, 24), |facts, row| {
             of(facts, row, |run| Value::text(run.name.as_str())).role(Role::Muted)
         }),
     ],

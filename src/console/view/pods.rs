@@ -2,72 +2,72 @@
 
 use std::cmp::Reverse;
 
-use crate::table_model::{Kind, Row, ViewColumn, id_of};
-use crate::theme::Role;
-use crate::widget::{Cell, Value};
 use model::fleet::device::Pod;
 use model::fleet::observe::Phase;
 use table::Facts;
+use table::cell::{Cell, Value};
+use table::column::{Column, KindSpec, Row, id_of};
 use table::jobs;
 use table::pods::{allocated_devices, asks_for_devices, phase_name, restarts, stage, yes};
+use table::role::Role;
 
-use super::{Destination, RowScope, Selection};
+use table::navigation::{Destination, RowScope, Selection};
 
 /// The table of pods. A row is the place of its job among all jobs, and its own within that.
-pub static KIND: Kind = Kind {
+pub static KIND: KindSpec = KindSpec {
     columns: &[
-        ViewColumn::words("namespace", "NAMESPACE", 4, (8, 20), |facts, row| {
+        Column::words("namespace", "NAMESPACE", 4, (8, 20), |facts, row| {
             of(facts, row, |pod| Value::text(pod.key().namespace.as_str())).role(Role::Muted)
         }),
-        ViewColumn::words("name", "NAME", 0, (24, 56), |facts, row| {
+        Column::words("name", "NAME", 0, (24, 56), |facts, row| {
             of(facts, row, |pod| Value::text(pod.key().name.as_str()))
                 .role(Role::Title)
                 .middle()
         })
         .sign(|facts, row| pod(facts, row).map_or(("–", Role::Muted), sign)),
-        ViewColumn::words("node", "NODE", 3, (10, 32), |facts, row| {
+        Column::words("node", "NODE", 3, (10, 32), |facts, row| {
             of(facts, row, |pod| match &pod.seen.node {
                 Some(node) => Value::text(node.as_str()),
                 None => Value::Empty,
             })
         }),
-        ViewColumn::number("devices", "HELD/DEV", 1, 3, |facts, row| {
+        Column::number("devices", "HELD/DEV", 1, 3, |facts, row| {
             of(facts, row, |pod| {
                 let asked = pod.seen.requests.device_count();
                 Value::Part(u64::from(allocated_devices(facts, pod).0), u64::from(asked))
             })
         }),
-        ViewColumn::words("ready", "READY", 2, (5, 5), |facts, row| {
+        Column::words("ready", "READY", 2, (5, 5), |facts, row| {
             of(facts, row, |pod| Value::text(yes(pod.seen.ready)))
         }),
-        ViewColumn::number("restarts", "RESTARTS", 5, 3, |facts, row| {
+        Column::number("restarts", "RESTARTS", 5, 3, |facts, row| {
             let count = pod(facts, row).map_or(0, restarts);
             let role = if count > 0 { Role::Warn } else { Role::Muted };
             of(facts, row, |pod| Value::Count(i64::from(restarts(pod)))).role(role)
         }),
-        ViewColumn::words("phase", "PHASE", 1, (7, 11), |facts, row| {
+        Column::words("phase", "PHASE", 1, (7, 11), |facts, row| {
             let role = pod(facts, row).map_or(Role::Muted, |pod| sign(pod).1);
             of(facts, row, |pod| Value::text(phase(pod))).role(role)
         }),
-        ViewColumn::number("age", "AGE", 2, 5, |facts, row| {
+        Column::number("age", "AGE", 2, 5, |facts, row| {
             of(facts, row, |pod| Value::Since(pod.seen.created))
         }),
-        ViewColumn::words("job", "JOB", 3, (10, 36), |facts, row| {
+        Column::words("job", "JOB", 3, (10, 36), |facts, row| {
             of(facts, row, |pod| Value::text(pod.job.key.name.as_str()))
         }),
-        ViewColumn::number("burn", "$/h", 1, 6, |facts, row| {
+        Column::number("burn", "$/h", 1, 6, |facts, row| {
             of(facts, row, |pod| {
                 Value::known(allocated_devices(facts, pod).1, Value::Money)
             })
             .role(Role::Accent)
         }),
-        ViewColumn::words("queue", "QUEUE", 7, (8, 16), |facts, row| {
+        Column::words("queue", "QUEUE", 7, (8, 16), |facts, row| {
             of(facts, row, |pod| {
                 Value::known(pod.queue.as_deref(), Value::text)
             })
         })
         .wide(),
-        ViewColumn::words("team", "TEAM", 6, (8, 16), |facts, row| {
+        Column::words("team", "TEAM", 6, (8, 16), |facts, row| {
             of(facts, row, |pod| Value::text(pod.team.as_str()))
         })
         .wide(),

@@ -1,8 +1,5 @@
 //! Pools: size, fill, heat, power and money of each.
 
-use crate::table_model::{Kind, Row, ViewColumn, id_of};
-use crate::theme::Role;
-use crate::widget::{Cell, Value};
 use model::base::natural;
 use model::base::{Moment, SmallSort};
 use model::cost::{Money, RateRow, Scope, Spend};
@@ -10,43 +7,47 @@ use model::fleet::finding::Severity;
 use model::fleet::history::{FleetSignal, Track};
 use model::fleet::judge;
 use model::fleet::pool::{Pool, WaitingOutside};
+use table::cell::{Cell, Value};
+use table::column::{Column, KindSpec, Row, id_of};
+use table::role::Role;
 use table::{Facts, pools};
 
-use super::{Destination, RowScope, Selection, ViewId, nodes};
+use super::nodes;
+use table::navigation::{Destination, RowScope, Selection, ViewId};
 
 /// Idle money is marked from this share of a pool's burn on.
 const WASTE_FROM: f64 = 0.10;
 
 /// The table of pools.
-pub static KIND: Kind = Kind {
+pub static KIND: KindSpec = KindSpec {
     columns: &[
-        ViewColumn::words("pool", "POOL", 0, (15, 28), name).sign(|facts, row| {
+        Column::words("pool", "POOL", 0, (15, 28), name).sign(|facts, row| {
             pool(facts, row).map_or((" ", Role::Muted), |pool| sign(facts, pool))
         }),
-        ViewColumn::words("class", "CLASS", 5, (8, 16), class),
-        ViewColumn::words("mode", "MODE", 10, (7, 7), mode),
-        ViewColumn::words("billing", "BILLING", 9, (8, 9), billing),
-        ViewColumn::number("free", "FREE/TOTAL", 0, 10, free).whole("POOL FREE/TOTAL"),
-        ViewColumn::graphic("alloc", "ALLOCATED", 0, (4, 12), allocated),
-        ViewColumn::graphic("util", "UTIL 60m", 1, (4, 16), util).trend(util_track),
-        ViewColumn::number("mem", "MEM", 8, 4, memory),
-        ViewColumn::number("temp", "T MAX", 6, 5, temp),
-        ViewColumn::number("power", "kW/CAP", 7, 7, power),
-        ViewColumn::number("wait", "WAIT", 3, 5, waiting),
-        ViewColumn::number("burn", "$/h", 0, 6, rate_cell),
-        ViewColumn::number("idle", "IDLE $/h", 2, 9, waste),
-        ViewColumn::number("nodes", "READY/NODES", 11, 7, ready)
+        Column::words("class", "CLASS", 5, (8, 16), class),
+        Column::words("mode", "MODE", 10, (7, 7), mode),
+        Column::words("billing", "BILLING", 9, (8, 9), billing),
+        Column::number("free", "FREE/TOTAL", 0, 10, free).whole("POOL FREE/TOTAL"),
+        Column::graphic("alloc", "ALLOCATED", 0, (4, 12), allocated),
+        Column::graphic("util", "UTIL 60m", 1, (4, 16), util).trend(util_track),
+        Column::number("mem", "MEM", 8, 4, memory),
+        Column::number("temp", "T MAX", 6, 5, temp),
+        Column::number("power", "kW/CAP", 7, 7, power),
+        Column::number("wait", "WAIT", 3, 5, waiting),
+        Column::number("burn", "$/h", 0, 6, rate_cell),
+        Column::number("idle", "IDLE $/h", 2, 9, waste),
+        Column::number("nodes", "READY/NODES", 11, 7, ready)
             .wide()
             .whole("POOL READY/NODES"),
-        ViewColumn::number("cordoned", "CORDONED", 12, 4, cordoned)
+        Column::number("cordoned", "CORDONED", 12, 4, cordoned)
             .wide()
             .whole("POOL CORDONED"),
-        ViewColumn::words("limits", "MIN..MAX", 13, (6, 12), limits).wide(),
-        ViewColumn::words("owner", "OWNER", 14, (6, 20), owner)
+        Column::words("limits", "MIN..MAX", 13, (6, 12), limits).wide(),
+        Column::words("owner", "OWNER", 14, (6, 20), owner)
             .wide()
             .rare(),
-        ViewColumn::number("unhealthy", "UNHEALTHY", 11, 4, unhealthy).wide(),
-        ViewColumn::number("free-usd", "UNALLOC $/h", 15, 8, |facts, row| {
+        Column::number("unhealthy", "UNHEALTHY", 11, 4, unhealthy).wide(),
+        Column::number("free-usd", "UNALLOC $/h", 15, 8, |facts, row| {
             match facts.part {
                 None => spent(facts, row, |spend| spend.free),
                 // Free devices have no team or namespace.
@@ -55,7 +56,7 @@ pub static KIND: Kind = Kind {
         })
         .wide()
         .rare(),
-        ViewColumn::number("idle-alloc", "IDLE ALLOC $/h", 15, 8, |facts, row| {
+        Column::number("idle-alloc", "IDLE ALLOC $/h", 15, 8, |facts, row| {
             spent(facts, row, |spend| spend.idle_allocated)
         })
         .wide(),

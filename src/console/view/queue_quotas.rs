@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::table_model::{Row, ViewColumn};
 use crate::text::UNKNOWN;
-use crate::widget::quota::Quota as Bar;
-use crate::widget::{Cell, Value};
 use model::base::quantities::grouped;
 use model::base::{Name, SmallSort};
 use model::fleet::queue::{Measure, Queue, QueueKind, Quota};
 use table::Facts;
+use table::cell::Quota as Bar;
+use table::cell::{Cell, Value};
+use table::column::{Column, Row};
 use table::queue_tree::Tree;
 
 use super::queues::queue;
@@ -147,8 +147,8 @@ fn flavors(facts: &Facts) -> Vec<&Name> {
 }
 
 /// The column of the quotas of the nth flavor of all.
-pub(super) const fn flavor<const NTH: usize>(id: &'static str, drop: u8) -> ViewColumn {
-    ViewColumn::number(id, "QUOTA", drop, 14, quota::<NTH>)
+pub(super) const fn flavor<const NTH: usize>(id: &'static str, drop: u8) -> Column {
+    Column::number(id, "QUOTA", drop, 14, quota::<NTH>)
         .titled(flavor_title::<NTH>)
         .left()
         .rare()

@@ -4,32 +4,34 @@ use ratatui::layout::Rect;
 
 use crate::commands::{Command, Context};
 use crate::painter::Painter;
-use crate::table_model::{Kind, Row, ViewColumn, id_of};
 use crate::text::counted;
-use crate::theme::Role;
 use crate::widget::panel::panel;
-use crate::widget::table::{Align, ColumnHead, Look, Width, first_lines, table, wrapped};
-use crate::widget::{Cell, Value};
+use crate::widget::table::{Look, first_lines, table, wrapped};
 use model::base::{Moment, Name, SmallSort};
 use model::cost::Money;
 use model::fleet::job::{Job, JobState};
 use model::fleet::queue::{Queue, QueueKind, QueueSystem, Stop};
 use model::usage::{BudgetScope, BudgetState, Dimension};
 use table::Facts;
+use table::cell::{Cell, Value};
+use table::column::{Align, ColumnHead, Width};
+use table::column::{Column, KindSpec, Row, id_of};
 use table::queue_tree::Tree;
 use table::queues::{self, Tally};
+use table::role::Role;
 use table::text::or_unknown;
 
 use super::cost_history::each;
 use super::queue_quotas::{flavor, left};
 use super::table_view::TableView;
-use super::{CommandOutcome, Destination, RowScope, Selection, TABLE, View, ViewId, waiting};
+use super::{CommandOutcome, TABLE, View, waiting};
+use table::navigation::{Destination, RowScope, Selection, ViewId};
 
 /// The table of queues. A row is its place in the tree and its place among all queues.
-pub static KIND: Kind = Kind {
+pub static KIND: KindSpec = KindSpec {
     columns: &[
-        ViewColumn::words("queue", "QUEUE", 0, (16, 34), name).sign(sign),
-        ViewColumn::words("left", "OWN QUOTA LEFT", 2, (24, 200), left).whole("QUEUE LEFT"),
+        Column::words("queue", "QUEUE", 0, (16, 34), name).sign(sign),
+        Column::words("left", "OWN QUOTA LEFT", 2, (24, 200), left).whole("QUEUE LEFT"),
         flavor::<0>("quota", 3),
         flavor::<1>("quota2", 6),
         flavor::<2>("quota3", 8),
@@ -38,37 +40,37 @@ pub static KIND: Kind = Kind {
         flavor::<5>("quota6", 11),
         flavor::<6>("quota7", 12),
         flavor::<7>("quota8", 13),
-        ViewColumn::number("share", "SHARE", 5, 5, share)
+        Column::number("share", "SHARE", 5, 5, share)
             .rare()
             .whole("QUEUE SHARE"),
-        ViewColumn::number("run", "RUN", 3, 4, |facts, row| {
+        Column::number("run", "RUN", 3, 4, |facts, row| {
             count(tally(facts, row).running, Role::Text)
         }),
-        ViewColumn::number("wait", "WAIT", 0, 4, |facts, row| {
+        Column::number("wait", "WAIT", 0, 4, |facts, row| {
             count(tally(facts, row).waiting, Role::Warn)
         }),
-        ViewColumn::number("oldest", "OLDEST", 2, 6, |facts, row| {
+        Column::number("oldest", "OLDEST", 2, 6, |facts, row| {
             match tally(facts, row).oldest {
                 Some(since) => Cell::new(Value::Since(since)).role(Role::Warn),
                 None => Cell::new(Value::Empty),
             }
         }),
-        ViewColumn::number("burn", "$/h", 4, 6, rate_cell),
-        ViewColumn::words("budget", "MTD / BUDGET", 6, (14, 26), budget).rare(),
-        ViewColumn::words("system", "SYSTEM", 9, (6, 9), |facts, row| {
+        Column::number("burn", "$/h", 4, 6, rate_cell),
+        Column::words("budget", "MTD / BUDGET", 6, (14, 26), budget).rare(),
+        Column::words("system", "SYSTEM", 9, (6, 9), |facts, row| {
             of(facts, row, |queue| Value::text(queue.system().name())).role(Role::Muted)
         }),
-        ViewColumn::number("weight", "WEIGHT", 11, 6, |facts, row| {
+        Column::number("weight", "WEIGHT", 11, 6, |facts, row| {
             of(facts, row, |queue| {
                 Value::known(queue.weight, Value::Number)
             })
         })
         .wide(),
-        ViewColumn::words("strategy", "STRATEGY", 12, (8, 12), |facts, row| {
+        Column::words("strategy", "STRATEGY", 12, (8, 12), |facts, row| {
             of(facts, row, |queue| Value::text(queue.strategy.name())).role(Role::Muted)
         })
         .wide(),
-        ViewColumn::words("stopped", "STOPPED", 7, (7, 30), |facts, row| {
+        Column::words("stopped", "STOPPED", 7, (7, 30), |facts, row| {
             Cell::text(queue(facts, row).map_or(String::new(), stopped)).role(Role::Warn)
         })
         .wide(),

@@ -1,12 +1,12 @@
 //! What became of the jobs that a run has started or stopped, by the present picture: running again, waiting, not back.
 
-use crate::theme::Role;
 use model::base::{Age, Moment, ObjectKey};
 use model::fleet::job::{Job, JobState};
 use model::fleet::observe::Phase;
 use model::plan::JobName;
 use table::Facts;
 use table::actions::{RunRow, RunState, not_started};
+use table::role::Role;
 
 use super::{jobs, waiting};
 

@@ -1,17 +1,17 @@
 //! Autoscalers of nodes and pods: current and desired counts, and why they do not scale.
 
-use crate::table_model::{Kind, Row, ViewColumn, id_of};
-use crate::theme::Role;
-use crate::widget::{Cell, Value};
 use table::Facts;
+use table::cell::{Cell, Value};
+use table::column::{Column, KindSpec, Row, id_of};
+use table::role::Role;
 use table::scalers::{ScalerAt, ScalerRow, job_of, places};
 
-use super::{Destination, RowScope, Selection, ViewId};
+use table::navigation::{Destination, RowScope, Selection, ViewId};
 
 /// The table of autoscalers.
-pub static KIND: Kind = Kind {
+pub static KIND: KindSpec = KindSpec {
     columns: &[
-        ViewColumn::words("name", "NAME", 0, (20, 44), |facts, row| {
+        Column::words("name", "NAME", 0, (20, 44), |facts, row| {
             of(facts, row, |own| match own.namespace {
                 Some(namespace) => Value::text(format!("{namespace}/{}", own.name)),
                 None => Value::text(own.name.to_owned()),
@@ -23,46 +23,46 @@ pub static KIND: Kind = Kind {
             Some(_) => ("●", Role::Ok),
             None => ("–", Role::Muted),
         }),
-        ViewColumn::words("kind", "KIND", 5, (8, 23), |facts, row| {
+        Column::words("kind", "KIND", 5, (8, 23), |facts, row| {
             of(facts, row, |own| Value::text(own.kind)).role(Role::Muted)
         }),
-        ViewColumn::number("now", "NOW", 1, 4, |facts, row| {
+        Column::number("now", "NOW", 1, 4, |facts, row| {
             of(facts, row, |own| count(own.now))
         }),
-        ViewColumn::number("wanted", "WANTED", 1, 4, |facts, row| {
+        Column::number("wanted", "WANTED", 1, 4, |facts, row| {
             of(facts, row, |own| count(own.wanted))
         }),
-        ViewColumn::number("min", "MIN", 3, 4, |facts, row| {
+        Column::number("min", "MIN", 3, 4, |facts, row| {
             of(facts, row, |own| count(own.min))
         }),
-        ViewColumn::number("max", "MAX", 3, 4, |facts, row| {
+        Column::number("max", "MAX", 3, 4, |facts, row| {
             of(facts, row, |own| count(own.max))
         }),
-        ViewColumn::words("state", "STATE", 0, (8, 16), |facts, row| {
+        Column::words("state", "STATE", 0, (8, 16), |facts, row| {
             let role = match scaler(facts, row) {
                 Some(own) if own.stuck => Role::Warn,
                 _ => Role::Text,
             };
             of(facts, row, |own| Value::text(own.state)).role(role)
         }),
-        ViewColumn::words("why", "WHY", 2, (20, 70), |facts, row| {
+        Column::words("why", "WHY", 2, (20, 70), |facts, row| {
             of(facts, row, |own| Value::known(own.why, Value::text))
         }),
-        ViewColumn::words("signal", "SIGNAL", 4, (8, 28), |facts, row| {
+        Column::words("signal", "SIGNAL", 4, (8, 28), |facts, row| {
             of(facts, row, |own| {
                 Value::known(own.signal.map(str::to_owned), Value::text)
             })
         }),
-        ViewColumn::number("value", "VALUE", 4, 6, |facts, row| {
+        Column::number("value", "VALUE", 4, 6, |facts, row| {
             of(facts, row, |own| Value::known(own.value, Value::text))
         }),
-        ViewColumn::number("target", "TARGET", 4, 6, |facts, row| {
+        Column::number("target", "TARGET", 4, 6, |facts, row| {
             of(facts, row, |own| Value::known(own.target, Value::text))
         }),
-        ViewColumn::words("scales", "SCALES", 6, (8, 40), |facts, row| {
+        Column::words("scales", "SCALES", 6, (8, 40), |facts, row| {
             of(facts, row, |own| Value::known(own.scales, Value::text))
         }),
-        ViewColumn::number("since", "FOR", 5, 6, |facts, row| {
+        Column::number("since", "FOR", 5, 6, |facts, row| {
             of(facts, row, |own| Value::known(own.at, Value::Since))
         }),
     ],

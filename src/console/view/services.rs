@@ -1,86 +1,86 @@
 //! Services: each model that a workload serves, its latency against its objective, and the cost of its tokens.
 
-use crate::table_model::{Kind, Row, ViewColumn, id_of};
-use crate::theme::Role;
-use crate::widget::{Cell, Value};
 use model::fleet::histogram::Latency;
 use model::fleet::job::Job;
 use model::fleet::served_model::{Saturation, ServedModel};
 use table::Facts;
+use table::cell::{Cell, Value};
+use table::column::{Column, KindSpec, Row, id_of};
 use table::jobs::money;
+use table::role::Role;
 use table::select::label_of_job;
 use table::services::{at, goodput, key, places, scaler, usd_per_million_tokens, verdict};
 
-use super::{Destination, RowScope, Selection, ViewId};
+use table::navigation::{Destination, RowScope, Selection, ViewId};
 
 /// The table of services. A row is the place of its workload among all jobs, and of its model in that.
-pub static KIND: Kind = Kind {
+pub static KIND: KindSpec = KindSpec {
     columns: &[
-        ViewColumn::words("service", "SERVICE", 0, (18, 40), |facts, row| {
+        Column::words("service", "SERVICE", 0, (18, 40), |facts, row| {
             of(facts, row, |job, _| Value::path(&job.id.key)).role(Role::Title)
         })
         .sign(|facts, row| service(facts, row).map_or(("–", Role::Muted), |(_, one)| sign(one))),
-        ViewColumn::words("model", "MODEL", 6, (12, 36), |facts, row| {
+        Column::words("model", "MODEL", 6, (12, 36), |facts, row| {
             of(facts, row, |_, one| {
                 Value::known(one.model.as_deref(), Value::text)
             })
             .middle()
         }),
-        ViewColumn::words("engine", "ENGINE", 11, (4, 8), |facts, row| {
+        Column::words("engine", "ENGINE", 11, (4, 8), |facts, row| {
             of(facts, row, |_, one| Value::text(one.engine.as_str())).role(Role::Muted)
         })
         .wide(),
-        ViewColumn::number("replicas", "REPL", 5, 4, |facts, row| {
+        Column::number("replicas", "REPL", 5, 4, |facts, row| {
             of(facts, row, |_, one| Value::Count(i64::from(one.replicas)))
         }),
-        ViewColumn::number("running", "RUN", 6, 4, |facts, row| {
+        Column::number("running", "RUN", 6, 4, |facts, row| {
             of(facts, row, |_, one| Value::known(one.running, whole))
         }),
-        ViewColumn::number("waiting", "WAIT", 1, 4, |facts, row| {
+        Column::number("waiting", "WAIT", 1, 4, |facts, row| {
             let grows = service(facts, row).is_some_and(|(_, one)| one.waiting_grows == Some(true));
             let role = if grows { Role::Warn } else { Role::Text };
             of(facts, row, |_, one| Value::known(one.waiting, whole)).role(role)
         }),
-        ViewColumn::number("kv", "KV", 2, 4, |facts, row| {
+        Column::number("kv", "KV", 2, 4, |facts, row| {
             let full = by(facts, row, Saturation::CacheFull);
             let role = if full { Role::Warn } else { Role::Text };
             of(facts, row, |_, one| Value::known(one.kv_max, Value::Ratio)).role(role)
         }),
-        ViewColumn::number("prefix", "PREFIX", 12, 4, |facts, row| {
+        Column::number("prefix", "PREFIX", 12, 4, |facts, row| {
             of(facts, row, |_, one| {
                 Value::known(one.prefix_hit, Value::Ratio)
             })
         })
         .wide(),
-        ViewColumn::number("ttft", "TTFT P95", 1, 6, |facts, row| {
+        Column::number("ttft", "TTFT P95", 1, 6, |facts, row| {
             latency(facts, row, |one| (&one.ttft, one.objectives.ttft))
         }),
-        ViewColumn::number("tpot", "TPOT P95", 3, 6, |facts, row| {
+        Column::number("tpot", "TPOT P95", 3, 6, |facts, row| {
             latency(facts, row, |one| (&one.tpot, one.objectives.tpot))
         }),
-        ViewColumn::number("tokens", "TOK/S", 4, 5, |facts, row| {
+        Column::number("tokens", "TOK/S", 4, 5, |facts, row| {
             of(facts, row, |_, one| {
                 Value::known(one.tokens_per_second, whole)
             })
         }),
-        ViewColumn::number("goodput", "GOODPUT/S", 6, 9, |facts, row| {
+        Column::number("goodput", "GOODPUT/S", 6, 9, |facts, row| {
             of(facts, row, |_, one| {
                 Value::known(one.goodput().map(goodput), Value::text)
             })
         }),
-        ViewColumn::number("burn", "$/h", 7, 6, |facts, row| {
+        Column::number("burn", "$/h", 7, 6, |facts, row| {
             of(facts, row, |job, _| {
                 Value::known(money(facts, job), |spend| Value::Money(spend.rate))
             })
             .role(Role::Accent)
         }),
-        ViewColumn::number("per-token", "$/M TOK", 4, 6, |facts, row| {
+        Column::number("per-token", "$/M TOK", 4, 6, |facts, row| {
             of(facts, row, |job, _| {
                 Value::known(usd_per_million_tokens(facts, job), Value::Number)
             })
             .role(Role::Accent)
         }),
-        ViewColumn::words("state", "STATE", 2, (9, 34), |facts, row| {
+        Column::words("state", "STATE", 2, (9, 34), |facts, row| {
             let Some((_, one)) = service(facts, row) else {
                 return Cell::new(Value::Unknown);
             };
@@ -92,12 +92,12 @@ pub static KIND: Kind = Kind {
                 None => Cell::new(Value::Unknown),
             }
         }),
-        ViewColumn::words("scaler", "SCALER", 10, (8, 20), |facts, row| {
+        Column::words("scaler", "SCALER", 10, (8, 20), |facts, row| {
             of(facts, row, |job, _| {
                 Value::known(scaler(facts, job), Value::text)
             })
         }),
-        ViewColumn::words("team", "TEAM", 9, (8, 16), |facts, row| {
+        Column::words("team", "TEAM", 9, (8, 16), |facts, row| {
             of(facts, row, |job, _| Value::text(job.team.as_str()))
         })
         .wide(),

@@ -1,31 +1,31 @@
 //! Sources: their age, their errors, and our requests to the API server.
 
-use crate::table_model::{Kind, Row, ViewColumn, id_of};
-use crate::theme::Role;
-use crate::widget::{Cell, Value};
 use model::base::Name;
 use model::fleet::observe::{SourceHealth, SourceState};
 use table::Facts;
+use table::cell::{Cell, Value};
+use table::column::{Column, KindSpec, Row, id_of};
+use table::role::Role;
 use table::sources::{message, state_words};
 
 use super::describe::Description;
-use super::{Destination, RowScope, Selection, ViewId};
+use table::navigation::{Destination, RowScope, Selection, ViewId};
 
 /// The table of sources: the kinds, each with its sources that are broken; or each source by itself.
-pub static KIND: Kind = Kind {
+pub static KIND: KindSpec = KindSpec {
     columns: &[
-        ViewColumn::words("source", "SOURCE", 0, (30, 50), name).sign(|facts, row| {
+        Column::words("source", "SOURCE", 0, (30, 50), name).sign(|facts, row| {
             let worst = sources(facts, row).map(|source| source.state).max();
             worst.map_or(("–", Role::Muted), |state| {
                 let (sign, role, _) = state_of(state);
                 (sign, role)
             })
         }),
-        ViewColumn::words("kind", "KIND", 6, (6, 20), |facts, row| {
+        Column::words("kind", "KIND", 6, (6, 20), |facts, row| {
             of(facts, row, |source| Value::text(source.kind.as_str())).role(Role::Muted)
         }),
-        ViewColumn::words("state", "STATE", 0, (12, 18), state),
-        ViewColumn::words("node", "NODE", 0, (8, 20), |facts, row| {
+        Column::words("state", "STATE", 0, (12, 18), state),
+        Column::words("node", "NODE", 0, (8, 20), |facts, row| {
             of(facts, row, |source| match &source.node {
                 Some(node) => Value::text(node.as_str()),
                 // The API server's tables are on no node.
@@ -34,7 +34,7 @@ pub static KIND: Kind = Kind {
             })
             .middle()
         }),
-        ViewColumn::number("failing", "FAILING", 1, 5, |facts, row| {
+        Column::number("failing", "FAILING", 1, 5, |facts, row| {
             of(facts, row, |source| match facts.fleet.fails_since(source) {
                 Some((at, true)) => Value::SeenSince(at),
                 Some((at, false)) => Value::Since(at),
@@ -42,14 +42,14 @@ pub static KIND: Kind = Kind {
             })
         }),
         // Of a kind: the oldest of those that answer.
-        ViewColumn::number("age", "AGE", 1, 4, |facts, row| {
+        Column::number("age", "AGE", 1, 4, |facts, row| {
             let live = sources(facts, row).filter(|source| is_folded(row) <= is_well(source));
             Cell::new(Value::known(
                 live.filter_map(|source| source.last_ok).min(),
                 Value::Since,
             ))
         }),
-        ViewColumn::number("latency", "LATENCY", 4, 7, |facts, row| {
+        Column::number("latency", "LATENCY", 4, 7, |facts, row| {
             let slowest = sources(facts, row)
                 .filter_map(|source| source.latency_ms)
                 .max();
@@ -57,17 +57,17 @@ pub static KIND: Kind = Kind {
                 Value::Millis(u64::from(millis))
             }))
         }),
-        ViewColumn::number("errors", "ERRORS", 3, 4, errors),
-        ViewColumn::number("used", "USED", 5, 4, |facts, row| {
+        Column::number("errors", "ERRORS", 3, 4, errors),
+        Column::number("used", "USED", 5, 4, |facts, row| {
             sum(facts, row, |source| source.series_used)
         }),
-        ViewColumn::number("skipped", "SKIPPED", 5, 4, |facts, row| {
+        Column::number("skipped", "SKIPPED", 5, 4, |facts, row| {
             sum(facts, row, |source| source.series_skipped)
         }),
-        ViewColumn::number("calls", "CALLS/MIN", 4, 5, |facts, row| {
+        Column::number("calls", "CALLS/MIN", 4, 5, |facts, row| {
             sum(facts, row, |source| source.calls_per_minute)
         }),
-        ViewColumn::words("message", "MESSAGE", 1, (24, 90), |facts, row| {
+        Column::words("message", "MESSAGE", 1, (24, 90), |facts, row| {
             if let Some(hidden) = hidden(facts, row) {
                 return Cell::text(hidden).role(Role::Muted);
             }

@@ -7,7 +7,6 @@ use ratatui::layout::Rect;
 use crate::painter::Painter;
 use crate::summary::fleet_util;
 use crate::text::{counted, per_hour, percent};
-use crate::theme::Role;
 use crate::widget::bar::bar;
 use crate::widget::heat::{HeatCell, HeatLevel, pair, single};
 use crate::widget::panel::panel;
@@ -16,6 +15,7 @@ use model::base::{Moment, Name, SmallSort};
 use model::fleet::device::Device;
 use model::fleet::history::{FleetSignal, Track};
 use table::Facts;
+use table::role::Role;
 
 use super::device_heat::{DeviceHeats, Metric, together};
 use super::devices::health_of;

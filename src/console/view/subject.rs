@@ -8,7 +8,8 @@ use model::fleet::queue::{QueueKind, QueueSystem};
 use model::object::ObjectRef;
 use table::Facts;
 
-use super::{Selection, alerts};
+use super::alerts;
+use table::navigation::Selection;
 
 /// Pods of a job whose events are read in addition to the job's own.
 const PODS: usize = 12;

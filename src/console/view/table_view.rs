@@ -5,19 +5,23 @@ use ratatui::layout::Rect;
 
 use crate::commands::{Command, Context};
 use crate::painter::{Painter, RenderStyle};
-use crate::table_model::{Kind, Row, TableModel};
+use crate::table_model::TableModel;
 use crate::text;
-use crate::theme::Role;
+use crate::widget::cell::words;
 use crate::widget::table::{Look, table};
-use crate::widget::{Cell, ColumnHead, Value};
 use model::base::{Moment, Name};
 use model::cost::LIST_NOTE;
 use model::fleet::Known;
 use model::fleet::observe::{SourceState, Table};
 use model::fleet::sight::HELP;
 use table::Facts;
+use table::cell::{Cell, Value};
+use table::column::ColumnHead;
+use table::column::{KindSpec, Row};
+use table::role::Role;
 
-use super::{CommandOutcome, CopiedRows, PLANS, RowScope, Selection, TABLE, View, ViewId};
+use super::{CommandOutcome, CopiedRows, PLANS, TABLE, View};
+use table::navigation::{RowScope, Selection, ViewId};
 
 /// Columns of a trend at most: a point a cell.
 const POINTS: usize = 24;
@@ -40,7 +44,7 @@ pub struct TableView {
 
 impl TableView {
     /// A sheet of this kind.
-    pub fn new(id: ViewId, kind: &'static Kind, row_scope: RowScope) -> Self {
+    pub fn new(id: ViewId, kind: &'static KindSpec, row_scope: RowScope) -> Self {
         Self {
             id,
             table_model: TableModel::new(kind, row_scope),
@@ -154,7 +158,7 @@ impl TableView {
         };
         let rows = self.table_model.meant().into_iter().map(|row| {
             columns()
-                .map(|column| (column.cell)(facts, row).words(&mut painter).into_owned())
+                .map(|column| words(&(column.cell)(facts, row), &mut painter).into_owned())
                 .collect()
         });
         let rows = rows.collect();

@@ -4,15 +4,16 @@ use ratatui::layout::Rect;
 
 use crate::commands::{Command, Context};
 use crate::painter::Painter;
-use crate::table_model::Kind;
 use model::base::Name;
 use model::fleet::finding::Finding;
 use table::Facts;
+use table::column::KindSpec;
 use table::silence::{Silence, SilenceEntry};
 
 use super::describe::{describe, draw_columns, draw_panel};
 use super::table_view::TableView;
-use super::{ALERTS, CommandOutcome, RowScope, Selection, TABLE, View, ViewId, advice, sources};
+use super::{ALERTS, CommandOutcome, TABLE, View, advice, sources};
+use table::navigation::{RowScope, Selection, ViewId};
 
 /// A table with the facts of its current row below, where there is room.
 pub struct TableWithFacts {
@@ -21,7 +22,7 @@ pub struct TableWithFacts {
 
 impl TableWithFacts {
     /// The view of this kind behind a tab.
-    pub fn new(id: ViewId, kind: &'static Kind, row_scope: RowScope) -> Self {
+    pub fn new(id: ViewId, kind: &'static KindSpec, row_scope: RowScope) -> Self {
         Self {
             table: TableView::new(id, kind, row_scope),
         }

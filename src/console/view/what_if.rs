@@ -5,52 +5,53 @@ use ratatui::layout::Rect;
 
 use crate::commands::{Command, Context};
 use crate::painter::Painter;
-use crate::table_model::{Kind, Row, ViewColumn, id_of};
 use crate::text::wrap;
-use crate::theme::Role;
-use crate::widget::{Cell, Value};
 use engine::explain::Reason;
 use engine::what_if::{Outcome, Shift, Suppose, WhatIfEffect, parse};
 use model::base::{Moment, Name};
 use model::fleet::job::{JobKey, JobState};
 use model::fleet::pool::PoolMode;
 use table::Facts;
+use table::cell::{Cell, Value};
+use table::column::{Column, KindSpec, Row, id_of};
 use table::explanations::JobExplanation;
+use table::role::Role;
 use table::what_if::{Figure, NOBODY, Supposed, figures, title, when};
 
 use super::table_view::TableView;
-use super::{CommandOutcome, Destination, RowScope, Selection, TABLE, View, ViewId};
+use super::{CommandOutcome, TABLE, View};
+use table::navigation::{Destination, RowScope, Selection, ViewId};
 
 /// The jobs that a supposed change affects. A row is the index of the change and the index of the job in it.
-static KIND: Kind = Kind {
+static KIND: KindSpec = KindSpec {
     columns: &[
-        ViewColumn::words("change", "CHANGE", 0, (9, 9), |facts, row| {
+        Column::words("change", "CHANGE", 0, (9, 9), |facts, row| {
             let role = shift(facts, row).map_or(Role::Muted, |(it, _)| sign(it.effect).1);
             of(facts, row, |shift, _| Value::text(shift.effect.name())).role(role)
         })
         .sign(|facts, row| {
             shift(facts, row).map_or(("–", Role::Muted), |(it, _)| sign(it.effect))
         }),
-        ViewColumn::words("job", "JOB", 0, (16, 48), |facts, row| {
+        Column::words("job", "JOB", 0, (16, 48), |facts, row| {
             of(facts, row, |shift, _| Value::path(&shift.job.0)).role(Role::Title)
         }),
-        ViewColumn::words("queue", "QUEUE", 3, (6, 20), |facts, row| {
+        Column::words("queue", "QUEUE", 3, (6, 20), |facts, row| {
             of(facts, row, |shift, _| {
                 Value::known(shift.queue.as_deref(), Value::text)
             })
         }),
-        ViewColumn::number("devices", "DEVICES", 2, 4, |facts, row| {
+        Column::number("devices", "DEVICES", 2, 4, |facts, row| {
             of(facts, row, |shift, _| {
                 Value::Count(i64::try_from(shift.devices).unwrap_or(i64::MAX))
             })
         }),
-        ViewColumn::words("before", "BEFORE", 1, (8, 28), |facts, row| {
+        Column::words("before", "BEFORE", 1, (8, 28), |facts, row| {
             of(facts, row, |shift, now| {
                 Value::text(when(shift.before.as_ref(), now))
             })
             .role(Role::Muted)
         }),
-        ViewColumn::words("after", "AFTER", 0, (8, 28), |facts, row| {
+        Column::words("after", "AFTER", 0, (8, 28), |facts, row| {
             of(facts, row, |shift, now| {
                 Value::text(when(shift.after.as_ref(), now))
             })

@@ -1,7 +1,7 @@
 //! A bar: a share of one, with the empty part shown.
 
 use crate::painter::Painter;
-use crate::theme::Role;
+use table::role::Role;
 
 /// Paints a bar of `width` cells. Anything above nothing fills a cell; only the whole fills all.
 pub fn bar(painter: &mut Painter<'_>, x: u16, y: u16, width: u16, ratio: f64, role: Role) {

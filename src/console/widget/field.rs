@@ -7,8 +7,8 @@ use unicode_segmentation::UnicodeSegmentation;
 use crate::msg::{Key, KeyPress};
 use crate::painter::Painter;
 use crate::text;
-use crate::theme::Role;
 use model::base::name::printable;
+use table::role::Role;
 
 /// Most characters that are taken: a paste of a whole file must not freeze the screen.
 const LONGEST: usize = 400;

@@ -3,7 +3,7 @@
 use ratatui::style::{Color, Style};
 
 use crate::painter::Painter;
-use crate::theme::Role;
+use table::role::Role;
 
 /// Heat of one device, quantized so that small changes need no repaint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -9,6 +9,3 @@ pub mod quota;
 pub mod roofline;
 pub mod spark;
 pub mod table;
-
-pub use cell::{Cell, Value};
-pub use table::{Align, ColumnHead, Width};

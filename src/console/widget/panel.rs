@@ -3,7 +3,7 @@
 use ratatui::layout::Rect;
 
 use crate::painter::Painter;
-use crate::theme::Role;
+use table::role::Role;
 
 /// Paints the border and returns the area inside. The title is at the left of the border, the note at the right.
 pub fn panel(painter: &mut Painter<'_>, area: Rect, title: &str, note: &str) -> Rect {

@@ -1,71 +1,35 @@
 //! A quota bar: nominal quota in use, borrowed beyond it, and unused.
 
 use crate::painter::Painter;
-use crate::theme::Role;
-use model::base::quantities::grouped;
+use table::cell::Quota;
+use table::role::Role;
 
 /// Cells of the bar.
 pub const BAR: u16 = 10;
 
-/// Use of a quota, in whole devices.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Quota {
-    /// Nominal quota; `None` means unlimited.
-    pub nominal: Option<u64>,
-    /// In use, borrowed quota included; `None` means unknown.
-    pub used: Option<u64>,
-    /// Of that, borrowed.
-    pub borrowed: u64,
-}
-
-impl Quota {
-    /// `512+96/512`: nominal in use, borrowed, nominal.
-    pub fn numbers(&self) -> String {
-        let amount = |count: u64| grouped(i64::try_from(count).unwrap_or(i64::MAX));
-        let used = self.used.map_or(String::from("–"), |used| {
-            amount(used.saturating_sub(self.borrowed))
-        });
-        let borrowed = if self.borrowed > 0 {
-            format!("+{}", amount(self.borrowed))
-        } else {
-            String::new()
-        };
-        match self.nominal {
-            Some(nominal) => format!("{used}{borrowed}/{}", amount(nominal)),
-            None => format!("{used}{borrowed}"),
-        }
+/// Cells for nominal quota in use and for borrowed quota; any use above 0 gets at least one.
+fn cells(quota: &Quota) -> (u16, u16) {
+    let used = quota.used.unwrap_or(0);
+    let whole = quota.nominal.unwrap_or(used).max(used);
+    if whole == 0 {
+        return (0, 0);
     }
-
-    /// Use as a share of the nominal quota.
-    pub fn ratio(&self) -> Option<f64> {
-        let (used, nominal) = (self.used?, self.nominal?);
-        (nominal > 0).then(|| used as f64 / nominal as f64)
+    let share = |part: u64| {
+        let cells = (part as f64 / whole as f64 * f64::from(BAR)).round() as u16;
+        if part > 0 { cells.clamp(1, BAR) } else { 0 }
+    };
+    let borrowed = share(quota.borrowed);
+    let mut own = share(used.saturating_sub(quota.borrowed)).min(BAR - borrowed);
+    // A quota that is not full must not look full.
+    if used < whole && own + borrowed == BAR {
+        own = own.saturating_sub(1);
     }
-
-    /// Cells for nominal quota in use and for borrowed quota; any use above 0 gets at least one.
-    fn cells(&self) -> (u16, u16) {
-        let used = self.used.unwrap_or(0);
-        let whole = self.nominal.unwrap_or(used).max(used);
-        if whole == 0 {
-            return (0, 0);
-        }
-        let share = |part: u64| {
-            let cells = (part as f64 / whole as f64 * f64::from(BAR)).round() as u16;
-            if part > 0 { cells.clamp(1, BAR) } else { 0 }
-        };
-        let borrowed = share(self.borrowed);
-        let mut own = share(used.saturating_sub(self.borrowed)).min(BAR - borrowed);
-        // A quota that is not full must not look full.
-        if used < whole && own + borrowed == BAR {
-            own = own.saturating_sub(1);
-        }
-        (own, borrowed)
-    }
+    (own, borrowed)
 }
 
 /// Paints the bar alone.
 pub fn bar(painter: &mut Painter<'_>, x: u16, y: u16, quota: &Quota) {
-    let (own, borrowed) = quota.cells();
+    let (own, borrowed) = cells(quota);
     let full = quota
         .used
         .is_some_and(|used| Some(used) >= quota.nominal && used > 0);
@@ -110,13 +74,13 @@ mod tests {
 
     #[test]
     fn a_bar_shows_own_borrowed_and_unused_quota() {
-        assert_eq!(quota(512, 608, 96).cells(), (8, 2));
-        assert_eq!(quota(256, 128, 0).cells(), (5, 0));
-        assert_eq!(quota(64, 0, 0).cells(), (0, 0));
-        assert_eq!(quota(0, 0, 0).cells(), (0, 0));
-        assert_eq!(quota(1000, 999, 0).cells(), (9, 0));
-        assert_eq!(quota(1000, 1, 0).cells(), (1, 0));
-        assert_eq!(quota(0, 8, 8).cells(), (0, 10));
+        assert_eq!(cells(&quota(512, 608, 96)), (8, 2));
+        assert_eq!(cells(&quota(256, 128, 0)), (5, 0));
+        assert_eq!(cells(&quota(64, 0, 0)), (0, 0));
+        assert_eq!(cells(&quota(0, 0, 0)), (0, 0));
+        assert_eq!(cells(&quota(1000, 999, 0)), (9, 0));
+        assert_eq!(cells(&quota(1000, 1, 0)), (1, 0));
+        assert_eq!(cells(&quota(0, 8, 8)), (0, 10));
         assert_eq!(quota(512, 608, 96).numbers(), "512+96/512");
         assert_eq!(Quota::default().numbers(), "–");
     }

@@ -3,7 +3,8 @@
 use ratatui::layout::Rect;
 
 use crate::painter::Painter;
-use crate::theme::{HEAT_LEVELS, Role};
+use crate::theme::HEAT_LEVELS;
+use table::role::Role;
 
 const STEPS: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 

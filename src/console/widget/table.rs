@@ -7,44 +7,13 @@ use model::base::SmallSort;
 
 use crate::painter::Painter;
 use crate::text;
-use crate::theme::Role;
+use table::column::{Align, ColumnHead, Width};
+use table::role::Role;
 
 use super::bar::bar;
-use super::cell::{Cell, Value};
+use super::cell::words;
 use super::spark::{level, spark};
-
-/// Alignment of a column's cells.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Align {
-    /// Words.
-    Left,
-    /// Numbers.
-    Right,
-}
-
-/// How wide a column may be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Width {
-    /// As wide as its widest cell, at least this: numbers.
-    Fit(u16),
-    /// As wide as its widest cell, between these; cut where there is less room.
-    Cut(u16, u16),
-    /// A graphic of this many cells, at least and at most, with a number beside it.
-    Graphic(u16, u16),
-}
-
-/// A column's layout.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ColumnHead {
-    /// Its title.
-    pub title: &'static str,
-    /// Side.
-    pub align: Align,
-    /// Width policy.
-    pub width: Width,
-    /// Drop priority when width is short: the highest is dropped first; 0 is never dropped.
-    pub drop: u8,
-}
+use table::cell::{Cell, Value};
 
 /// Cells kept for the number beside a graphic: ` 100%`.
 const BESIDE: u16 = 5;
@@ -235,7 +204,7 @@ pub fn first_lines<'a>(mut lines: Vec<Vec<Cell<'a>>>, high: usize) -> Vec<Vec<Ce
 }
 
 fn shown(painter: &mut Painter<'_>, cell: &Cell<'_>) -> String {
-    let words = cell.words(painter);
+    let words = words(cell, painter);
     let mut out = String::with_capacity(words.len() + 4);
     if let Some((sign, _)) = cell.sign {
         out.push_str(sign);

@@ -3,7 +3,6 @@
 use std::sync::{Arc, LazyLock};
 
 use console::filter::{FilterField, Row, RowFilter, without_open_end};
-use console::widget::Value;
 use console::{Keymap, Theme};
 use engine::compiled::CompiledFleet;
 use engine::document;
@@ -14,6 +13,7 @@ use model::fleet::accelerator::Catalog;
 use model::fleet::queue_document;
 use model::fleet::thresholds::Thresholds;
 use settings::{Inputs, Layer, Text};
+use table::cell::Value;
 
 use super::{Shape, Target, none, pick};
 

@@ -3,7 +3,6 @@
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use console::view::ViewId;
 use console::{App, AppOptions, Msg, render_text};
 use exporter::{Dialects, PageSource};
 use kube::api::WatchEvent;
@@ -19,6 +18,7 @@ use model::fleet::policy::Policy;
 use model::fleet::reading::Page;
 use model::fleet::thresholds::Thresholds;
 use source::watch_object::WatchObject;
+use table::navigation::ViewId;
 use table::{Facts, Format, Kind, Query};
 
 use super::{Shape, Target, none, pick};

@@ -2,7 +2,6 @@
 
 use crate::painter::Painter;
 use crate::text::{UNKNOWN, counted, dollars, per_hour, percent};
-use crate::theme::Role;
 use crate::view::devices;
 use crate::widget::cell::{bytes_of, devices_words};
 use model::cost::Money;
@@ -14,6 +13,7 @@ use model::fleet::node::Node;
 use model::fleet::signal::Signal;
 use table::Facts;
 use table::jobs::so_far;
+use table::role::Role;
 
 use super::{Description, Line};
 

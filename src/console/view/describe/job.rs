@@ -2,7 +2,6 @@
 
 use crate::painter::Painter;
 use crate::text::{UNKNOWN, counted, dollars, per_hour, percent};
-use crate::theme::Role;
 use crate::view::{jobs, waiting};
 use crate::widget::roofline::{Roofline, roofline};
 use model::base::{Age, Moment, ObjectKey, SmallSort, natural};
@@ -18,6 +17,7 @@ use table::explanations::{JobExplanation, named_victims, victims_words};
 use table::gangs::{slowest, stragglers};
 use table::job_failure::why_failed;
 use table::jobs::{Waited, no_cost, so_far, waited, waited_words, waits as is_waiting};
+use table::role::Role;
 use table::select::owner_of_job;
 
 use super::{Description, Line, scaling};

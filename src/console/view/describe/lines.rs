@@ -4,10 +4,10 @@ use ratatui::layout::Rect;
 
 use crate::painter::Painter;
 use crate::text;
-use crate::theme::Role;
 use crate::widget::bar::bar;
 use crate::widget::panel::{focusable, foot};
 use crate::widget::spark::spark;
+use table::role::Role;
 
 use super::{Description, Line};
 

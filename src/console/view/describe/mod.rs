@@ -13,7 +13,6 @@ use std::collections::BTreeSet;
 
 use crate::painter::Painter;
 use crate::text::{UNKNOWN, per_hour};
-use crate::theme::Role;
 use model::base::{Name, Rate};
 use model::cost::{LIST_NOTE, Money};
 use model::fleet::finding::{Finding, Severity};
@@ -21,13 +20,13 @@ use model::fleet::history::Track;
 use model::fleet::job::JobState;
 use model::fleet::queue::QueueKind;
 use table::actions::{RunState, still_faulty};
+use table::role::Role;
 use table::sources::fault;
 use table::{Facts, queue_tree};
 
 use super::cost::{QuotaLeft, month_of, quota_left_words};
-use super::{
-    Selection, alerts, object_tree, plans, queue_quotas, run_jobs, sources, subject, table_view,
-};
+use super::{alerts, object_tree, plans, queue_quotas, run_jobs, sources, subject, table_view};
+use table::navigation::Selection;
 
 pub(crate) use lines::LABEL;
 pub use lines::{draw_columns, draw_lines, draw_panel};

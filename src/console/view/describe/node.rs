@@ -2,7 +2,6 @@
 
 use crate::painter::Painter;
 use crate::text::{per_hour, percent};
-use crate::theme::Role;
 use crate::view::nodes;
 use model::base::DeviceAmount;
 use model::base::quantities::counted;
@@ -12,6 +11,7 @@ use model::fleet::finding::Finding;
 use model::fleet::node::Node;
 use model::fleet::observe::Table;
 use table::Facts;
+use table::role::Role;
 
 use super::Description;
 

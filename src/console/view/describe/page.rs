@@ -8,10 +8,12 @@ use ratatui::layout::Rect;
 use crate::color::ColorDepth;
 use crate::painter::{Painter, RenderStyle};
 use crate::text::{clean, counted};
-use crate::theme::{Role, Theme};
-use crate::view::{Selection, subject};
+use crate::theme::Theme;
+use crate::view::subject;
 use model::object::{EventSeen, ObjectPart, ObjectRequest};
 use table::Facts;
+use table::navigation::Selection;
+use table::role::Role;
 
 use super::{Description, Line, describe};
 

@@ -2,7 +2,6 @@
 
 use crate::painter::Painter;
 use crate::text::{UNKNOWN, per_hour, percent};
-use crate::theme::Role;
 use crate::view::pools;
 use crate::widget::cell::devices_words;
 use model::base::DeviceAmount;
@@ -10,6 +9,7 @@ use model::base::quantities::grouped;
 use model::fleet::finding::Finding;
 use model::fleet::history::{FleetSignal, Track};
 use table::Facts;
+use table::role::Role;
 
 use super::{Description, scaling};
 

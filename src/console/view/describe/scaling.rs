@@ -2,7 +2,6 @@
 
 use crate::painter::Painter;
 use crate::text::{UNKNOWN, counted};
-use crate::theme::Role;
 use model::base::{Moment, Name, SmallSort};
 use model::fleet::job::{Job, JobState};
 use model::fleet::launch_failure::LaunchFailure;
@@ -11,6 +10,7 @@ use model::fleet::scaling::{
     Limit, NodeClaim, PodScaler, Provision, Scaler, ScalerKind, ScalerState,
 };
 use table::Facts;
+use table::role::Role;
 use table::scalers::amount;
 
 use super::Description;
@@ -310,11 +310,11 @@ mod tests {
     use crate::color::ColorDepth;
     use crate::painter::RenderStyle;
     use crate::theme::Theme;
-    use crate::view::Selection;
     use crate::view::describe::{Line, describe};
     use model::base::ObjectKey;
     use model::fleet::observe::{Labels, OwnerRef, Resources};
     use model::fleet::scaling::{Metric, ProvisionState, Scaling, Stage};
+    use table::navigation::Selection;
     use table::sample;
 
     fn page_text(facts: &Facts, selection: &Selection) -> String {

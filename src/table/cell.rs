@@ -1,0 +1,309 @@
+//! A table's cell: a typed value that sorts, filters and becomes text only when it is painted.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use model::base::quantities::grouped;
+use model::base::{Age, DeviceAmount, Moment, ObjectKey, Rate};
+use model::cost::Money;
+
+use super::role::Role;
+
+/// Value of a cell. Unknown is its own variant, never zero.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Value<'a> {
+    /// Not known.
+    Unknown,
+    /// No value.
+    Empty,
+    /// Words.
+    Text(Cow<'a, str>),
+    /// A namespace (or nothing) and a name.
+    Path(&'a str, &'a str),
+    /// A whole number.
+    Count(i64),
+    /// A part of a whole.
+    Part(u64, u64),
+    /// An amount of devices, and of how many.
+    Devices(DeviceAmount, Option<u32>),
+    /// A share, 0 to 1, as a number.
+    Ratio(f64),
+    /// A share, 0 to 1, as a bar and a number.
+    Bar(f64),
+    /// Shares over time with the last one as a number.
+    Trend(Vec<Option<f32>>, Option<f64>),
+    /// USD an hour.
+    Money(Money),
+    /// USD in all.
+    Sum(Money),
+    /// A moment, shown as the time since.
+    Since(Moment),
+    /// The moment of the first observation of something that may be older: the time since is a lower bound.
+    SeenSince(Moment),
+    /// An estimated start as text, and its moment as the sort key; `None` where there is no estimate.
+    Starts(String, Option<Moment>),
+    /// A span that is over.
+    Span(Age),
+    /// Milliseconds.
+    Millis(u64),
+    /// Degrees Celsius.
+    Celsius(f64),
+    /// Watts, and the limit where known; shown in kilowatts.
+    Power(f64, Option<f64>),
+    /// Power of one device, watts.
+    Watts(f64),
+    /// Bytes in use, and in all where known.
+    Bytes(f64, Option<f64>),
+    /// A plain number with its fraction.
+    Number(f64),
+    /// Use of a quota, as a label, a bar and numbers.
+    Quota(Box<Quota>),
+}
+
+impl<'a> Value<'a> {
+    /// Text, borrowed or owned.
+    pub fn text(words: impl Into<Cow<'a, str>>) -> Self {
+        Self::Text(words.into())
+    }
+
+    /// The key of a namespaced object.
+    pub fn path(key: &'a ObjectKey) -> Self {
+        Self::Path(&key.namespace, &key.name)
+    }
+
+    /// True for money of which what is paid is not known: it has the mark of list prices.
+    pub fn is_by_list(&self) -> bool {
+        matches!(self, Self::Money(money) | Self::Sum(money) if money.is_by_list())
+    }
+
+    /// USD in all, without a mark of list prices.
+    pub const fn sum(all: Rate) -> Self {
+        Self::Sum(Money::known(all))
+    }
+
+    /// `make(value)`, or unknown.
+    pub fn known<T>(value: Option<T>, make: impl FnOnce(T) -> Self) -> Self {
+        value.map_or(Self::Unknown, make)
+    }
+
+    /// The number that it sorts and compares by. Ages count in seconds up to `now`.
+    pub fn number(&self, now: Moment) -> Option<f64> {
+        Some(match self {
+            Self::Unknown | Self::Empty | Self::Text(_) | Self::Path(..) => return None,
+            Self::Count(count) => *count as f64,
+            Self::Part(part, _) => *part as f64,
+            Self::Devices(amount, _) => amount.devices(),
+            Self::Ratio(ratio) | Self::Bar(ratio) => *ratio,
+            Self::Trend(_, last) => (*last)?,
+            Self::Money(money) | Self::Sum(money) => money.usd(),
+            Self::Since(at) | Self::SeenSince(at) => now.since(*at).millis() as f64 / 1000.0,
+            Self::Starts(_, at) => ((*at)?.millis() - now.millis()) as f64 / 1000.0,
+            Self::Span(span) => span.millis() as f64 / 1000.0,
+            Self::Millis(millis) => *millis as f64,
+            Self::Celsius(degrees) => *degrees,
+            Self::Power(watts, _) | Self::Watts(watts) => *watts,
+            Self::Bytes(used, _) => *used,
+            Self::Number(number) => *number,
+            Self::Quota(quota) => quota.ratio()?,
+        })
+    }
+
+    /// The text, where the value is text: a namespace or nothing, and the rest.
+    pub fn words(&self) -> Option<(&str, &str)> {
+        match self {
+            Self::Text(words) => Some(("", words)),
+            Self::Path(namespace, name) => Some((namespace, name)),
+            _ => None,
+        }
+    }
+
+    /// Compares two values of a column. Unknown sorts last in both directions.
+    pub fn compare(&self, other: &Self, now: Moment, descending: bool) -> Ordering {
+        let turn = |order: Ordering| if descending { order.reverse() } else { order };
+        match (self.words(), other.words()) {
+            (Some(a), Some(b)) => {
+                return turn(natural(a.0, b.0).then_with(|| natural(a.1, b.1)));
+            }
+            (Some(_), None) => return Ordering::Less,
+            (None, Some(_)) => return Ordering::Greater,
+            (None, None) => {}
+        }
+        match (self.number(now), other.number(now)) {
+            (Some(a), Some(b)) => turn(a.total_cmp(&b)),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => Ordering::Equal,
+        }
+    }
+}
+
+use model::base::natural;
+
+/// A value and how it is shown.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Cell<'a> {
+    /// The value.
+    pub value: Value<'a>,
+    /// Role for painting; `Text` by default.
+    pub role: Role,
+    /// Old: painted muted, whatever the role.
+    pub stale: bool,
+    /// A sign after the text: `~` for a join that is inferred, `▲` for waste.
+    pub mark: &'static str,
+    /// A sign before the text, with its role: the state.
+    pub sign: Option<(&'static str, Role)>,
+    /// True when it is cut in the middle, because its end distinguishes it from similar names.
+    pub middle: bool,
+    /// Painted in this color of the heat ramp, from 0 to 1, while it is fresh.
+    pub heat: Option<f64>,
+}
+
+impl<'a> Cell<'a> {
+    /// A plain cell.
+    pub const fn new(value: Value<'a>) -> Self {
+        Self {
+            value,
+            role: Role::Text,
+            stale: false,
+            mark: "",
+            sign: None,
+            middle: false,
+            heat: None,
+        }
+    }
+
+    /// In a color of the heat ramp, from 0 (cold) to 1.
+    #[must_use]
+    pub const fn heat(mut self, share: f64) -> Self {
+        self.heat = Some(share);
+        self
+    }
+
+    /// Cut in the middle where it is too long.
+    #[must_use]
+    pub const fn middle(mut self) -> Self {
+        self.middle = true;
+        self
+    }
+
+    /// Words.
+    pub fn text(words: impl Into<Cow<'a, str>>) -> Self {
+        Self::new(Value::text(words))
+    }
+
+    /// Text, or unknown.
+    pub fn maybe(words: Option<&'a str>) -> Self {
+        Self::new(Value::known(words, Value::text))
+    }
+
+    /// In this role.
+    #[must_use]
+    pub const fn role(mut self, role: Role) -> Self {
+        self.role = role;
+        self
+    }
+
+    /// Old, if so.
+    #[must_use]
+    pub const fn stale(mut self, stale: bool) -> Self {
+        self.stale = stale;
+        self
+    }
+
+    /// With a sign after it.
+    #[must_use]
+    pub const fn mark(mut self, mark: &'static str) -> Self {
+        self.mark = mark;
+        self
+    }
+
+    /// With a sign before it.
+    #[must_use]
+    pub const fn sign(mut self, sign: &'static str, role: Role) -> Self {
+        self.sign = Some((sign, role));
+        self
+    }
+}
+
+/// Use of a quota, in whole devices.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Quota {
+    /// Nominal quota; `None` means unlimited.
+    pub nominal: Option<u64>,
+    /// In use, borrowed quota included; `None` means unknown.
+    pub used: Option<u64>,
+    /// Of that, borrowed.
+    pub borrowed: u64,
+}
+
+impl Quota {
+    /// `512+96/512`: nominal in use, borrowed, nominal.
+    pub fn numbers(&self) -> String {
+        let amount = |count: u64| grouped(i64::try_from(count).unwrap_or(i64::MAX));
+        let used = self.used.map_or(String::from("–"), |used| {
+            amount(used.saturating_sub(self.borrowed))
+        });
+        let borrowed = if self.borrowed > 0 {
+            format!("+{}", amount(self.borrowed))
+        } else {
+            String::new()
+        };
+        match self.nominal {
+            Some(nominal) => format!("{used}{borrowed}/{}", amount(nominal)),
+            None => format!("{used}{borrowed}"),
+        }
+    }
+
+    /// Use as a share of the nominal quota.
+    pub fn ratio(&self) -> Option<f64> {
+        let (used, nominal) = (self.used?, self.nominal?);
+        (nominal > 0).then(|| used as f64 / nominal as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_order_as_people_count() {
+        let mut names = ["node-10", "node-2", "node-02", "a", "node-2b", "node-"];
+        names.sort_by(|a, b| natural(a, b));
+        assert_eq!(
+            names,
+            ["a", "node-", "node-02", "node-2", "node-2b", "node-10"]
+        );
+        assert_eq!(natural("r1-9", "r1-10"), Ordering::Less);
+        assert_eq!(natural("r10-1", "r1-2"), Ordering::Greater);
+        assert_eq!(natural("x100", "x100"), Ordering::Equal);
+    }
+
+    #[test]
+    fn unknown_sorts_last_both_ways() {
+        let now = Moment::default();
+        let (known, unknown) = (Value::Ratio(0.0), Value::Unknown);
+        for descending in [false, true] {
+            assert_eq!(known.compare(&unknown, now, descending), Ordering::Less);
+        }
+        assert_eq!(
+            Value::Count(1).compare(&Value::Count(2), now, true),
+            Ordering::Greater
+        );
+    }
+
+    /// The time of day of tomorrow's start is the lower one.
+    #[test]
+    fn starts_sort_by_their_moment_not_by_their_words() {
+        let now = Moment::default();
+        let at = |seconds| Some(now.plus(std::time::Duration::from_secs(seconds)));
+        let tonight = Value::Starts(String::from("~21:45"), at(3_600));
+        let tomorrow = Value::Starts(String::from("~03:00"), at(20_000));
+        let never = Value::Starts(String::from("unknown"), None);
+        let order = |a: &Value<'_>, b: &Value<'_>, falls| a.compare(b, now, falls);
+        assert_eq!(order(&tonight, &tomorrow, false), Ordering::Less);
+        assert_eq!(order(&tonight, &tomorrow, true), Ordering::Greater);
+        for falls in [false, true] {
+            assert_eq!(order(&tomorrow, &never, falls), Ordering::Less);
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Where a row leads: views, the part of the fleet that a view shows, and the object of a row.
+
+use model::base::{Name, ObjectKey};
+use model::cost::Scope;
+use model::fleet::job::JobKey;
+
+use super::Facts;
+use super::scope::ScopedFleet;
+
+macro_rules! views {
+    ($($variant:ident $name:literal $short:literal $digit:literal;)*) => {
+        /// The views that a digit opens.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum ViewId { $(#[doc = concat!("`", $name, "`")] $variant,)* }
+
+        impl ViewId {
+            /// Every view, in the order of the tabs.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// Its name.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// Its name where there is little room, in at most six letters.
+            pub const fn short_name(self) -> &'static str {
+                match self { $(Self::$variant => $short,)* }
+            }
+
+            /// The digit on its tab.
+            pub const fn digit(self) -> char {
+                match self { $(Self::$variant => $digit,)* }
+            }
+        }
+    };
+}
+
+views! {
+    Fleet "fleet" "fleet" '1';
+    Pools "pools" "pools" '2';
+    Devices "devices" "devs" '3';
+    Queues "queues" "queue" '4';
+    Jobs "jobs" "jobs" '5';
+    Nodes "nodes" "nodes" '6';
+    Cost "cost" "cost" '7';
+    Alerts "alerts" "alerts" '8';
+    Plans "plans" "plans" '9';
+    Sources "sources" "srcs" '0';
+}
+
+/// Which part of everything a view shows.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum RowScope {
+    /// Everything.
+    #[default]
+    All,
+    /// Objects of a pool.
+    Pool(Name),
+    /// Objects on a node.
+    Node(Name),
+    /// Devices and pods of a job.
+    Job(JobKey),
+    /// Objects of a team.
+    Team(Name),
+    /// Jobs of a queue, running or pending.
+    Queue(Name),
+    /// Jobs of a cohort's queues, running or pending.
+    Cohort(Name),
+    /// Devices of a class, or jobs that request it.
+    Class(Name),
+    /// Money by this scope.
+    Cost(Scope),
+    /// Devices that are allocated and do no work, or the money that they cost.
+    Idle,
+    /// Objects in a namespace.
+    Namespace(Name),
+    /// Pods, of a namespace or of all.
+    Pods(Option<Name>),
+    /// Services, of a namespace or of all.
+    Services(Option<Name>),
+    /// The tree of an object: its parts and what it runs on.
+    Tree(Selection),
+    /// The effect of these supposed changes, as they were typed.
+    WhatIf(Name),
+    /// What to do about jobs' devices.
+    Advice,
+    /// Autoscalers of nodes and pods.
+    Scalers,
+    /// What changed between two moments of a record, by the name of the comparison.
+    Changes(Name),
+    /// Sources, one row each: those of one kind, or all.
+    Sources(Option<Name>),
+}
+
+impl RowScope {
+    /// Name in the breadcrumb trail; empty for everything.
+    pub fn title(&self) -> String {
+        match self {
+            Self::All | Self::Cost(_) => String::new(),
+            Self::Idle => String::from("all allocated, idle"),
+            Self::Pool(name) => format!("pool {name}"),
+            Self::Node(name) => format!("node {name}"),
+            Self::Job(job) => format!("job {job}"),
+            Self::Team(name) => format!("team {name}"),
+            Self::Queue(name) => format!("queue {name}"),
+            Self::Cohort(name) => format!("cohort {name}"),
+            Self::Class(name) => format!("class {name}"),
+            Self::Namespace(name) => format!("namespace {name}"),
+            Self::Pods(None) => String::from("pods"),
+            Self::Pods(Some(name)) => format!("pods of {name}"),
+            Self::Services(None) => String::from("services"),
+            Self::Services(Some(name)) => format!("services of {name}"),
+            Self::Tree(of) => format!("tree of {}", of.name()),
+            Self::WhatIf(changes) => format!("what if {changes}"),
+            Self::Advice => String::from("advice"),
+            Self::Scalers => String::from("scalers"),
+            Self::Changes(_) => String::from("changes"),
+            Self::Sources(kind) => kind.as_ref().map(Name::to_string).unwrap_or_default(),
+        }
+    }
+}
+
+/// An object of the fleet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Selection {
+    /// A pool.
+    Pool(Name),
+    /// A node.
+    Node(Name),
+    /// A device: node and index.
+    Device(Name, u32),
+    /// A job.
+    Job(JobKey),
+    /// A pod.
+    Pod(ObjectKey),
+    /// A finding, by id.
+    Finding(Name),
+    /// A source.
+    Source(Name),
+    /// A queue.
+    Queue(Name),
+    /// A cohort of queues that borrow from each other; a queue may have the same name.
+    Cohort(Name),
+    /// A run of the journal.
+    Run(Name),
+    /// A row of money.
+    Cost(Scope, Name),
+}
+
+impl Selection {
+    /// True when it is a scope's, or something of the scope is there. Sources and queues serve everybody; money is that of the
+    /// scope already.
+    pub fn is_within(&self, facts: &Facts, part: &ScopedFleet) -> bool {
+        let fleet = &facts.fleet;
+        match self {
+            Self::Pool(name) => part.reach.has_pool(name),
+            Self::Node(name) => part.reach.has_node(name),
+            Self::Device(node, index) => {
+                let device = fleet.node(node).and_then(|node| node.device(*index));
+                device.is_some_and(|device| part.scope.has_device(device))
+            }
+            Self::Job(id) => fleet.job(id).is_some_and(|job| part.scope.has_job(job)),
+            Self::Pod(key) => fleet.pod(key).is_some_and(|pod| part.scope.has_pod(pod)),
+            Self::Finding(id) => {
+                let mut findings = fleet.findings.iter();
+                findings
+                    .find(|finding| finding.id == *id)
+                    .is_some_and(|finding| facts.concerns(finding))
+            }
+            _ => true,
+        }
+    }
+
+    /// Its name in the facts: a device has its kind as a name.
+    pub fn title(&self, facts: &Facts) -> String {
+        if let Self::Device(node, index) = self {
+            let node = facts.fleet.node(node);
+            if let Some(device) = node.and_then(|node| node.device(*index)) {
+                return device.id.to_string();
+            }
+        }
+        self.name()
+    }
+
+    /// Heading of the object: its name, or an alert's title and object.
+    pub fn heading(&self, facts: &Facts) -> String {
+        let known = match self {
+            Self::Finding(id) => facts.fleet.findings.iter().find(|known| known.id == *id),
+            _ => None,
+        };
+        match known {
+            Some(finding) => format!("{} · {}", finding.code, finding.subject.key),
+            None => self.title(facts),
+        }
+    }
+
+    /// Its name in the form that commands take.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Pool(name)
+            | Self::Node(name)
+            | Self::Finding(name)
+            | Self::Source(name)
+            | Self::Queue(name)
+            | Self::Cohort(name)
+            | Self::Run(name)
+            | Self::Cost(_, name) => name.to_string(),
+            Self::Device(node, index) => format!("{node}/gpu{index}"),
+            Self::Job(job) => job.to_string(),
+            Self::Pod(pod) => pod.to_string(),
+        }
+    }
+}
+
+/// Where `open` leads.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Destination {
+    /// A view of a part.
+    Part(ViewId, RowScope),
+    /// Everything known of an object, over the view.
+    Facts(Selection),
+    /// What the cluster itself has to say of an object, under the tab that it was opened from.
+    Paper(ViewId, ObjectText, Selection),
+    /// Logs of an object's pods.
+    Logs(ViewId, Selection),
+}
+
+/// Which text about an object is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ObjectText {
+    /// Everything known, its labels and its events.
+    Describe,
+    /// The object as the API server has it.
+    Yaml,
+    /// The events about it.
+    Events,
+}
