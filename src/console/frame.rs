@@ -17,10 +17,11 @@ use super::commands::{Command, Context};
 use super::hints::draw_hints;
 use super::overlay::{Overlay, missing};
 use super::painter::Painter;
-use super::text::{dollars, per_hour, percent};
+use super::text::{dollars, per_hour};
 use super::timeline;
 use table::navigation::ViewId;
 use table::role::Role;
+use table::text::whole_percent;
 
 /// Minimum screen size; below it nothing is drawn.
 const LEAST: (u16, u16) = (40, 10);
@@ -172,13 +173,13 @@ fn draw_header(app: &App, painter: &mut Painter<'_>, line: Rect) {
     });
     // A scope contains allocated devices only: its allocation ratio is meaningless.
     if app.scope.is_all() {
-        let alloc = summary.allocated.map_or(String::from("–"), percent);
+        let alloc = summary.allocated.map_or(String::from("–"), whole_percent);
         left.push(Piece {
             words: vec![(String::from("alloc "), muted), (alloc, title)],
             drop: 1,
         });
     }
-    let util = summary.util.map_or(String::from("–"), percent);
+    let util = summary.util.map_or(String::from("–"), whole_percent);
     left.push(Piece {
         words: vec![(String::from("util "), muted), (util, title)],
         drop: 1,

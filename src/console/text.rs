@@ -195,21 +195,6 @@ pub fn dollars(money: Option<Money>) -> String {
     money.map_or_else(|| String::from(UNKNOWN), Money::dollars)
 }
 
-/// A share as whole per cent; 99.6 % is not 100 %, and 0.2 % is not 0 %.
-pub fn percent(ratio: f64) -> String {
-    let whole = ratio * 100.0;
-    let rounded = whole.round();
-    if rounded <= 0.0 && whole > 0.0 {
-        return String::from("<1%");
-    }
-    let honest = if rounded >= 100.0 && whole < 100.0 {
-        99.0
-    } else {
-        rounded
-    };
-    format!("{honest:.0}%")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -273,13 +258,5 @@ mod tests {
         assert_eq!(fold("a  bc", 3), ["a  ", "bc"]);
         assert_eq!(fold("", 3), [""]);
         assert_eq!(fold("日本語", 5), ["日本", "語"]);
-    }
-
-    #[test]
-    fn nearly_all_is_not_all() {
-        assert_eq!(percent(0.996), "99%");
-        assert_eq!(percent(1.0), "100%");
-        assert_eq!(percent(0.002), "<1%");
-        assert_eq!(percent(0.0), "0%");
     }
 }

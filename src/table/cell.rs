@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use model::base::quantities::grouped;
+use model::base::quantities::{bytes, grouped};
 use model::base::{Age, DeviceAmount, Moment, ObjectKey, Rate};
 use model::cost::Money;
 
+use super::list_price::marked;
 use super::role::Role;
+use super::text::{UNKNOWN, celsius, watts, whole_percent};
 
 /// Value of a cell. Unknown is its own variant, never zero.
 #[derive(Clone, PartialEq, Debug)]
@@ -105,6 +107,38 @@ impl<'a> Value<'a> {
             Self::Bytes(used, _) => *used,
             Self::Number(number) => *number,
             Self::Quota(quota) => quota.ratio()?,
+        })
+    }
+
+    /// Its text in a printed table: plain ASCII for numbers, in one word each, `-` for what is not known or not there.
+    pub fn plain(&self, now: Moment) -> Cow<'_, str> {
+        Cow::Owned(match self {
+            Self::Unknown | Self::Empty => return Cow::Borrowed(UNKNOWN),
+            Self::Text(words) if words.is_empty() => return Cow::Borrowed(UNKNOWN),
+            Self::Text(words) => return Cow::Borrowed(words),
+            Self::Path("", name) => return Cow::Borrowed(name),
+            Self::Path(namespace, name) => format!("{namespace}/{name}"),
+            Self::Count(count) => count.to_string(),
+            Self::Part(part, whole) => format!("{part}/{whole}"),
+            Self::Devices(amount, None) => amount.to_string(),
+            Self::Devices(amount, Some(whole)) => format!("{amount}/{whole}"),
+            Self::Ratio(ratio) | Self::Bar(ratio) => whole_percent(*ratio),
+            Self::Trend(_, last) => {
+                return last.map_or(UNKNOWN.into(), |last| whole_percent(last).into());
+            }
+            Self::Money(money) | Self::Sum(money) => marked(Some(money.usd()), money.is_by_list()),
+            Self::Since(at) => now.since(*at).to_string(),
+            Self::SeenSince(at) => format!(">{}", now.since(*at)),
+            Self::Starts(words, _) => return Cow::Borrowed(words),
+            Self::Span(span) => span.to_string(),
+            Self::Millis(millis) => format!("{millis}ms"),
+            Self::Celsius(degrees) => celsius(Some(*degrees)),
+            Self::Power(used, None) | Self::Watts(used) => watts(Some(*used)),
+            Self::Power(used, limit) => format!("{}/{}", watts(Some(*used)), watts(*limit)),
+            Self::Bytes(used, None) => bytes(*used),
+            Self::Bytes(used, Some(whole)) => format!("{}/{}", bytes(*used), bytes(*whole)),
+            Self::Number(number) => format!("{number:.2}"),
+            Self::Quota(quota) => quota.numbers(),
         })
     }
 

@@ -11,7 +11,9 @@ use model::fleet::history::Track;
 use super::Facts;
 use super::cell::Cell;
 use super::navigation::{Destination, RowScope, Selection};
+use super::output::JsonStyle;
 use super::role::Role;
+use super::select::Labelled;
 
 /// Alignment of a column's cells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,6 +87,12 @@ pub struct Column {
     pub apart: Option<Apart>,
     /// Its title where the other columns are those of a team or of namespaces and it is not.
     pub whole: Option<&'static str>,
+    /// `get` prints it only with `-o wide`, the screen always: it has a reading, which costs a question to an exporter, or it
+    /// takes much of a line.
+    pub wide_output: bool,
+    /// The fields of the row's JSON that it shows, for `--sort-by`: several separated by `|`, of which the first known one
+    /// counts; empty for no field.
+    pub field: &'static str,
 }
 
 impl Column {
@@ -148,6 +156,8 @@ impl Column {
             titled: None,
             apart: None,
             whole: None,
+            wide_output: false,
+            field: "",
         }
     }
 
@@ -170,6 +180,12 @@ impl Column {
     pub const fn apart(mut self, apart: Apart) -> Self {
         self.apart = Some(apart);
         self
+    }
+
+    /// Its title in a printed table.
+    pub fn heading(&self, facts: &Facts) -> &'static str {
+        let whole = self.whole.filter(|_| facts.part.is_some());
+        whole.unwrap_or(self.head.title)
     }
 
     /// Its title.
@@ -216,6 +232,25 @@ impl Column {
         self
     }
 
+    /// Sets the field of the row's JSON that it shows.
+    #[must_use]
+    pub const fn by(mut self, field: &'static str) -> Self {
+        self.field = field;
+        self
+    }
+
+    /// In a printed table only with `-o wide`.
+    #[must_use]
+    pub const fn wide_output(mut self) -> Self {
+        self.wide_output = true;
+        self
+    }
+
+    /// True where `get` prints it with `-o wide` only.
+    pub const fn is_wide_output(&self) -> bool {
+        self.wide || self.wide_output
+    }
+
     /// True for numbers, ages, money and graphics.
     pub const fn is_numeric(&self) -> bool {
         !matches!(self.head.width, Width::Cut(..))
@@ -248,7 +283,28 @@ pub struct KindSpec {
     pub sort: Option<(usize, bool)>,
     /// Text shown when there are no rows and everything has been read.
     pub none: &'static str,
+    /// What `get` makes of the rows; `None` for what only a view has.
+    pub output: Option<&'static Output>,
 }
+
+/// How `get` finds, filters and writes the rows of a kind.
+pub struct Output {
+    /// Unique key among the rows of the kind, stable while the row exists.
+    pub key: fn(&Facts, Row) -> String,
+    /// Other names that a row can be asked for by.
+    pub also: fn(&Facts, Row) -> Vec<String>,
+    /// The row's name for `-o name`; `None` where it is the kind and the key.
+    pub name: Option<fn(&Facts, Row) -> String>,
+    /// The row's namespace and team; `None` for a kind that has neither.
+    pub place: Option<PlaceOf>,
+    /// The row's labels; `None` for a kind without labels.
+    pub labels: Option<for<'a> fn(&'a Facts, Row) -> Option<Labelled<'a>>>,
+    /// The rows as JSON objects, one each.
+    pub json: fn(&Facts, &[Row], JsonStyle) -> Vec<String>,
+}
+
+/// Namespace and team of a row.
+type PlaceOf = for<'a> fn(&'a Facts, Row) -> (Option<&'a str>, Option<&'a str>);
 
 /// A stable number for a value that identifies an object.
 pub fn id_of(what: impl Hash) -> u64 {

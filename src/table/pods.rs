@@ -1,4 +1,6 @@
-//! Rows of `pods`: pods that request devices, with node, readiness and cost.
+//! Pods that request devices: node, readiness, allocated devices and cost.
+
+use std::cmp::Reverse;
 
 use serde::Serialize;
 
@@ -7,18 +9,18 @@ use model::cost::Money;
 use model::fleet::device::Pod;
 use model::fleet::observe::Phase;
 
-use super::list_price::{list_usd, rate_cell};
+use super::cell::{Cell, Value};
+use super::column::{Column, KindSpec, Output, Row, id_of};
+use super::jobs::is_failing;
+use super::list_price::list_usd;
+use super::navigation::{Destination, RowScope, Selection};
+use super::role::Role;
 use super::select::Labelled;
-use super::table::Column;
-use super::text::{age, word};
 use super::{Facts, non_empty};
 
 /// One pod.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PodRow<'a> {
-    /// Its labels.
-    #[serde(skip)]
-    pub labels: Labelled<'a>,
     /// Namespace.
     pub namespace: &'a str,
     /// Name.
@@ -76,29 +78,193 @@ pub(super) const FIELDS: &[&str] = &[
     "list_usd_per_hour",
 ];
 
-/// Columns as a table.
-pub(super) fn columns<'a>() -> Vec<Column<PodRow<'a>>> {
-    vec![
-        Column::text("NAMESPACE", |row: &PodRow<'_>| row.namespace.to_owned()),
-        Column::text("NAME", |row| row.name.to_owned()),
-        Column::text("NODE", |row| word(row.node)),
-        Column::number("DEVICES", |row: &PodRow<'_>| {
-            format!("{}/{}", row.devices_allocated, row.devices_requested)
+/// Pods. A row is the place of its job among all jobs, and its own within that.
+pub static KIND: KindSpec = KindSpec {
+    columns: &[
+        Column::words("namespace", "NAMESPACE", 4, (8, 20), |facts, row| {
+            of(facts, row, |pod| Value::text(pod.key().namespace.as_str())).role(Role::Muted)
+        })
+        .by("namespace"),
+        Column::words("name", "NAME", 0, (24, 56), |facts, row| {
+            of(facts, row, |pod| Value::text(pod.key().name.as_str()))
+                .role(Role::Title)
+                .middle()
+        })
+        .sign(|facts, row| pod(facts, row).map_or(("–", Role::Muted), sign))
+        .by("name"),
+        Column::words("node", "NODE", 3, (10, 32), |facts, row| {
+            of(facts, row, |pod| match &pod.seen.node {
+                Some(node) => Value::text(node.as_str()),
+                None => Value::Empty,
+            })
+        })
+        .by("node"),
+        Column::number("devices", "HELD/DEVICES", 1, 3, |facts, row| {
+            of(facts, row, |pod| {
+                let asked = pod.seen.requests.device_count();
+                Value::Part(u64::from(allocated_devices(facts, pod).0), u64::from(asked))
+            })
         })
         .by("devices_allocated"),
-        Column::text("READY", |row| yes(row.ready).to_owned()),
-        Column::number("RESTARTS", |row| row.restarts.to_string()),
-        Column::text("PHASE", |row| stage(row.phase, row.terminating).to_owned()),
-        Column::number("AGE", |row: &PodRow<'_>| age(Some(row.age_seconds))).by("age_seconds"),
-        Column::text("JOB", |row| row.job.to_owned()),
-        Column::wide_text("QUEUE", |row| word(row.queue)),
-        Column::wide_text("TEAM", |row| row.team.to_owned()),
-        Column::number("$/H", |row: &PodRow<'_>| {
-            rate_cell(row.burn_usd_per_hour, row.list_usd_per_hour)
+        Column::words("ready", "READY", 2, (5, 5), |facts, row| {
+            of(facts, row, |pod| Value::text(yes(pod.seen.ready)))
+        })
+        .by("ready"),
+        Column::number("restarts", "RESTARTS", 5, 3, |facts, row| {
+            let count = pod(facts, row).map_or(0, restarts);
+            let role = if count > 0 { Role::Warn } else { Role::Muted };
+            of(facts, row, |pod| Value::Count(i64::from(restarts(pod)))).role(role)
+        })
+        .by("restarts"),
+        Column::words("phase", "PHASE", 1, (7, 11), |facts, row| {
+            let role = pod(facts, row).map_or(Role::Muted, |pod| sign(pod).1);
+            of(facts, row, |pod| Value::text(phase(pod))).role(role)
+        })
+        .by("phase"),
+        Column::number("age", "AGE", 2, 5, |facts, row| {
+            of(facts, row, |pod| Value::Since(pod.seen.created))
+        })
+        .by("age_seconds"),
+        Column::words("job", "JOB", 3, (10, 36), |facts, row| {
+            of(facts, row, |pod| Value::text(pod.job.key.name.as_str()))
+        })
+        .by("job"),
+        Column::number("burn", "$/h", 1, 6, |facts, row| {
+            of(facts, row, |pod| {
+                Value::known(allocated_devices(facts, pod).1, Value::Money)
+            })
+            .role(Role::Accent)
         })
         .by("burn_usd_per_hour"),
-        Column::wide_text("MESSAGE", |row| word(row.message)),
-    ]
+        Column::words("queue", "QUEUE", 7, (8, 16), |facts, row| {
+            of(facts, row, |pod| {
+                Value::known(pod.queue.as_deref(), Value::text)
+            })
+        })
+        .by("queue")
+        .wide(),
+        Column::words("team", "TEAM", 6, (8, 16), |facts, row| {
+            of(facts, row, |pod| Value::text(pod.team.as_str()))
+        })
+        .by("team")
+        .wide(),
+        Column::words("message", "MESSAGE", 8, (12, 60), |facts, row| {
+            of(facts, row, |pod| {
+                message(pod).map_or(Value::Empty, Value::text)
+            })
+        })
+        .by("message")
+        .wide()
+        .rare(),
+    ],
+    collect,
+    id: |facts, row| pod(facts, row).map_or(0, |pod| id_of(pod.key())),
+    label: |facts, row, key| {
+        let value = pod(facts, row)?.seen.labels.get(key);
+        value.map(ToString::to_string)
+    },
+    selection: |facts, row| pod(facts, row).map(|pod| Selection::Pod(pod.key().clone())),
+    open: |facts, row| {
+        pod(facts, row).map(|pod| Destination::Facts(Selection::Pod(pod.key().clone())))
+    },
+    faulty: |facts, row| {
+        pod(facts, row).is_some_and(|pod| {
+            let failure = pod.seen.failure.as_ref();
+            failure.is_some_and(|failure| is_failing(failure, facts.now))
+        })
+    },
+    worst: Some(|facts, row| {
+        pod(facts, row).map_or((u8::MAX, Reverse(None)), |pod| {
+            (gravity(pod), Reverse(pod.seen.started))
+        })
+    }),
+    last: |facts, row| pod(facts, row).is_some_and(|pod| pod.seen.phase == Phase::Succeeded),
+    searched: None,
+    sort: None,
+    none: "no pod asks for an accelerator",
+    output: Some(&Output {
+        key: |facts, row| pod(facts, row).map_or_else(String::new, |pod| pod.key().to_string()),
+        also: |facts, row| {
+            let pod = pod(facts, row).into_iter();
+            pod.map(|pod| pod.key().name.to_string()).collect()
+        },
+        name: None,
+        place: Some(|facts, row| match pod(facts, row) {
+            Some(pod) => (Some(&pod.key().namespace), Some(&pod.team)),
+            None => (None, None),
+        }),
+        labels: Some(|facts, row| pod(facts, row).map(|pod| Labelled::Own(&pod.seen.labels))),
+        json: |facts, rows, style| {
+            let rows = rows.iter();
+            rows.map(|row| style.write(&pod(facts, *row).map(|pod| self::row(facts, pod))))
+                .collect()
+        },
+    }),
+};
+
+/// Pods that request devices, each once, by namespace and name.
+fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
+    let wanted = |pod: &Pod| match row_scope {
+        RowScope::Pods(Some(namespace)) => pod.key().namespace == *namespace,
+        _ => true,
+    };
+    let jobs = (0..).zip(facts.fleet.jobs.iter());
+    let mut pods: Vec<(Row, &Pod)> = jobs
+        .flat_map(|(at, job)| {
+            let pods = (0..).zip(job.pods.iter());
+            pods.map(move |(within, pod)| ((at, within), &**pod))
+        })
+        .filter(|(_, pod)| asks_for_devices(pod) && wanted(pod))
+        .collect();
+    pods.small_sort_by(|(_, a), (_, b)| {
+        let (a, b) = (a.key(), b.key());
+        natural(&a.namespace, &b.namespace).then_with(|| natural(&a.name, &b.name))
+    });
+    pods.dedup_by_key(|(_, pod)| pod.key());
+    pods.into_iter().map(|(row, _)| row).collect()
+}
+
+fn pod(facts: &Facts, row: Row) -> Option<&Pod> {
+    let job = facts.fleet.jobs.get(row.0 as usize)?;
+    job.pods.get(row.1 as usize).map(|pod| &**pod)
+}
+
+fn of<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Pod) -> Value<'a>) -> Cell<'a> {
+    match pod(facts, row) {
+        Some(pod) => Cell::new(make(pod)),
+        None => Cell::new(Value::Unknown),
+    }
+}
+
+fn phase(pod: &Pod) -> &'static str {
+    stage(phase_name(pod.seen.phase), pod.seen.deleted.is_some())
+}
+
+/// How grave the state of a pod with a failure is: failed, failing, running, ending.
+fn gravity(pod: &Pod) -> u8 {
+    let seen = &pod.seen;
+    match seen.phase {
+        Phase::Failed => 0,
+        Phase::Succeeded => 4,
+        _ if seen.deleted.is_some() => 3,
+        Phase::Running if seen.ready => 2,
+        Phase::Pending | Phase::Running | Phase::Unknown => 1,
+    }
+}
+
+/// A pod's state as a sign.
+fn sign(pod: &Pod) -> (&'static str, Role) {
+    let seen = &pod.seen;
+    match seen.phase {
+        Phase::Failed => ("×", Role::Crit),
+        Phase::Succeeded => ("✓", Role::Muted),
+        _ if seen.deleted.is_some() => ("◐", Role::Info),
+        Phase::Pending if seen.node.is_none() => ("○", Role::Warn),
+        Phase::Pending => ("◐", Role::Info),
+        Phase::Running if seen.ready => ("●", Role::Ok),
+        Phase::Running => ("▲", Role::Warn),
+        Phase::Unknown => ("–", Role::Warn),
+    }
 }
 
 /// `yes` or `no`.
@@ -128,28 +294,11 @@ pub fn asks_for_devices(pod: &Pod) -> bool {
     seen.requests.device_count() > 0 || !seen.claims.is_empty() || !seen.claimed.is_empty()
 }
 
-/// Every pod that requests devices, by namespace and name.
-pub fn rows(facts: &Facts) -> Vec<PodRow<'_>> {
-    let pods = facts.fleet.jobs.iter().flat_map(|job| job.pods.iter());
-    let mut pods: Vec<&Pod> = pods
-        .map(|pod| &**pod)
-        .filter(|pod| asks_for_devices(pod))
-        .collect();
-    pods.small_sort_by(|a, b| {
-        let (a, b) = (a.key(), b.key());
-        natural(&a.namespace, &b.namespace).then_with(|| natural(&a.name, &b.name))
-    });
-    pods.dedup_by_key(|pod| pod.key());
-    pods.into_iter().map(|pod| row(facts, pod)).collect()
-}
-
 /// The row of one pod.
 pub fn row<'a>(facts: &Facts, pod: &'a Pod) -> PodRow<'a> {
     let seen = &pod.seen;
     let (held, burn) = allocated_devices(facts, pod);
-    let unplaced = seen.unschedulable.as_ref();
     PodRow {
-        labels: Labelled::Own(&seen.labels),
         namespace: &seen.key.namespace,
         name: &seen.key.name,
         node: seen.node.as_deref(),
@@ -164,7 +313,7 @@ pub fn row<'a>(facts: &Facts, pod: &'a Pod) -> PodRow<'a> {
         job: &pod.job.key.name,
         queue: pod.queue.as_deref(),
         team: &pod.team,
-        message: message(pod).or_else(|| unplaced.and_then(|(_, message)| non_empty(message))),
+        message: message(pod),
         burn_usd_per_hour: burn.map(Money::usd),
         list_usd_per_hour: list_usd(burn),
     }
@@ -176,9 +325,12 @@ pub fn restarts(pod: &Pod) -> u32 {
     failure.map_or(0, |failure| failure.restarts)
 }
 
-/// Why a pod failed or restarts.
+/// Why a pod failed, restarts or is unscheduled.
 fn message(pod: &Pod) -> Option<&str> {
-    non_empty(&pod.seen.failure.as_ref()?.message)
+    let failure = pod.seen.failure.as_ref();
+    let failure = failure.and_then(|failure| non_empty(&failure.message));
+    let unplaced = pod.seen.unschedulable.as_ref();
+    failure.or_else(|| unplaced.and_then(|(_, message)| non_empty(message)))
 }
 
 /// Devices or slices allocated to a pod, and their rate: zero without devices; `None` where a price is missing, or where it
@@ -245,7 +397,9 @@ mod tests {
         let burn = std::sync::Arc::make_mut(&mut facts.spend_rates);
         burn.nodes.clear();
         burn.prices.clear();
-        for row in rows(&facts) {
+        for at in collect(&facts, &RowScope::All) {
+            let pod = pod(&facts, at).expect("a row of these facts");
+            let row = row(&facts, pod);
             let wanted = row.node.is_none().then_some(0.0);
             if row.phase != "Succeeded" && row.phase != "Failed" {
                 assert_eq!(row.burn_usd_per_hour, wanted, "{}", row.name);

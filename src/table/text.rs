@@ -16,7 +16,22 @@ pub fn or_unknown<T: ToString>(value: Option<T>) -> String {
 
 /// A share as `63%`.
 pub fn percent(ratio: Option<f64>) -> String {
-    or_unknown(ratio.map(|ratio| format!("{:.0}%", ratio * 100.0)))
+    or_unknown(ratio.map(whole_percent))
+}
+
+/// A share as whole per cent; 99.6 % is not 100 %, and 0.2 % is not 0 %.
+pub fn whole_percent(ratio: f64) -> String {
+    let whole = ratio * 100.0;
+    let rounded = whole.round();
+    if rounded <= 0.0 && whole > 0.0 {
+        return String::from("<1%");
+    }
+    let honest = if rounded >= 100.0 && whole < 100.0 {
+        99.0
+    } else {
+        rounded
+    };
+    format!("{honest:.0}%")
 }
 
 /// `66C`.
@@ -310,6 +325,14 @@ pub fn serving(serving: &Serving) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nearly_all_is_not_all() {
+        assert_eq!(whole_percent(0.996), "99%");
+        assert_eq!(whole_percent(1.0), "100%");
+        assert_eq!(whole_percent(0.002), "<1%");
+        assert_eq!(whole_percent(0.0), "0%");
+    }
 
     #[test]
     fn a_start_is_printed_with_its_interval() {

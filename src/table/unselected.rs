@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use model::base::Name;
 
+use super::navigation::RowScope;
 use super::query::Query;
 use super::select::Labelled;
 use super::table::cell;
@@ -13,7 +14,12 @@ use super::{Facts, Kind, jobs, nodes, pods, services};
 pub fn unselected(facts: &Facts, query: &Query) -> Option<Unselected> {
     let (unknown, keys) = match query.kind {
         Kind::Nodes => labelled(nodes::rows(facts).iter().map(|row| row.labels)),
-        Kind::Pods => labelled(pods::rows(facts).iter().map(|row| row.labels)),
+        Kind::Pods => {
+            let spec = &pods::KIND;
+            let labels = spec.output.and_then(|output| output.labels)?;
+            let rows = (spec.collect)(facts, &RowScope::All).into_iter();
+            labelled(rows.filter_map(|row| labels(facts, row)))
+        }
         Kind::Services => {
             let rows = services::rows(facts);
             let asked = rows

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use console::view::{
-    advice, alerts, cost, devices, jobs, nodes, pods, pools, queues, scalers, services, sources,
+    advice, alerts, cost, devices, jobs, nodes, pools, queues, scalers, services, sources,
 };
 use model::cost::Scope;
 use serde_json::Value as Json;
@@ -245,7 +245,7 @@ fn all() -> Vec<Compared> {
             },
         ),
         plain(
-            &pods::KIND,
+            &table::pods::KIND,
             table::Kind::Pods,
             &[
                 ("namespace", As::Is("namespace")),
@@ -267,7 +267,7 @@ fn all() -> Vec<Compared> {
             ],
             |facts, row| {
                 // By their node too: fleets by hand have pods of one name.
-                let cells = pods::KIND.columns.iter().take(3);
+                let cells = table::pods::KIND.columns.iter().take(3);
                 let words = cells.map(|column| words(&(column.cell)(facts, row)));
                 Some(
                     words

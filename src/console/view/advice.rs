@@ -95,6 +95,7 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: None,
     none: "no advice: the last half hour is not read yet (then BOUND BY of view 5 is empty), or no job could do better",
+    output: None,
 };
 
 fn advice_of(facts: &Facts, row: Row) -> Option<&Advice> {

@@ -70,6 +70,7 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: None,
     none: "nothing needs you",
+    output: None,
 };
 
 /// Findings, worst first; equally severe ones are grouped by node.

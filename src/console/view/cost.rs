@@ -95,6 +95,7 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: Some((4, true)),
     none: "nothing has a price yet",
+    output: None,
 };
 
 /// The column of what is wasted.

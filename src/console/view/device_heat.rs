@@ -100,7 +100,7 @@ impl Metric {
                 .signals
                 .get(Signal::Temp)
                 .map(|degrees| format!("{degrees:.0}°")),
-            _ => self.of(device, facts).map(super::super::text::percent),
+            _ => self.of(device, facts).map(table::text::whole_percent),
         }
     }
 }

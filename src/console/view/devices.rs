@@ -172,6 +172,7 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: None,
     none: "no device here",
+    output: None,
 };
 
 /// Idle allocated devices, the most expensive first.

@@ -3,12 +3,13 @@
 use ratatui::layout::Rect;
 
 use crate::painter::Painter;
-use crate::text::{counted, percent};
+use crate::text::counted;
 use crate::theme::HEAT_LEVELS;
 use crate::widget::heat::{HeatCell, HeatLevel, pair, single};
 use model::fleet::history::FleetSignal;
 use table::Facts;
 use table::role::Role;
+use table::text::whole_percent;
 
 use super::describe::{describe, draw_lines, draw_panel};
 use super::device_heat::{Metric, Scale, together};
@@ -182,9 +183,9 @@ impl Heatmap {
         }
         let (word, value) = match self.metric {
             Metric::Temp => ("hottest", format!("{:.0}°", mean * 60.0 + 30.0)),
-            Metric::Util | Metric::Tensor | Metric::Dram => ("busiest", percent(*mean)),
-            Metric::Memory => ("fullest", percent(*mean)),
-            Metric::Power => ("thirstiest", percent(*mean)),
+            Metric::Util | Metric::Tensor | Metric::Dram => ("busiest", whole_percent(*mean)),
+            Metric::Memory => ("fullest", whole_percent(*mean)),
+            Metric::Power => ("thirstiest", whole_percent(*mean)),
         };
         format!("{word} {place}, mean {value}")
     }
@@ -347,7 +348,7 @@ impl Heatmap {
             let mean = if self.metric == Metric::Temp {
                 format!("{:.0}°", mean * 60.0 + 30.0)
             } else {
-                percent(mean)
+                whole_percent(mean)
             };
             words.push_str(&format!("   mean {mean}"));
         }

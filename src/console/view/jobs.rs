@@ -152,6 +152,7 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: None,
     none: "no job asks for an accelerator",
+    output: None,
 };
 
 fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {

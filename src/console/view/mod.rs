@@ -34,7 +34,6 @@ pub mod nodes;
 pub mod object_tree;
 pub mod object_view;
 pub mod plans;
-pub mod pods;
 pub mod pools;
 mod queue_quotas;
 pub mod queues;
@@ -253,9 +252,11 @@ pub fn open(id: ViewId, row_scope: RowScope) -> Box<dyn View> {
         (ViewId::Pools, row_scope) => Box::new(TableWithFacts::new(id, &pools::KIND, row_scope)),
         (ViewId::Queues, row_scope) => Box::new(queues::QueuesView::new(row_scope)),
         (ViewId::Jobs, RowScope::WhatIf(changes)) => Box::new(what_if::WhatIfView::new(changes)),
-        (ViewId::Jobs, row_scope @ RowScope::Pods(_)) => {
-            Box::new(table_view::TableView::new(id, &pods::KIND, row_scope))
-        }
+        (ViewId::Jobs, row_scope @ RowScope::Pods(_)) => Box::new(table_view::TableView::new(
+            id,
+            &table::pods::KIND,
+            row_scope,
+        )),
         (ViewId::Jobs, row_scope @ RowScope::Services(_)) => {
             Box::new(table_view::TableView::new(id, &services::KIND, row_scope))
         }

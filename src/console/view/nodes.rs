@@ -151,6 +151,7 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: Some((0, false)),
     none: "the cluster has no node",
+    output: None,
 };
 
 /// Nodes that have or should have accelerators; all of them when none has.

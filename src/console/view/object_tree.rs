@@ -15,7 +15,7 @@ use table::column::{Column, KindSpec, Row};
 use table::queue_tree::Tree;
 use table::role::Role;
 
-use super::{devices, jobs, nodes, pods, pools, queues, subject};
+use super::{devices, jobs, nodes, pools, queues, subject};
 use table::navigation::{RowScope, Selection, ViewId};
 
 /// Cells that a level is set in.
@@ -152,6 +152,7 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: None,
     none: "the object was deleted, or is unknown",
+    output: None,
 };
 
 /// The object of one line, by its index in the facts.
@@ -224,7 +225,7 @@ fn table_of(row: Row) -> (&'static KindSpec, Row) {
         // Rows of queues and jobs begin with their sort key.
         Item::Queue(at) => (&queues::KIND, (0, at as u32)),
         Item::Job(at) => (&jobs::KIND, (0, at as u32)),
-        Item::Pod(..) => (&pods::KIND, own),
+        Item::Pod(..) => (&table::pods::KIND, own),
         Item::Node(_) => (&nodes::KIND, own),
         Item::Device(..) => (&devices::KIND, own),
         Item::Pool(_) => (&pools::KIND, own),

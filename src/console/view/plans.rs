@@ -67,6 +67,7 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: None,
     none: "no run on this cluster from this machine is known: capital letters open a plan",
+    output: None,
 };
 
 fn run(facts: &Facts, row: Row) -> Option<&RunRow> {

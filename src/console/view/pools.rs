@@ -80,6 +80,7 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: None,
     none: "no node has an accelerator",
+    output: None,
 };
 
 fn collect(facts: &Facts, _: &RowScope) -> Vec<Row> {

@@ -102,6 +102,7 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: None,
     none: "no queue: neither Kueue, Volcano nor KAI is here, and no job names one",
+    output: None,
 };
 
 /// Spend against the queue's budget; empty where it has none.

@@ -96,6 +96,7 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: None,
     none: "no autoscaler is known: no NodePool, no status of the cluster autoscaler, no HorizontalPodAutoscaler, no ScaledObject",
+    output: None,
 };
 
 /// A row is the sort of scaler and its place among its like.

@@ -121,6 +121,7 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: None,
     none: "no model server is known: none of their pages was read yet, or there is none",
+    output: None,
 };
 
 fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {

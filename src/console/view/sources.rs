@@ -103,6 +103,7 @@ pub static KIND: KindSpec = KindSpec {
     searched: Some(RowScope::Sources(None)),
     sort: None,
     none: "no source has answered yet",
+    output: None,
 };
 
 /// Marks a row of all sources of a kind; its first number is the place of one of them.

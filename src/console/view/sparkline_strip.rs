@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 
 use crate::painter::Painter;
 use crate::summary::fleet_util;
-use crate::text::{counted, per_hour, percent};
+use crate::text::{counted, per_hour};
 use crate::widget::bar::bar;
 use crate::widget::heat::{HeatCell, HeatLevel, pair, single};
 use crate::widget::panel::panel;
@@ -16,6 +16,7 @@ use model::fleet::device::Device;
 use model::fleet::history::{FleetSignal, Track};
 use table::Facts;
 use table::role::Role;
+use table::text::whole_percent;
 
 use super::device_heat::{DeviceHeats, Metric, together};
 use super::devices::health_of;
@@ -334,7 +335,7 @@ pub fn time_strip(facts: &Facts, painter: &mut Painter<'_>, area: Rect, signal: 
         // The same number as in the header: the last sample may be 15 s old.
         None => fleet_util(&facts.fleet).or_else(|| past.last()),
     };
-    let util = shown.map_or_else(|| String::from("–"), percent);
+    let util = shown.map_or_else(|| String::from("–"), whole_percent);
     let idle = per_hour(
         facts
             .spend_rates

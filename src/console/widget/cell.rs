@@ -7,7 +7,8 @@ use model::base::quantities::{bytes, grouped};
 use table::cell::{Cell, Value};
 
 use crate::painter::Painter;
-use crate::text::{UNKNOWN, percent};
+use crate::text::UNKNOWN;
+use table::text::whole_percent;
 
 use super::quota::BAR;
 
@@ -24,8 +25,8 @@ pub fn words<'c>(cell: &'c Cell<'_>, painter: &mut Painter<'_>) -> Cow<'c, str> 
             format!("{}/{}", grouped(*part as i64), grouped(*whole as i64))
         }
         Value::Devices(amount, whole) => devices_words(*amount, *whole),
-        Value::Ratio(ratio) | Value::Bar(ratio) => percent(*ratio),
-        Value::Trend(_, Some(last)) => percent(*last),
+        Value::Ratio(ratio) | Value::Bar(ratio) => whole_percent(*ratio),
+        Value::Trend(_, Some(last)) => whole_percent(*last),
         Value::Trend(_, None) => return Cow::Borrowed(UNKNOWN),
         Value::Money(money) | Value::Sum(money) => {
             format!("{}{}", money.all, money.mark())

@@ -1,7 +1,7 @@
 //! A device: place, health, readings, past, holders, what a repair ticket needs.
 
 use crate::painter::Painter;
-use crate::text::{UNKNOWN, counted, dollars, per_hour, percent};
+use crate::text::{UNKNOWN, counted, dollars, per_hour};
 use crate::view::devices;
 use crate::widget::cell::{bytes_of, devices_words};
 use model::cost::Money;
@@ -14,6 +14,7 @@ use model::fleet::signal::Signal;
 use table::Facts;
 use table::jobs::so_far;
 use table::role::Role;
+use table::text::whole_percent;
 
 use super::{Description, Line};
 
@@ -121,7 +122,7 @@ fn pasts(table: &mut Description, facts: &Facts, device: &Device) {
     }
     table.gap();
     let id = || device.id.clone();
-    let share = |value: f32| percent(f64::from(value));
+    let share = |value: f32| whole_percent(f64::from(value));
     table.past(
         facts,
         "util, 1 h",
@@ -161,7 +162,7 @@ fn readings(table: &mut Description, facts: &Facts, device: &Device) {
             } else {
                 ""
             };
-            let words = format!("{}{idle}", percent(util));
+            let words = format!("{}{idle}", whole_percent(util));
             table.lines.push(Line::Bar("util", util, words, util_role));
         }
         None => table.words("util", UNKNOWN, Role::Muted),
@@ -174,14 +175,14 @@ fn readings(table: &mut Description, facts: &Facts, device: &Device) {
         (_, Some(ratio)) => {
             table
                 .lines
-                .push(Line::Bar("memory", ratio, percent(ratio), hot));
+                .push(Line::Bar("memory", ratio, whole_percent(ratio), hot));
         }
         _ => table.words("memory", UNKNOWN, Role::Muted),
     }
     if let Some(tensor) = device.signals.get(Signal::TensorActive) {
         table
             .lines
-            .push(Line::Bar("tensor", tensor, percent(tensor), hot));
+            .push(Line::Bar("tensor", tensor, whole_percent(tensor), hot));
     }
     match (
         device.signals.get(Signal::Power),

@@ -1,7 +1,7 @@
 //! A job: state and why, gang, owners, pods, failure, money.
 
 use crate::painter::Painter;
-use crate::text::{UNKNOWN, counted, dollars, per_hour, percent};
+use crate::text::{UNKNOWN, counted, dollars, per_hour};
 use crate::view::{jobs, waiting};
 use crate::widget::roofline::{Roofline, roofline};
 use model::base::{Age, Moment, ObjectKey, SmallSort, natural};
@@ -19,6 +19,7 @@ use table::job_failure::why_failed;
 use table::jobs::{Waited, no_cost, so_far, waited, waited_words, waits as is_waiting};
 use table::role::Role;
 use table::select::owner_of_job;
+use table::text::whole_percent;
 
 use super::{Description, Line, scaling};
 
@@ -75,8 +76,8 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
             one.pod.key().name,
             one.node.name(),
             one.device.index,
-            percent(one.util),
-            percent(one.median)
+            whole_percent(one.util),
+            whole_percent(one.median)
         );
         table.words("slowest", words, Role::Warn);
     }
@@ -104,10 +105,10 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
     );
     gang(table, job);
     let held = |job: &Job| match job.util {
-        Some(util) if job.idle_devices == 0 => percent(util),
+        Some(util) if job.idle_devices == 0 => whole_percent(util),
         Some(util) => format!(
             "{}, {} of {} idle",
-            percent(util),
+            whole_percent(util),
             counted(u64::from(job.idle_devices), "device"),
             job.devices_allocated
         ),
@@ -224,7 +225,7 @@ fn roof(table: &mut Description, facts: &Facts, job: &Job, profile: &JobProfile)
         figures.ridge(),
         figures.rate / 1e12,
         figures.intensity(),
-        percent(figures.rate / figures.peak),
+        whole_percent(figures.rate / figures.peak),
     );
     table.words("", words, Role::Muted);
 }

@@ -1,7 +1,7 @@
 //! A node: state, cordon, conditions, place, machine, taints.
 
 use crate::painter::Painter;
-use crate::text::{per_hour, percent};
+use crate::text::per_hour;
 use crate::view::nodes;
 use model::base::DeviceAmount;
 use model::base::quantities::counted;
@@ -12,6 +12,7 @@ use model::fleet::node::Node;
 use model::fleet::observe::Table;
 use table::Facts;
 use table::role::Role;
+use table::text::whole_percent;
 
 use super::Description;
 
@@ -92,7 +93,7 @@ pub(super) fn lines(
         .iter()
         .filter(|device| facts.fleet.is_idle(device))
         .count();
-    let mean = table::nodes::mean(node.devices.iter(), Device::util).map(percent);
+    let mean = table::nodes::mean(node.devices.iter(), Device::util).map(whole_percent);
     let util = mean.map_or(String::from("utilization –"), |mean| {
         format!("mean {mean}")
     });

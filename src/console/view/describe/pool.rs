@@ -1,7 +1,7 @@
 //! A pool: size, fill, money, what may grow it, the last hour.
 
 use crate::painter::Painter;
-use crate::text::{UNKNOWN, per_hour, percent};
+use crate::text::{UNKNOWN, per_hour};
 use crate::view::pools;
 use crate::widget::cell::devices_words;
 use model::base::DeviceAmount;
@@ -10,6 +10,7 @@ use model::fleet::finding::Finding;
 use model::fleet::history::{FleetSignal, Track};
 use table::Facts;
 use table::role::Role;
+use table::text::whole_percent;
 
 use super::{Description, scaling};
 
@@ -103,7 +104,7 @@ pub(super) fn lines(
         );
         table.words("waiting", words, Role::Warn);
     }
-    let share = |value: Option<f64>| value.map_or(String::from(UNKNOWN), percent);
+    let share = |value: Option<f64>| value.map_or(String::from(UNKNOWN), whole_percent);
     table.words(
         "now",
         format!(
@@ -139,7 +140,7 @@ pub(super) fn lines(
     if facts.history.since().is_some() {
         table.gap();
         let track = |signal| Track::Pool(pool.name.clone(), signal);
-        let share = |value: f32| percent(f64::from(value));
+        let share = |value: f32| whole_percent(f64::from(value));
         table.past(
             facts,
             "util, 1 h",
