@@ -10,8 +10,8 @@ use model::fleet::history::Track;
 
 use super::Facts;
 use super::cell::Cell;
+use super::json_style::JsonStyle;
 use super::navigation::{Destination, RowScope, Selection};
-use super::output::JsonStyle;
 use super::role::Role;
 use super::select::Labelled;
 

@@ -14,8 +14,8 @@ use model::fleet::policy::Policy;
 
 use super::inventory::{NodeCell, label_map, node_cell};
 use super::jobs::GangCell;
+use super::kinds::pods::phase_name;
 use super::list_price::{ListMarks, list_usd, marked};
-use super::pods::phase_name;
 use super::pools::{PoolRow, unallocated, waiting_devices};
 use super::scheduling::{
     AdmissionCell, PodSetCell, PriorityClassCell, Scheduling, admission, scheduling,

@@ -8,21 +8,20 @@ use model::base::SmallSort;
 use model::base::document::nearest;
 use model::fleet::signal::Signal;
 
-use super::column::{KindSpec, Output, Row};
 use super::csv_output::csv;
 pub use super::csv_output::{csv_line, flat};
 use super::encode::{array, yaml};
-use super::navigation::RowScope;
+use super::json_style::JsonStyle;
+use super::kinds::{self, pods, spec};
 use super::query::{NotFound, Query, Unanswered};
 use super::select::Labelled;
 use super::table::{Column, Layout, cell};
 pub use super::unselected::{Unselected, unselected};
 use super::{Facts, Format, Kind, is_remainder};
 use super::{
-    advice, alerts, cost, devices, document, jobs, nodes, pods, pools, queues, scalers, services,
-    sources,
+    advice, alerts, cost, devices, document, jobs, nodes, pools, queues, scalers, services, sources,
 };
-use model::value::{Value, escaped};
+use model::value::Value;
 
 /// One row, ready for any output format.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -67,6 +66,9 @@ pub fn output_table(
     format: Format,
     pretty: bool,
 ) -> Result<OutputTable, NotFound> {
+    if let Some(spec) = spec(query.kind) {
+        return kinds::output::output_table(spec, facts, query, format, JsonStyle::of(pretty));
+    }
     match query.kind {
         Kind::Pools => {
             let shape = plain(|row: &pools::PoolRow<'_>| Cow::Borrowed(row.name));
@@ -170,7 +172,6 @@ pub fn output_table(
                 pretty,
             )
         }
-        Kind::Pods => described(&pods::KIND, facts, query, format, JsonStyle::of(pretty)),
         Kind::Services => {
             let shape = Shape {
                 name: None,
@@ -307,146 +308,7 @@ pub fn output_table(
                 pretty,
             )
         }
-    }
-}
-
-/// The rows of a described kind.
-fn described(
-    spec: &KindSpec,
-    facts: &Facts,
-    query: &Query,
-    format: Format,
-    style: JsonStyle,
-) -> Result<OutputTable, NotFound> {
-    let Some(output) = spec.output else {
-        return Ok(OutputTable::default());
-    };
-    let mut rows = (spec.collect)(facts, &RowScope::All);
-    if let Some(place) = output.place {
-        rows.retain(|row| {
-            let (namespace, team) = place(facts, *row);
-            query.scope.has(namespace, team)
-        });
-    }
-    let names = |row: Row| {
-        let mut names = (output.also)(facts, row);
-        names.push((output.key)(facts, row));
-        names
-    };
-    if !query.names.is_empty() {
-        let named: Vec<(Row, Vec<String>)> = rows.iter().map(|row| (*row, names(*row))).collect();
-        for wanted in &query.names {
-            if !named.iter().any(|(_, names)| names.contains(wanted)) {
-                let all = named.iter().flat_map(|(_, names)| names);
-                return Err(NotFound {
-                    kind: query.kind,
-                    name: wanted.clone(),
-                    nearest: nearest(wanted, all.map(String::as_str)).map(str::to_owned),
-                });
-            }
-        }
-        let is_wanted = |names: &[String]| names.iter().any(|name| query.names.contains(name));
-        let wanted = named.into_iter().filter(|(_, names)| is_wanted(names));
-        rows = wanted.map(|(row, _)| row).collect();
-    }
-    if let Some(labels) = output.labels.filter(|_| query.select.asks_labels()) {
-        rows.retain(|row| {
-            query
-                .select
-                .wants_labels(labels(facts, *row).and_then(|labels| labels.all()).as_ref())
-        });
-    }
-    if query.select.fields().next().is_some() || query.sort.is_some() {
-        rows = sorted(rows, output, facts, query);
-    }
-    let tabular = matches!(format, Format::Table | Format::Wide);
-    let mut json = match tabular && style == JsonStyle::Indented {
-        true => vec![String::new(); rows.len()],
-        false => (output.json)(facts, &rows, style),
-    }
-    .into_iter();
-    let columns: Vec<&crate::column::Column> = match query.columns {
-        [] => (spec.columns.iter())
-            .filter(|column| format == Format::Wide || !column.is_wide_output())
-            .collect(),
-        chosen => (chosen.iter())
-            .filter_map(|title| spec.columns.iter().find(|own| own.head.title == *title))
-            .collect(),
-    };
-    let items = rows.iter().map(|row| {
-        let key = (output.key)(facts, *row);
-        let cells = columns.iter().filter(|_| tabular);
-        OutputRow {
-            name: match output.name {
-                Some(name) => name(facts, *row),
-                None => format!("{}/{key}", query.kind.singular()),
-            },
-            json: json.next().unwrap_or_default(),
-            cells: cells
-                .map(|column| cell(&(column.cell)(facts, *row).value.plain(facts.now)))
-                .collect(),
-            key,
-        }
-    });
-    let items = items.collect();
-    let titles = columns.iter();
-    let titles = titles.map(|column| (column.heading(facts), column.is_numeric()));
-    Ok(OutputTable {
-        titles: titles.collect(),
-        items,
-    })
-}
-
-/// The rows that match the field selectors, in the requested order. What is a remainder and no object stays last.
-fn sorted(rows: Vec<Row>, output: &Output, facts: &Facts, query: &Query) -> Vec<Row> {
-    let json = (output.json)(facts, &rows, JsonStyle::Line);
-    let values = rows
-        .into_iter()
-        .zip(json.iter().map(|text| Value::of(text)));
-    let mut all: Vec<(Row, Value)> = values
-        .filter(|(_, value)| query.select.wants_row(value))
-        .collect();
-    if let Some(sort) = &query.sort {
-        let rest = |row: Row| is_remainder(&(output.key)(facts, row));
-        // Stable: equal rows keep the order of their kind.
-        all.small_sort_by(|(row, a), (other, b)| {
-            (rest(*row).cmp(&rest(*other))).then_with(|| sort.compare(a, b))
-        });
-    }
-    all.into_iter().map(|(row, _)| row).collect()
-}
-
-/// The titles of a described kind's columns, each with the fields that it shows.
-fn described_titles(spec: &KindSpec) -> Vec<(&'static str, &'static str)> {
-    let columns = spec
-        .columns
-        .iter()
-        .filter(|column| !column.field.is_empty());
-    columns
-        .map(|column| (column.head.title, column.field))
-        .collect()
-}
-
-/// How JSON is laid out.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum JsonStyle {
-    /// On one line, for output that is read by lines.
-    Line,
-    /// Indented, for people.
-    Indented,
-}
-
-impl JsonStyle {
-    const fn of(pretty: bool) -> Self {
-        match pretty {
-            true => Self::Indented,
-            false => Self::Line,
-        }
-    }
-
-    /// A row as JSON, escaped for terminals.
-    pub fn write<R: Serialize>(self, row: &R) -> String {
-        json(row, self == Self::Indented)
+        _ => Ok(OutputTable::default()),
     }
 }
 
@@ -534,7 +396,7 @@ fn build<R: Serialize>(
             json: if tabular && pretty {
                 String::new()
             } else {
-                json(row, pretty)
+                JsonStyle::of(pretty).write(row)
             },
             cells: if tabular {
                 columns
@@ -562,7 +424,7 @@ fn arranged<R: Serialize>(rows: Vec<R>, shape: &Shape<R>, query: &Query) -> Vec<
     }
     let values = rows
         .into_iter()
-        .map(|row| (Value::of(&json(&row, false)), row));
+        .map(|row| (Value::of(&JsonStyle::Line.write(&row)), row));
     let mut all: Vec<(Value, R)> = values
         .filter(|(value, _)| query.select.wants_row(value))
         .collect();
@@ -592,35 +454,28 @@ pub fn titles(kind: Kind) -> Vec<(&'static str, &'static str)> {
             .filter(|(_, field)| !field.is_empty())
             .collect()
     }
+    if let Some(spec) = spec(kind) {
+        return kinds::output::titles(spec);
+    }
     match kind {
         Kind::Pools => of(kind, pools::columns()),
         Kind::Nodes => of(kind, nodes::columns()),
         Kind::Devices => of(kind, devices::columns()),
         Kind::Queues => of(kind, queues::columns()),
         Kind::Jobs => of(kind, jobs::columns()),
-        Kind::Pods => described_titles(&pods::KIND),
         Kind::Services => of(kind, services::columns()),
         Kind::Cost => of(kind, cost::columns()),
         Kind::Alerts => of(kind, alerts::columns()),
         Kind::Advice => of(kind, advice::columns()),
         Kind::Scalers => of(kind, scalers::columns()),
         Kind::Sources => of(kind, sources::columns()),
-        Kind::Fleet => Vec::new(),
+        _ => Vec::new(),
     }
-}
-
-fn json<R: Serialize>(row: &R, pretty: bool) -> String {
-    let text = if pretty {
-        serde_json::to_string_pretty(row)
-    } else {
-        serde_json::to_string(row)
-    };
-    escaped(text.expect("rows have text keys, and JSON writes any number"))
 }
 
 /// A value as indented JSON with a final line break, escaped for terminals.
 pub fn safe_json<T: Serialize>(value: &T) -> String {
-    json(value, true) + "\n"
+    JsonStyle::Indented.write(value) + "\n"
 }
 
 /// The output of a query as text.

@@ -16,8 +16,9 @@ use model::fleet::observe::{SourceHealth, Table};
 use model::fleet::pool::{Pool, VisibleCounts};
 use model::fleet::{Fleet, Known};
 
+use super::kinds::pods;
 use super::table::cell;
-use super::{Facts, budgets, pods};
+use super::{Facts, budgets};
 
 /// A team, some namespaces, both or neither.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]

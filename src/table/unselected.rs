@@ -4,22 +4,18 @@ use std::collections::BTreeSet;
 
 use model::base::Name;
 
+use super::kinds::spec;
 use super::navigation::RowScope;
 use super::query::Query;
 use super::select::Labelled;
 use super::table::cell;
-use super::{Facts, Kind, jobs, nodes, pods, services};
+use super::{Facts, Kind, jobs, nodes, services};
 
 /// The note about a label selector that could not be decided, or that no object matches.
 pub fn unselected(facts: &Facts, query: &Query) -> Option<Unselected> {
     let (unknown, keys) = match query.kind {
+        kind if spec(kind).is_some() => described(facts, query)?,
         Kind::Nodes => labelled(nodes::rows(facts).iter().map(|row| row.labels)),
-        Kind::Pods => {
-            let spec = &pods::KIND;
-            let labels = spec.output.and_then(|output| output.labels)?;
-            let rows = (spec.collect)(facts, &RowScope::All).into_iter();
-            labelled(rows.filter_map(|row| labels(facts, row)))
-        }
         Kind::Services => {
             let rows = services::rows(facts);
             let asked = rows
@@ -49,6 +45,22 @@ pub fn unselected(facts: &Facts, query: &Query) -> Option<Unselected> {
         "-l: no {kind} has a label `{}`{near}",
         cell(key)
     )))
+}
+
+/// The number of rows asked for whose labels are unknown, and the known label keys; `None` for a kind without labels.
+fn described(facts: &Facts, query: &Query) -> Option<(usize, BTreeSet<Name>)> {
+    let spec = spec(query.kind)?;
+    let output = spec.output?;
+    let labels = output.labels?;
+    let mut rows = (spec.collect)(facts, &RowScope::All);
+    if let Some(place) = output.place {
+        rows.retain(|row| {
+            let (namespace, team) = place(facts, *row);
+            query.scope.has(namespace, team)
+        });
+    }
+    let rows = rows.into_iter();
+    Some(labelled(rows.filter_map(|row| labels(facts, row))))
 }
 
 /// A note about the result of a selector.

@@ -245,45 +245,6 @@ fn all() -> Vec<Compared> {
             },
         ),
         plain(
-            &table::pods::KIND,
-            table::Kind::Pods,
-            &[
-                ("namespace", As::Is("namespace")),
-                ("name", As::Is("name")),
-                ("node", As::Is("node")),
-                // One number where both are the same.
-                (
-                    "devices",
-                    As::Part("devices_allocated", "devices_requested"),
-                ),
-                ("ready", As::Title("READY")),
-                ("restarts", As::Is("restarts")),
-                ("phase", As::Title("PHASE")),
-                ("age", As::Age("age_seconds", "age_seconds")),
-                ("job", As::Is("job")),
-                ("burn", As::Is("burn_usd_per_hour")),
-                ("queue", As::Is("queue")),
-                ("team", As::Is("team")),
-            ],
-            |facts, row| {
-                // By their node too: fleets by hand have pods of one name.
-                let cells = table::pods::KIND.columns.iter().take(3);
-                let words = cells.map(|column| words(&(column.cell)(facts, row)));
-                Some(
-                    words
-                        .map(Option::unwrap_or_default)
-                        .collect::<Vec<_>>()
-                        .join("/"),
-                )
-            },
-            |json| {
-                let parts = ["namespace", "name", "node"];
-                let parts =
-                    parts.map(|part| at(json, part).as_str().unwrap_or_default().to_owned());
-                parts.join("/")
-            },
-        ),
-        plain(
             &queues::KIND,
             table::Kind::Queues,
             &[
@@ -574,12 +535,17 @@ pub fn compare(fleets: &[(&str, &Facts)]) {
         .iter()
         .map(|(name, facts)| (*name, table::sample::advised(facts)));
     let fleets: Vec<(&str, Facts)> = fleets.collect();
-    for compared in all() {
+    for kind in table::Kind::ALL {
         let rows = fleets
             .iter()
-            .map(|(name, facts)| agree(name, facts, &[compared.of]));
+            .map(|(name, facts)| agree(name, facts, &[kind]));
         let found: usize = rows.sum();
-        assert!(found > 0, "no row of {} was compared", compared.of.name());
+        let is_one = kind == table::Kind::Fleet;
+        assert!(
+            is_one || found > 0,
+            "no row of {} was compared",
+            kind.name()
+        );
     }
 }
 
@@ -587,9 +553,64 @@ pub fn compare(fleets: &[(&str, &Facts)]) {
 pub fn agree(fleet: &str, facts: &Facts, kinds: &[table::Kind]) -> usize {
     let all = all();
     let wanted = all.iter().filter(|one| kinds.contains(&one.of));
-    wanted
+    let compared: usize = wanted
         .map(|compared| agree_in(fleet, facts, compared))
-        .sum()
+        .sum();
+    let described = kinds.iter().filter_map(|kind| table::kinds::spec(*kind));
+    let described: usize = described.map(|spec| json_agrees(fleet, facts, spec)).sum();
+    compared + described
+}
+
+/// Compares each cell of a described kind with the fields of its row's JSON that it says it shows; the number of rows.
+fn json_agrees(fleet: &str, facts: &Facts, spec: &KindSpec) -> usize {
+    let output = spec.output.expect("get prints it");
+    let rows = (spec.collect)(facts, &RowScope::All);
+    let json = (output.json)(facts, &rows, table::json_style::JsonStyle::Line);
+    for (row, text) in rows.iter().zip(&json) {
+        let json: Json = serde_json::from_str(text).expect("is JSON");
+        for column in spec
+            .columns
+            .iter()
+            .filter(|column| !column.field.is_empty())
+        {
+            let mut fields = column.field.split('|').map(|path| at(&json, path));
+            let field = fields.find(|field| !field.is_null()).unwrap_or(&Json::Null);
+            let value = (column.cell)(facts, *row).value;
+            let same = match (&value, field) {
+                (Value::Unknown | Value::Empty, Json::Null) => true,
+                (Value::Text(words), Json::Null) => words.is_empty(),
+                (Value::Text(words), Json::String(text)) => **words == **text,
+                // The words for it are the cell's own.
+                (Value::Text(_) | Value::Path(..) | Value::Quota(_), _) => true,
+                (Value::Since(since), Json::String(text)) => since.rfc3339() == *text,
+                (Value::Starts(..), _) => true,
+                (Value::Millis(millis), Json::Number(seconds))
+                    if column.field.contains("_seconds") =>
+                {
+                    near(
+                        *millis as f64 / 1000.0,
+                        seconds.as_f64().unwrap_or(f64::NAN),
+                    ) || (*millis as f64 - seconds.as_f64().unwrap_or(f64::NAN) * 1000.0).abs()
+                        <= 0.5
+                }
+                (Value::Since(_) | Value::SeenSince(_) | Value::Span(_), Json::Number(seconds)) => {
+                    let ours = value.number(facts.now).unwrap_or(f64::NAN);
+                    (ours - seconds.as_f64().unwrap_or(f64::NAN)).abs() <= 1.0
+                }
+                (_, Json::Number(number)) => near(
+                    value.number(facts.now).unwrap_or(f64::NAN),
+                    number.as_f64().unwrap_or(f64::NAN),
+                ),
+                _ => false,
+            };
+            assert!(
+                same,
+                "{fleet} {}: {value:?} is not {field}\n{json:#}",
+                column.id
+            );
+        }
+    }
+    rows.len()
 }
 
 /// Compares the cells of one kind; the number of rows that were compared.
@@ -647,6 +668,9 @@ pub fn every_column() {
         .iter()
         .filter(|kind| **kind != table::Kind::Fleet);
     let printed: BTreeSet<&str> = printed.map(|kind| kind.name()).collect();
+    let described = table::Kind::ALL.into_iter();
+    let described = described.filter(|kind| table::kinds::spec(*kind).is_some());
+    let kinds: BTreeSet<&str> = described.map(table::Kind::name).chain(kinds).collect();
     assert_eq!(kinds, printed, "every kind is compared");
 }
 

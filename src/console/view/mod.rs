@@ -254,7 +254,7 @@ pub fn open(id: ViewId, row_scope: RowScope) -> Box<dyn View> {
         (ViewId::Jobs, RowScope::WhatIf(changes)) => Box::new(what_if::WhatIfView::new(changes)),
         (ViewId::Jobs, row_scope @ RowScope::Pods(_)) => Box::new(table_view::TableView::new(
             id,
-            &table::pods::KIND,
+            &table::kinds::pods::KIND,
             row_scope,
         )),
         (ViewId::Jobs, row_scope @ RowScope::Services(_)) => {

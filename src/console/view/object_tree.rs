@@ -225,7 +225,7 @@ fn table_of(row: Row) -> (&'static KindSpec, Row) {
         // Rows of queues and jobs begin with their sort key.
         Item::Queue(at) => (&queues::KIND, (0, at as u32)),
         Item::Job(at) => (&jobs::KIND, (0, at as u32)),
-        Item::Pod(..) => (&table::pods::KIND, own),
+        Item::Pod(..) => (&table::kinds::pods::KIND, own),
         Item::Node(_) => (&nodes::KIND, own),
         Item::Device(..) => (&devices::KIND, own),
         Item::Pool(_) => (&pools::KIND, own),

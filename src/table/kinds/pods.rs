@@ -9,14 +9,14 @@ use model::cost::Money;
 use model::fleet::device::Pod;
 use model::fleet::observe::Phase;
 
-use super::cell::{Cell, Value};
-use super::column::{Column, KindSpec, Output, Row, id_of};
-use super::jobs::is_failing;
-use super::list_price::list_usd;
-use super::navigation::{Destination, RowScope, Selection};
-use super::role::Role;
-use super::select::Labelled;
-use super::{Facts, non_empty};
+use crate::cell::{Cell, Value};
+use crate::column::{Column, KindSpec, Output, Row, id_of};
+use crate::jobs::is_failing;
+use crate::list_price::list_usd;
+use crate::navigation::{Destination, RowScope, Selection};
+use crate::role::Role;
+use crate::select::Labelled;
+use crate::{Facts, non_empty};
 
 /// One pod.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -58,7 +58,7 @@ pub struct PodRow<'a> {
 }
 
 /// Columns as CSV.
-pub(super) const FIELDS: &[&str] = &[
+pub(crate) const FIELDS: &[&str] = &[
     "namespace",
     "name",
     "node",

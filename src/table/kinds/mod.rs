@@ -1,0 +1,15 @@
+//! The kinds of rows, one file each: what a row is, its columns, its object, where it leads, and how `get` writes it.
+
+use crate::Kind;
+use crate::column::KindSpec;
+
+pub(crate) mod output;
+pub mod pods;
+
+/// The description of a kind, from which `get`, the console and their docs are made.
+pub fn spec(kind: Kind) -> Option<&'static KindSpec> {
+    Some(match kind {
+        Kind::Pods => &pods::KIND,
+        _ => return None,
+    })
+}
