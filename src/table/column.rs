@@ -225,9 +225,17 @@ impl Column {
         self
     }
 
-    /// Only when more columns are asked for.
+    /// Only when more columns are asked for, on the screen and with `-o wide`.
     #[must_use]
     pub const fn wide(mut self) -> Self {
+        self.wide = true;
+        self.wide_output = true;
+        self
+    }
+
+    /// On the screen only when more columns are asked for; `get` always prints it.
+    #[must_use]
+    pub const fn wide_on_screen(mut self) -> Self {
         self.wide = true;
         self
     }
@@ -244,11 +252,6 @@ impl Column {
     pub const fn wide_output(mut self) -> Self {
         self.wide_output = true;
         self
-    }
-
-    /// True where `get` prints it with `-o wide` only.
-    pub const fn is_wide_output(&self) -> bool {
-        self.wide || self.wide_output
     }
 
     /// True for numbers, ages, money and graphics.
@@ -295,12 +298,24 @@ pub struct Output {
     pub also: fn(&Facts, Row) -> Vec<String>,
     /// The row's name for `-o name`; `None` where it is the kind and the key.
     pub name: Option<fn(&Facts, Row) -> String>,
+    /// The rows that `get` prints, where they are not those of the view without a scope.
+    pub rows: Option<fn(&Facts) -> Vec<Row>>,
     /// The row's namespace and team; `None` for a kind that has neither.
     pub place: Option<PlaceOf>,
     /// The row's labels; `None` for a kind without labels.
     pub labels: Option<for<'a> fn(&'a Facts, Row) -> Option<Labelled<'a>>>,
     /// The rows as JSON objects, one each.
     pub json: fn(&Facts, &[Row], JsonStyle) -> Vec<String>,
+}
+
+impl KindSpec {
+    /// The rows that `get` prints, in its order.
+    pub fn rows(&self, facts: &Facts) -> Vec<Row> {
+        match self.output.and_then(|output| output.rows) {
+            Some(rows) => rows(facts),
+            None => (self.collect)(facts, &RowScope::All),
+        }
+    }
 }
 
 /// Namespace and team of a row.

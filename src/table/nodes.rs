@@ -17,10 +17,7 @@ use model::fleet::pool::{DeviceCounts, PoolSight, Unusable, VisibleCounts};
 use model::fleet::signal::Signal;
 
 use super::Facts;
-use super::list_price::{list_usd, rate_cell};
-use super::select::Labelled;
-use super::table::Column;
-use super::text::{age, celsius, or_unknown, percent, watts, word};
+use super::list_price::list_usd;
 
 /// Who cordoned a node, when and why, where known.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -69,28 +66,14 @@ pub struct NodeDevices {
 /// One node.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct NodeRow<'a> {
-    /// Its labels.
-    #[serde(skip)]
-    pub labels: Labelled<'a>,
     /// Name.
     pub name: &'a str,
     /// Pool.
     pub pool: &'a str,
-    /// Its state in words, the most severe first: `silent`, `not ready`, `2 faults`, an alert's code, `cordoned`, `ready`;
-    /// `, cordoned` is appended to another problem.
-    #[serde(skip)]
-    pub state: Cow<'a, str>,
-    /// Its status as kubectl prints it, which needs no exporter: `Ready`, `NotReady`, `Unknown`, with `,SchedulingDisabled`
-    /// when it is cordoned.
-    #[serde(skip)]
-    pub status: String,
     /// True when it is ready; `None` when its kubelet stopped posting node status.
     pub ready: Option<bool>,
     /// Its cordon; `None` when it is schedulable.
     pub cordoned: Option<CordonCell<'a>>,
-    /// Who cordoned it and why, as one sentence.
-    #[serde(skip)]
-    pub cordoned_by: Option<String>,
     /// Machine type.
     pub instance_type: Option<&'a str>,
     /// Zone.
@@ -108,9 +91,6 @@ pub struct NodeRow<'a> {
     pub age_seconds: Option<u64>,
     /// Its devices.
     pub devices: NodeDevices,
-    /// Why some of its free devices cannot be used.
-    #[serde(skip)]
-    pub unusable: Option<Unusable>,
     /// Running and pending pods on it; `None` where RBAC hides some.
     pub pods: Option<u32>,
     /// Mean utilization of its devices, 0 to 1.
@@ -136,7 +116,7 @@ fn by_level<S: Serializer>(levels: &&[(Name, Name)], out: S) -> Result<S::Ok, S:
 }
 
 /// Columns as CSV.
-pub(super) const FIELDS: &[&str] = &[
+pub(crate) const FIELDS: &[&str] = &[
     "name",
     "pool",
     "ready",
@@ -165,96 +145,6 @@ pub(super) const FIELDS: &[&str] = &[
     "list_usd_per_hour",
 ];
 
-/// Columns as a table.
-pub(super) fn columns<'a>() -> Vec<Column<NodeRow<'a>>> {
-    vec![
-        Column::text("NAME", |row: &NodeRow<'_>| row.name.to_owned()),
-        Column::text("POOL", |row| row.pool.to_owned()),
-        Column::text("STATUS", |row: &NodeRow<'_>| row.status.clone()).by("ready"),
-        Column::wide_text("STATE", |row: &NodeRow<'_>| row.state.to_string()),
-        Column::text("INSTANCE", |row: &NodeRow<'_>| word(row.instance_type)).by("instance_type"),
-        Column::text("ZONE", |row| word(row.zone)),
-        Column::text("RACK", |row| word(row.rack)),
-        Column::wide_text("DRIVER", |row: &NodeRow<'_>| word(row.driver_version))
-            .by("driver_version"),
-        Column::wide_text("PROVIDER ID", |row: &NodeRow<'_>| word(row.provider_id))
-            .by("provider_id"),
-        Column::wide_number("AGE", |row: &NodeRow<'_>| age(row.age_seconds)).by("age_seconds"),
-        Column::number("DEVICES", |row: &NodeRow<'_>| {
-            match (row.devices.allocated, row.devices.total) {
-                (Some(held), Some(all)) if row.offers_none() => {
-                    format!("{held}/{all}, none allocatable")
-                }
-                (Some(held), Some(all)) => format!("{held}/{all}"),
-                _ => word(None),
-            }
-        })
-        .by("devices.allocated")
-        .whole("HELD/NODE DEVICES"),
-        Column::wide_number("ALLOCATABLE", |row: &NodeRow<'_>| {
-            count(row.devices.allocatable)
-        })
-        .by("devices.allocatable")
-        .whole("NODE ALLOCATABLE"),
-        Column::wide_number("FREE", |row: &NodeRow<'_>| {
-            or_unknown(row.devices.free_usable)
-        })
-        .by("devices.free_usable")
-        .whole("NODE FREE"),
-        Column::wide_text("FREE BUT NOT USABLE", |row: &NodeRow<'_>| {
-            let unusable = row.unusable.and_then(|unusable| unusable.words());
-            word(unusable.as_deref())
-        })
-        .by("")
-        .whole("NODE FREE BUT NOT USABLE"),
-        Column::wide_number("UNHEALTHY", |row: &NodeRow<'_>| {
-            count(row.devices.unhealthy)
-        })
-        .by("devices.unhealthy"),
-        Column::wide_number("IDLE ALLOC", |row: &NodeRow<'_>| {
-            or_unknown(row.devices.idle_allocated)
-        })
-        .by("devices.idle_allocated"),
-        Column::number("PODS", |row: &NodeRow<'_>| count(row.pods)).whole("NODE PODS"),
-        Column::wide_number("UTIL", |row: &NodeRow<'_>| percent(row.util_ratio)).by("util_ratio"),
-        Column::wide_number("MEM", |row: &NodeRow<'_>| percent(row.mem_used_ratio))
-            .by("mem_used_ratio"),
-        Column::wide_number("TMAX", |row: &NodeRow<'_>| celsius(row.temp_max_celsius))
-            .by("temp_max_celsius"),
-        Column::wide_number("POWER", |row: &NodeRow<'_>| watts(row.power_watts)).by("power_watts"),
-        Column::number("$/H", |row: &NodeRow<'_>| {
-            rate_cell(row.burn_usd_per_hour, row.list_usd_per_hour)
-        })
-        .by("burn_usd_per_hour"),
-        Column::wide_text("CORDONED BY", |row: &NodeRow<'_>| {
-            word(row.cordoned_by.as_deref())
-        })
-        .by("cordoned"),
-    ]
-}
-
-impl NodeRow<'_> {
-    /// True where it has devices but none is allocatable.
-    fn offers_none(&self) -> bool {
-        let devices = &self.devices;
-        devices.allocatable == Some(0) && devices.total.max(devices.capacity) > Some(0)
-    }
-}
-
-fn count(count: Option<u32>) -> String {
-    count.map_or_else(|| word(None), |count| count.to_string())
-}
-
-/// Every node by name, including those without devices; in a scope, the nodes of its jobs.
-pub fn rows(facts: &Facts) -> Vec<NodeRow<'_>> {
-    let part = facts.part.as_ref();
-    nodes(facts)
-        .into_iter()
-        .filter(|node| part.is_none_or(|part| part.reach.has_node(node.name())))
-        .map(|node| row(facts, node))
-        .collect()
-}
-
 /// State of a node; the most severe problem counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeState {
@@ -274,9 +164,11 @@ pub enum NodeState {
     Ready,
 }
 
-/// A node's status as kubectl prints it.
-fn status(node: &Node, state: &(NodeState, Cow<'_, str>)) -> String {
-    let ready = match (state, node.ready) {
+/// A node's status as kubectl prints it, which needs no exporter: `Ready`, `NotReady`, `Unknown`, with `,SchedulingDisabled`
+/// when it is cordoned; then `, none allocatable` where it has devices of which none can be allocated.
+pub fn status(facts: &Facts, node: &Node) -> String {
+    let state = state(facts, node);
+    let ready = match (&state, node.ready) {
         ((NodeState::Hidden | NodeState::Lost, words), _) => return words.clone().into_owned(),
         (_, Some(true)) => "Ready",
         (_, Some(false)) => "NotReady",
@@ -288,7 +180,12 @@ fn status(node: &Node, state: &(NodeState, Cow<'_, str>)) -> String {
         Some(_) => ",SchedulingDisabled",
         None => "",
     };
-    format!("{ready}{cordoned}")
+    let none = if offers_none(node) {
+        ", none allocatable"
+    } else {
+        ""
+    };
+    format!("{ready}{cordoned}{none}")
 }
 
 /// A node's state with its words: not ready before faults before alerts. A cordon is always mentioned.
@@ -447,14 +344,20 @@ pub fn counts(facts: &Facts, node: &Node) -> VisibleCounts {
     })
 }
 
+/// Allocatable devices in the node's status; `None` where they are not known.
+pub fn allocatable(facts: &Facts, node: &Node) -> Option<u32> {
+    let is_known = counts(facts, node).total.is_some() && node.ignored.is_empty();
+    is_known.then_some(node.device_allocatable)
+}
+
 /// The row of one node.
 pub fn row<'a>(facts: &'a Facts, node: &'a Node) -> NodeRow<'a> {
     let listed = !facts.fleet.is_hidden(Table::Nodes);
     let counts = counts(facts, node);
-    let told = counts.total.is_some() && node.ignored.is_empty();
+    let is_known = counts.total.is_some() && node.ignored.is_empty();
     let devices = NodeDevices {
-        capacity: told.then_some(node.device_capacity),
-        allocatable: told.then_some(node.device_allocatable),
+        capacity: is_known.then_some(node.device_capacity),
+        allocatable: allocatable(facts, node),
         total: counts.total,
         allocated: counts.allocated,
         free: counts.free,
@@ -463,15 +366,10 @@ pub fn row<'a>(facts: &'a Facts, node: &'a Node) -> NodeRow<'a> {
         idle_allocated: counts.idle_allocated,
     };
     let burn = facts.rate_of_node(node.name()).filter(|_| listed);
-    let state = state(facts, node);
     NodeRow {
-        labels: Labelled::Own(&node.seen.labels),
         name: node.name(),
         pool: &node.pool,
-        status: status(node, &state),
-        state: state.1,
         ready: node.ready,
-        cordoned_by: cordoned_by(node),
         cordoned: node.cordon.as_ref().map(CordonCell::from),
         instance_type: node.instance_type.as_deref(),
         zone: node.zone.as_deref(),
@@ -481,7 +379,6 @@ pub fn row<'a>(facts: &'a Facts, node: &'a Node) -> NodeRow<'a> {
         driver_version: node.driver.as_deref(),
         age_seconds: created(node).map(|at| facts.now.since(at).seconds()),
         devices,
-        unusable: counts.unusable,
         pods: facts.fleet.sees_all_work().then_some(node.pod_count),
         util_ratio: mean(facts.devices_of(node), Device::util),
         mem_used_ratio: mean(facts.devices_of(node), Device::memory_ratio),

@@ -82,21 +82,6 @@ pub fn output_table(
                 pretty,
             )
         }
-        Kind::Nodes => {
-            let shape = Shape {
-                labels: Some(|row: &nodes::NodeRow<'_>| row.labels),
-                ..plain(|row: &nodes::NodeRow<'_>| Cow::Borrowed(row.name))
-            };
-            build(
-                facts,
-                nodes::rows(facts),
-                &shape,
-                nodes::columns(),
-                query,
-                format,
-                pretty,
-            )
-        }
         Kind::Devices => {
             let shape = Shape {
                 name: None,
@@ -459,7 +444,6 @@ pub fn titles(kind: Kind) -> Vec<(&'static str, &'static str)> {
     }
     match kind {
         Kind::Pools => of(kind, pools::columns()),
-        Kind::Nodes => of(kind, nodes::columns()),
         Kind::Devices => of(kind, devices::columns()),
         Kind::Queues => of(kind, queues::columns()),
         Kind::Jobs => of(kind, jobs::columns()),

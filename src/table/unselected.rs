@@ -5,17 +5,15 @@ use std::collections::BTreeSet;
 use model::base::Name;
 
 use super::kinds::spec;
-use super::navigation::RowScope;
 use super::query::Query;
 use super::select::Labelled;
 use super::table::cell;
-use super::{Facts, Kind, jobs, nodes, services};
+use super::{Facts, Kind, jobs, services};
 
 /// The note about a label selector that could not be decided, or that no object matches.
 pub fn unselected(facts: &Facts, query: &Query) -> Option<Unselected> {
     let (unknown, keys) = match query.kind {
         kind if spec(kind).is_some() => described(facts, query)?,
-        Kind::Nodes => labelled(nodes::rows(facts).iter().map(|row| row.labels)),
         Kind::Services => {
             let rows = services::rows(facts);
             let asked = rows
@@ -52,7 +50,7 @@ fn described(facts: &Facts, query: &Query) -> Option<(usize, BTreeSet<Name>)> {
     let spec = spec(query.kind)?;
     let output = spec.output?;
     let labels = output.labels?;
-    let mut rows = (spec.collect)(facts, &RowScope::All);
+    let mut rows = spec.rows(facts);
     if let Some(place) = output.place {
         rows.retain(|row| {
             let (namespace, team) = place(facts, *row);

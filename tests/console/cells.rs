@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use console::view::{
-    advice, alerts, cost, devices, jobs, nodes, pools, queues, scalers, services, sources,
+    advice, alerts, cost, devices, jobs, pools, queues, scalers, services, sources,
 };
 use model::cost::Scope;
 use serde_json::Value as Json;
@@ -107,35 +107,6 @@ fn all() -> Vec<Compared> {
                 ("idle-alloc", As::Is("idle_allocated_usd_per_hour")),
             ],
             |facts, row| first(&pools::KIND, facts, row),
-            named,
-        ),
-        plain(
-            &nodes::KIND,
-            table::Kind::Nodes,
-            &[
-                ("node", As::Is("name")),
-                ("state", As::Title("STATE")),
-                ("warning", As::Own),
-                ("pool", As::Is("pool")),
-                ("rack", As::Is("rack")),
-                ("zone", As::Is("zone")),
-                ("class", As::Own),
-                ("devices", As::Part("devices.allocated", "devices.total")),
-                ("alloc", As::Own),
-                ("util", As::Is("util_ratio")),
-                ("mem", As::Is("mem_used_ratio")),
-                ("temp", As::Is("temp_max_celsius")),
-                ("power", As::Is("power_watts")),
-                ("pods", As::Is("pods")),
-                ("burn", As::Is("burn_usd_per_hour")),
-                ("cordoned", As::At("cordoned.at")),
-                ("why", As::Title("CORDONED BY")),
-                ("type", As::Is("instance_type")),
-                ("driver", As::Is("driver_version")),
-                ("billing", As::Own),
-                ("age", As::Age("age_seconds", "age_seconds")),
-            ],
-            |facts, row| first(&nodes::KIND, facts, row),
             named,
         ),
         plain(
@@ -564,7 +535,7 @@ pub fn agree(fleet: &str, facts: &Facts, kinds: &[table::Kind]) -> usize {
 /// Compares each cell of a described kind with the fields of its row's JSON that it says it shows; the number of rows.
 fn json_agrees(fleet: &str, facts: &Facts, spec: &KindSpec) -> usize {
     let output = spec.output.expect("get prints it");
-    let rows = (spec.collect)(facts, &RowScope::All);
+    let rows = spec.rows(facts);
     let json = (output.json)(facts, &rows, table::json_style::JsonStyle::Line);
     for (row, text) in rows.iter().zip(&json) {
         let json: Json = serde_json::from_str(text).expect("is JSON");
@@ -578,7 +549,8 @@ fn json_agrees(fleet: &str, facts: &Facts, spec: &KindSpec) -> usize {
             let value = (column.cell)(facts, *row).value;
             let same = match (&value, field) {
                 (Value::Unknown | Value::Empty, Json::Null) => true,
-                (Value::Text(words), Json::Null) => words.is_empty(),
+                // kubectl's status says why the readiness is not known.
+                (Value::Text(words), Json::Null) => words.is_empty() || column.id == "status",
                 (Value::Text(words), Json::String(text)) => **words == **text,
                 // The words for it are the cell's own.
                 (Value::Text(_) | Value::Path(..) | Value::Quota(_), _) => true,

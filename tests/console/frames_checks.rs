@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier};
 
 use console::color::{ColorDepth, Rgb};
-use console::view::{alerts, cost, devices, jobs, nodes, plans, pools, queues, sources};
+use console::view::{alerts, cost, devices, jobs, plans, pools, queues, sources};
 use console::{App, AppOptions, Effect, Msg, Theme, buffer_text, render_text};
 use model::base::{Moment, Name};
 use model::cost::Scope;
@@ -245,7 +245,7 @@ fn heads(view: ViewId) -> Vec<(&'static str, Align)> {
         ViewId::Fleet | ViewId::Pools => &pools::KIND,
         ViewId::Queues => &queues::KIND,
         ViewId::Jobs => &jobs::KIND,
-        ViewId::Nodes => &nodes::KIND,
+        ViewId::Nodes => &table::kinds::nodes::KIND,
         ViewId::Cost => &cost::KIND,
         ViewId::Alerts => &alerts::KIND,
         ViewId::Sources => &sources::KIND,

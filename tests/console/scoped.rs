@@ -72,8 +72,8 @@ pub fn add_up(facts: &Facts) {
         assert_eq!((running, waiting), (whole.running, whole.waiting));
     }
     let (mut seen, mut held) = (0, DeviceAmount::ZERO);
-    for whole in nodes::rows(facts) {
-        let rows = teams.iter().map(nodes::rows);
+    for whole in node_rows(facts) {
+        let rows = teams.iter().map(node_rows);
         let own = rows.filter_map(|rows| rows.into_iter().find(|row| row.name == whole.name));
         let own: Vec<_> = own.collect();
         let of_teams = own.iter().filter_map(|row| row.devices.allocated);
@@ -97,4 +97,11 @@ pub fn add_up(facts: &Facts) {
         }
     }
     assert!(seen > 0 && !held.is_zero());
+}
+
+/// The rows of `get nodes`.
+fn node_rows(facts: &Facts) -> Vec<nodes::NodeRow<'_>> {
+    let rows = table::kinds::nodes::KIND.rows(facts).into_iter();
+    rows.map(|row| nodes::row(facts, &facts.fleet.nodes[row.0 as usize]))
+        .collect()
 }

@@ -16,7 +16,7 @@ use table::role::Role;
 
 use super::describe::{describe, draw_columns, draw_panel};
 use super::table_view::TableView;
-use super::{CommandOutcome, CopiedRows, TABLE, View, devices, nodes};
+use super::{CommandOutcome, CopiedRows, TABLE, View, devices};
 use table::navigation::{RowScope, Selection, ViewId};
 
 /// An object's facts over a table of its parts.
@@ -35,7 +35,11 @@ impl Detail {
     pub fn pool(name: Name) -> Self {
         Self {
             subject: Selection::Pool(name.clone()),
-            table: TableView::new(ViewId::Pools, &nodes::KIND, RowScope::Pool(name)),
+            table: TableView::new(
+                ViewId::Pools,
+                &table::kinds::nodes::KIND,
+                RowScope::Pool(name),
+            ),
             width: 120,
             lines: 10,
             on_row: false,

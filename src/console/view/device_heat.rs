@@ -33,14 +33,6 @@ pub enum Metric {
     Dram,
 }
 
-/// Temperatures that span the ramp, degrees Celsius: a cool room and where boards slow down.
-const TEMPS: (f64, f64) = (30.0, 90.0);
-
-/// The position of a temperature on the ramp: 0 for a cool room, 1 where boards throttle.
-pub fn warmth(celsius: f64) -> f64 {
-    (celsius - TEMPS.0) / (TEMPS.1 - TEMPS.0)
-}
-
 impl Metric {
     /// Every metric, in the order of the key.
     pub const ALL: [Self; 6] = [
@@ -79,7 +71,10 @@ impl Metric {
         match self {
             Self::Util => device.util(),
             Self::Memory => device.memory_ratio(),
-            Self::Temp => device.signals.get(Signal::Temp).map(warmth),
+            Self::Temp => device
+                .signals
+                .get(Signal::Temp)
+                .map(table::kinds::nodes::warmth),
             Self::Power => {
                 let limit = device.signals.get(Signal::PowerLimit).or_else(|| {
                     let model = facts.fleet.policy.catalog.of_class(&device.class)?;

@@ -217,7 +217,7 @@ fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
             }
         }
     }
-    super::nodes::by_node(facts, &mut rows);
+    table::kinds::nodes::by_node(facts, &mut rows);
     rows
 }
 

@@ -30,7 +30,6 @@ mod heatmap_draw;
 pub mod jobs;
 pub mod layout;
 pub mod logs;
-pub mod nodes;
 pub mod object_tree;
 pub mod object_view;
 pub mod plans;
@@ -263,9 +262,11 @@ pub fn open(id: ViewId, row_scope: RowScope) -> Box<dyn View> {
         (ViewId::Jobs, row_scope) => {
             Box::new(table_view::TableView::new(id, &jobs::KIND, row_scope))
         }
-        (ViewId::Nodes, row_scope) => {
-            Box::new(table_view::TableView::new(id, &nodes::KIND, row_scope))
-        }
+        (ViewId::Nodes, row_scope) => Box::new(table_view::TableView::new(
+            id,
+            &table::kinds::nodes::KIND,
+            row_scope,
+        )),
         (ViewId::Alerts, row_scope @ RowScope::Advice) => {
             Box::new(TableWithFacts::new(id, &advice::KIND, row_scope))
         }

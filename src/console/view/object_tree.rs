@@ -15,7 +15,7 @@ use table::column::{Column, KindSpec, Row};
 use table::queue_tree::Tree;
 use table::role::Role;
 
-use super::{devices, jobs, nodes, pools, queues, subject};
+use super::{devices, jobs, pools, queues, subject};
 use table::navigation::{RowScope, Selection, ViewId};
 
 /// Cells that a level is set in.
@@ -226,7 +226,7 @@ fn table_of(row: Row) -> (&'static KindSpec, Row) {
         Item::Queue(at) => (&queues::KIND, (0, at as u32)),
         Item::Job(at) => (&jobs::KIND, (0, at as u32)),
         Item::Pod(..) => (&table::kinds::pods::KIND, own),
-        Item::Node(_) => (&nodes::KIND, own),
+        Item::Node(_) => (&table::kinds::nodes::KIND, own),
         Item::Device(..) => (&devices::KIND, own),
         Item::Pool(_) => (&pools::KIND, own),
     }

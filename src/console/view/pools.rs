@@ -12,7 +12,6 @@ use table::column::{Column, KindSpec, Row, id_of};
 use table::role::Role;
 use table::{Facts, pools};
 
-use super::nodes;
 use table::navigation::{Destination, RowScope, Selection, ViewId};
 
 /// Idle money is marked from this share of a pool's burn on.
@@ -277,7 +276,7 @@ fn temp(facts: &Facts, row: Row) -> Cell<'_> {
         pool.temp_max.is_some_and(|celsius| {
             let mut classes = pool.classes.iter();
             classes.any(|one| judge::is_hot(celsius, None, &one.class, &facts.fleet.policy))
-        }) || nodes::is_hot(facts, |node| node.pool == pool.name)
+        }) || table::kinds::nodes::is_hot(facts, |node| node.pool == pool.name)
     });
     if hot { cell.role(Role::Warn) } else { cell }
 }

@@ -419,7 +419,7 @@ impl View for TableView {
     }
     fn on_screen(&self, facts: &Facts, area: Rect) -> Vec<Name> {
         // This tab also has other tables.
-        if !std::ptr::eq(self.table_model.kind, &raw const super::nodes::KIND) {
+        if !std::ptr::eq(self.table_model.kind, &raw const table::kinds::nodes::KIND) {
             return Vec::new();
         }
         let (_, rows) = self.table_model.window(self.rows_in(area));

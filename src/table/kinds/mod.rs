@@ -3,12 +3,14 @@
 use crate::Kind;
 use crate::column::KindSpec;
 
+pub mod nodes;
 pub(crate) mod output;
 pub mod pods;
 
 /// The description of a kind, from which `get`, the console and their docs are made.
 pub fn spec(kind: Kind) -> Option<&'static KindSpec> {
     Some(match kind {
+        Kind::Nodes => &nodes::KIND,
         Kind::Pods => &pods::KIND,
         _ => return None,
     })

@@ -6,7 +6,6 @@ use model::value::Value;
 
 use crate::column::{Column, KindSpec, Output, Row};
 use crate::json_style::JsonStyle;
-use crate::navigation::RowScope;
 use crate::output::{OutputRow, OutputTable};
 use crate::query::{NotFound, Query};
 use crate::table::cell;
@@ -26,7 +25,7 @@ pub fn output_table(
     let Some(output) = spec.output else {
         return Ok(OutputTable::default());
     };
-    let mut rows = (spec.collect)(facts, &RowScope::All);
+    let mut rows = spec.rows(facts);
     if let Some(place) = output.place {
         rows.retain(|row| {
             let (namespace, team) = place(facts, *row);
@@ -72,7 +71,7 @@ pub fn output_table(
     .into_iter();
     let columns: Vec<&Column> = match query.columns {
         [] => (spec.columns.iter())
-            .filter(|column| format == Format::Wide || !column.is_wide_output())
+            .filter(|column| format == Format::Wide || !column.wide_output)
             .collect(),
         chosen => (chosen.iter())
             .filter_map(|title| spec.columns.iter().find(|own| own.head.title == *title))

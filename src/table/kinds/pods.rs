@@ -189,6 +189,7 @@ pub static KIND: KindSpec = KindSpec {
             pod.map(|pod| pod.key().name.to_string()).collect()
         },
         name: None,
+        rows: None,
         place: Some(|facts, row| match pod(facts, row) {
             Some(pod) => (Some(&pod.key().namespace), Some(&pod.team)),
             None => (None, None),

@@ -2,7 +2,6 @@
 
 use crate::painter::Painter;
 use crate::text::per_hour;
-use crate::view::nodes;
 use model::base::DeviceAmount;
 use model::base::quantities::counted;
 use model::fleet::checks::condition_is_wrong;
@@ -11,6 +10,7 @@ use model::fleet::finding::Finding;
 use model::fleet::node::Node;
 use model::fleet::observe::Table;
 use table::Facts;
+use table::kinds;
 use table::role::Role;
 use table::text::whole_percent;
 
@@ -23,12 +23,12 @@ pub(super) fn lines(
     node: &Node,
     painter: &mut Painter<'_>,
 ) {
-    let (_, role, words) = nodes::state_of(facts, node);
+    let (_, role, words) = kinds::nodes::state_of(facts, node);
     table.note = format!("pool {}", node.pool);
     table.words("state", words, role);
     let hidden = facts.fleet.is_hidden(Table::Nodes);
     if node.cordon.is_some() {
-        let words = nodes::who_cordoned(node, painter);
+        let words = who_cordoned(node, painter);
         table.words("cordoned", words, Role::Warn);
     }
     let about = |finding: &&Finding| {
@@ -158,4 +158,14 @@ fn condition_words(
         "{} is {status}{ago}: {} {}",
         condition.kind, condition.reason, condition.message
     )
+}
+
+/// How long ago it was cordoned, who did it, and why.
+fn who_cordoned(node: &Node, painter: &mut Painter<'_>) -> String {
+    let by_whom = table::nodes::cordoned_by(node).unwrap_or_default();
+    let ago = node.cordon.as_ref().and_then(|cordon| cordon.at);
+    match ago {
+        Some(at) => format!("{} ago, {}", painter.age(at), by_whom),
+        None => by_whom,
+    }
 }

@@ -1,66 +1,88 @@
-//! Nodes: health, place, devices, heat, power and money of each.
+//! Nodes: status and state, place, devices, heat, power and money of each.
 
-use model::fleet::judge;
 use std::borrow::Cow;
 use std::cmp::Reverse;
 
-use crate::painter::Painter;
 use model::base::{SmallSort, natural};
 use model::fleet::device::Device;
+use model::fleet::judge;
 use model::fleet::node::Node;
 use model::fleet::observe::Table;
-use table::Facts;
-use table::cell::{Cell, Value};
-use table::column::{Column, KindSpec, Row, id_of};
-use table::nodes::{self, NodeState};
-use table::role::Role;
 
-use super::device_heat;
-use table::navigation::{Destination, RowScope, Selection, ViewId};
+use crate::Facts;
+use crate::cell::{Cell, Value};
+use crate::column::{Column, KindSpec, Output, Row, id_of};
+use crate::navigation::{Destination, RowScope, Selection, ViewId};
+use crate::nodes::{self, NodeState};
+use crate::role::Role;
+use crate::select::Labelled;
 
-/// The table of nodes.
+/// Nodes.
 pub static KIND: KindSpec = KindSpec {
     columns: &[
-        Column::words("node", "NODE", 0, (18, 40), name).sign(|facts, row| {
-            node(facts, row).map_or(("–", Role::Muted), |node| {
-                let (sign, role, _) = state_of(facts, node);
-                (sign, role)
-            })
-        }),
-        Column::words("state", "STATE", 2, (12, 24), state),
+        Column::words("node", "NAME", 0, (18, 40), name)
+            .by("name")
+            .sign(|facts, row| {
+                node(facts, row).map_or(("–", Role::Muted), |node| {
+                    let (sign, role, _) = state_of(facts, node);
+                    (sign, role)
+                })
+            }),
+        Column::words("status", "STATUS", 3, (5, 24), |facts, row| {
+            Cell::new(Value::known(node(facts, row), |node| {
+                Value::text(nodes::status(facts, node))
+            }))
+        })
+        .by("ready")
+        .wide_on_screen(),
+        Column::words("state", "STATE", 2, (12, 24), state).wide_output(),
         // A state that an alert already names is not repeated.
         Column::words("warning", "WARNING", 2, (7, 18), |facts, row| {
             let warning = node(facts, row).and_then(|node| nodes::warning(facts, node));
             let words = warning.map_or(Value::Empty, |it| Value::text(it.code.as_str()));
             Cell::new(words).role(Role::Warn)
         })
-        .rare(),
+        .rare()
+        .wide_output(),
         Column::words("pool", "POOL", 4, (12, 24), |facts, row| {
             of(facts, row, |node| Value::text(node.pool.as_str()))
-        }),
+        })
+        .by("pool"),
         Column::words("rack", "RACK", 6, (4, 14), |facts, row| {
             of(facts, row, |node| {
                 Value::known(node.rack.as_deref(), Value::text)
             })
-        }),
+        })
+        .by("rack"),
         Column::words("zone", "ZONE", 9, (10, 16), |facts, row| {
             of(facts, row, |node| {
                 Value::known(node.zone.as_deref(), Value::text)
             })
             .role(Role::Muted)
-        }),
-        Column::words("class", "CLASS", 5, (4, 14), class),
-        Column::number("devices", "HELD/DEV", 0, 5, allocated_cell).whole("HELD/NODE DEV"),
-        Column::graphic("alloc", "ALLOCATED", 7, (4, 8), allocated),
-        Column::number("util", "UTIL", 1, 4, util),
-        Column::number("mem", "MEM", 8, 4, memory),
-        Column::number("temp", "T MAX", 3, 5, temp),
+        })
+        .by("zone"),
+        Column::words("class", "CLASS", 5, (4, 14), class).wide_output(),
+        Column::number("devices", "HELD/DEVICES", 0, 5, allocated_cell)
+            .by("devices.allocated")
+            .whole("HELD/NODE DEVICES"),
+        Column::graphic("alloc", "ALLOCATED", 7, (4, 8), allocated).wide_output(),
+        Column::number("util", "UTIL", 1, 4, util)
+            .by("util_ratio")
+            .wide_output(),
+        Column::number("mem", "MEM", 8, 4, memory)
+            .by("mem_used_ratio")
+            .wide_output(),
+        Column::number("temp", "T MAX", 3, 5, temp)
+            .by("temp_max_celsius")
+            .wide_output(),
         Column::number("power", "kW", 8, 4, |facts, row| {
             reading(facts, row, |node| {
                 let power = nodes::power(facts.devices_of(node));
                 Value::known(power, |watts| Value::Power(watts, None))
             })
-        }),
+        })
+        .by("power_watts")
+        .wide_output(),
         Column::number("pods", "PODS", 10, 4, |facts, row| {
             of(facts, row, |node| match facts.fleet.sees_all_work() {
                 true => Value::Count(i64::from(node.pod_count)),
@@ -68,6 +90,7 @@ pub static KIND: KindSpec = KindSpec {
             })
             .role(Role::Muted)
         })
+        .by("pods")
         .whole("NODE PODS"),
         Column::number("burn", "$/h", 1, 5, |facts, row| {
             of(facts, row, |node| {
@@ -77,30 +100,96 @@ pub static KIND: KindSpec = KindSpec {
                 Value::known(rate, Value::Money)
             })
             .role(Role::Accent)
-        }),
+        })
+        .by("burn_usd_per_hour"),
         Column::number("cordoned", "CORDONED", 11, 5, |facts, row| {
             let Some(cordon) = node(facts, row).and_then(|node| node.cordon.as_ref()) else {
                 return Cell::new(Value::Empty);
             };
             Cell::new(Value::known(cordon.at, Value::Since)).role(Role::Warn)
         })
-        .rare(),
-        Column::words("why", "USER, REASON", 10, (12, 44), |facts, row| {
-            let words = node(facts, row).map_or(String::new(), by_whom);
-            Cell::text(words).role(Role::Warn)
+        .by("cordoned.at")
+        .rare()
+        .wide_output(),
+        Column::words("why", "CORDONED BY", 10, (12, 44), |facts, row| {
+            let words = node(facts, row).and_then(nodes::cordoned_by);
+            Cell::text(words.unwrap_or_default()).role(Role::Warn)
         })
-        .rare(),
-        Column::words("type", "TYPE", 11, (8, 20), |facts, row| {
+        .by("cordoned")
+        .rare()
+        .wide_output(),
+        Column::words("type", "INSTANCE", 11, (8, 20), |facts, row| {
             of(facts, row, |node| {
                 Value::known(node.instance_type.as_deref(), Value::text)
             })
         })
-        .wide(),
+        .by("instance_type")
+        .wide_on_screen(),
         Column::words("driver", "DRIVER", 12, (6, 14), |facts, row| {
             of(facts, row, |node| {
                 Value::known(node.driver.as_deref(), Value::text)
             })
         })
+        .by("driver_version")
+        .wide(),
+        Column::words("provider-id", "PROVIDER ID", 16, (12, 40), |facts, row| {
+            of(facts, row, |node| {
+                Value::known(node.seen.provider_id.as_deref(), Value::text)
+            })
+            .middle()
+        })
+        .by("provider_id")
+        .wide(),
+        Column::number("allocatable", "ALLOCATABLE", 13, 4, |facts, row| {
+            of(facts, row, |node| {
+                Value::known(nodes::allocatable(facts, node), |count| {
+                    Value::Count(i64::from(count))
+                })
+            })
+        })
+        .by("devices.allocatable")
+        .whole("NODE ALLOCATABLE")
+        .wide(),
+        Column::number("free", "FREE", 12, 4, |facts, row| {
+            of(facts, row, |node| {
+                let free = nodes::counts(facts, node).free_usable;
+                Value::known(free, |free| Value::Devices(free, None))
+            })
+        })
+        .by("devices.free_usable")
+        .whole("NODE FREE")
+        .wide(),
+        Column::words(
+            "unusable",
+            "FREE BUT NOT USABLE",
+            15,
+            (8, 30),
+            |facts, row| {
+                of(facts, row, |node| {
+                    let unusable = nodes::counts(facts, node).unusable;
+                    let words = unusable.and_then(|unusable| unusable.words());
+                    words.map_or(Value::Empty, Value::text)
+                })
+            },
+        )
+        .whole("NODE FREE BUT NOT USABLE")
+        .wide()
+        .rare(),
+        Column::number("unhealthy", "UNHEALTHY", 12, 4, |facts, row| {
+            of(facts, row, |node| {
+                let unhealthy = nodes::counts(facts, node).unhealthy;
+                Value::known(unhealthy, |count| Value::Count(i64::from(count)))
+            })
+        })
+        .by("devices.unhealthy")
+        .wide(),
+        Column::number("idle-alloc", "IDLE ALLOC", 12, 4, |facts, row| {
+            of(facts, row, |node| {
+                let idle = nodes::counts(facts, node).idle_allocated;
+                Value::known(idle, |idle| Value::Devices(idle, None))
+            })
+        })
+        .by("devices.idle_allocated")
         .wide(),
         Column::words("billing", "BILLING", 13, (8, 9), |facts, row| {
             of(facts, row, |node| {
@@ -113,6 +202,7 @@ pub static KIND: KindSpec = KindSpec {
                 Value::known(nodes::created(node), Value::Since)
             })
         })
+        .by("age_seconds")
         .wide(),
     ],
     collect,
@@ -151,8 +241,31 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: Some((0, false)),
     none: "the cluster has no node",
-    output: None,
+    output: Some(&Output {
+        key: |facts, row| node(facts, row).map_or_else(String::new, |node| node.name().to_string()),
+        also: |_, _| Vec::new(),
+        name: None,
+        rows: Some(every),
+        place: None,
+        labels: Some(|facts, row| node(facts, row).map(|node| Labelled::Own(&node.seen.labels))),
+        json: |facts, rows, style| {
+            let rows = rows.iter();
+            rows.map(|row| style.write(&node(facts, *row).map(|node| nodes::row(facts, node))))
+                .collect()
+        },
+    }),
 };
+
+/// Every node by name, including those without devices; in a scope, the nodes of its jobs.
+fn every(facts: &Facts) -> Vec<Row> {
+    let part = facts.part.as_ref();
+    let nodes = (0..).zip(facts.fleet.nodes.iter());
+    let within = |node: &Node| part.is_none_or(|part| part.reach.has_node(node.name()));
+    let within = nodes.filter(|(_, node)| within(node));
+    let mut rows: Vec<Row> = within.map(|(at, _)| (at, 0)).collect();
+    by_node(facts, &mut rows);
+    rows
+}
 
 /// Nodes that have or should have accelerators; all of them when none has.
 fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
@@ -177,7 +290,7 @@ fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
 }
 
 /// Sorts rows that begin with a node's index in natural order of the nodes' names, `a100-2` before `a100-10`.
-pub(super) fn by_node(facts: &Facts, rows: &mut [Row]) {
+pub fn by_node(facts: &Facts, rows: &mut [Row]) {
     let name = |row: &Row| facts.fleet.nodes[row.0 as usize].name();
     rows.small_sort_by(|a, b| match a.0 == b.0 {
         true => std::cmp::Ordering::Equal,
@@ -216,20 +329,6 @@ pub fn state_of<'a>(facts: &'a Facts, node: &Node) -> (&'static str, Role, Cow<'
         NodeState::Ready => ("●", Role::Ok),
     };
     (sign, role, words)
-}
-
-/// Who cordoned it and why; empty for a schedulable node.
-fn by_whom(node: &Node) -> String {
-    nodes::cordoned_by(node).unwrap_or_default()
-}
-
-/// The same in a sentence, with how long ago.
-pub fn who_cordoned(node: &Node, painter: &mut Painter<'_>) -> String {
-    let ago = node.cordon.as_ref().and_then(|cordon| cordon.at);
-    match ago {
-        Some(at) => format!("{} ago, {}", painter.age(at), by_whom(node)),
-        None => by_whom(node),
-    }
 }
 
 fn name(facts: &Facts, row: Row) -> Cell<'_> {
@@ -323,7 +422,15 @@ fn temp(facts: &Facts, row: Row) -> Cell<'_> {
     let cell = reading(facts, row, |_| Value::known(hottest, Value::Celsius));
     match hottest {
         _ if hot => cell.role(Role::Warn),
-        Some(degrees) => cell.heat(device_heat::warmth(degrees)),
+        Some(degrees) => cell.heat(warmth(degrees)),
         None => cell,
     }
+}
+
+/// Temperatures that span the ramp of colors, degrees Celsius: a cool room, and where boards slow down.
+const TEMPS: (f64, f64) = (30.0, 90.0);
+
+/// The position of a temperature, degrees Celsius, on the ramp of colors: 0 for a cool room, 1 where boards slow down.
+pub fn warmth(celsius: f64) -> f64 {
+    (celsius - TEMPS.0) / (TEMPS.1 - TEMPS.0)
 }
