@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
 
 use model::base::{Exit, Failure};
+use model::fleet::kinds;
 use table::Format;
 
 use super::get::{Get, KindName};
@@ -91,7 +92,7 @@ fn object(text: &str) -> Option<(KindName, String)> {
 
 /// The kind of a job's own object, in any case of letters: `jobset` is `JobSet`.
 pub(super) fn job_kind(word: &str) -> Option<&'static str> {
-    let mut known = cluster::kinds::ALL.iter().map(|known| known.kind);
+    let mut known = kinds::named().map(|known| known.kind);
     known.find(|kind| kind.eq_ignore_ascii_case(word))
 }
 

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::fleet::observe::Table;
 
 use super::partial::{List, Text, partial};
-use super::table::place;
 
 partial! {
     /// What `GET /apis` answers: an aggregated `APIGroupDiscoveryList`, or a plain `APIGroupList`.
@@ -140,7 +139,7 @@ impl Groups {
         let wanted = |group: &str| {
             Table::ALL
                 .iter()
-                .filter(|table| place(**table).group == group)
+                .filter(|table| table.api().group == group)
                 .map(|table| table.plural())
                 .collect::<BTreeSet<&'static str>>()
         };
@@ -185,7 +184,7 @@ impl Groups {
 impl Catalogue {
     /// Where this table is served.
     pub fn find(&self, table: Table) -> TableLocation {
-        let Some(versions) = self.0.get(place(table).group) else {
+        let Some(versions) = self.0.get(table.api().group) else {
             return TableLocation::Nowhere;
         };
         let named = |version: &&Version| {

@@ -9,14 +9,6 @@ use super::Projected;
 use super::meta::Meta;
 use super::partial::{Text, Whole, partial};
 
-/// The namespace of the events about objects that have none.
-pub const NAMESPACE: &str = "default";
-
-/// Selects the events of NodeClaims that Karpenter deleted because the cloud had no capacity for them.
-///
-/// Source: `pkg/controllers/nodeclaim/lifecycle/launch.go` and `events.go` of Karpenter 1.8.
-pub const NO_CAPACITY: &str = "involvedObject.kind=NodeClaim,reason=InsufficientCapacityError";
-
 partial! {
     /// An Event.
     EventObject {

@@ -12,10 +12,10 @@ use model::fleet::observe::{Observation, OwnerRef, Table};
 use model::fleet::queue::QueueSystem;
 use model::fleet::siting::TopologyConstraint;
 
+use super::Projected;
 use super::meta::{Meta, RawCondition, find};
 use super::partial::{List, Maybe, Text, Whole, partial};
 use super::siting::topology_constraint;
-use super::{Projected, table};
 
 partial! {
     /// A Workload or a PodGroup.
@@ -136,7 +136,7 @@ impl Projected for GangObject {
 
     fn project(&self, table: Table, names: &mut Names) -> Option<Observation> {
         let spec = &self.spec;
-        let kind = names.intern(table::place(table).kind);
+        let kind = names.intern(table.api().kind);
         let key = self.meta.key(names)?;
         let mut seen = GroupSeen::unknown(table, QueueSystem::None, kind, key);
         seen.uid = names.intern(&self.meta.uid);

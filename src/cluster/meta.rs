@@ -1,10 +1,10 @@
 //! Metadata that every object has, and conditions that most have.
 
 use model::base::{Moment, Name, Names, ObjectKey};
+use model::fleet::kinds;
 use model::fleet::observe::{Condition, Labels, OwnerRef};
 
 use super::partial::{List, Map, OptionalBool, Text, Whole, partial};
-use super::table::VOLCANO_JOB;
 
 partial! {
     /// `metadata`.
@@ -150,10 +150,8 @@ impl Meta {
 impl Owner {
     fn read(&self, names: &mut Names) -> Option<OwnerRef> {
         self.name.get()?;
-        let kind = match (&*self.kind, self.api.split('/').next()) {
-            ("Job", Some("batch.volcano.sh")) => VOLCANO_JOB,
-            (kind, _) => kind,
-        };
+        let group = self.api.split_once('/').map_or("", |(group, _)| group);
+        let kind = kinds::shown_name(group, &self.kind);
         Some(OwnerRef {
             kind: names.intern(kind),
             name: names.intern(&self.name),

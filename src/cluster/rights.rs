@@ -4,8 +4,6 @@ use std::fmt::Write as _;
 
 use model::fleet::observe::Table;
 
-use super::table::place;
-
 /// Verbs for resources that are listed and watched.
 const WATCHED: &[&str] = &["get", "list", "watch"];
 
@@ -64,36 +62,22 @@ const CLUSTER: &[(&str, &str, &[&str], &str)] = &[
 pub fn rights(within: bool) -> Vec<Right> {
     let mut all: Vec<Right> = Vec::new();
     for table in Table::ALL {
-        let place = place(*table);
-        if within && !place.namespaced {
+        let api = table.api();
+        if within && !api.namespaced {
             continue;
         }
         let known = all.iter_mut().find(|right| {
-            right.group == place.group
-                && right.only == place.only
-                && right.namespace == place.namespace()
+            right.group == api.group && right.only == api.only && right.namespace == api.namespace()
         });
         match known {
-            Some(right) => {
-                if !right.resources.contains(&table.plural()) {
-                    right.resources.push(table.plural());
-                }
-            }
+            Some(right) => right.resources.push(api.plural),
             None => all.push(Right {
-                group: place.group,
-                resources: vec![table.plural()],
-                only: place.only,
-                namespace: place.namespace(),
+                group: api.group,
+                resources: vec![api.plural],
+                only: api.only,
+                namespace: api.namespace(),
                 verbs: WATCHED,
-                what: match (table, place.only) {
-                    (Table::KueueConfig, _) => {
-                        "Kueue's configuration: fair sharing, what its quotas count"
-                    }
-                    (Table::GovernQueues, _) => "the queues of `stokehold govern`",
-                    (Table::LaunchFailures, _) => "nodes for which Karpenter found no capacity",
-                    (_, Some(_)) => "maximum sizes of the cluster autoscaler's node groups",
-                    (_, None) => "nodes, pods and workloads",
-                },
+                what: api.what,
             }),
         }
     }
@@ -229,8 +213,8 @@ mod tests {
         let all = rights(false);
         for table in Table::ALL {
             let covered = all.iter().any(|right| {
-                right.group == place(*table).group
-                    && right.only == place(*table).only
+                right.group == table.api().group
+                    && right.only == table.api().only
                     && right.resources.contains(&table.plural())
                     && right.verbs == WATCHED
             });

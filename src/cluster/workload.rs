@@ -5,11 +5,11 @@ use std::sync::Arc;
 use model::base::Names;
 use model::fleet::observe::{Observation, Table, WorkloadSeen};
 
+use super::Projected;
 use super::meta::{Meta, RawCondition, conditions, labels};
 use super::partial::{List, Whole, partial};
 use super::resources::{PodShape, Template, of_annotated_pod, times};
 use super::sets::only_set;
-use super::{Projected, table};
 
 partial! {
     /// An apps/v1 object with a pod template and a number of replicas.
@@ -57,7 +57,7 @@ pub(super) fn blank(
     let key = meta.key(names)?;
     Some(WorkloadSeen {
         table,
-        kind: names.intern(table::place(table).job_kind()),
+        kind: names.intern(table.api().shown),
         key,
         uid: names.intern(&meta.uid),
         labels: meta.labels(names),

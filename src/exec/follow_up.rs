@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use cluster::mutations::{KAI_CLASS, TOUCHED, entry, has_condition, text};
+use model::fleet::observe::Table;
 use model::plan::{Mutation, Object, Plan, Step, Until, Verb, Wait, When};
 use plan::FoundObject;
 
@@ -98,13 +99,7 @@ impl Looker {
         let uid = step.object.uid.as_deref().unwrap_or_default();
         let wanted = |now: &Value| is_owned(now, uid) && !has_condition(now, "Finished", "True");
         let all = self
-            .owned(
-                "kueue.x-k8s.io",
-                "workloads",
-                "Workload",
-                &step.object.namespace,
-                wanted,
-            )
+            .owned(Table::KueueWorkloads, &step.object.namespace, wanted)
             .await?;
         let wait = |one: &FoundObject| {
             // (v1beta1 has the name alone.)
@@ -126,13 +121,7 @@ impl Looker {
         let namespace = &step.object.namespace;
         let uid = step.object.uid.as_deref().unwrap_or_default();
         let groups = self
-            .owned(
-                "scheduling.run.ai",
-                "podgroups",
-                "PodGroup",
-                namespace,
-                |now| is_owned(now, uid),
-            )
+            .owned(Table::KaiPodGroups, namespace, |now| is_owned(now, uid))
             .await?;
         if groups.is_empty() {
             return Ok(Vec::new());
@@ -146,7 +135,7 @@ impl Looker {
                     .iter()
                     .any(|group| name.as_deref() == Some(&*group.object.name))
         };
-        let pods = self.owned("", "pods", "Pod", namespace, grouped).await?;
+        let pods = self.owned(Table::Pods, namespace, grouped).await?;
         let first: BTreeMap<String, &FoundObject> = pods
             .iter()
             .rev()

@@ -9,9 +9,9 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 
 use cluster::discovery::Groups;
-use cluster::kinds;
 use cluster::mutations::{entry, has_condition, text};
 use model::base::{Exit, Failure, Name, Names, SmallSort};
+use model::fleet::kinds::{self, ApiKind};
 use model::fleet::observe::{Observation, Table};
 use model::plan::{Object, Plan, Refusal, RefusalCode, Step};
 use plan::scale::Autoscalers;
@@ -101,11 +101,11 @@ impl<'a> Named<'a> {
         }
     }
 
-    fn matches_kind(&self, plural: &str, kind: &str) -> bool {
+    fn matches_kind(&self, of: &ApiKind) -> bool {
         self.kind.as_ref().is_none_or(|wanted| {
-            wanted == plural
-                || *wanted == kind.to_ascii_lowercase()
-                || wanted == "queue" && plural.ends_with("queues")
+            wanted == of.plural
+                || *wanted == of.kind.to_ascii_lowercase()
+                || wanted == "queue" && of.plural.ends_with("queues")
         })
     }
 }
@@ -160,17 +160,16 @@ impl Looker {
     /// Like `find`, while a name is searched among all kinds: a kind that we may not read is skipped and noted.
     async fn probe(
         &self,
-        (group, plural, kind): (&str, &str, &str),
+        of: &ApiKind,
         namespace: &str,
         named: &Named<'_>,
         barred: &mut Vec<String>,
     ) -> Result<Option<FoundObject>, Unseen> {
-        match self.find(group, plural, kind, namespace, named.name).await {
+        match self.find(of, namespace, named.name).await {
             Err(Unseen::Failed(failure))
                 if failure.exit == Exit::Refused && named.kind.is_none() =>
             {
-                let dot = if group.is_empty() { "" } else { "." };
-                barred.push(format!("{plural}{dot}{group}"));
+                barred.push(of.qualified().to_owned());
                 Ok(None)
             }
             other => other,
@@ -180,16 +179,14 @@ impl Looker {
     /// Reads one object; `None` when it does not exist or its kind is not served.
     async fn find(
         &self,
-        group: &str,
-        plural: &str,
-        kind: &str,
+        of: &ApiKind,
         namespace: &str,
         name: &str,
     ) -> Result<Option<FoundObject>, Unseen> {
-        let versions = self.served().await?.get(group);
+        let versions = self.served().await?.get(of.group);
         // Kinds in one group may be served in different versions.
         for version in versions.into_iter().flatten() {
-            let object = Object::new(group, version, plural, kind, name).within(namespace);
+            let object = Object::served(of, version, name).within(namespace);
             match read(&self.client, &object).await {
                 Seen::There(now) => return Ok(Some(found(object, *now))),
                 Seen::Gone => {}
@@ -240,19 +237,15 @@ impl Looker {
         }
     }
 
-    async fn list(&self, group: &str, plural: &str, namespace: &str) -> Result<Vec<Value>, Unseen> {
-        Ok(self.list_as(group, plural, namespace).await?.1)
+    async fn list(&self, table: Table, namespace: &str) -> Result<Vec<Value>, Unseen> {
+        Ok(self.list_as(table, namespace).await?.1)
     }
 
     /// The objects of a kind, with the version in which the cluster serves it: kinds in one group may have different ones.
-    async fn list_as(
-        &self,
-        group: &str,
-        plural: &str,
-        namespace: &str,
-    ) -> Result<(String, Vec<Value>), Unseen> {
-        for version in self.served().await?.get(group).into_iter().flatten() {
-            let object = Object::new(group, version, plural, plural, "").within(namespace);
+    async fn list_as(&self, table: Table, namespace: &str) -> Result<(String, Vec<Value>), Unseen> {
+        let of = table.api();
+        for version in self.served().await?.get(of.group).into_iter().flatten() {
+            let object = Object::served(of, version, "").within(namespace);
             let Some(path) = cluster::mutations::path(&object, true) else {
                 break;
             };
@@ -266,7 +259,7 @@ impl Looker {
                     return Ok((version.clone(), items));
                 }
                 Some(404) => {}
-                _ => return Err(failed(&format!("listing {plural}"), &answer)),
+                _ => return Err(failed(&format!("listing {}", of.plural), &answer)),
             }
         }
         Ok((String::new(), Vec::new()))
@@ -281,16 +274,14 @@ impl Looker {
         let mut barred = Vec::new();
         let mut queues = Vec::new();
         for of in kinds::queues() {
-            let (group, plural, kind) = (of.group, of.plural, of.kind);
             // Without a namespace, the name may be a cluster-scoped queue or a queue in the current namespace.
             let namespace = match (of.namespaced, named.namespace) {
                 (false, None) => "",
                 (true, namespace) => namespace.unwrap_or(&self.namespace),
                 (false, Some(_)) => continue,
             };
-            if named.matches_kind(plural, kind) {
-                let place = (group, plural, kind);
-                queues.extend(self.probe(place, namespace, &named, &mut barred).await?);
+            if named.matches_kind(of) {
+                queues.extend(self.probe(of, namespace, &named, &mut barred).await?);
             }
         }
         if named.kind.is_none() && named.namespace.is_none() {
@@ -331,10 +322,8 @@ impl Looker {
         let namespace = named.namespace.unwrap_or(&self.namespace);
         let mut all: Vec<FoundObject> = Vec::new();
         for of in kinds::jobs() {
-            let (group, plural, kind) = (of.group, of.plural, of.kind);
-            if named.matches_kind(plural, kind) {
-                let place = (group, plural, kind);
-                all.extend(self.probe(place, namespace, named, barred).await?);
+            if named.matches_kind(of) {
+                all.extend(self.probe(of, namespace, named, barred).await?);
             }
         }
         if all.len() > 1 {
@@ -358,11 +347,8 @@ impl Looker {
     pub async fn autoscalers(&self, namespace: &str) -> Result<Autoscalers, Unseen> {
         let mut all = Autoscalers::default();
         let mut names = Names::default();
-        for (group, table) in [
-            ("autoscaling", Table::PodAutoscalers),
-            ("keda.sh", Table::ScaledObjects),
-        ] {
-            for item in self.list(group, table.plural(), namespace).await? {
+        for table in [Table::PodAutoscalers, Table::ScaledObjects] {
+            for item in self.list(table, namespace).await? {
                 match cluster::seen(table, &item, &mut names) {
                     Some(Observation::PodScaler(scaler)) => all.pods.push(*scaler),
                     Some(Observation::ScaledObject(object)) => all.keda.push(*object),
@@ -377,14 +363,12 @@ impl Looker {
     async fn gang(&self, named: &Named<'_>) -> Option<Refusal> {
         let namespace = named.namespace.unwrap_or(&self.namespace);
         for table in GANGS {
-            let (plural, at) = (table.plural(), cluster::table::place(table));
-            if !named.matches_kind(plural, at.kind) {
+            if !named.matches_kind(table.api()) {
                 continue;
             }
-            let place = (at.group, plural, at.kind);
             // A PodGroup that may not be read is as good as none.
             let mut barred = Vec::new();
-            let probed = self.probe(place, namespace, named, &mut barred).await;
+            let probed = self.probe(table.api(), namespace, named, &mut barred).await;
             let Ok(Some(found)) = probed else { continue };
             let owners = found.now.pointer("/metadata/ownerReferences");
             let mut owners = owners.and_then(Value::as_array).into_iter().flatten();
@@ -439,8 +423,7 @@ impl Looker {
             let above = match known {
                 Some(of) => {
                     let namespace = last.object.namespace.to_string();
-                    self.find(of.group, of.plural, of.kind, &namespace, name)
-                        .await?
+                    self.find(of, &namespace, name).await?
                 }
                 None => None,
             };
@@ -466,9 +449,7 @@ impl Looker {
         let owned = |now: &Value| {
             owners(now).any(|owner| uids.iter().any(|uid| uid == text(owner, "/uid")))
         };
-        let mut workloads = self
-            .owned("kueue.x-k8s.io", "workloads", "Workload", &namespace, owned)
-            .await?;
+        let mut workloads = self.owned(Table::KueueWorkloads, &namespace, owned).await?;
         let ended = |one: &FoundObject| has_condition(&one.now, "Finished", "True");
         match workloads.iter().all(ended) {
             true => drop(workloads.drain(..workloads.len().saturating_sub(1))),
@@ -479,38 +460,28 @@ impl Looker {
             .iter()
             .find_map(|one| entry(&one.now, "annotations", "scheduling.k8s.io/group-name"));
         let mut pod_groups = self
-            .owned(
-                "scheduling.volcano.sh",
-                "podgroups",
-                "PodGroup",
-                &namespace,
-                |now| {
-                    owned(now) || group_name.is_some_and(|name| text(now, "/metadata/name") == name)
-                },
-            )
+            .owned(Table::VolcanoPodGroups, &namespace, |now| {
+                owned(now) || group_name.is_some_and(|name| text(now, "/metadata/name") == name)
+            })
             .await?;
         Ok(Subject {
             chain,
             workloads,
             // Finished ones may remain: use the newest.
             pod_group: pod_groups.pop(),
-            classes: self.classes("scheduling.k8s.io", "priorityclasses").await,
-            workload_classes: self
-                .classes("kueue.x-k8s.io", "workloadpriorityclasses")
-                .await,
+            classes: self.classes(Table::PriorityClasses).await,
+            workload_classes: self.classes(Table::WorkloadPriorityClasses).await,
         })
     }
 
     /// The objects of this kind that are wanted, the newest last.
     pub(super) async fn owned(
         &self,
-        group: &str,
-        plural: &str,
-        kind: &str,
+        table: Table,
         namespace: &str,
         wanted: impl Fn(&Value) -> bool,
     ) -> Result<Vec<FoundObject>, Unseen> {
-        let (version, items) = self.list_as(group, plural, namespace).await?;
+        let (version, items) = self.list_as(table, namespace).await?;
         let is_going = |now: &Value| now.pointer("/metadata/deletionTimestamp").is_some();
         let mut fitting: Vec<Value> = items
             .into_iter()
@@ -519,15 +490,15 @@ impl Looker {
         fitting.small_sort_by_key(|now| text(now, "/metadata/creationTimestamp").to_owned());
         let named = fitting.into_iter().map(|now| {
             let name = text(&now, "/metadata/name").to_owned();
-            let object = Object::new(group, &version, plural, kind, &name).within(namespace);
+            let object = Object::served(table.api(), &version, &name).within(namespace);
             found(object, now)
         });
         Ok(named.collect())
     }
 
     /// Priority classes; empty when they cannot be listed. Only a priority given by class name needs them.
-    async fn classes(&self, group: &str, plural: &str) -> Vec<SubjectPriorityClass> {
-        let items = self.list(group, plural, "").await.unwrap_or_default();
+    async fn classes(&self, table: Table) -> Vec<SubjectPriorityClass> {
+        let items = self.list(table, "").await.unwrap_or_default();
         items
             .iter()
             .map(|item| SubjectPriorityClass {

@@ -1,7 +1,6 @@
 //! Shared by planners: objects of workloads, mutations that stop and resume them, lost work, and the fleet after a plan.
 
 use cluster::mutations::{self, fields};
-use cluster::table;
 use engine::compiled::WorkloadId;
 use engine::explanations;
 use engine::snapshot::{
@@ -11,6 +10,7 @@ use engine::snapshot::{
 use model::base::{Moment, Name, ObjectKey};
 use model::cost::Money;
 use model::fleet::job::JobKey;
+use model::fleet::observe::Table;
 use model::plan::{
     Budgets, Fact, JobName, JobRef, Loss, Mutation, Object, Refusal, RefusalCode, SideEffects,
     Step, Test, Until, Verb, VolcanoAction, Wait, When,
@@ -88,18 +88,9 @@ pub fn gang_refusal(group: &str) -> Refusal {
 /// Its kind is unknown.
 pub(super) fn top(work: &Workload) -> Result<Object, Refusal> {
     let kind = work.key.kind.as_str();
-    let object = match (table::of_job_kind(kind), kind) {
-        (Some(known), _) => {
-            let place = table::place(known);
-            Object::new(
-                place.group,
-                place.version,
-                known.plural(),
-                place.kind,
-                &work.key.key.name,
-            )
-        }
-        (None, "Pod") => Object::new("", "v1", "pods", "Pod", &work.key.key.name),
+    let object = match (Table::of_job_kind(kind), kind) {
+        (Some(known), _) => Object::of(known, &work.key.key.name),
+        (None, "Pod") => Object::of(Table::Pods, &work.key.key.name),
         (None, "PodGroup") => return Err(gang_refusal(&format!("PodGroup {}", work.key))),
         (None, _) => {
             let sentence = format!("{kind} {} has no known way to act on it", work.key);
@@ -113,13 +104,13 @@ pub(super) fn top(work: &Workload) -> Result<Object, Refusal> {
 /// The object of a queueing system for a workload.
 pub(super) fn admission(work: &Workload, of: System) -> Option<Object> {
     let handle = work.admission.as_ref().filter(|it| it.system == of)?;
-    let (group, plural, kind) = match of {
-        System::Kueue => ("kueue.x-k8s.io", "workloads", "Workload"),
-        System::Volcano => ("scheduling.volcano.sh", "podgroups", "PodGroup"),
-        System::Kai => ("scheduling.run.ai", "podgroups", "PodGroup"),
+    let table = match of {
+        System::Kueue => Table::KueueWorkloads,
+        System::Volcano => Table::VolcanoPodGroups,
+        System::Kai => Table::KaiPodGroups,
         System::Stokehold | System::None => return None,
     };
-    let object = Object::new(group, "", plural, kind, &handle.name);
+    let object = Object::of(table, &handle.name);
     Some(object.within(&work.key.key.namespace).with_uid(&handle.uid))
 }
 
@@ -131,7 +122,7 @@ pub(super) fn system(snapshot: &Snapshot, work: &Workload) -> System {
     });
     let kept = work.admission.as_ref().map(|handle| handle.system);
     kept.or(queue).unwrap_or_else(|| {
-        if work.key.kind.as_str() == table::VOLCANO_JOB {
+        if work.key.kind.as_str() == Table::VolcanoJobs.api().shown {
             System::Volcano
         } else if work
             .labels

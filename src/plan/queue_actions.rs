@@ -3,6 +3,7 @@
 use engine::compiled::WorkloadId;
 use engine::snapshot::{Queue, Snapshot, Status, Stop, System, Workload};
 use model::base::ObjectKey;
+use model::fleet::observe::Table;
 use model::plan::{
     Alternative, Intent, JobName, Mutation, Object, Plan, PlanEffect, Policy, Refusal, RefusalCode,
     Step, Undo, Verb, VolcanoAction,
@@ -70,27 +71,9 @@ fn queue_object(queue: &Queue) -> Result<Object, Refusal> {
         false => &queue.object,
     };
     match queue.system {
-        System::Kueue => Ok(Object::new(
-            "kueue.x-k8s.io",
-            "",
-            "clusterqueues",
-            "ClusterQueue",
-            name,
-        )),
-        System::Volcano => Ok(Object::new(
-            "scheduling.volcano.sh",
-            "",
-            "queues",
-            "Queue",
-            name,
-        )),
-        System::Kai => Ok(Object::new(
-            "scheduling.run.ai",
-            "",
-            "queues",
-            "Queue",
-            name,
-        )),
+        System::Kueue => Ok(Object::of(Table::ClusterQueues, name)),
+        System::Volcano => Ok(Object::of(Table::VolcanoQueues, name)),
+        System::Kai => Ok(Object::of(Table::KaiQueues, name)),
         System::Stokehold | System::None => Err(Refusal::new(
             RefusalCode::Unsupported,
             format!("the queue {name} is not an object of the cluster, it cannot be held"),

@@ -7,7 +7,6 @@ use std::time::Duration;
 use futures::{StreamExt, stream};
 
 use cluster::rights::{VISIBILITY, rights};
-use cluster::table::place;
 use model::base::Exit;
 use model::fleet::observe::Table;
 use model::fleet::sight::HELP;
@@ -180,7 +179,7 @@ async fn kinds(api: &Api, points: &mut Vec<Point>) -> BTreeSet<Table> {
     let mut served = BTreeSet::new();
     let (mut there, mut missing) = (Vec::new(), Vec::new());
     for table in Table::ALL {
-        let place = place(*table);
+        let place = table.api();
         if !place.version.is_empty() {
             if place.follows.is_none_or(|basis| served.contains(&basis)) {
                 served.insert(*table);
@@ -242,7 +241,7 @@ async fn allowed(
     for right in rights(false) {
         for resource in &right.resources {
             let table = Table::ALL.iter().find(|table| {
-                let place = place(**table);
+                let place = table.api();
                 place.group == right.group
                     && place.only == right.only
                     && place.namespace() == right.namespace
@@ -254,7 +253,7 @@ async fn allowed(
             if right.group == VISIBILITY && !visible {
                 continue;
             }
-            let namespaced = table.map_or(right.group.is_empty(), |table| place(*table).namespaced);
+            let namespaced = table.map_or(right.group.is_empty(), |table| table.api().namespaced);
             let places = match right.namespace {
                 Some(namespace) => vec![namespace.to_owned()],
                 None if namespaced && !chosen.is_empty() => chosen.clone(),

@@ -1,16 +1,22 @@
 //! What is known of each resource that the simulated cluster serves: names, verbs, subresources, field selectors.
 
+use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use model::fleet::kinds::{self, Table};
 
 use super::change::Resource;
 use super::json::{flag, int, name, namespace, text};
 use super::specs::SPECS;
 
-/// How a resource's main object is written back.
+/// A resource as the API server describes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Spec {
     /// Which one.
     pub resource: Resource,
+    /// The table of the fleet that lists it; `None` for what the fleet is not made of.
+    pub table: Option<Table>,
     /// API group; empty for the core group.
     pub group: &'static str,
     /// API version.
@@ -19,27 +25,60 @@ pub struct Spec {
     pub kind: &'static str,
     /// Plural name, as in paths.
     pub plural: &'static str,
-    /// Singular name.
-    pub singular: &'static str,
     /// Short names, as `kubectl` takes them.
     pub short: &'static [&'static str],
     /// Categories, as `kubectl get all` takes them.
     pub categories: &'static [&'static str],
     /// True when it lives in namespaces.
     pub namespaced: bool,
-    /// True when it is defined by a custom resource definition.
-    pub custom: bool,
     /// Subresources by name.
     pub subresources: &'static [&'static str],
-    /// The hash that discovery gives to the storage version: base64 of the first 8 bytes of the SHA-256 of `GROUP/VERSION/KIND`.
-    pub hash: &'static str,
 }
 
 impl Spec {
-    /// The same in this group and version.
-    pub(super) const fn of(mut self, group: &'static str, version: &'static str) -> Self {
-        self.group = group;
-        self.version = version;
+    /// A resource that a table of the fleet lists.
+    pub(super) const fn listed(resource: Resource, version: &'static str, table: Table) -> Self {
+        let api = table.api();
+        let mut spec = Self::own(resource, version, api.group, api.plural, api.kind);
+        spec.table = Some(table);
+        spec.namespaced = api.namespaced;
+        spec
+    }
+
+    /// A resource that no table of the fleet lists as a whole.
+    pub(super) const fn own(
+        resource: Resource,
+        version: &'static str,
+        group: &'static str,
+        plural: &'static str,
+        kind: &'static str,
+    ) -> Self {
+        Self {
+            resource,
+            table: None,
+            group,
+            version,
+            kind,
+            plural,
+            short: &[],
+            categories: &[],
+            namespaced: true,
+            subresources: &[],
+        }
+    }
+
+    pub(super) const fn cluster_wide(mut self) -> Self {
+        self.namespaced = false;
+        self
+    }
+
+    pub(super) const fn sub(mut self, subresources: &'static [&'static str]) -> Self {
+        self.subresources = subresources;
+        self
+    }
+
+    pub(super) const fn short(mut self, names: &'static [&'static str]) -> Self {
+        self.short = names;
         self
     }
 
@@ -49,10 +88,20 @@ impl Spec {
         self
     }
 
-    /// The same, defined by a custom resource definition.
-    pub(super) const fn custom(mut self) -> Self {
-        self.custom = true;
-        self
+    /// True when it is defined by a custom resource definition.
+    pub fn is_custom(&self) -> bool {
+        !kinds::is_built_in(self.group)
+    }
+
+    /// Singular name.
+    pub fn singular(&self) -> String {
+        self.kind.to_ascii_lowercase()
+    }
+
+    /// The hash that discovery gives to the storage version: base64 of the first 8 bytes of the SHA-256 of `GROUP/VERSION/KIND`.
+    pub fn hash(&self) -> String {
+        let named = format!("{}/{}/{}", self.group, self.version, self.kind);
+        BASE64_STANDARD.encode(&Sha256::digest(named)[..8])
     }
 
     /// `VERSION` for the core group, else `GROUP/VERSION`.
@@ -77,7 +126,7 @@ impl Spec {
     /// The name of the real server's Go package that holds the kind, as its messages show it.
     pub fn package(&self) -> &'static str {
         match self.group {
-            _ if self.custom => "unstructured",
+            _ if self.is_custom() => "unstructured",
             "" => "core",
             group => group.split('.').next().unwrap_or(group),
         }
@@ -85,7 +134,7 @@ impl Spec {
 
     /// The verbs of the main resource, in the order of the real server's discovery.
     pub fn verbs(&self) -> &'static [&'static str] {
-        if self.custom {
+        if self.is_custom() {
             &[
                 "delete",
                 "deletecollection",
@@ -140,10 +189,7 @@ pub fn qualified(group: &str, name: &str) -> String {
 
 /// The entry of a resource.
 pub fn spec(resource: Resource) -> &'static Spec {
-    SPECS
-        .iter()
-        .find(|spec| spec.resource == resource)
-        .expect("every resource of the seam stands in the table")
+    &SPECS[resource as usize]
 }
 
 /// The entry served under a group, version and plural name.
@@ -232,7 +278,7 @@ pub fn field(spec: &Spec, object: &Value, field: &str) -> Result<String, String>
             ));
         }
         Resource::Nodes => return unsupported(),
-        _ if spec.custom => return unsupported(),
+        _ if spec.is_custom() => return unsupported(),
         _ => {
             return Err(format!(
                 "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use kube::runtime::watcher;
 
-use cluster::table;
 use model::base::name::printable;
 use model::fleet::observe::{LostKind, Table};
 
@@ -146,7 +145,7 @@ impl ApiError {
 
     /// The failure that the API server describes.
     pub fn of_status(table: Table, verb: &str, status: &kube::core::Status) -> Self {
-        let place = table::place(table);
+        let place = table.api();
         let resource = match place.group {
             "" => table.plural().to_owned(),
             group => format!("{}.{group}", table.plural()),

@@ -11,7 +11,6 @@ use http::Response;
 use http::header::{DATE, HeaderMap, RETRY_AFTER};
 use tokio::sync::watch;
 
-use cluster::table;
 use model::base::Moment;
 use model::fleet::observe::Table;
 
@@ -54,7 +53,7 @@ impl RequestClass {
         Table::ALL
             .iter()
             .find(|known| {
-                let place = table::place(**known);
+                let place = known.api();
                 // Of several tables of one kind, each has its own namespace.
                 let here = place.namespace().is_none_or(|of| namespace == Some(of));
                 rest == [known.plural()] && place.group == group && here

@@ -6,10 +6,8 @@ use serde::Deserialize;
 
 use cluster::discovery::PlainGroup;
 use cluster::event::EventObject;
-use cluster::kinds;
-use cluster::table;
 use model::base::{ObjectKey, SmallSort};
-use model::fleet::observe::Table;
+use model::fleet::kinds;
 use model::object::{EventSeen, ObjectRef};
 use model::value::Value;
 
@@ -130,22 +128,12 @@ pub(super) fn escaped(text: &str) -> String {
 /// The API path of an object of this kind.
 async fn path_of(client: &Client, thing: &ObjectRef) -> Result<String, String> {
     let kind = thing.kind.as_str();
-    let known = Table::ALL
-        .iter()
-        .map(|table| (table::place(*table), table.plural()))
-        .find(|(place, _)| place.job_kind() == kind)
-        .map(|(place, plural)| (place.group, place.version, plural))
-        .or_else(|| {
-            let other = kinds::unlisted(kind)?;
-            let version = if other.group.is_empty() { "v1" } else { "" };
-            Some((other.group, version, other.plural))
-        });
-    if let Some((group, version, plural)) = known {
-        let version = match version {
-            "" => version_of(client, group, thing).await?,
+    if let Some(known) = kinds::shown_as(kind) {
+        let version = match known.version {
+            "" => version_of(client, known.group, thing).await?,
             fixed => fixed.to_owned(),
         };
-        return Ok(object_path(group, &version, plural, &thing.key));
+        return Ok(object_path(known.group, &version, known.plural, &thing.key));
     }
     search(client, thing).await
 }

@@ -190,7 +190,7 @@ pub fn start(options: StartOptions) -> Sources {
     });
     for table in options.tables {
         match &shared.namespaces {
-            Namespaces::Several(all) if cluster::table::place(table).namespaced => {
+            Namespaces::Several(all) if table.api().namespaced => {
                 let all = all.clone();
                 tasks.spawn(kubernetes::several::follow(Arc::clone(&shared), table, all));
             }

@@ -10,7 +10,6 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{Mutex, OnceCell};
 
 use cluster::discovery::{Catalogue, Groups, PlainGroup, Resources, TableLocation};
-use cluster::table::place;
 use model::base::Moment;
 use model::fleet::observe::Table;
 
@@ -109,7 +108,7 @@ impl Api {
     /// # Errors
     /// Discovery failed.
     pub async fn served(&self, table: Table, afresh: bool) -> Result<Served, ApiError> {
-        let place = place(table);
+        let group = table.api().group;
         let found = {
             let mut kept = self.catalogue.lock().await;
             let keep = if afresh { AFRESH } else { KEPT };
@@ -131,15 +130,15 @@ impl Api {
         match found {
             Some(TableLocation::In(version)) => Ok(Served::In(version)),
             Some(TableLocation::Nowhere) => Ok(Served::Not),
-            Some(TableLocation::Among(versions)) => self.among(place.group, versions, table).await,
+            Some(TableLocation::Among(versions)) => self.among(group, versions, table).await,
             Some(TableLocation::Unsaid) => Err(ApiError::unreachable(format!(
                 "the server behind {} does not answer; its APIService says why",
-                place.group
+                group
             ))),
             None => {
-                let path = format!("/apis/{}", place.group);
+                let path = format!("/apis/{}", group);
                 match self.ask::<PlainGroup>(&path, table).await? {
-                    Some(group) => self.among(place.group, group.versions(), table).await,
+                    Some(named) => self.among(group, named.versions(), table).await,
                     None => Ok(Served::Not),
                 }
             }

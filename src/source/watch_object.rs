@@ -15,7 +15,6 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use cluster::meta::Versioned;
-use cluster::table;
 use model::fleet::observe::Table;
 
 /// An object's JSON, with just the metadata that a watcher needs to resume after it.
@@ -94,7 +93,7 @@ impl Resource for WatchObject {
 
 /// The API resource of `table` in `version`.
 pub fn resource(table: Table, version: &str) -> ApiResource {
-    let place = table::place(table);
+    let place = table.api();
     ApiResource {
         group: place.group.to_owned(),
         version: version.to_owned(),

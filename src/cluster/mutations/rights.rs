@@ -3,9 +3,8 @@
 use serde::Serialize;
 
 use model::base::SmallSort;
+use model::fleet::kinds;
 use model::plan::{Mutation, Object, Step};
-
-use crate::kinds;
 
 use super::call::{Call, Method, Subresource};
 
@@ -47,14 +46,29 @@ impl std::fmt::Display for Right {
     }
 }
 
-/// Whether a request is one of [`kinds::writable`]. The write gate permits nothing else and `config/kubernetes/operator.yaml`
-/// lists exactly these; tests check both.
+/// Writes that patch no object.
+const OTHER_WRITES: &[(&str, &str, &str, &str)] = &[
+    ("", "pods", "eviction", "create"),
+    ("", "events", "", "create"),
+    ("bus.volcano.sh", "commands", "", "create"),
+];
+
+/// Everything that plans, and the runs around them, ever write: group, plural, subresource, verb.
+pub fn writable() -> impl Iterator<Item = (&'static str, &'static str, &'static str, &'static str)>
+{
+    let patched = kinds::all().filter(|kind| kind.patched);
+    patched
+        .map(|kind| (kind.group, kind.plural, "", "patch"))
+        .chain(OTHER_WRITES.iter().copied())
+}
+
+/// Whether a request is one of [`writable`]: the write gate permits nothing else.
 pub fn writes(group: &str, plural: &str, subresource: &str, verb: &str) -> bool {
-    kinds::writable().any(|known| known == (group, plural, subresource, verb))
+    writable().any(|known| known == (group, plural, subresource, verb))
 }
 
 impl Call {
-    /// Whether [`kinds::writable`] lists this call.
+    /// Whether [`writable`] lists this call.
     pub fn is_listed(&self) -> bool {
         let place = &self.object.place;
         let subresource = match self.subresource {

@@ -3,25 +3,14 @@
 use serde_json::Value;
 
 use model::fleet::govern::KUEUE_QUEUE;
+use model::fleet::kinds;
 use model::plan::{Mutation, Object, Refusal, RefusalCode, Step, VolcanoAction};
 
 use super::{KUEUE_CLASS, entry, has_condition, is_mirror, text};
 
 /// The field that suspends a job owner; `None` when its kind has none.
-/// (API: batch/v1, jobset.x-k8s.io, trainer.kubeflow.org and ray.io `.spec.suspend`; kubeflow.org
-/// `.spec.runPolicy.suspend`.)
 pub(super) fn suspend_path(object: &Object) -> Option<&'static str> {
-    match (&*object.place.group, &*object.place.plural) {
-        ("batch", "jobs")
-        | ("jobset.x-k8s.io", "jobsets")
-        | ("trainer.kubeflow.org", "trainjobs")
-        | ("ray.io", "rayjobs" | "rayclusters") => Some("/spec/suspend"),
-        (
-            "kubeflow.org",
-            "pytorchjobs" | "tfjobs" | "xgboostjobs" | "mpijobs" | "paddlejobs" | "jaxjobs",
-        ) => Some("/spec/runPolicy/suspend"),
-        _ => None,
-    }
+    kinds::find(&object.place.group, &object.place.plural)?.suspend
 }
 
 fn unsupported(sentence: String) -> Refusal {

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use cluster::kinds;
 use cluster::mutations::OPERATOR;
 use cluster::rights;
+use model::fleet::kinds;
 
 /// The two roles that `rbac operator` prints permit reading every kind among which a name is searched.
 #[test]

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::{Moment, Name, ObjectKey};
 
-use super::observe::{Labels, OwnerRef, Table, WorkloadSeen};
+use super::observe::{Labels, OwnerRef, WorkloadSeen};
 use super::queue::Queue;
 
 /// Label that assigns a job to a queue of `govern`.
@@ -35,17 +35,6 @@ pub const CHECKPOINT_WANTED: &str = "stokehold.dev/checkpoint-wanted";
 pub const HOLD: &str = "stokehold.dev/hold";
 /// Value of [`HOLD`] for a job that a user suspended after admission; resuming it requeues it.
 pub const SUSPENDED: &str = "suspended";
-
-/// The tables whose objects can be suspended, and so governed.
-pub const GOVERNED: &[Table] = &[
-    Table::Jobs,
-    Table::JobSets,
-    Table::TrainJobs,
-    Table::PyTorchJobs,
-    Table::MpiJobs,
-    Table::TfJobs,
-    Table::RayJobs,
-];
 
 /// The queues of `govern` from one read of their ConfigMap.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -134,7 +123,7 @@ impl Governed {
     pub fn of(seen: &WorkloadSeen) -> Option<Self> {
         Some(Self {
             queue: seen.labels.get(QUEUE)?.clone(),
-            suspends: GOVERNED.contains(&seen.table),
+            suspends: seen.table.api().governed,
             created: seen.created,
             succeeded: seen.succeeded_pods,
             suspended: seen.suspended,

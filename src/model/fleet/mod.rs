@@ -18,6 +18,7 @@ pub mod history;
 pub mod idle;
 pub mod job;
 pub mod judge;
+pub mod kinds;
 pub mod kueue_resources;
 pub mod launch_failure;
 pub mod ledger;
@@ -40,7 +41,6 @@ pub mod sight;
 pub mod signal;
 pub mod siting;
 pub mod source_fault;
-pub mod tables;
 pub mod thresholds;
 pub mod xid;
 

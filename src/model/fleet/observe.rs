@@ -10,13 +10,13 @@ use super::admission::GroupSeen;
 use super::budget::Budget;
 use super::claim::{ClaimAsk, ClaimSeen, ClassSeen, Consumed, SliceSeen, TemplateSeen};
 use super::govern::GovernQueues;
+pub use super::kinds::Table;
 use super::queue::{Door, Flavor, PriorityClass, Queue, Topology};
 use super::reading::Page;
 use super::run_hold::OpenRun;
 use super::scaling::{GroupsSeen, NodeClaim, PodScaler, Provision, ScaledObject, Scaler};
 use super::scheduling::KueueConfig;
 use super::siting::{PodSet, Siting};
-pub use super::tables::Table;
 
 /// One observation of a source.
 #[derive(Clone, Debug, Serialize, Deserialize)]

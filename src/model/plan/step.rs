@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::base::{Moment, Name};
+use crate::fleet::kinds::{ApiKind, Table};
 
 use super::{JobName, stamp};
 
@@ -175,6 +176,16 @@ pub struct Object {
 }
 
 impl Object {
+    /// The object of this name in a table; without namespace, uid, and a version where the server decides.
+    pub fn of(table: Table, name: &str) -> Self {
+        Self::served(table.api(), table.api().version, name)
+    }
+
+    /// The object of this name in the version in which the server has its kind.
+    pub fn served(of: &ApiKind, version: &str, name: &str) -> Self {
+        Self::new(of.group, version, of.plural, of.kind, name)
+    }
+
     /// A cluster-scoped object of this kind without a uid.
     pub fn new(group: &str, version: &str, plural: &str, kind: &str, name: &str) -> Self {
         Self {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use cluster::mutations::{is_other_scheduler, is_own_controller};
-use cluster::table;
 use engine::live::Titles;
 use model::base::{Moment, Name};
 use model::fleet::govern::Governed;
@@ -119,15 +118,8 @@ pub fn governed_jobs(fleet: &Fleet) -> Vec<GovernedJob> {
 
 fn of(job: &Job, titles: &Titles) -> Option<GovernedJob> {
     let governed = job.govern.clone()?;
-    let kind = table::of_job_kind(&job.id.kind)?;
-    let (place, plural) = (table::place(kind), kind.plural());
-    let object = Object::new(
-        place.group,
-        place.version,
-        plural,
-        place.kind,
-        &job.id.key.name,
-    );
+    let table = Table::of_job_kind(&job.id.kind)?;
+    let object = Object::of(table, &job.id.key.name);
     let bound = job.pods.iter().filter(|pod| pod.holds_devices());
     let waits = |pod: &&std::sync::Arc<model::fleet::device::Pod>| {
         pod.seen.node.is_none() && !pod.seen.phase.is_over()
@@ -161,7 +153,7 @@ fn of(job: &Job, titles: &Titles) -> Option<GovernedJob> {
         is_known,
         asks_nothing: is_known && asked == 0,
         is_over: governed.is_deleted || job.state == JobState::Finishing && !governed.suspended,
-        refused: refusal(job, &governed, (place.group, plural)),
+        refused: refusal(job, &governed, (table.api().group, table.plural())),
         denied: None,
         key: job.id.clone(),
         governed,

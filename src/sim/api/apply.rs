@@ -48,7 +48,7 @@ pub fn serve(
     }
     validate::place(&mut config, target, spec)?;
     let status_only = target.subresource == "status";
-    let mut own = fields(&config, spec.custom);
+    let mut own = fields(&config, spec.is_custom());
     // Whoever applies the object does not own its status, and the other way around.
     if spec.has_status() {
         own.retain(|path, _| path.starts_with(".status.") == status_only);
@@ -104,7 +104,7 @@ fn change(
     own: Fields,
     order: &Order<'_>,
 ) -> Result<Arc<Value>, Refusal> {
-    let live = fields(old, spec.custom);
+    let live = fields(old, spec.is_custom());
     let mut managers = core.owners.of(spec.resource, old);
     let before = managers.remove(order.manager).unwrap_or_default();
     let is_part = |path: &str| path.starts_with(".status.") == order.status_only;
@@ -138,11 +138,11 @@ fn change(
         let removal = Removal {
             gone,
             kept,
-            custom: spec.custom,
+            custom: spec.is_custom(),
         };
         removal.apply(&mut new);
     }
-    match spec.custom {
+    match spec.is_custom() {
         true => json_patch::merge(&mut new, config),
         false => strategic(&mut new, config)?,
     }

@@ -75,7 +75,7 @@ pub fn begin(core: &mut Core, object: &mut Value, spec: &Spec, now: Moment) -> R
         metadata.remove("generation");
     }
     let own_name = metadata.get("name").cloned().unwrap_or_default();
-    if spec.has_status() && !spec.custom && spec.resource != Resource::Nodes {
+    if spec.has_status() && !spec.is_custom() && spec.resource != Resource::Nodes {
         object["status"] = json!({});
     }
     let kind = spec.resource;

@@ -154,7 +154,7 @@ fn resource_list(group: &str, version: &str) -> Value {
     {
         let mut entry = Map::new();
         entry.insert("name".into(), spec.plural.into());
-        entry.insert("singularName".into(), spec.singular.into());
+        entry.insert("singularName".into(), spec.singular().into());
         entry.insert("namespaced".into(), spec.namespaced.into());
         entry.insert("kind".into(), spec.kind.into());
         entry.insert("verbs".into(), json!(spec.verbs()));
@@ -164,7 +164,7 @@ fn resource_list(group: &str, version: &str) -> Value {
         if !spec.categories.is_empty() {
             entry.insert("categories".into(), json!(spec.categories));
         }
-        entry.insert("storageVersionHash".into(), spec.hash.into());
+        entry.insert("storageVersionHash".into(), spec.hash().into());
         resources.push(Value::Object(entry));
         for name in spec.subresources {
             let (kind, other, verbs) = subresource(spec, name);
@@ -248,7 +248,7 @@ fn aggregate(version: &str, core: bool) -> Value {
 /// The group and version that aggregated discovery gives to a resource's own kind: the real server leaves both
 /// out for the types that it is built with.
 fn own(spec: &Spec) -> (&'static str, &'static str) {
-    if spec.custom {
+    if spec.is_custom() {
         (spec.group, spec.version)
     } else {
         ("", "")
@@ -266,7 +266,7 @@ fn aggregated_resources(group: &str, version: &str) -> Vec<Value> {
             "resource": spec.plural,
             "responseKind": kind_of(own(spec).0, own(spec).1, spec.kind),
             "scope": scope(spec.namespaced),
-            "singularResource": spec.singular,
+            "singularResource": spec.singular(),
             "verbs": spec.verbs(),
         });
         if !spec.short.is_empty() {

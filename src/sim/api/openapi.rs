@@ -47,7 +47,7 @@ fn index() -> Value {
 /// The schema's name, in the style of the real server.
 fn schema_name(spec: &Spec) -> String {
     let mut group: Vec<&str> = spec.group.split('.').collect();
-    if spec.custom {
+    if spec.is_custom() {
         group.reverse();
         return format!("{}.{}.{}", group.join("."), spec.version, spec.kind);
     }

@@ -255,7 +255,7 @@ impl Manner {
     ) -> super::ApiResult {
         let objects = items.iter().map(AsRef::as_ref);
         let mut metadata = metadata;
-        if spec.custom && self.shape == Shape::Object && metadata.get("continue").is_none() {
+        if spec.is_custom() && self.shape == Shape::Object && metadata.get("continue").is_none() {
             // Lists of custom kinds have an empty `continue`.
             metadata["continue"] = "".into();
         }
@@ -279,7 +279,7 @@ impl Manner {
                 metadata,
                 items,
                 // The real server omits kind and version in the items of its built-in types.
-                bare: !spec.custom,
+                bare: !spec.is_custom(),
             })?,
         };
         Ok(self.answer(200, bytes))
@@ -288,7 +288,7 @@ impl Manner {
 
 /// The type of the real server that holds an object or a list, as its messages show it.
 fn go_type(spec: &Spec, list: &str) -> String {
-    if spec.custom {
+    if spec.is_custom() {
         format!("*unstructured.Unstructured{list}")
     } else {
         format!("*{}.{}{list}", spec.package(), spec.kind)

@@ -37,7 +37,7 @@ pub fn serve(
     target: &ResourcePath,
     spec: &Spec,
 ) -> ApiResult {
-    let what = spec.singular;
+    let what = spec.singular();
     let (scheme, name, port) = address(&target.name)
         .filter(|(_, name, _)| !name.is_empty())
         .ok_or_else(|| {

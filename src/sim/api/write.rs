@@ -195,7 +195,7 @@ pub fn patcher<'a>(asked: &'a ApiRequest, spec: &Spec) -> Result<Patcher<'a>, Re
                 Ok(())
             }))
         }
-        "application/strategic-merge-patch+json" if !spec.custom => {
+        "application/strategic-merge-patch+json" if !spec.is_custom() => {
             let patch = parsed()?;
             Ok(Box::new(move |object| strategic(object, &patch)))
         }

@@ -14,7 +14,6 @@ use kube::{Api, Client, Resource};
 use tokio::sync::mpsc;
 
 use cluster::pod::PodObject;
-use cluster::table;
 use model::base::{Moment, Name, Names};
 use model::fleet::observe::{ListedNamespaces, Lost, Observation, Table};
 
@@ -173,10 +172,10 @@ impl<'s> Follower<'s> {
         // The version that turned out not to be served, though discovery may still list it.
         let mut gone: Option<String> = None;
         loop {
-            let place = table::place(self.table);
+            let place = self.table.api();
             // What has to be served for it to have objects: mostly its own kind.
             let basis = place.follows.unwrap_or(self.table);
-            let version = if table::place(basis).version.is_empty() {
+            let version = if basis.api().version.is_empty() {
                 let afresh = std::mem::take(&mut self.afresh) || gone.is_some();
                 let served = self.shared.server.served(basis, afresh).await;
                 match served {
@@ -211,7 +210,7 @@ impl<'s> Follower<'s> {
     async fn watch(&mut self, version: &str) -> Result<Exit, ChannelClosed> {
         let kind = resource(self.table, version);
         let client = self.shared.client.clone();
-        let it = table::place(self.table);
+        let it = self.table.api();
         let namespaced = it.namespaced;
         let namespace = match (&self.narrowed, &self.shared.namespaces) {
             _ if self.table == Table::GovernQueues => Some(self.shared.govern_namespace.clone()),
@@ -502,7 +501,7 @@ impl<'s> Follower<'s> {
                 }
             }
             What::Misunderstood if streams => return Ok(Some(Exit::PlainLists)),
-            What::Missing if !table::place(self.table).group.is_empty() => {
+            What::Missing if !self.table.api().group.is_empty() => {
                 return Ok(Some(Exit::Absent));
             }
             What::Forbidden if wide && !self.wide_listed => {
