@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::{Moment, Name, ObjectKey};
 
-use super::observe::{Labels, OwnerRef, Table};
+use super::object_parts::{Labels, OwnerRef};
 use super::queue::QueueSystem;
 use super::siting::{PodSet, TopologyConstraint};
+use super::tables::Table;
 
 /// The wait for readmission after an eviction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]

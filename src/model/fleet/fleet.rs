@@ -11,7 +11,7 @@ use super::finding::Finding;
 use super::govern::GovernState;
 use super::job::{HeldDevice, Job, JobKey};
 use super::node::Node;
-use super::observe::{ListedNamespaces, Lost, SourceHealth, Table};
+use super::observe::{ListedNamespaces, Lost, SourceHealth};
 use super::policy::Policy;
 use super::pool::{DeviceCounts, Pool};
 use super::queue::{Flavor, PriorityClass, Queue, QueueKey, Topology};
@@ -19,6 +19,7 @@ use super::run_hold::{HELD_BY_RUN, OpenRun};
 use super::runtimes::Runtimes;
 use super::scaling::Scaling;
 use super::scheduling::KueueConfig;
+use super::tables::Table;
 
 /// State of a table.
 #[derive(Clone, PartialEq, Debug)]

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use crate::base::Name;
 
 use super::fleet::{Fleet, Known};
-use super::observe::{ListedNamespaces, Table};
+use super::observe::ListedNamespaces;
 use super::pool::{PoolSight, VisibleCounts};
+use super::tables::Table;
 
 /// How to get the missing permissions.
 pub const HELP: &str = "ask for the role that `stokehold rbac viewer` prints";

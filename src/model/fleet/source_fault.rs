@@ -4,7 +4,8 @@ use crate::base::Moment;
 
 use super::fleet::{Fleet, Known};
 use super::node::Node;
-use super::observe::{SourceHealth, SourceState, Table};
+use super::observe::{SourceHealth, SourceState};
+use super::tables::Table;
 
 /// What is wrong, and what to do about it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -14,8 +14,8 @@ use crate::fleet::fleet::Known;
 use crate::fleet::job::{Job, JobKey, JobState};
 use crate::fleet::judge::activity;
 use crate::fleet::node::Node;
-use crate::fleet::observe::Table;
 use crate::fleet::signal::Signal;
+use crate::fleet::tables::Table;
 
 use super::row::{UsageClass, UsageKey};
 

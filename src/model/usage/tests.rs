@@ -14,9 +14,12 @@ use crate::fleet::admission::{Admission, Eviction, GroupSeen};
 use crate::fleet::device::{Device, Pod};
 use crate::fleet::fleet::Known;
 use crate::fleet::job::{Job, JobState};
-use crate::fleet::observe::{Lost, LostKind, PodSeen, Resources, Table, WorkloadFailure};
+use crate::fleet::object_parts::{Resources, WorkloadFailure};
+use crate::fleet::observe::{Lost, LostKind};
 use crate::fleet::queue::QueueSystem;
+use crate::fleet::seen::PodSeen;
 use crate::fleet::signal::Signal;
+use crate::fleet::tables::Table;
 
 use super::{
     CostPart, GAP, HOUR_MS, HourUsage, LossCause, UsageClass, UsageFold, UsageSample, start_of,

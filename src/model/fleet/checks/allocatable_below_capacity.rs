@@ -2,7 +2,7 @@
 //! of `plugin-not-ready`.
 
 use crate::fleet::node::Node;
-use crate::fleet::observe::Table;
+use crate::fleet::tables::Table;
 use crate::fleet::thresholds::Rule;
 
 use super::context::{CheckContext, FindingDraft, subject};

@@ -3,7 +3,7 @@
 
 use crate::fleet::device::{Attribution, Device};
 use crate::fleet::node::Node;
-use crate::fleet::observe::Table;
+use crate::fleet::tables::Table;
 use crate::fleet::thresholds::Rule;
 
 use super::context::{CheckContext, FindingDraft, counted, subject};

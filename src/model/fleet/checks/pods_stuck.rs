@@ -2,7 +2,7 @@
 
 use crate::base::Moment;
 use crate::fleet::node::Node;
-use crate::fleet::observe::Table;
+use crate::fleet::tables::Table;
 
 use super::context::{CheckContext, FindingDraft, counted, subject};
 use super::{Check, Verdict, Walk};

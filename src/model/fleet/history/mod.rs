@@ -17,9 +17,9 @@ use std::sync::Arc;
 use crate::base::{DeviceAmount, Moment, Name};
 
 use super::fleet::Fleet;
-use super::observe::Table;
 use super::profile::Profiles;
 use super::signal::Signal;
+use super::tables::Table;
 use activity::{ACTIVITY_KEEP, ActivityColumns};
 pub use activity::{ACTIVITY_SIGNALS, DeviceActivity};
 pub use past::PastReading;

@@ -9,8 +9,10 @@ use crate::fleet::claim::{
     ClaimAsk, ClaimSeen, ClassSeen, SliceSeen, TemplateSeen, is_accelerator_driver,
 };
 use crate::fleet::fleet::Known;
-use crate::fleet::observe::{Claimed, Labels, PodSeen, Resources, Table, WorkloadSeen};
+use crate::fleet::object_parts::{Labels, Resources};
+use crate::fleet::seen::{Claimed, PodSeen, WorkloadSeen};
 use crate::fleet::siting::PodSet;
+use crate::fleet::tables::Table;
 
 use super::Ledger;
 use super::claims::{AllocatedDevice, asks_by_class, concerns, home};

@@ -6,8 +6,9 @@ use super::support::*;
 use super::tests_groups::{cluster_queue, door, group, kueue, member, seen};
 use super::*;
 use crate::base::DeviceAmount;
-use crate::fleet::observe::{OwnerRef, Table};
+use crate::fleet::object_parts::OwnerRef;
 use crate::fleet::queue::QueueSystem;
+use crate::fleet::tables::Table;
 
 /// Everything a fleet shows, as text, without its revision.
 fn digest(fleet: &Fleet) -> String {

@@ -8,7 +8,7 @@ use crate::fleet::device::{Device, Pod};
 use crate::fleet::job::Job;
 use crate::fleet::judge;
 use crate::fleet::node::{Billing, Node};
-use crate::fleet::observe::{Labels, Table};
+use crate::fleet::object_parts::Labels;
 use crate::fleet::policy::Policy;
 use crate::fleet::pool::{
     ClassCount, DeviceCounts, NodeCounts, Pool, PoolMode, PoolSight, Unusable, WaitingOutside,
@@ -16,6 +16,7 @@ use crate::fleet::pool::{
 use crate::fleet::scaling::{NODE_POOL, Scaling};
 use crate::fleet::signal::Signal;
 use crate::fleet::siting::PodSet;
+use crate::fleet::tables::Table;
 use crate::fleet::{Fleet, Known};
 
 use super::jobs::could_serve;

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use crate::base::Name;
 use crate::fleet::govern::{Governed, REASON, parent_words};
 use crate::fleet::job::Job;
-use crate::fleet::observe::{Observation, Table};
+use crate::fleet::observe::Observation;
 use crate::fleet::queue::{Queue, QueueKey, QueueKind, QueueSystem};
+use crate::fleet::tables::Table;
 
 use super::Ledger;
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use crate::base::{Name, ObjectKey};
 use crate::fleet::budget::Budget;
 use crate::fleet::govern::{GovernQueues, GovernState};
-use crate::fleet::observe::Table;
 use crate::fleet::queue::{
     Door, Flavor, PriorityClass, PriorityKind, Queue, QueueKey, QueueKind, QueueSystem, Topology,
 };
 use crate::fleet::scheduling::KueueConfig;
+use crate::fleet::tables::Table;
 
 /// Rows of one kind in key order, published without a copy.
 pub(super) struct RowTable<K, T> {

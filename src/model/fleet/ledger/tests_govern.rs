@@ -7,9 +7,10 @@ use super::support::{NOW, labels, workload};
 use crate::base::{Name, ObjectKey};
 use crate::fleet::govern::GovernQueues;
 use crate::fleet::job::JobState;
-use crate::fleet::observe::{Observation, Table};
+use crate::fleet::observe::Observation;
 use crate::fleet::queue::QueueSystem;
 use crate::fleet::queue_document::read;
+use crate::fleet::tables::Table;
 
 fn govern_queues(text: &str) -> Observation {
     let queues = read(text, "queues.toml");
