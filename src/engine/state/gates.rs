@@ -32,7 +32,7 @@ impl std::ops::Index<usize> for Gate {
 }
 
 impl Gates {
-    /// The known gate.
+    /// The gate that was made before for the same key.
     pub(crate) fn get(&self, key: &GateKey) -> Option<Arc<Gate>> {
         self.known.get(key).cloned()
     }
