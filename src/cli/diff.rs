@@ -8,7 +8,7 @@ use clap::Args;
 use model::base::{Exit, Failure, When};
 use table::changes;
 
-use super::engine::FigureFormat;
+use super::figures::FigureFormat;
 use super::out;
 use super::record::{self, PastFlags};
 use super::setup::{FactsSource, Situation};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand};
 use serde::Serialize;
 
 use crate::runtime::clock::Stopwatch;
@@ -19,6 +19,7 @@ use table::output::safe_json;
 use table::table::Layout;
 use table::text::{UNKNOWN, or_unknown};
 
+use super::figures::{FigureFormat, Progress, pairs};
 use super::out;
 
 /// What to ask of the engine.
@@ -85,15 +86,6 @@ pub struct Replay {
     /// How to print it
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     pub output: FigureFormat,
-}
-
-/// A format for figures.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum FigureFormat {
-    /// Lines
-    Table,
-    /// One object
-    Json,
 }
 
 /// A moment of the command line; a day is its first moment.
@@ -203,42 +195,6 @@ fn named<T: std::str::FromStr<Err = String>>(policy: &str) -> Result<T, Failure>
     policy
         .parse()
         .map_err(|message| Failure::new(Exit::Usage, format!("--policy: {message}")))
-}
-
-/// A progress line that overwrites itself, on a terminal only.
-pub(super) struct Progress<'e> {
-    err: Option<&'e mut dyn Write>,
-    shown: usize,
-}
-
-impl<'e> Progress<'e> {
-    pub(super) fn new(host: &Host, err: &'e mut dyn Write) -> Self {
-        Self {
-            err: host.terminal.error.then_some(err),
-            shown: usize::MAX,
-        }
-    }
-
-    pub(super) fn report(&mut self, what: &str, done: usize, all: usize) {
-        let percent = done * 100 / all.max(1);
-        if let Some(err) = &mut self.err
-            && percent != self.shown
-        {
-            self.shown = percent;
-            let _ = write!(err, "\r{what}: {percent} % of {all}");
-            let _ = err.flush();
-        }
-    }
-}
-
-/// Clears the line at the end in any case.
-impl Drop for Progress<'_> {
-    fn drop(&mut self) {
-        if let Some(err) = &mut self.err {
-            let _ = write!(err, "\r\u{1b}[K");
-            let _ = err.flush();
-        }
-    }
 }
 
 fn pack(
@@ -362,15 +318,6 @@ fn packing_table(figures: &PackingFigures) -> String {
     text.push_str(&layout.header());
     text.extend(lines.iter().map(|line| layout.line(line)));
     text
-}
-
-/// Names and values, a pair a line.
-pub(super) fn pairs(pairs: &[(&str, String)]) -> String {
-    let wide = pairs.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    pairs
-        .iter()
-        .map(|(name, value)| format!("{name:wide$}  {value}\n"))
-        .collect()
 }
 
 fn queue(

@@ -26,7 +26,7 @@ use table::text::hour;
 
 use crate::runtime::host::Host;
 
-use super::engine::FigureFormat;
+use super::figures::FigureFormat;
 use super::plan::PlanFormat;
 use super::plan::show::{printed, refused};
 use super::{explain, out, route, what_if};

@@ -16,7 +16,7 @@ use table::explanations::{Now, named_victims};
 use table::output::safe_json;
 use table::text::{NO_ETA, eta, hour, with_hours};
 
-use super::engine::FigureFormat;
+use super::figures::FigureFormat;
 use super::out;
 use super::plan::Seen;
 use super::record::PastFlags;

@@ -13,6 +13,7 @@ pub mod engine_plan;
 mod explain;
 mod export;
 mod exporter;
+mod figures;
 pub mod flags;
 pub mod get;
 mod get_objects;

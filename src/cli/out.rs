@@ -4,11 +4,10 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use crate::runtime::clock::Stopwatch;
+use crate::runtime::host::Host;
 use crate::runtime::session::Coming;
 use model::base::name::printable;
 use model::base::{Exit, Failure};
-
-use super::setup::Situation;
 
 /// Writes a whole text. A closed pipe ends the command without an error.
 pub(super) fn write(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
@@ -43,11 +42,11 @@ pub(super) struct LookProgress<'e> {
 
 impl<'e> LookProgress<'e> {
     /// Starts the clock. A quiet command's prints nothing.
-    pub(super) fn new(at: &Situation, err: &'e mut (dyn Write + Send)) -> Self {
+    pub(super) fn new(host: &Host, quiet: bool, err: &'e mut (dyn Write + Send)) -> Self {
         Self {
             err,
-            quiet: at.quiet,
-            terminal: at.host.terminal.error,
+            quiet,
+            terminal: host.terminal.error,
             begun: Stopwatch::start(),
             reported_after: Duration::ZERO,
             shown: false,

@@ -13,7 +13,7 @@ use sim::world::Options;
 use table::output::safe_json;
 use table::text::or_unknown;
 
-use super::engine::{FigureFormat, Progress, pairs};
+use super::figures::{FigureFormat, Progress, pairs};
 use super::out;
 
 /// Which world, and for how long.

@@ -15,7 +15,7 @@ use table::output::safe_json;
 use table::table::Layout;
 use table::text::{age, hour, or_unknown, usd, word};
 
-use super::engine::FigureFormat;
+use super::figures::FigureFormat;
 use super::out;
 use super::plan::Seen;
 use super::record::PastFlags;

@@ -8,7 +8,9 @@ use std::time::Duration;
 use crate::runtime::clock::Stopwatch;
 use crate::runtime::connection::{ClusterChoice, ConnectionRequest, Open, Opened};
 use crate::runtime::host::Host;
-use crate::runtime::session::{self, Demo, Setup};
+use crate::runtime::identity::random_identity;
+use crate::runtime::session::{self, Demo};
+use crate::runtime::setup::Setup;
 use crate::runtime::simulated::KeptFleets;
 use crate::runtime::ui::{ConsoleEnd, Ui};
 use crate::runtime::usage_facts::UsageReader;
@@ -308,7 +310,7 @@ fn look_once(
         return record::facts(&setup, moment, at.quiet, err, past::facts_at);
     }
     let target = at.target()?;
-    let mut looking = out::LookProgress::new(at, err);
+    let mut looking = out::LookProgress::new(&at.host, at.quiet, err);
     let mut told = |coming| looking.at(coming);
     at.host.block_on(async {
         tokio::select! {
@@ -343,7 +345,7 @@ pub(super) fn half_hour(
     let facts = at.host.block_on(async {
         let mut session = session::open(&setup, at.target()?)?;
         let look = async {
-            let mut looking = out::LookProgress::new(at, err);
+            let mut looking = out::LookProgress::new(&at.host, at.quiet, err);
             let needs = Needs::everything();
             let mut told = |coming| looking.at(coming);
             let mut facts = session.first(&needs, &mut told).await?;
@@ -382,7 +384,7 @@ pub(super) fn page(
 ) -> Result<(Facts, Option<ObjectNews>), Failure> {
     let setup = at.setup(true);
     let target = at.target()?;
-    let mut looking = out::LookProgress::new(at, err);
+    let mut looking = out::LookProgress::new(&at.host, at.quiet, err);
     let mut told = |coming| looking.at(coming);
     let (facts, news) = at.host.block_on(async {
         tokio::select! {
@@ -400,7 +402,7 @@ pub(super) fn examine(at: &Situation, err: &mut (dyn Write + Send)) -> Result<Ve
         return Ok(Vec::new());
     };
     // Both progress and the messages about a wait go to standard error.
-    let looking = Mutex::new(out::LookProgress::new(at, err));
+    let looking = Mutex::new(out::LookProgress::new(&at.host, at.quiet, err));
     let locked = || looking.lock().unwrap_or_else(PoisonError::into_inner);
     let mut told = |coming| locked().at(coming);
     let tell = |line: &str| locked().print_message(line);
@@ -424,7 +426,7 @@ pub(super) fn follow(
         let mut session = session::open(&at.setup(true), at.target()?)?;
         let follow = async {
             let first = {
-                let mut looking = out::LookProgress::new(at, err);
+                let mut looking = out::LookProgress::new(&at.host, at.quiet, err);
                 let needs = Needs::everything();
                 session
                     .first(&needs, &mut |coming| looking.at(coming))
@@ -479,7 +481,7 @@ pub(super) fn sim(
             prometheus: serve.prometheus,
             ..sim::Options::default()
         };
-        let scene = sim::world::World::new(world).identified(session::identity());
+        let scene = sim::world::World::new(world).identified(random_identity());
         let scene = Box::new(scene);
         let running = Server::start(options, scene, host.clock.clone())
             .await

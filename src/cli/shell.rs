@@ -5,8 +5,8 @@ use std::io::Write;
 use clap::{Args, Subcommand};
 
 use crate::runtime::action_service::ActionService;
+use crate::runtime::identity::random_identity;
 use crate::runtime::kubectl;
-use crate::runtime::session::identity;
 use crate::runtime::shell::{self as runner, ShellEnd};
 use console::pod_access::{ShellTarget, shell_target};
 use model::base::{Exit, Failure, Name, ObjectKey};
@@ -81,7 +81,7 @@ pub(super) fn run(
         }
     };
     let command = granted
-        .shell(&target, identity())
+        .shell(&target, random_identity())
         .map_err(|why| Failure::new(Exit::Usage, why))?;
     let end = at
         .host

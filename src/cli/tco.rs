@@ -15,7 +15,7 @@ use table::{Facts, Needs};
 
 use crate::runtime::usage::seen;
 
-use super::engine::FigureFormat;
+use super::figures::FigureFormat;
 use super::out;
 use super::record::{PastFlags, failed};
 use super::setup::{self, FactsSource, Situation};

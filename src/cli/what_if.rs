@@ -9,7 +9,7 @@ use engine::what_if::{Outcome, split};
 use model::base::{Exit, Failure, Moment};
 use table::output::safe_json;
 
-use super::engine::FigureFormat;
+use super::figures::FigureFormat;
 use super::out;
 use super::plan::Seen;
 use super::record::PastFlags;

@@ -4,9 +4,9 @@ use std::hash::{Hash, Hasher};
 
 use model::fleet::histogram::Histogram;
 
+use super::contribution::Contribution;
 use super::dialect::{Dialect, SamplePart};
 use super::exposition::Series;
-use super::fold::Contribution;
 
 /// The buckets of a page are no histogram.
 pub(super) struct Malformed;

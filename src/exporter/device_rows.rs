@@ -6,11 +6,10 @@ use rustc_hash::FxHashMap;
 
 use model::base::{Name, Names, ObjectKey};
 
+use super::contribution::NONE;
 use super::dialect::Dialect;
-use super::fold::NONE;
-use super::labels::{DeviceLabels, glob, label, real_id};
+use super::labels::{DeviceLabels, glob, intern, label, real_id};
 use super::line::Label;
-use super::mapper::intern;
 use super::spec::Key;
 
 /// No host has as many devices; a higher index is a mistake, or malice.

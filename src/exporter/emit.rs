@@ -11,8 +11,7 @@ use model::fleet::reading::{Reading, Scope};
 use super::device_rows::{PageRows, RowDevice, RowSubject};
 use super::dialect::Dialect;
 use super::fold::Values;
-use super::mapper::{Read, Report};
-use super::rate::Total;
+use super::page::{Read, Report, Total};
 
 /// What folding a page gave.
 pub(super) struct Folded<'f, 'd, 'n> {

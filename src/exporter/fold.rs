@@ -14,31 +14,12 @@ use model::fleet::histogram::{Histogram, MOST_BUCKETS};
 use model::fleet::signal::Signal;
 
 use super::buckets::{Malformed, histogram};
+use super::contribution::{Contribution, NONE};
 use super::device_rows::{PageRows, RowSubject};
 use super::dialect::{Derive, Dialect, How, SamplePart, Scale, SignalMapping, Sizes};
 use super::emit::{Folded, emit};
-use super::mapper::{Read, Report};
+use super::page::{Read, Report};
 use super::spec::{Reduce, Rollup, ScopeSpec};
-
-/// No such place, pod, device or core.
-pub(super) const NONE: u32 = u32::MAX;
-
-/// One value on its way into a reading.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Contribution {
-    pub place: u32,
-    pub map: u16,
-    pub rank: u16,
-    pub pod: u32,
-    pub core: u32,
-    /// Its identity among the values reduced with it; of equal ones the last counts.
-    pub item: u64,
-    /// NaN when a later line took its place.
-    pub value: f64,
-    pub part: SamplePart,
-    /// When the value was so, where the newest counts; of a bucket, its upper bound.
-    pub moment: f64,
-}
 
 /// A value at a place.
 #[derive(Debug, Clone, Copy)]

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use regex_lite::Regex;
 
+use model::base::{Name, Names};
+
 use super::line::Label;
 
 /// A label's value, where it is there; an empty one is not.
@@ -148,6 +150,11 @@ pub(super) fn real_id(id: &str) -> bool {
         && tail
             .chars()
             .any(|c| !matches!(c, '0' | '-' | 'x' | 'X' | ':'))
+}
+
+/// Interns a label's text.
+pub(super) fn intern(names: &mut Names, text: Option<Cow<'_, str>>) -> Option<Name> {
+    text.map(|text| names.intern(&text))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 mod buckets;
 mod compile;
+mod contribution;
 mod device_rows;
 pub mod dialect;
 mod emit;
@@ -15,6 +16,7 @@ mod fold;
 mod labels;
 mod line;
 pub mod mapper;
+pub mod page;
 pub mod prometheus_restore;
 pub mod promql;
 pub mod rate;
@@ -25,7 +27,8 @@ mod through_tests;
 
 pub use dialect::{Dialect, Dialects, HostRule};
 pub use exposition::{Limits, Series, scan};
-pub use mapper::{PageSource, Read, Report, read};
+pub use mapper::{PageSource, read};
+pub use page::{Read, Report};
 pub use prometheus_restore::{Scrape, Ups};
 pub use promql::Matchers;
 pub use rate::Rates;

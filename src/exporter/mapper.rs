@@ -8,16 +8,16 @@ use rustc_hash::FxHashMap;
 
 use model::base::name::printable;
 use model::base::{Moment, Name, Names, ObjectKey};
-use model::fleet::reading::Reading;
 use model::fleet::signal::Signal;
 
 use super::buckets::histogram_id;
+use super::contribution::{Contribution, NONE};
 use super::device_rows::{PageRows, Spot};
 use super::dialect::{Dialect, Dialects, SamplePart, Scale, SignalMapping, Use};
 use super::exposition::{Limits, Nature, Scan, Series, scan};
-use super::fold::{self, Contribution, NONE};
+use super::fold;
 use super::labels::label;
-use super::rate::Total;
+use super::page::{Read, Report};
 use super::spec::ScopeSpec;
 
 /// The scrape target of a page.
@@ -29,46 +29,6 @@ pub struct PageSource<'a> {
     pub node: Option<Name>,
     /// The dialect, where known; otherwise it is detected.
     pub dialect: Option<&'a str>,
-}
-
-/// The result of reading a page.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Read {
-    /// One reading per node, device, slice and pod, in that order within a device; devices sorted by host and index.
-    pub readings: Vec<Reading>,
-    /// Counters behind rate signals: [`super::Rates`] computes the rates.
-    pub totals: Vec<Total>,
-    /// Report of the read.
-    pub report: Report,
-}
-
-/// Report of reading a page.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Report {
-    /// The dialect, when one was found.
-    pub dialect: Option<Name>,
-    /// True for a page without measurements: the exporter runs and has not measured yet.
-    pub starting: bool,
-    /// Series that gave a value or an identity.
-    pub series_used: usize,
-    /// Series that the dialect does not have, or whose rows it ignores.
-    pub series_skipped: usize,
-    /// Series of known metrics on rows without a device; part of `series_skipped`.
-    pub no_device: usize,
-    /// Lines that are not series.
-    pub bad_lines: usize,
-    /// Series repeated with the same labels: the last one counts.
-    pub duplicates: usize,
-    /// Series with a sentinel, non-finite or implausible value.
-    pub missing_values: usize,
-    /// Latency metrics whose buckets are not a valid histogram; their value is unknown.
-    pub malformed_histograms: usize,
-    /// Devices on the page.
-    pub devices: usize,
-    /// The newest timestamp on the page, where it has any.
-    pub newest: Option<Moment>,
-    /// Messages for the operator.
-    pub messages: Vec<String>,
 }
 
 /// Reads a page. Never fails: errors are in the report.
@@ -567,9 +527,4 @@ fn believe(rule: &SignalMapping, value: f64) -> Option<f64> {
 /// A length as a table index; pages are too short to overflow it.
 fn count(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(NONE)
-}
-
-/// Interns a label's text.
-pub(super) fn intern(names: &mut Names, text: Option<Cow<'_, str>>) -> Option<Name> {
-    text.map(|text| names.intern(&text))
 }

@@ -14,7 +14,8 @@ use model::base::{Moment, Name, Names, ObjectKey};
 use super::dialect::Dialect;
 use super::exposition::Series;
 use super::line::Label;
-use super::mapper::{PageSource, Read, read_rows};
+use super::mapper::{PageSource, read_rows};
+use super::page::Read;
 use super::samples::{Sample, Samples, Scraped};
 
 /// Labels by which targets name the node they are on.

@@ -7,20 +7,7 @@ use model::base::{Moment, Name};
 use model::fleet::reading::{Reading, Scope};
 use model::fleet::signal::{Signal, Signals};
 
-use super::mapper::Read;
-
-/// A running total whose signal is a rate or a mean.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Total {
-    /// The reading it belongs to, as an index into [`Read::readings`].
-    pub reading: usize,
-    /// The rate or mean that it makes.
-    pub signal: Signal,
-    /// The total.
-    pub value: f64,
-    /// Of how many, for a mean.
-    pub count: Option<f64>,
-}
+use super::page::Read;
 
 /// What a total belongs to, from page to page.
 #[derive(PartialEq, Eq, Hash, Debug, Clone)]

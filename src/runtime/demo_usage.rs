@@ -27,7 +27,7 @@ use table::Facts;
 use table::spend::{UsageFacts, UsageStatus};
 
 use super::clock::SessionClock;
-use super::first_look;
+use super::exporter_answers;
 use super::usage::{UsageLedger, sample};
 use super::usage_facts::UsageReader;
 
@@ -115,8 +115,8 @@ pub(super) fn followed(
 async fn whole(facts: &mut watch::Receiver<Option<Arc<Facts>>>) {
     let is_whole = |facts: &Option<Arc<Facts>>| {
         facts.as_ref().is_some_and(|facts| {
-            let (answered, all) = first_look::readings(&facts.fleet);
-            first_look::has_found_all(&facts.fleet) && all > 0 && answered == all
+            let (answered, all) = exporter_answers::readings(&facts.fleet);
+            exporter_answers::has_found_all(&facts.fleet) && all > 0 && answered == all
         })
     };
     let _ = facts.wait_for(is_whole).await;

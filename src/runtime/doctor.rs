@@ -19,7 +19,8 @@ use table::Needs;
 use table::checkup::{Point, of_facts};
 
 use super::clock::Stopwatch;
-use super::session::{self, ClusterTarget, Coming, Setup};
+use super::session::{self, ClusterTarget, Coming};
+use super::setup::Setup;
 use super::source_options;
 
 /// Clock skew in milliseconds above which ages are wrong where they are not corrected.

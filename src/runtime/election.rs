@@ -10,7 +10,7 @@ use source::api_stats::ApiStats;
 use source::kubeconfig::ContextChoice;
 
 use super::host::Host;
-use super::session;
+use super::identity::random_identity;
 
 /// An elector for a Lease on a cluster of the kubeconfig. Nothing is sent yet.
 ///
@@ -33,7 +33,7 @@ pub fn elector(
     })?;
     let machine = rustix::system::uname();
     let machine = machine.nodename().to_string_lossy().into_owned();
-    let identity = format!("{machine}_{:016x}", session::identity());
+    let identity = format!("{machine}_{:016x}", random_identity());
     let stats = ApiStats::new(host.clock.clone());
     Elector::connect(&grant, choice, stats, lease, identity)
         .map_err(|fault| Failure::new(Exit::Usage, fault.to_string()))

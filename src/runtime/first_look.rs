@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::base::{Exit, Failure};
-use model::fleet::observe::{LostKind, Table};
+use model::fleet::observe::LostKind;
 use model::fleet::queue::QueueSystem;
 use model::fleet::sight::HELP;
 use model::fleet::{Fleet, Known};
 use source::scrape_coverage::Reach;
 use table::{Facts, Needs};
 
+use super::exporter_answers::{has_found_all, readings};
 use super::session::Session;
 
 /// Longest wait for the first snapshot. What has not answered by then is unknown.
@@ -140,11 +141,6 @@ impl Session {
     }
 }
 
-/// True once every exporter pod is among the sources; also where pods cannot be listed.
-pub(super) fn has_found_all(fleet: &Fleet) -> bool {
-    fleet.exporters_found || !matches!(fleet.known(Table::Pods), Known::Live)
-}
-
 /// Number of needed tables that are listed, absent or lost, and of all needed tables.
 fn listed(fleet: &Fleet, needs: &Needs) -> (usize, usize) {
     let over = needs
@@ -152,12 +148,6 @@ fn listed(fleet: &Fleet, needs: &Needs) -> (usize, usize) {
         .iter()
         .filter(|table| !matches!(fleet.known(**table), Known::Waiting));
     (over.count(), needs.tables.len())
-}
-
-/// Number of exporters (or Prometheus in their place) that have answered or failed, and of all.
-pub(super) fn readings(fleet: &Fleet) -> (usize, usize) {
-    let all = || fleet.sources.iter().filter(|row| row.gives_readings());
-    (all().filter(|row| row.has_spoken()).count(), all().count())
 }
 
 /// How long to wait while no further exporter answers; the argument is (answered, all).

@@ -13,7 +13,7 @@ use directories::{BaseDirs, ProjectDirs};
 use model::base::{Exit, Failure, Moment};
 use source::api_stats::Clock;
 use source::kubeconfig::Environment;
-use source::login::Transport;
+use source::kubeconfig::Transport;
 use tokio::runtime::Runtime;
 
 use super::clock;

@@ -9,7 +9,8 @@ use record::{Archive, RecordFault};
 use table::silence::{SilenceEntry, Silences};
 use table::timeline::Playback;
 
-use super::session::{self, Session, Setup};
+use super::session::{self, Session};
+use super::setup::Setup;
 use super::silence;
 use super::tape;
 

@@ -1,7 +1,6 @@
 //! Opens sessions: connects settings and a target to running sources, a store, and a stream of facts.
 
 use std::collections::BTreeSet;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +12,6 @@ use model::base::{Exit, Failure, Moment, Name};
 use model::fleet::observe::Table;
 use model::object::{ObjectNews, ObjectRequest};
 use record::Archive;
-use settings::{Rulebook, Settings};
 use sim;
 use source::client::{Connection, connect};
 use source::kubeconfig::ContextChoice;
@@ -28,17 +26,18 @@ use super::action_task::ActionTask;
 use super::clock::SessionClock;
 use super::explanation_task;
 pub use super::first_look::{Coming, PATIENCE};
-use super::host::Host;
 use super::journal_place::journal;
 use super::open_runs;
 use super::past_plans::PastPlans;
 use super::playback::{self, ReplayControl};
 use super::reading::Reading;
 use super::rewind::PastRecord;
+use super::setup::Setup;
 pub use super::simulated::Demo;
 use super::simulated::{self, KeptFleet, embedded, simulated};
 use super::source_options::{namespaces, prometheus, proxied, scrape};
-use super::store::{self, JUDGING, Rules};
+use super::store::{JUDGING, Rules};
+use super::store_loop;
 use super::tape::{self, RecordSettings, Tape, TapeControl};
 use super::usage_facts;
 
@@ -59,21 +58,6 @@ pub enum ClusterTarget {
     Begun(KeptFleet),
     /// A simulated cluster that already runs in this process.
     Running(sim::Service),
-}
-
-/// Validated inputs of a session.
-#[derive(Clone, Debug)]
-pub struct Setup {
-    /// Settings.
-    pub settings: Settings,
-    /// Rules, thresholds, prices and dialects.
-    pub rulebook: Rulebook,
-    /// Credential plugins may use the terminal; for commands without a screen.
-    pub interactive: bool,
-    /// List all namespaces; the first selected one is the fallback where that is forbidden.
-    pub every_namespace: bool,
-    /// The host: its clock.
-    pub host: Host,
 }
 
 /// A running session. Dropping it ends all its tasks.
@@ -356,7 +340,7 @@ pub(super) fn start(
     }
     let recalls = !demo && needs.is_none_or(Needs::recalls);
     let remembered = tape::kept(&setup.settings, &context).filter(|_| recalls);
-    let store = store::run(rules, clock.clone(), tape, remembered, seen, publish);
+    let store = store_loop::run(rules, clock.clone(), tape, remembered, seen, publish);
     let store = tokio::spawn(store);
     let runs_told = journal(&setup.settings)
         .filter(|_| reads)
@@ -444,11 +428,6 @@ pub fn replay(setup: &Setup, archive: Archive, at: Moment, speed: f64) -> Result
         store,
         engine: Some(engine),
     })
-}
-
-/// A random identity for a simulated cluster, so that runs on one are not taken for runs on another with the same seed.
-pub fn identity() -> u64 {
-    RandomState::new().build_hasher().finish()
 }
 
 /// A single snapshot of what is needed, on the server's clock; `told` as for [`Session::first`].

@@ -18,7 +18,8 @@ use tokio::sync::mpsc;
 
 use super::action_service::ActionService;
 use super::demo_usage::DemoLedger;
-use super::session::{self, Setup};
+use super::identity::random_identity;
+use super::setup::Setup;
 
 /// Length of the past, in steps of [`STEP`].
 const STEPS: u32 = 30;
@@ -163,7 +164,7 @@ impl KeptFleets {
 /// The system provides no random numbers.
 pub(super) fn embedded(demo: &Demo, clock: Clock) -> Result<sim::Service, Failure> {
     let seed = demo.world.seed;
-    let world = sim::world::World::new(demo.world).identified(session::identity());
+    let world = sim::world::World::new(demo.world).identified(random_identity());
     sim::serve::embed(Box::new(world), clock, demo.speed, seed).map_err(|error| {
         let message = format!("cannot start the simulated fleet: {error:#}");
         Failure::new(Exit::Failed, message)

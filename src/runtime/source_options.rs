@@ -9,7 +9,7 @@ use source::prometheus::prometheus_client::{PrometheusEndpoint, Service};
 use source::scrape::{Endpoint, Mode, ScrapeOptions};
 use source::{prometheus_paths, proxied_paths};
 
-use super::session::Setup;
+use super::setup::Setup;
 
 /// The simulated cluster runs in this process: fast reads put no load on a real API server.
 const DEMO_PER_SECOND: f64 = 2000.0;

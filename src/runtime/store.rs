@@ -1,14 +1,8 @@
-//! Store loop, the only owner of the ledger: takes observations, publishes facts at most ten times a second during the first
-//! lists, later only as often as it is cheap.
+//! The store: the ledger of one cluster, and what is derived from it after each batch of observations.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep_until};
-
-use exec::blocking;
 use model::advice::{self, Advice};
 use model::base::{Moment, Name};
 use model::cost::{self, Prices, SpendRates};
@@ -21,15 +15,6 @@ use model::fleet::thresholds::Thresholds;
 use model::fleet::{Fleet, Ledger};
 use record::{Keyframe, Saved};
 use table::Facts;
-
-use super::clock::SessionClock;
-use super::tape::Tape;
-
-/// Shortest interval between facts during the first lists, so that progress is visible.
-const SPACING: Duration = Duration::from_millis(100);
-
-/// Interval between facts without any observation: sources and readings become stale.
-const TICK: Duration = Duration::from_secs(5);
 
 /// Shortest interval between two runs of the checks, on the server's clock, unless [`Rules::judging`] differs.
 pub const JUDGING: Duration = Duration::from_secs(4);
@@ -61,7 +46,7 @@ pub struct Rules {
 
 /// The ledger, and the state derived from it.
 pub struct Store {
-    rules: Rules,
+    pub(super) rules: Rules,
     ledger: Ledger,
     judged: Option<Moment>,
     sampled: Option<Moment>,
@@ -120,7 +105,7 @@ impl Store {
     }
 
     /// Takes the state that an earlier program handed on. The store must be empty.
-    fn recall(&mut self, saved: Saved) {
+    pub(super) fn recall(&mut self, saved: Saved) {
         self.ledger.restore(saved.ledger);
         self.checks = saved.checks;
     }
@@ -222,7 +207,7 @@ impl Store {
     }
 
     /// What past readings have said of now since this was last asked. A record has it, since it has no past readings.
-    fn take_found(&mut self) -> Vec<Observation> {
+    pub(super) fn take_found(&mut self) -> Vec<Observation> {
         std::mem::take(&mut self.found)
     }
 
@@ -259,139 +244,7 @@ impl Store {
     }
 }
 
-/// Pause after facts that took `cost` to build. During the first lists, building takes at most a fifth of the time; later a
-/// hundredth, with a longest pause of one second after a change and three seconds for readings, which arrive all the time and are
-/// seconds old anyway.
-fn pause(cost: Duration, complete: bool, readings_only: bool) -> Duration {
-    let first = SPACING.max(cost * 4);
-    if complete {
-        let (share, most) = if readings_only { (300, 3) } else { (100, 1) };
-        (cost * share).clamp(first, first.max(Duration::from_secs(most)))
-    } else {
-        first
-    }
-}
-
 /// True the first time, after `spacing`, and when the clock went back.
 fn due(last: Option<Moment>, at: Moment, spacing: Duration) -> bool {
     last.is_none_or(|last| at < last || at.since(last) >= spacing.into())
-}
-
-/// Runs until every source has ended or the receiver is dropped. Begins with the state that the tape's record hands on, else the record
-/// in the directory `remembered`.
-pub async fn run(
-    rules: Rules,
-    clock: SessionClock,
-    mut tape: Option<Tape>,
-    remembered: Option<PathBuf>,
-    mut seen: mpsc::Receiver<Vec<Observation>>,
-    out: watch::Sender<Option<Arc<Facts>>>,
-) {
-    let mut store = Store::new(rules);
-    match (&mut tape, remembered) {
-        (Some(tape), _) => store.recall(tape.take_recalled()),
-        (None, Some(folder)) => {
-            let context = store.rules.context.clone();
-            store.recall(blocking(|| record::recalled(&folder, Some(&context))));
-        }
-        (None, None) => {}
-    }
-    let mut batches: Vec<Vec<Observation>> = Vec::new();
-    let (mut dirty, mut changed) = (false, false);
-    let mut last = Instant::now();
-    // Interval between facts: after a change in the cluster, and where only readings have come.
-    let (mut soon, mut later) = (SPACING, SPACING);
-    let refresh = store.rules.refresh;
-    loop {
-        let spacing = if changed { soon } else { later };
-        let next = last + if dirty { spacing } else { TICK.max(spacing) };
-        tokio::select! {
-            count = seen.recv_many(&mut batches, 64) => {
-                if count == 0 {
-                    break;
-                }
-                for mut observation in batches.drain(..).flatten() {
-                    if let Some(tape) = &mut tape {
-                        tape.see(clock.now(), &mut observation);
-                    }
-                    let told = !matches!(
-                        observation,
-                        Observation::Page(_)
-                            | Observation::Source(_)
-                            | Observation::ExportersFound
-                            | Observation::Skew(_)
-                    );
-                    let visible = store.apply(observation);
-                    dirty |= visible;
-                    changed |= visible && told;
-                }
-                if last.elapsed() < if changed { soon } else { later } {
-                    continue;
-                }
-            }
-            () = sleep_until(next) => {}
-            () = stopped(&mut tape) => {
-                // The session continues without being recorded.
-                if let Some(mut tape) = tape.take() {
-                    tape.close();
-                }
-            }
-        }
-        let begun = Instant::now();
-        let facts = blocking(|| {
-            let now = clock.now();
-            let facts = store.publish(tape.as_mut().map_or(now, |tape| tape.stamp(now)));
-            let found = store.take_found();
-            if let Some(tape) = &mut tape {
-                for mut one in found {
-                    tape.see(now, &mut one);
-                }
-                let judged = store.has_judged(facts.now);
-                tape.published(&store, &facts, judged);
-            }
-            facts
-        });
-        (dirty, changed) = (false, false);
-        last = Instant::now();
-        // For a single snapshot each reading is published as it comes.
-        let calm = facts.fleet.is_complete() && !store.rules.one_look;
-        let floor = if calm { refresh } else { SPACING };
-        soon = pause(last - begun, calm, false).max(floor);
-        later = pause(last - begun, calm, true).max(floor);
-        if out.send(Some(Arc::new(facts))).is_err() {
-            break;
-        }
-    }
-    if let Some(tape) = &mut tape {
-        tape.close();
-    }
-}
-
-/// Resolves when the recording must end; pends forever where nothing is recorded.
-async fn stopped(tape: &mut Option<Tape>) {
-    match tape {
-        Some(tape) => tape.stopped().await,
-        None => std::future::pending().await,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_costly_fleet_is_shown_less_often_but_never_held_back_for_long() {
-        let ms = Duration::from_millis;
-        assert_eq!(pause(ms(1), true, false), ms(100));
-        assert_eq!(pause(ms(8), true, false), ms(800));
-        assert_eq!(pause(ms(8), false, false), ms(100));
-        assert_eq!(pause(ms(100), true, false), ms(1_000));
-        assert_eq!(pause(ms(100), false, false), ms(400));
-        assert_eq!(pause(ms(500), true, false), ms(2_000));
-        // Readings alone can wait.
-        assert_eq!(pause(ms(1), true, true), ms(300));
-        assert_eq!(pause(ms(8), true, true), ms(2_400));
-        assert_eq!(pause(ms(100), true, true), ms(3_000));
-        assert_eq!(pause(ms(100), false, true), ms(400));
-    }
 }

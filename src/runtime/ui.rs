@@ -23,11 +23,12 @@ use super::clipboard::{self, Between};
 use super::connection::{Connections, Open};
 use super::frame_pacer::FramePacer;
 use super::host::Host;
+use super::identity::random_identity;
 use super::own_runs::OwnRuns;
 use super::port_forward::PortForwards;
 use super::shell::{self, ShellEnd};
 use super::terminal::{self, Guard, Keys, Screen};
-use super::{effects, session, silence};
+use super::{effects, silence};
 
 /// Shortest interval between frames for new data; keys do not wait.
 const FRAME: Duration = Duration::from_millis(100);
@@ -347,7 +348,7 @@ impl Outside {
     async fn open_shell(&mut self, target: &ShellTarget) -> Result<Vec<Msg>, Leave> {
         let kubectl = effects::kubectl(&self.connections);
         let command = kubectl.and_then(|kubectl| {
-            let command = kubectl.shell(target, session::identity())?;
+            let command = kubectl.shell(target, random_identity())?;
             Ok((command, kubectl.context().clone()))
         });
         let (command, context) = match command {

@@ -19,7 +19,7 @@ use table::spend::{CostBasis, PeriodCost, PeriodSums, UsageFacts, UsageStatus};
 use super::clock::SessionClock;
 use super::demo_usage::DemoLedger;
 use super::host::Host;
-use super::session::Setup;
+use super::setup::Setup;
 use super::usage_prometheus::PrometheusUsage;
 use super::{budgets, demo_usage, tape, usage};
 

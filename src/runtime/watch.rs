@@ -26,8 +26,8 @@ use table::spend::UsageFacts;
 use table::{Facts, Scope};
 
 use super::clock::SessionClock;
-use super::first_look::{has_found_all, readings};
-use super::session;
+use super::exporter_answers::{has_found_all, readings};
+use super::identity::random_identity;
 use super::silence;
 use super::watch_metrics::WatchStatus;
 use super::watch_state::WatchState;
@@ -363,7 +363,7 @@ impl<'p> Watcher<'p> {
     fn done(&mut self, at: usize, outcome: PostOutcome, say: &mut dyn FnMut(&str)) {
         let beat = self.beat();
         // Jitter, so that receivers that failed together are not retried together.
-        let jitter = session::identity() as f64 / u64::MAX as f64;
+        let jitter = random_identity() as f64 / u64::MAX as f64;
         let (delivery, _, news) = &mut self.receivers[at];
         let outcome = match outcome {
             PostOutcome::Taken => SendOutcome::Sent,

@@ -3,6 +3,7 @@
 //! Pure: texts, variables and flags are passed in. `config/stokehold.toml` is the base layer and the only place where a default
 //! is written.
 
+mod address;
 mod budget;
 mod check;
 mod engine;
@@ -21,8 +22,8 @@ pub mod variables;
 
 use std::sync::Arc;
 
+pub use address::{not_a_receiver, not_an_address};
 pub use budget::BudgetSettings;
-pub use check::{not_a_receiver, not_an_address};
 pub use engine::{
     Depth, EngineSettings, FairSharing, Placement, RouteFlavor, RouteMatch, RouteSettings,
 };

@@ -10,7 +10,7 @@ use model::base::document::{self, unknown};
 use model::fleet::finding::{KINDS, Severity};
 use model::notify::{NotifyFilter, ReceiverKind};
 
-use super::check::not_an_address;
+use super::address::not_an_address;
 use super::number::{OneOrMany, Span};
 
 /// Default timeout of an answer, and the bounds of the setting.

@@ -5,16 +5,25 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
 use kube::Config;
+use kube::client::Body;
 use kube::config::{ExecConfig, KubeConfigOptions, Kubeconfig};
+use tower::BoxError;
+use tower::util::BoxCloneSyncService;
 
 use model::base::SmallSort;
 
-use super::login::Transport;
 use super::no_proxy;
 
 /// Reads an environment variable. Handed in, so that tests need not change the process's own.
 pub type Environment = Arc<dyn Fn(&str) -> Option<OsString> + Send + Sync>;
+
+/// Sends requests to an API server.
+pub type Transport =
+    BoxCloneSyncService<Request<Body>, Response<UnsyncBoxBody<Bytes, BoxError>>, BoxError>;
 
 /// The chosen cluster and user.
 #[derive(Clone)]

@@ -8,28 +8,21 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use base64::Engine;
-use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::combinators::UnsyncBoxBody;
 use kube::client::{Body, ConfigExt};
 use kube::{Client, Config};
 use tokio::sync::Mutex;
-use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Service, ServiceBuilder};
 
 use model::base::Moment;
 
 use super::api_stats::ApiStats;
-use super::kubeconfig::{ContextChoice, Resolved, resolve};
+use super::kubeconfig::{ContextChoice, Resolved, Transport, resolve};
 use super::local;
 use super::plugin::{self, Credential};
 use super::trust;
-
-/// Sends requests to an API server.
-pub type Transport =
-    BoxCloneSyncService<Request<Body>, Response<UnsyncBoxBody<Bytes, BoxError>>, BoxError>;
 
 /// There is no credential that the server could accept; why, and the repair.
 #[derive(Clone, PartialEq, Eq, Debug)]

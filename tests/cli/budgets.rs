@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::exec::stage::ticking;
 use stokehold::runtime::host::Host;
+use stokehold::runtime::identity::random_identity;
 use stokehold::runtime::session::{self, ClusterTarget};
 use stokehold::runtime::usage_facts::UsageReader;
 use table::spend::UsageStatus;
@@ -349,7 +350,7 @@ async fn a_session_of_the_console_reads_the_ledger_of_its_record() {
         nodes: Some(8),
         ..sim::world::Options::new(begin)
     };
-    let world = sim::world::World::new(options).identified(session::identity());
+    let world = sim::world::World::new(options).identified(random_identity());
     let service = sim::serve::embed(Box::new(world), ticking(), 1.0, 1).expect("is served");
     let mut setup = super::recorded::setup();
     setup.settings.record.enabled = true;

@@ -10,6 +10,7 @@ use model::fleet::node::Node;
 use model::plan::{Intent, Plan};
 use record::Archive;
 use settings::{Inputs, load};
+use stokehold::runtime::identity::random_identity;
 use stokehold::runtime::session::{self, ClusterTarget, Session};
 use stokehold::runtime::{explanation_task, past, past_plans};
 use table::Facts;
@@ -210,7 +211,7 @@ fn frames_of_a_record_are_those_of_the_console_that_recorded() {
     };
     let runtime = paused();
     let _within = runtime.enter();
-    let world = sim::world::World::new(options).identified(session::identity());
+    let world = sim::world::World::new(options).identified(random_identity());
     let service = sim::serve::embed(Box::new(world), ticking(), 10.0, 1).expect("is served");
     let home = Home::new();
     let folder: PathBuf = home.path("r");

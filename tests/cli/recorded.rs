@@ -11,8 +11,10 @@ use model::base::Moment;
 use record::Archive;
 use settings::{Inputs, Rulebook, Texts, load};
 use stokehold::runtime::connection::{ConnectionEvent, Connections, Opened};
+use stokehold::runtime::identity::random_identity;
 use stokehold::runtime::playback::ReplayEvent;
-use stokehold::runtime::session::{self, ClusterTarget, Demo, Setup};
+use stokehold::runtime::session::{self, ClusterTarget, Demo};
+use stokehold::runtime::setup::Setup;
 use stokehold::runtime::tape::RecordSettings;
 use stokehold::runtime::{effects, past};
 use table::changes::FleetChanges;
@@ -328,7 +330,7 @@ async fn a_console_records_what_it_reads_where_the_settings_say_so() {
         nodes: Some(12),
         ..sim::world::Options::new(begin)
     };
-    let world = sim::world::World::new(options).identified(session::identity());
+    let world = sim::world::World::new(options).identified(random_identity());
     let service = sim::serve::embed(Box::new(world), ticking(), 20.0, 1).expect("is served");
     let open = |enabled: bool| {
         let mut setup = setup();

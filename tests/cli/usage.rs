@@ -15,6 +15,7 @@ use model::usage::{CostPart, GAP, HourRow, Span, UsageFilter, UsageFold, UsageSa
 use record::Archive;
 use record::usage::UsageFile;
 use serde_json::Value;
+use stokehold::runtime::identity::random_identity;
 use stokehold::runtime::past;
 use stokehold::runtime::session::{self, ClusterTarget};
 use stokehold::runtime::usage::{UsageLedger, of_record};
@@ -41,7 +42,7 @@ async fn recorded(folder: &Path, span: Duration) {
         nodes: Some(24),
         ..sim::world::Options::new(begin)
     };
-    let world = sim::world::World::new(options).identified(session::identity());
+    let world = sim::world::World::new(options).identified(random_identity());
     let service = sim::serve::embed(Box::new(world), ticking(), 20.0, 1).expect("is served");
     let mut setup = setup();
     setup.settings.record.enabled = true;

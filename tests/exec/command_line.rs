@@ -12,7 +12,7 @@ use kube::client::Body;
 use sim::change::{Resource, SimBackend};
 use sim::{Service, embed, kubeconfig};
 use source::api_stats::Clock;
-use source::login::Transport;
+use source::kubeconfig::Transport;
 use stokehold::cli;
 use stokehold::runtime::host::{Folders, Host, Input, Terminals};
 use tokio::runtime::Runtime;

@@ -18,7 +18,7 @@ use sim::world::{Options, World};
 use source::api_stats::Clock;
 use stokehold::runtime::host::Host;
 use stokehold::runtime::rehearsal::Pictures;
-use stokehold::runtime::session::Setup;
+use stokehold::runtime::setup::Setup;
 
 use super::*;
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use toml::Table;
 
 /// The layers in order: each may depend on those before it.
-const LAYERS: &[&str] = &[
+pub const LAYERS: &[&str] = &[
     "model", "record", "exporter", "cluster", "settings", "engine", "plan", "source", "exec",
     "table", "console", "sim",
 ];
@@ -33,7 +33,7 @@ const WAITING: &[&str] = &[
 const MOST_LINES: usize = 600;
 const MOST_TEST_LINES: usize = 800;
 
-fn root() -> &'static Path {
+pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
@@ -129,7 +129,7 @@ fn pure_layers_are_linted_as_pure() {
     }
 }
 
-fn rust_files(folder: &Path, out: &mut Vec<PathBuf>) {
+pub fn rust_files(folder: &Path, out: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder that can be read") {
         let path = entry.expect("an entry").path();
         if path.is_dir() {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crate::compiled::WorkloadId;
 use crate::fit::Shortages;
-use crate::state::{Allocation, Occupancy, State};
+use crate::state::{Allocation, State};
 use model::base::Moment;
 
-use super::reservation::{PlannedStart, Reservations};
+use super::reservation::{PlannedStart, Reservations, take_from};
 
 impl Reservations {
     /// Starts a cycle in which resources released since `since` are free. Reservations of the previous cycle become candidates
@@ -158,16 +158,4 @@ impl Reservations {
             }
         }
     }
-}
-
-/// Removes a workload's allocation, if any, from another state of the fleet.
-pub(super) fn take_from(state: &mut State<'_>, then: &mut Occupancy, work: WorkloadId) {
-    if !then.is_allocated(work) {
-        return;
-    }
-    state.exchange(then);
-    let mark = state.mark();
-    state.evict(work);
-    state.forget_since(mark);
-    state.exchange(then);
 }

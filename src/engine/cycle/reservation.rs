@@ -9,7 +9,6 @@ use crate::fit::Relaxation;
 use crate::state::{Allocation, Occupancy, State};
 use model::base::Moment;
 
-use super::carry_over::take_from;
 use super::{Reservation, at_speed, end_of, not_overdue};
 
 /// How many later start times are tried if the earliest conflicts with another reservation.
@@ -426,4 +425,16 @@ fn earliest(
         }
     }
     Some(yes - 1)
+}
+
+/// Removes a workload's allocation, if any, from another state of the fleet.
+pub(super) fn take_from(state: &mut State<'_>, then: &mut Occupancy, work: WorkloadId) {
+    if !then.is_allocated(work) {
+        return;
+    }
+    state.exchange(then);
+    let mark = state.mark();
+    state.evict(work);
+    state.forget_since(mark);
+    state.exchange(then);
 }

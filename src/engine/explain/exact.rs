@@ -14,6 +14,7 @@ use model::plan::Evicted;
 
 use super::Explainer;
 use super::change::{Unblock, UnblockChange};
+use super::trial::drop_needless;
 use super::unblock::Axis;
 
 /// Nodes times workloads up to which a fleet is recompiled for this.
@@ -214,18 +215,6 @@ pub(super) fn is_small(snapshot: &Snapshot) -> bool {
 }
 
 /// The changes, increased a little if necessary, if they help.
-/// Removes each item, from the first on, without which the rest still suffices.
-pub(super) fn drop_needless<T>(items: &mut Vec<T>, mut suffices: impl FnMut(&[T]) -> bool) {
-    let mut at = 0;
-    while at < items.len() {
-        let item = items.remove(at);
-        if !suffices(items) {
-            items.insert(at, item);
-            at += 1;
-        }
-    }
-}
-
 fn grown(
     snapshot: &Snapshot,
     key: &JobKey,

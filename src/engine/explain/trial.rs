@@ -11,7 +11,6 @@ use crate::fit::{Miss, Relaxation, Why};
 
 use super::around::open_taints;
 use super::change::TaintName;
-use super::exact::drop_needless;
 use super::{AS_TOLD, Explainer, job_levels};
 
 /// How often workloads of one shape are tested again while others are admitted in between.
@@ -287,4 +286,16 @@ fn others(compiled: &CompiledFleet, work: WorkloadId) -> Vec<FlavorId> {
     };
     all.retain(|flavor| choices.iter().all(|(own, _)| own != flavor));
     all
+}
+
+/// Removes each item, from the first on, without which the rest still suffices.
+pub(super) fn drop_needless<T>(items: &mut Vec<T>, mut suffices: impl FnMut(&[T]) -> bool) {
+    let mut at = 0;
+    while at < items.len() {
+        let item = items.remove(at);
+        if !suffices(items) {
+            items.insert(at, item);
+            at += 1;
+        }
+    }
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::compiled::{FlavorId, NodeId, PairId, QueueId, ResourceId, TopologyTree, WorkloadId};
-use crate::state::State;
+use crate::state::{Gate, State};
 use model::base::Moment;
 
-use super::{Gate, Relaxation};
+use super::Relaxation;
 
 /// Upper bound of the pods of a set that fit, as resources become free.
 pub(crate) struct Reach<'p> {

@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use crate::compiled::{CompiledFleet, FlavorId, NodeId, TopologyTree, WorkloadId};
-use crate::state::{PodPlacement, State, View};
+use crate::state::{Gate, PodPlacement, State, View};
 
-use super::{Gate, Relaxation, Why};
+use super::{Relaxation, Why};
 
 /// A narrowest domain (none if there are no domains) and the number of pods for it.
 type DomainShare = (Option<usize>, u64);

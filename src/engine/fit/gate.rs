@@ -1,37 +1,12 @@
 //! Gates: which node zones pods may use by labels, affinity and taints, computed once for equal pods.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::compiled::{CompiledFleet, FlavorId};
 use crate::snapshot::{CORDON, Taint, TaintEffect, Toleration};
-use crate::state::State;
+use crate::state::{Gate, State};
 
 use super::Relaxation;
-
-type Key = (usize, Vec<FlavorId>, bool, bool, Vec<Toleration>);
-
-/// Zones by constraint and flavors.
-#[derive(Clone, Default, Debug)]
-pub(crate) struct Gates {
-    known: BTreeMap<Key, Arc<Gate>>,
-}
-
-/// Which zones are open to pods.
-#[derive(Debug)]
-pub(crate) struct Gate {
-    /// Its number; gates with the same number are equal.
-    pub(crate) id: u32,
-    zones: Box<[bool]>,
-}
-
-impl std::ops::Index<usize> for Gate {
-    type Output = bool;
-
-    fn index(&self, zone: usize) -> &bool {
-        &self.zones[zone]
-    }
-}
 
 /// The first taint that excludes pods. Cordons are handled separately.
 pub(super) fn kept_out<'t>(
@@ -62,19 +37,14 @@ impl State<'_> {
             relaxation.no_taints,
             relaxation.tolerate.clone(),
         );
-        if let Some(gate) = self.gates.known.get(&key) {
-            return gate.clone();
+        if let Some(gate) = self.gates.get(&key) {
+            return gate;
         }
         let compiled = self.compiled();
         let zones = 0..compiled.zones.len();
-        let gate = Arc::new(Gate {
-            id: self.gates.known.len() as u32,
-            zones: zones
-                .map(|zone| opens(compiled, zone, constraint, flavors, relaxation))
-                .collect(),
-        });
-        self.gates.known.insert(key, gate.clone());
-        gate
+        let zones = zones.map(|zone| opens(compiled, zone, constraint, flavors, relaxation));
+        let zones = zones.collect();
+        self.gates.add(key, zones)
     }
 }
 

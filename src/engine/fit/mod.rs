@@ -23,7 +23,6 @@ use super::snapshot::Toleration;
 use super::state::{Allocation, PodSetAllocation, State};
 
 pub(super) use bound::Reach;
-pub(super) use gate::{Gate, Gates};
 pub(super) use needs::Shortages;
 
 /// Maximum number of flavor combinations of a workload's sets that are tried.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::compiled::{CompiledFleet, PairId, QueueId, WorkloadId};
-use crate::state::{Occupancy, State};
+use crate::state::{Gate, Occupancy, State};
 
-use super::{Gate, Relaxation};
+use super::Relaxation;
 
 /// One flavor assignment of a pod set.
 #[derive(Debug)]

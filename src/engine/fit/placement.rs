@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use crate::compiled::{NodeId, WorkloadId};
 use crate::snapshot::WHOLE;
-use crate::state::{Allocation, Look, PodPlacement, State};
-
-use super::Gate;
+use crate::state::{Allocation, Gate, Look, PodPlacement, State};
 
 impl State<'_> {
     /// The best node for one pod in the zones of a gate: lowest cost, then least left over, then the first.

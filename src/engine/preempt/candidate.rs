@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::compiled::{PairId, QueueId, WorkloadId};
-use crate::fit::{Gate, Reach, Relaxation};
+use crate::fit::{Reach, Relaxation};
 use crate::snapshot::{Borrow, Preemption, Queue, Reclaim, Within};
-use crate::state::{Allocation, State};
+use crate::state::{Allocation, Gate, State};
 use model::base::Moment;
 
 use super::holders::{Holder, Holders, Rank, Use};

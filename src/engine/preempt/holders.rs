@@ -6,9 +6,8 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use crate::compiled::{QueueId, WorkloadId};
-use crate::fit::Gate;
 use crate::snapshot::Status;
-use crate::state::{Allocation, State};
+use crate::state::{Allocation, Gate, State};
 use model::base::Moment;
 
 use super::candidate::uses;

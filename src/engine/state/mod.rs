@@ -3,6 +3,7 @@
 
 mod allocation;
 mod condition;
+mod gates;
 mod node_free;
 mod quota;
 mod view;
@@ -22,6 +23,8 @@ use super::snapshot::{Status, Workload};
 
 pub(super) use condition::Look;
 use condition::Memo;
+pub(super) use gates::Gate;
+use gates::Gates;
 pub(super) use quota::Usage;
 use view::Views;
 
@@ -112,7 +115,7 @@ pub struct State<'p> {
     memo: Memo,
     occupancy: Occupancy,
     journal: Vec<Undo>,
-    pub(super) gates: super::fit::Gates,
+    pub(super) gates: Gates,
 }
 
 impl<'p> State<'p> {
@@ -148,7 +151,7 @@ impl<'p> State<'p> {
             memo: Memo::default(),
             occupancy,
             journal: Vec::new(),
-            gates: super::fit::Gates::default(),
+            gates: Gates::default(),
         };
         for pod in &compiled.snapshot.residents {
             if let Some(node) = compiled.node(&pod.node) {

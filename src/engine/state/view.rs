@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use rustc_hash::FxHashMap;
 
 use crate::compiled::{CompiledFleet, NodeId};
-use crate::fit::Gate;
 
 use super::condition::Memo;
+use super::gates::Gate;
 use super::node_free::{NodeChangeLog, NodeFree};
 use super::{Occupancy, State};
 

@@ -9,8 +9,8 @@ use crate::fleet::accelerator::{DeviceKind, Vendor};
 use crate::fleet::device::{Attribution, Device, Health, Pod, Slice, TeamSource};
 use crate::fleet::job::JobKey;
 use crate::fleet::node::Node;
-use crate::fleet::observe::{NodeSeen, PodSeen};
 use crate::fleet::policy::Policy;
+use crate::fleet::seen::{NodeSeen, PodSeen};
 use crate::fleet::signal::{Signal, Signals};
 
 /// The moment at which sample fleets stand.

@@ -11,7 +11,7 @@ use crate::fleet::accelerator::Vendor;
 use crate::fleet::device::{Device, Pod, Slice};
 use crate::fleet::job::JobKey;
 use crate::fleet::judge::does_nothing;
-use crate::fleet::observe::Table;
+use crate::fleet::kinds::Table;
 
 use super::money::Money;
 use super::prices::{Price, PriceList, Prices};

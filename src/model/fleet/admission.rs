@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::{Moment, Name, ObjectKey};
 
-use super::observe::{Labels, OwnerRef, Table};
+use super::kinds::Table;
+use super::object_parts::{Labels, OwnerRef};
 use super::queue::QueueSystem;
 use super::siting::{PodSet, TopologyConstraint};
 

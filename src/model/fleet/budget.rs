@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::{Name, ObjectKey};
 
-use super::observe::Labels;
+use super::object_parts::Labels;
 use super::siting::Expression;
 
 /// A choice of objects by their labels. Without any condition it chooses all.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::{DeviceAmount, Name, ObjectKey};
 
-use super::observe::Taint;
+use super::object_parts::Taint;
 use super::siting::NodeTerm;
 
 /// A claim reference of a pod spec: an object of this name in the pod's namespace.

@@ -7,7 +7,7 @@ use crate::base::{Age, DeviceAmount, Moment, Name, ObjectKey, Rate};
 
 use super::accelerator::{DeviceKind, Vendor};
 use super::job::JobKey;
-use super::observe::PodSeen;
+use super::seen::PodSeen;
 use super::signal::{Signal, Signals};
 
 /// How the pod of a device is known.

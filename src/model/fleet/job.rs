@@ -9,7 +9,7 @@ use crate::base::{Age, Moment, Name, ObjectKey};
 use super::admission::Admission;
 use super::device::{Pod, TeamSource};
 use super::govern::Governed;
-use super::observe::{Labels, OwnerRef, Resources, WorkloadFailure};
+use super::object_parts::{Labels, OwnerRef, Resources, WorkloadFailure};
 use super::queue::QueueSystem;
 use super::run_hold::RunHold;
 use super::served_model::ServedModel;

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use crate::base::{Moment, Name};
 
-use super::checks::condition_is_wrong;
 use super::device::{Device, Pod};
-use super::observe::{NodeSeen, PodSeen};
+use super::seen::{NodeSeen, PodSeen};
 
 /// User, time and reason of a cordon, where known.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -157,7 +156,7 @@ impl Node {
             all.push(format!("cordoned{by}{since}: {reason}"));
         }
         let conditions = self.seen.conditions.iter();
-        let failed = conditions.filter(|condition| condition_is_wrong(condition) == Some(true));
+        let failed = conditions.filter(|condition| condition.is_wrong() == Some(true));
         all.extend(failed.map(|condition| {
             let why = [&condition.message, &condition.reason];
             let why = why.into_iter().find(|words| !words.is_empty());

@@ -84,7 +84,7 @@ mod tests {
 
     use super::*;
     use crate::base::Name;
-    use crate::fleet::observe::Table;
+    use crate::fleet::kinds::Table;
 
     const NOW: Moment = Moment::from_seconds(1_800_000_000);
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::{Moment, Name, ObjectKey};
 
-use super::observe::{Labels, Taint};
+use super::object_parts::{Labels, Taint};
 use super::siting::Toleration;
 
 /// The system that a queue, a Workload or a PodGroup belongs to.

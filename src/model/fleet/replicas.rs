@@ -7,7 +7,7 @@
 use crate::base::quantities::quantity_milli;
 
 use super::job::Job;
-use super::observe::Phase;
+use super::object_parts::Phase;
 use super::scaling::{Metric, MetricOf, PodScaler, PolicySelect, ScalingPolicy, ScalingRules};
 
 /// Tolerance of a metric around its target, as a ratio: the controller's default.

@@ -7,7 +7,7 @@ use crate::base::{Moment, Name, ObjectKey};
 use crate::plan::stamp;
 
 use super::job::JobKey;
-use super::observe::Labels;
+use super::object_parts::Labels;
 
 /// Annotation of an object that a run has suspended and is to resume: a [`RunHold`] as JSON.
 pub const HELD: &str = "stokehold.dev/held";

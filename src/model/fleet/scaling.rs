@@ -10,7 +10,7 @@ use crate::base::{Moment, Name, ObjectKey, SmallSort};
 use super::device::Pod;
 use super::job::Job;
 use super::launch_failure::LaunchFailure;
-use super::observe::{Labels, OwnerRef, Resources};
+use super::object_parts::{Labels, OwnerRef, Resources};
 use super::siting::Expression;
 
 /// Karpenter's label for the NodePool of an object.

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use crate::base::Name;
 
 use super::fleet::{Fleet, Known};
-use super::observe::{ListedNamespaces, Table};
+use super::kinds::Table;
+use super::observe::ListedNamespaces;
 use super::pool::{PoolSight, VisibleCounts};
 
 /// How to get the missing permissions.

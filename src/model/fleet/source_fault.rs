@@ -3,8 +3,9 @@
 use crate::base::Moment;
 
 use super::fleet::{Fleet, Known};
+use super::kinds::Table;
 use super::node::Node;
-use super::observe::{SourceHealth, SourceState, Table};
+use super::observe::{SourceHealth, SourceState};
 
 /// What is wrong, and what to do about it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -7,7 +7,7 @@ use crate::cost::sample::{allocated_to, device, fleet, node, pod, resting, slice
 use crate::cost::{PoolPrice, Prices};
 use crate::fleet::Fleet;
 use crate::fleet::fleet::Known;
-use crate::fleet::observe::Table;
+use crate::fleet::kinds::Table;
 
 use super::counters::OTHER;
 use super::{GAP, UsageClass, UsageCounters, UsageFold, UsageSample};

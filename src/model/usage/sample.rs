@@ -13,8 +13,8 @@ use crate::fleet::device::{Device, Pod};
 use crate::fleet::fleet::Known;
 use crate::fleet::job::{Job, JobKey, JobState};
 use crate::fleet::judge::activity;
+use crate::fleet::kinds::Table;
 use crate::fleet::node::Node;
-use crate::fleet::observe::Table;
 use crate::fleet::signal::Signal;
 
 use super::row::{UsageClass, UsageKey};

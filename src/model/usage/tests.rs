@@ -14,8 +14,11 @@ use crate::fleet::admission::{Admission, Eviction, GroupSeen};
 use crate::fleet::device::{Device, Pod};
 use crate::fleet::fleet::Known;
 use crate::fleet::job::{Job, JobState};
-use crate::fleet::observe::{Lost, LostKind, PodSeen, Resources, Table, WorkloadFailure};
+use crate::fleet::kinds::Table;
+use crate::fleet::object_parts::{Resources, WorkloadFailure};
+use crate::fleet::observe::{Lost, LostKind};
 use crate::fleet::queue::QueueSystem;
+use crate::fleet::seen::PodSeen;
 use crate::fleet::signal::Signal;
 
 use super::{

@@ -30,7 +30,8 @@ mod writes;
 
 use self::log::{line, logged};
 use self::writes::{BATCH_SECONDS, BackedOffJob, Pacer};
-use super::session::{self, ClusterTarget, Session, Setup};
+use super::session::{self, ClusterTarget, Session};
+use super::setup::Setup;
 
 /// Interval between snapshots.
 pub const PACE: Duration = Duration::from_secs(1);

@@ -4,7 +4,6 @@ use crate::painter::Painter;
 use crate::text::per_hour;
 use model::base::DeviceAmount;
 use model::base::quantities::counted;
-use model::fleet::checks::condition_is_wrong;
 use model::fleet::device::Device;
 use model::fleet::finding::Finding;
 use model::fleet::node::Node;
@@ -40,7 +39,7 @@ pub(super) fn lines(
         let told = found
             .iter()
             .any(|finding| finding.message.contains(condition.kind.as_str()));
-        if !told && condition_is_wrong(condition) == Some(true) {
+        if !told && condition.is_wrong() == Some(true) {
             table.words("condition", condition_words(condition, painter), Role::Warn);
         }
     }

@@ -1,8 +1,8 @@
 //! `allocatable-below-capacity`: the device plugin has taken devices out of use. That none is left is the business
 //! of `plugin-not-ready`.
 
+use crate::fleet::kinds::Table;
 use crate::fleet::node::Node;
-use crate::fleet::observe::Table;
 use crate::fleet::thresholds::Rule;
 
 use super::context::{CheckContext, FindingDraft, subject};

@@ -2,8 +2,8 @@
 //! that is wrong. One finding a node.
 
 use crate::fleet::device::{Attribution, Device};
+use crate::fleet::kinds::Table;
 use crate::fleet::node::Node;
-use crate::fleet::observe::Table;
 use crate::fleet::thresholds::Rule;
 
 use super::context::{CheckContext, FindingDraft, counted, subject};

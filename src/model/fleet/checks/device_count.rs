@@ -1,7 +1,7 @@
 //! `device-count`: a node claims more devices than a node can have; the claim is ignored.
 
+use crate::fleet::kinds::Table;
 use crate::fleet::node::Node;
-use crate::fleet::observe::Table;
 
 use super::context::{CheckContext, FindingDraft, subject};
 use super::{Check, Verdict, Walk};

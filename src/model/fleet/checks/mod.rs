@@ -55,7 +55,6 @@ use super::thresholds::{Rule, Thresholds};
 use context::CheckContext;
 pub use context::State;
 pub use faults::fault;
-pub use node_condition::is_wrong as condition_is_wrong;
 pub use straggler::GANG_WORKS;
 
 /// How long a finding outlives a gap in what is known about its subject.

@@ -1,8 +1,9 @@
 //! `node-condition`: a node condition that speaks of accelerators or their network says that something is wrong.
 //! Node agents write these (of the cloud, of the vendor, of the node problem detector), each in its own words.
 
+use crate::fleet::condition::{Condition, lower};
+use crate::fleet::kinds::Table;
 use crate::fleet::node::Node;
-use crate::fleet::observe::{Condition, Table};
 
 use super::context::{CheckContext, FindingDraft, subject};
 use super::faults::xid_in;
@@ -23,31 +24,6 @@ const GENERAL: &[&str] = &[
     "DiskPressure",
     "PIDPressure",
     "NetworkUnavailable",
-];
-/// Ends of condition types that are well when true.
-const GOOD_ENDS: &[&str] = &["ready", "healthy", "available", "operational", "ok"];
-/// Ends that look like those and name a problem.
-const BAD_ENDS: &[&str] = &["unavailable", "unhealthy", "notready", "inoperational"];
-/// Parts of a reason that say that all is well, whatever the status.
-const CALM: &[&str] = &[
-    "noerror",
-    "hasno",
-    "isready",
-    "ishealthy",
-    "noxid",
-    "nofault",
-];
-/// Parts of a reason that say that something is wrong.
-const ALARM: &[&str] = &[
-    "error",
-    "uncorrectable",
-    "fault",
-    "fail",
-    "xid",
-    "unhealthy",
-    "lost",
-    "degraded",
-    "down",
 ];
 
 fn look(context: &mut CheckContext<'_>, node: &Node) {
@@ -82,10 +58,6 @@ fn look(context: &mut CheckContext<'_>, node: &Node) {
     }
 }
 
-fn lower(text: &str) -> String {
-    text.to_ascii_lowercase().replace(['_', '-', ' '], "")
-}
-
 /// True for a condition whose type or reason speaks of accelerators or their network.
 fn speaks(condition: &Condition) -> bool {
     if GENERAL.contains(&condition.kind.as_str()) {
@@ -98,25 +70,7 @@ fn speaks(condition: &Condition) -> bool {
 /// Whether a condition says that something is wrong. A type that names a good state is wrong when false, a
 /// type that names a problem when true; where the type does not tell, the reason does.
 fn check(condition: &Condition) -> Verdict {
-    Verdict::when(is_wrong(condition))
-}
-
-/// True for a condition that says that something is wrong, false for one that says that all is well, `None` where its
-/// status is not known. Of any node condition, `Ready` among them.
-pub fn is_wrong(condition: &Condition) -> Option<bool> {
-    let (kind, reason) = (lower(&condition.kind), lower(&condition.reason));
-    if CALM.iter().any(|word| reason.contains(word)) {
-        return Some(false);
-    }
-    let alarmed = ALARM.iter().any(|word| reason.contains(word));
-    let ends = |ends: &[&str]| ends.iter().any(|end| kind.ends_with(end));
-    if ends(GOOD_ENDS) && !ends(BAD_ENDS) {
-        condition.status.map(|status| !status)
-    } else if kind.ends_with("health") {
-        condition.status.map(|_| alarmed)
-    } else {
-        condition.status
-    }
+    Verdict::when(condition.is_wrong())
 }
 
 #[cfg(test)]

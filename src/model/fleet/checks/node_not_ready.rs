@@ -1,8 +1,8 @@
 //! `node-not-ready`: a node with devices is not ready, or its kubelet stopped posting node status.
 
 use crate::base::Age;
+use crate::fleet::kinds::Table;
 use crate::fleet::node::Node;
-use crate::fleet::observe::Table;
 
 use super::context::{CheckContext, FindingDraft, counted, subject};
 use super::{Check, Verdict, Walk};

@@ -1,7 +1,8 @@
 //! `plugin-not-ready`: a node that should have devices offers none: the device plugin or the driver is not up.
 
+use crate::fleet::kinds::Table;
 use crate::fleet::node::Node;
-use crate::fleet::observe::{Claimed, Table};
+use crate::fleet::seen::Claimed;
 
 use super::context::{CheckContext, FindingDraft, subject};
 use super::{Check, Verdict, Walk};

@@ -1,8 +1,8 @@
 //! `pods-stuck`: pods that were told to end still hold devices, because their node cannot confirm that they did.
 
 use crate::base::Moment;
+use crate::fleet::kinds::Table;
 use crate::fleet::node::Node;
-use crate::fleet::observe::Table;
 
 use super::context::{CheckContext, FindingDraft, counted, subject};
 use super::{Check, Verdict, Walk};

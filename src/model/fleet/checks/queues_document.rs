@@ -2,7 +2,7 @@
 
 use crate::base::Name;
 use crate::fleet::fleet::Known;
-use crate::fleet::observe::Table;
+use crate::fleet::kinds::Table;
 
 use super::context::{CheckContext, FindingDraft, subject};
 use super::{Check, Verdict, Walk};

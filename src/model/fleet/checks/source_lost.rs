@@ -4,7 +4,8 @@
 use crate::base::{Moment, Name};
 use crate::fleet::finding::Severity;
 use crate::fleet::fleet::Known;
-use crate::fleet::observe::{LostKind, SourceHealth, SourceState, Table};
+use crate::fleet::kinds::Table;
+use crate::fleet::observe::{LostKind, SourceHealth, SourceState};
 use crate::fleet::outage::{API, Outage};
 use crate::fleet::source_fault::split;
 

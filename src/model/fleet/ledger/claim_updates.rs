@@ -9,7 +9,9 @@ use crate::fleet::claim::{
     ClaimAsk, ClaimSeen, ClassSeen, SliceSeen, TemplateSeen, is_accelerator_driver,
 };
 use crate::fleet::fleet::Known;
-use crate::fleet::observe::{Claimed, Labels, PodSeen, Resources, Table, WorkloadSeen};
+use crate::fleet::kinds::Table;
+use crate::fleet::object_parts::{Labels, Resources};
+use crate::fleet::seen::{Claimed, PodSeen, WorkloadSeen};
 use crate::fleet::siting::PodSet;
 
 use super::Ledger;

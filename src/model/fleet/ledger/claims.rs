@@ -11,9 +11,9 @@ use crate::fleet::claim::{
     SliceSeen, TemplateSeen, driver_of_class_name, is_accelerator_driver,
 };
 use crate::fleet::device::Pod;
-use crate::fleet::observe::{
-    Claimed, ClaimedPart, Labels, PodSeen, Resources, Table, WorkloadSeen,
-};
+use crate::fleet::kinds::Table;
+use crate::fleet::object_parts::{Labels, Resources};
+use crate::fleet::seen::{Claimed, ClaimedPart, PodSeen, WorkloadSeen};
 
 use super::dra_devices::{self, DraDevices};
 

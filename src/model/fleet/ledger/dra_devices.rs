@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::base::{DeviceAmount, Name, ObjectKey};
 use crate::fleet::claim::{CapacityAmount, CounterAmount, Published, SliceSeen};
 use crate::fleet::device::{Attribution, Device, Health, Pod, Slice};
-use crate::fleet::observe::{Claimed, NodeSeen, Taint};
+use crate::fleet::object_parts::Taint;
+use crate::fleet::seen::{Claimed, NodeSeen};
 use crate::fleet::signal::{Signal, Signals};
 
 use super::consumed;

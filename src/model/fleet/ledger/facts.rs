@@ -3,8 +3,8 @@
 use crate::base::{Moment, Name, Names};
 use crate::fleet::accelerator::Vendor;
 use crate::fleet::node::{Billing, Cordon};
-use crate::fleet::observe::NodeSeen;
 use crate::fleet::policy::Policy;
+use crate::fleet::seen::NodeSeen;
 
 use super::offer::vendor_of;
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use crate::base::{DeviceAmount, Moment, Name, ObjectKey};
 use crate::fleet::device::{Attribution, Device, Pod};
-use crate::fleet::observe::{DevicePart, NodeSeen, PodSeen};
+use crate::fleet::object_parts::DevicePart;
+use crate::fleet::seen::{NodeSeen, PodSeen};
 use crate::fleet::signal::Signal;
 
 use super::readings::NodeReadings;

@@ -11,8 +11,11 @@ use rustc_hash::FxHashMap;
 use crate::base::{Name, ObjectKey};
 use crate::fleet::admission::{Admission, GroupSeen};
 use crate::fleet::job::JobKey;
-use crate::fleet::observe::{OwnerRef, Pending, PodSeen, Table};
+use crate::fleet::kinds::Table;
+use crate::fleet::object_parts::OwnerRef;
+use crate::fleet::observe::Pending;
 use crate::fleet::queue::{QueueKey, QueueKind, QueueSystem};
+use crate::fleet::seen::PodSeen;
 
 use super::Ledger;
 

@@ -5,7 +5,7 @@
 
 use crate::base::{DeviceAmount, Name};
 use crate::fleet::device::{Device, Health, Slice};
-use crate::fleet::observe::{NodeSeen, PodSeen, is_hami_allocation};
+use crate::fleet::seen::{NodeSeen, PodSeen, is_hami_allocation};
 use crate::fleet::signal::{Signal, Signals};
 
 use super::readings::NodeReadings;

@@ -10,9 +10,11 @@ use crate::fleet::device::Pod;
 use crate::fleet::fleet::hidden_pool;
 use crate::fleet::govern::Governed;
 use crate::fleet::job::{Gang, HeldDevice, Job, JobKey, JobState, Serving};
-use crate::fleet::observe::{Labels, OwnerRef, Resources, Table, WorkloadSeen};
+use crate::fleet::kinds::Table;
+use crate::fleet::object_parts::{Labels, OwnerRef, Resources};
 use crate::fleet::queue::{PriorityKind, QueueSystem};
 use crate::fleet::run_hold::{HELD_BY_RUN, OpenRun};
+use crate::fleet::seen::WorkloadSeen;
 use crate::fleet::siting::PodSet;
 
 use super::state::{JobFacts, failure, first_run, reason, state, waiting_since};
@@ -557,9 +559,9 @@ fn wanted_class(
 
 /// True when a node with these labels and this capacity could serve one pod of the request.
 pub(super) fn could_serve(
-    node: &crate::fleet::observe::NodeSeen,
+    node: &crate::fleet::seen::NodeSeen,
     request: &Resources,
-    selector: &crate::fleet::observe::Labels,
+    selector: &crate::fleet::object_parts::Labels,
 ) -> bool {
     selector
         .iter()

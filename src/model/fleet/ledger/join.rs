@@ -12,8 +12,8 @@ use crate::fleet::claim::is_accelerator_driver;
 use crate::fleet::device::{Attribution, Device, Health, Pod, Slice};
 use crate::fleet::judge;
 use crate::fleet::node::Node;
-use crate::fleet::observe::{Claimed, NodeSeen, PodSeen};
 use crate::fleet::policy::Policy;
+use crate::fleet::seen::{Claimed, NodeSeen, PodSeen};
 
 use super::dra_devices::DraDevices;
 use super::facts::{self, NodeLabels};

@@ -6,7 +6,8 @@ use super::support::*;
 use super::tests_groups::{cluster_queue, door, group, kueue, member, seen};
 use super::*;
 use crate::base::DeviceAmount;
-use crate::fleet::observe::{OwnerRef, Table};
+use crate::fleet::kinds::Table;
+use crate::fleet::object_parts::OwnerRef;
 use crate::fleet::queue::QueueSystem;
 
 /// Everything a fleet shows, as text, without its revision.

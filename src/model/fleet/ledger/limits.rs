@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::base::Name;
-use crate::fleet::observe::NodeSeen;
+use crate::fleet::seen::NodeSeen;
 
-use super::offer::mig_profile;
+use super::mig::mig_profile;
 
 /// Devices or slices of one node. The largest nodes have 64 devices, and sharing makes hundreds of slices of them.
 pub(super) const MOST: u32 = 1024;

@@ -6,6 +6,11 @@
 use crate::fleet::accelerator::mig_compute_slices;
 use crate::fleet::device::Device;
 
+/// `nvidia.com/mig-1g.10gb` and what it is a slice of.
+pub(super) fn mig_profile(resource: &str) -> Option<&str> {
+    resource.strip_prefix("nvidia.com/mig-")
+}
+
 /// A MIG profile: `1g.10gb`, `1g.20gb`, `1g.10gb+me`, `1c.3g.40gb`. Resource names write the plus as a dot.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Profile {

@@ -19,8 +19,10 @@ mod join;
 mod limits;
 mod mig;
 mod models;
+mod node_state;
 mod offer;
 mod owners;
+mod pages;
 mod parts;
 mod pools;
 mod readings;
@@ -50,18 +52,18 @@ use crate::base::{Moment, Name, Names, ObjectKey};
 use super::device::Pod;
 use super::fleet::{Fleet, Known};
 use super::job::{Job, JobKey};
-use super::observe::{
-    Labels, ListedNamespaces, LostKind, NodeSeen, Observation, PodSeen, SourceHealth, SourceState,
-    Table, WorkloadSeen,
-};
+use super::kinds::Table;
+use super::object_parts::Labels;
+use super::observe::{ListedNamespaces, LostKind, Observation, SourceHealth, SourceState};
 use super::policy::Policy;
 use super::pool::Pool;
 use super::queue::{PriorityClass, PriorityKind, QueueKey, QueueKind, QueueSystem};
 use super::reading::Page;
 use super::run_hold::OpenRun;
+use super::seen::{NodeSeen, PodSeen, WorkloadSeen};
 use super::{runtimes::Runs, sight};
+use node_state::NodeState;
 use readings::NodeReadings;
-use rebuild::NodeState;
 pub use saved::SavedLedger;
 use sweep::wide;
 

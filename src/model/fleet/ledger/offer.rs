@@ -6,10 +6,11 @@ use std::sync::Arc;
 use crate::base::Name;
 use crate::fleet::accelerator::{DeviceKind, Vendor};
 use crate::fleet::device::{Pod, Slice};
-use crate::fleet::observe::NodeSeen;
+use crate::fleet::seen::NodeSeen;
 
 use super::hami::{self, Registered};
 use super::limits::{self, Ignored, MOST};
+use super::mig::mig_profile;
 use super::mig::{Grid, Profile, gpus_for};
 use super::models::Model;
 use super::readings::NodeReadings;
@@ -191,11 +192,6 @@ pub(super) fn kind_of(vendor: Vendor, resource: &str) -> DeviceKind {
         _ if resource.starts_with("tpu.") => DeviceKind::Tpu,
         _ => DeviceKind::Other,
     }
-}
-
-/// `nvidia.com/mig-1g.10gb` and what it is a slice of.
-pub(super) fn mig_profile(resource: &str) -> Option<&str> {
-    resource.strip_prefix("nvidia.com/mig-")
 }
 
 /// What of a node's devices is known beside its object.

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use crate::base::{Name, ObjectKey};
 use crate::fleet::device::{Pod, TeamSource};
 use crate::fleet::job::JobKey;
-use crate::fleet::observe::{Labels, OwnerRef, PodSeen, Table, WorkloadSeen};
+use crate::fleet::kinds::Table;
+use crate::fleet::object_parts::{Labels, OwnerRef};
 use crate::fleet::policy::{Policy, TeamRule, glob};
 use crate::fleet::queue::QueueSystem;
+use crate::fleet::seen::{PodSeen, WorkloadSeen};
 
 use super::Ledger;
 

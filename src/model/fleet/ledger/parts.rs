@@ -5,7 +5,7 @@
 use std::iter::successors;
 use std::sync::Arc;
 
-use crate::fleet::observe::WorkloadSeen;
+use crate::fleet::seen::WorkloadSeen;
 use crate::fleet::siting::PodSet;
 
 /// The workload that owns this one, among those of its job.

@@ -7,8 +7,9 @@ use crate::base::{DeviceAmount, Moment, Name};
 use crate::fleet::device::{Device, Pod};
 use crate::fleet::job::Job;
 use crate::fleet::judge;
+use crate::fleet::kinds::Table;
 use crate::fleet::node::{Billing, Node};
-use crate::fleet::observe::{Labels, Table};
+use crate::fleet::object_parts::Labels;
 use crate::fleet::policy::Policy;
 use crate::fleet::pool::{
     ClassCount, DeviceCounts, NodeCounts, Pool, PoolMode, PoolSight, Unusable, WaitingOutside,

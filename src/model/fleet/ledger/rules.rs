@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::base::Name;
 use crate::fleet::govern::{Governed, REASON, parent_words};
 use crate::fleet::job::Job;
-use crate::fleet::observe::{Observation, Table};
+use crate::fleet::kinds::Table;
+use crate::fleet::observe::Observation;
 use crate::fleet::queue::{Queue, QueueKey, QueueKind, QueueSystem};
 
 use super::Ledger;

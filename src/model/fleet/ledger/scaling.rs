@@ -7,14 +7,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::base::{Name, ObjectKey};
+use crate::fleet::kinds::Table;
 use crate::fleet::launch_failure::LaunchFailure;
 use crate::fleet::node::Node;
-use crate::fleet::observe::{Labels, NodeSeen, Observation, Table};
+use crate::fleet::object_parts::Labels;
+use crate::fleet::observe::Observation;
 use crate::fleet::pool::PoolMode;
 use crate::fleet::scaling::{
     NODE_POOL, NodeClaim, PodScaler, Provision, ScaledObject, Scaler, ScalerKind, ScalerState,
     Scaling, Stage,
 };
+use crate::fleet::seen::NodeSeen;
 use crate::fleet::siting::Operator;
 
 use super::{Ledger, tables, wide};

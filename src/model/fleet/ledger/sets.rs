@@ -6,7 +6,8 @@ use rustc_hash::FxHashSet;
 
 use crate::base::Name;
 use crate::fleet::device::Pod;
-use crate::fleet::observe::{Resources, WorkloadSeen};
+use crate::fleet::object_parts::Resources;
+use crate::fleet::seen::WorkloadSeen;
 pub(super) use crate::fleet::siting::devices;
 use crate::fleet::siting::{PodSet, Siting, TopologyConstraint};
 

@@ -8,9 +8,10 @@ use crate::fleet::admission::Admission;
 use crate::fleet::device::Pod;
 use crate::fleet::govern::{KUEUE_QUEUE, QUEUE, is_hold};
 use crate::fleet::job::{Gang, JobState};
-use crate::fleet::observe::{Phase, WorkloadFailure, WorkloadSeen};
+use crate::fleet::object_parts::{Phase, WorkloadFailure};
 use crate::fleet::queue::QueueSystem;
 use crate::fleet::run_hold::RunHold;
+use crate::fleet::seen::WorkloadSeen;
 use crate::fleet::siting::PodSet;
 
 use super::{reasons, sets};

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::*;
-use crate::fleet::observe::{Condition, OwnerRef, Phase, Resources};
+use crate::fleet::condition::Condition;
+use crate::fleet::object_parts::{OwnerRef, Phase, Resources};
 use crate::fleet::reading::{Reading, Scope};
 use crate::fleet::signal::Signal;
 

@@ -2,7 +2,7 @@
 
 use crate::base::{Name, ObjectKey};
 use crate::fleet::fleet::Known;
-use crate::fleet::observe::Table;
+use crate::fleet::kinds::Table;
 
 use super::Ledger;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::base::{Name, ObjectKey};
 use crate::fleet::budget::Budget;
 use crate::fleet::govern::{GovernQueues, GovernState};
-use crate::fleet::observe::Table;
+use crate::fleet::kinds::Table;
 use crate::fleet::queue::{
     Door, Flavor, PriorityClass, PriorityKind, Queue, QueueKey, QueueKind, QueueSystem, Topology,
 };

@@ -6,7 +6,8 @@ use super::support::*;
 use super::*;
 use crate::fleet::device::{Attribution, TeamSource};
 use crate::fleet::job::JobState;
-use crate::fleet::observe::{Lost, LostKind, Phase};
+use crate::fleet::object_parts::Phase;
+use crate::fleet::observe::{Lost, LostKind};
 use crate::fleet::reading::Scope;
 
 fn holders(fleet: &Fleet, node: &str) -> Vec<(Option<String>, Attribution)> {

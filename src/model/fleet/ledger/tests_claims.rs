@@ -7,7 +7,8 @@ use crate::fleet::claim::{
     TemplateSeen,
 };
 use crate::fleet::device::{Attribution, Health};
-use crate::fleet::observe::{Lost, LostKind, Resources, Taint};
+use crate::fleet::object_parts::{Resources, Taint};
+use crate::fleet::observe::{Lost, LostKind};
 use crate::fleet::signal::Signal;
 use crate::fleet::siting::NodeTerm;
 
@@ -567,7 +568,7 @@ fn shares_of_hami_are_no_devices() {
     .into_iter()
     .collect();
     let mut holder = pod_seen("p", Some("n1"), &[("nvidia.com/gpu", 1)]);
-    holder.claimed = vec![crate::fleet::observe::Claimed::Id(Name::new("GPU-b"))];
+    holder.claimed = vec![crate::fleet::seen::Claimed::Id(Name::new("GPU-b"))];
     // The exporter numbers the boards the other way round.
     let read = |index: u32, uuid: &str| {
         let mut row = reading(index, 0.4, None);

@@ -7,7 +7,8 @@ use super::support::{NOW, labels, workload};
 use crate::base::{Name, ObjectKey};
 use crate::fleet::govern::GovernQueues;
 use crate::fleet::job::JobState;
-use crate::fleet::observe::{Observation, Table};
+use crate::fleet::kinds::Table;
+use crate::fleet::observe::Observation;
 use crate::fleet::queue::QueueSystem;
 use crate::fleet::queue_document::read;
 

@@ -4,7 +4,8 @@ use super::support::*;
 use super::*;
 use crate::fleet::admission::{Eviction, GroupSeen};
 use crate::fleet::job::{Gang, JobState};
-use crate::fleet::observe::{OwnerRef, Pending};
+use crate::fleet::object_parts::OwnerRef;
+use crate::fleet::observe::Pending;
 use crate::fleet::queue::{
     Door, PriorityClass, PriorityKind, Queue, QueueKey, QueueKind, QueueSystem,
 };

@@ -245,7 +245,7 @@ fn a_pod_that_asks_for_one_instance_holds_one() {
 #[test]
 fn an_id_that_the_api_gives_is_counted_once() {
     let mut seen = pod_seen("p", Some("a"), &[("nvidia.com/mig-1g.10gb", 1)]);
-    seen.claimed = vec![crate::fleet::observe::Claimed::Id(Name::new("GPU-0"))];
+    seen.claimed = vec![crate::fleet::seen::Claimed::Id(Name::new("GPU-0"))];
     let mut ledger = fold([
         node(
             "a",

@@ -6,7 +6,7 @@ use super::super::{Ledger, Observation};
 use crate::base::Name;
 use crate::fleet::accelerator::{Catalog, Vendor};
 use crate::fleet::fleet::Fleet;
-use crate::fleet::observe::{DevicePart, Reserved};
+use crate::fleet::object_parts::{DevicePart, Reserved};
 use crate::fleet::policy::Policy;
 
 /// A ledger that knows the models of the catalog.

@@ -4,7 +4,7 @@ use super::support::*;
 use super::tests_groups::{group, kueue, seen};
 use super::*;
 use crate::fleet::job::{Gang, Job, JobState};
-use crate::fleet::observe::Resources;
+use crate::fleet::object_parts::Resources;
 use crate::fleet::queue::QueueSystem;
 use crate::fleet::siting::{PodSet, StartBlock};
 

@@ -356,7 +356,7 @@ fn a_job_finds_its_request_its_nodes_and_its_autoscaler() {
     };
     let owned = Provision {
         key: ObjectKey::new("ns", "kueues"),
-        owner: Some(crate::fleet::observe::OwnerRef {
+        owner: Some(crate::fleet::object_parts::OwnerRef {
             kind: Name::new("Workload"),
             name: Name::new("w"),
             uid: Name::new("w-uid"),

@@ -9,8 +9,9 @@ use crate::fleet::claim::{
     CapacityAmount, ClaimAsk, ClaimRequest, ClaimResult, ClaimSeen, Consumed, CounterAmount,
     Published, Reach, SliceSeen,
 };
-use crate::fleet::observe::{Claimed, Lost, LostKind};
+use crate::fleet::observe::{Lost, LostKind};
 use crate::fleet::reading::{Reading, Scope};
+use crate::fleet::seen::Claimed;
 
 const A100: (&str, &str) = ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB");
 

@@ -10,11 +10,13 @@ use crate::base::Name;
 use crate::fleet::device::Pod;
 use crate::fleet::fleet::{Known, hidden_pool};
 use crate::fleet::job::JobKey;
+use crate::fleet::kinds::Table;
 use crate::fleet::node::Node;
-use crate::fleet::observe::{NodeSeen, Table};
 use crate::fleet::reading::Reading;
+use crate::fleet::seen::NodeSeen;
 
-use super::{Ledger, NodeState};
+use super::Ledger;
+use super::node_state::NodeState;
 
 impl Ledger {
     /// True when listing nodes is forbidden and they were never listed.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::base::{DeviceAmount, Name};
 use crate::fleet::device::{Attribution, Device, Pod, Slice};
-use crate::fleet::observe::is_hami_allocation;
+use crate::fleet::seen::is_hami_allocation;
 
 use super::mig::{Grid, Profile};
 use super::offer::Offer;
