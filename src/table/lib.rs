@@ -3,14 +3,11 @@
 //! Rows borrow from the facts, so building one copies a few pointers. Unknown is `None`, never zero.
 
 pub mod actions;
-pub mod advice;
-pub mod alerts;
 pub mod budgets;
 pub mod cell;
 pub mod changes;
 pub mod checkup;
 pub mod column;
-pub mod cost;
 mod csv_output;
 pub mod devices;
 pub mod document;

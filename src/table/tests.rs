@@ -664,6 +664,6 @@ fn how_long_a_device_is_idle_is_the_same_in_findings_advice_and_rows() {
         commitment: None,
         certainty: Certainty::High,
     };
-    let said = advice::words(&facts, &advice);
+    let said = kinds::advice::words(&facts, &advice);
     assert_eq!(said, format!("release its device: {words}"));
 }

@@ -4,11 +4,12 @@ use std::cmp::Reverse;
 
 use model::advice::{Advice, Certainty};
 use model::base::Name;
+use table::Facts;
 use table::cell::{Cell, Value};
 use table::column::{Column, KindSpec, Row, id_of};
+use table::kinds::advice;
 use table::role::Role;
 use table::silence::Silence;
-use table::{Facts, advice};
 
 use table::navigation::{Destination, RowScope, Selection, ViewId};
 

@@ -2,11 +2,12 @@
 
 use model::base::{Name, SmallSort};
 use model::fleet::finding::{Finding, Severity, Subject};
+use table::Facts;
 use table::cell::{Cell, Value};
 use table::column::{Column, KindSpec, Row, id_of};
+use table::kinds::alerts;
 use table::role::Role;
 use table::silence::Silence;
-use table::{Facts, alerts};
 
 use table::navigation::{Destination, RowScope, Selection, ViewId};
 

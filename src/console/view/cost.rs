@@ -15,12 +15,13 @@ use model::cost::{Money, RateRow, Scope, Spend};
 use model::fleet::profile::NotJudged;
 use model::fleet::queue::QueueKind;
 use model::usage::Period;
+use table::Facts;
 use table::cell::{Cell, Value};
 use table::column::{Column, KindSpec, Row, id_of};
+use table::kinds::cost;
 use table::pools::{unallocated, waste};
 use table::role::Role;
 use table::select::owner_of_job;
-use table::{Facts, cost};
 
 use super::cost_history;
 use super::pools::money;

@@ -3,6 +3,9 @@
 use crate::Kind;
 use crate::column::KindSpec;
 
+pub mod advice;
+pub mod alerts;
+pub mod cost;
 pub(crate) mod output;
 pub mod pods;
 

@@ -354,7 +354,11 @@ pub fn describe(
         Selection::Cost(scope, name) => {
             let row = facts.spend_rates.row(*scope, name)?;
             table.note = format!("{} of cost", scope.name());
-            table.words("devices", ::table::cost::known_devices(row), Role::Text);
+            table.words(
+                "devices",
+                ::table::kinds::cost::known_devices(row),
+                Role::Text,
+            );
             let spend = row.known();
             let burn = per_hour(spend.map(|spend| spend.rate));
             table.words("rate", burn, Role::Accent);

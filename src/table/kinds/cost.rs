@@ -7,11 +7,11 @@ use serde::Serialize;
 use model::base::{DeviceAmount, SmallSort, natural};
 use model::cost::{self, Money};
 
-use super::list_price::{ListMarks, list_usd, marked};
-use super::pools::unallocated;
-use super::table::Column;
-use super::text::word;
-use super::{Facts, UNATTRIBUTED};
+use crate::list_price::{ListMarks, list_usd, marked};
+use crate::pools::unallocated;
+use crate::table::Column;
+use crate::text::word;
+use crate::{Facts, UNATTRIBUTED};
 
 /// One row of one scope. The rows of each scope add up to the header's figure.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -52,7 +52,7 @@ pub fn known_devices(row: &cost::RateRow) -> String {
 }
 
 /// Columns as CSV.
-pub(super) const FIELDS: &[&str] = &[
+pub(crate) const FIELDS: &[&str] = &[
     "scope",
     "name",
     "devices",
@@ -65,7 +65,7 @@ pub(super) const FIELDS: &[&str] = &[
 ];
 
 /// Columns as a table.
-pub(super) fn columns<'a>() -> Vec<Column<CostRow<'a>>> {
+pub(crate) fn columns<'a>() -> Vec<Column<CostRow<'a>>> {
     vec![
         Column::text("SCOPE", |row: &CostRow<'_>| row.scope.to_owned()),
         Column::text("NAME", |row| row.name.to_owned()),

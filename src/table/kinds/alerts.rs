@@ -6,10 +6,10 @@ use model::base::{Age, Moment};
 use model::fleet::finding::Finding;
 use model::fleet::thresholds::LASTING;
 
-use super::silence::Silence;
-use super::table::Column;
-use super::text::{or_unknown, word};
-use super::{Facts, non_empty};
+use crate::silence::Silence;
+use crate::table::Column;
+use crate::text::{or_unknown, word};
+use crate::{Facts, non_empty};
 
 /// A finding first seen at most this long ago may be older than the first snapshot.
 const FIRST_LOOK: Age = Age::from_seconds(30);
@@ -56,7 +56,7 @@ pub struct AlertRow<'a> {
 }
 
 /// Columns as CSV.
-pub(super) const FIELDS: &[&str] = &[
+pub(crate) const FIELDS: &[&str] = &[
     "id",
     "severity",
     "code",
@@ -73,7 +73,7 @@ pub(super) const FIELDS: &[&str] = &[
 ];
 
 /// Columns as a table.
-pub(super) fn columns<'a>() -> Vec<Column<AlertRow<'a>>> {
+pub(crate) fn columns<'a>() -> Vec<Column<AlertRow<'a>>> {
     vec![
         Column::text("LEVEL", |row: &AlertRow<'_>| row.level.to_owned()).by("severity"),
         Column::text("CODE", |row| row.code.to_owned()),

@@ -9,12 +9,12 @@ use model::cost::Money;
 use model::fleet::job::{Job, JobState};
 use model::fleet::profile::{Bottleneck, Evidence, NotJudged};
 
-use super::devices::job_idle_since;
-use super::list_price::{list_usd, rate_cell};
-use super::silence::Silence;
-use super::table::Column;
-use super::text::{percent, word};
-use super::{Facts, non_empty};
+use crate::devices::job_idle_since;
+use crate::list_price::{list_usd, rate_cell};
+use crate::silence::Silence;
+use crate::table::Column;
+use crate::text::{percent, word};
+use crate::{Facts, non_empty};
 
 /// Measurements of the job over the window.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
@@ -126,7 +126,7 @@ pub struct AdviceRow<'a> {
 }
 
 /// Columns as CSV.
-pub(super) const FIELDS: &[&str] = &[
+pub(crate) const FIELDS: &[&str] = &[
     "id",
     "object.kind",
     "object.namespace",
@@ -163,7 +163,7 @@ pub(super) const FIELDS: &[&str] = &[
 ];
 
 /// Columns as a table.
-pub(super) fn columns<'a>() -> Vec<Column<AdviceRow<'a>>> {
+pub(crate) fn columns<'a>() -> Vec<Column<AdviceRow<'a>>> {
     vec![
         Column::number("SAVES $/MONTH", |row: &AdviceRow<'_>| {
             rate_cell(row.saves_usd_per_month, row.saves_list_usd_per_month)
