@@ -76,7 +76,7 @@ pub struct Column {
     pub sign: Option<SignOf>,
     /// Where the past of a trend is found; asked only for rows that are drawn.
     pub trend: Option<PastOf>,
-    /// Shown only when more columns are asked for.
+    /// The screen shows it only when more columns are asked for.
     pub wide: bool,
     /// Shown only while some row has a value.
     pub rare: bool,
@@ -87,8 +87,7 @@ pub struct Column {
     pub apart: Option<Apart>,
     /// Its title where the other columns are those of a team or of namespaces and it is not.
     pub whole: Option<&'static str>,
-    /// `get` prints it only with `-o wide`, the screen always: it has a reading, which costs a question to an exporter, or it
-    /// takes much of a line.
+    /// `get` prints it only with `-o wide`: it has a reading, which costs a question to an exporter, or it takes much of a line.
     pub wide_output: bool,
     /// The fields of the row's JSON that it shows, for `--sort-by`: several separated by `|`, of which the first known one
     /// counts; empty for no field.
@@ -225,9 +224,17 @@ impl Column {
         self
     }
 
-    /// Only when more columns are asked for.
+    /// Only when more columns are asked for, on the screen and in a printed table.
     #[must_use]
     pub const fn wide(mut self) -> Self {
+        self.wide = true;
+        self.wide_output = true;
+        self
+    }
+
+    /// On the screen only when more columns are asked for, in a printed table always.
+    #[must_use]
+    pub const fn wide_screen(mut self) -> Self {
         self.wide = true;
         self
     }
@@ -239,7 +246,7 @@ impl Column {
         self
     }
 
-    /// In a printed table only with `-o wide`.
+    /// In a printed table only with `-o wide`, on the screen always.
     #[must_use]
     pub const fn wide_output(mut self) -> Self {
         self.wide_output = true;
@@ -248,7 +255,7 @@ impl Column {
 
     /// True where `get` prints it with `-o wide` only.
     pub const fn is_wide_output(&self) -> bool {
-        self.wide || self.wide_output
+        self.wide_output
     }
 
     /// True for numbers, ages, money and graphics.
@@ -289,6 +296,8 @@ pub struct KindSpec {
 
 /// How `get` finds, filters and writes the rows of a kind.
 pub struct Output {
+    /// The scope that has every row, in the order of `get`.
+    pub all: RowScope,
     /// Unique key among the rows of the kind, stable while the row exists.
     pub key: fn(&Facts, Row) -> String,
     /// Other names that a row can be asked for by.

@@ -211,25 +211,6 @@ pub fn output_table(
                 pretty,
             )
         }
-        Kind::Alerts => {
-            let shape = Shape {
-                name: None,
-                labels: None,
-                key: |row: &alerts::AlertRow<'_>| Cow::Borrowed(row.id),
-                also: |row| vec![Cow::Borrowed(row.object.name), Cow::Borrowed(row.code)],
-                place: |row| (row.object.namespace, None),
-                placed: false,
-            };
-            build(
-                facts,
-                alerts::rows(facts),
-                &shape,
-                alerts::columns(),
-                query,
-                format,
-                pretty,
-            )
-        }
         Kind::Advice => {
             let shape = Shape {
                 name: None,
@@ -463,7 +444,6 @@ pub fn titles(kind: Kind) -> Vec<(&'static str, &'static str)> {
         Kind::Jobs => of(kind, jobs::columns()),
         Kind::Services => of(kind, services::columns()),
         Kind::Cost => of(kind, cost::columns()),
-        Kind::Alerts => of(kind, alerts::columns()),
         Kind::Advice => of(kind, advice::columns()),
         Kind::Scalers => of(kind, scalers::columns()),
         Kind::Sources => of(kind, sources::columns()),

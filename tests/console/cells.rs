@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use console::view::{
-    advice, alerts, cost, devices, jobs, nodes, pools, queues, scalers, services, sources,
+    advice, cost, devices, jobs, nodes, pools, queues, scalers, services, sources,
 };
 use model::cost::Scope;
 use serde_json::Value as Json;
 use table::cell::{Cell, Value};
 use table::column::{KindSpec, Row};
 use table::navigation::RowScope;
+use table::silence::Silence;
 use table::{self, Facts, Format};
 use table::{Query, render};
 
@@ -315,21 +316,6 @@ fn all() -> Vec<Compared> {
                 |json| format!("{} {}", text(json, "scope"), text(json, "name")),
             )
         },
-        plain(
-            &alerts::KIND,
-            table::Kind::Alerts,
-            &[
-                ("severity", As::Title("LEVEL")),
-                ("kind", As::Is("object.kind")),
-                ("object", As::Path("object.namespace", "object.name")),
-                ("code", As::Is("code")),
-                ("since", As::At("since")),
-                ("message", As::Is("message")),
-                ("repair", As::Is("repair")),
-            ],
-            |facts, row| Some(facts.fleet.findings.get(row.0 as usize)?.id.to_string()),
-            |json| text(json, "id"),
-        ),
         Compared {
             lenses: vec![RowScope::Scalers],
             ..plain(
@@ -564,7 +550,7 @@ pub fn agree(fleet: &str, facts: &Facts, kinds: &[table::Kind]) -> usize {
 /// Compares each cell of a described kind with the fields of its row's JSON that it says it shows; the number of rows.
 fn json_agrees(fleet: &str, facts: &Facts, spec: &KindSpec) -> usize {
     let output = spec.output.expect("get prints it");
-    let rows = (spec.collect)(facts, &RowScope::All);
+    let rows = (spec.collect)(facts, &output.all);
     let json = (output.json)(facts, &rows, table::json_style::JsonStyle::Line);
     for (row, text) in rows.iter().zip(&json) {
         let json: Json = serde_json::from_str(text).expect("is JSON");
@@ -579,10 +565,12 @@ fn json_agrees(fleet: &str, facts: &Facts, spec: &KindSpec) -> usize {
             let same = match (&value, field) {
                 (Value::Unknown | Value::Empty, Json::Null) => true,
                 (Value::Text(words), Json::Null) => words.is_empty(),
-                (Value::Text(words), Json::String(text)) => **words == **text,
+                (Value::Text(words), Json::String(text)) => **words == **text || is_silence(words),
                 // The words for it are the cell's own.
                 (Value::Text(_) | Value::Path(..) | Value::Quota(_), _) => true,
-                (Value::Since(since), Json::String(text)) => since.rfc3339() == *text,
+                (Value::Since(since) | Value::SeenSince(since), Json::String(text)) => {
+                    since.rfc3339() == *text
+                }
                 (Value::Starts(..), _) => true,
                 (Value::Millis(millis), Json::Number(seconds))
                     if column.field.contains("_seconds") =>
@@ -611,6 +599,13 @@ fn json_agrees(fleet: &str, facts: &Facts, spec: &KindSpec) -> usize {
         }
     }
     rows.len()
+}
+
+/// True for how an alert or an advice was silenced, which stands in the place of its level.
+fn is_silence(words: &str) -> bool {
+    [Silence::Muted, Silence::Acknowledged]
+        .iter()
+        .any(|silence| silence.name() == words)
 }
 
 /// Compares the cells of one kind; the number of rows that were compared.

@@ -14,7 +14,6 @@ use model::object::{ObjectNews, ObjectRequest};
 use table_with_facts::TableWithFacts;
 
 pub mod advice;
-pub mod alerts;
 mod changes;
 pub mod cost;
 mod cost_history;
@@ -270,7 +269,11 @@ pub fn open(id: ViewId, row_scope: RowScope) -> Box<dyn View> {
             Box::new(TableWithFacts::new(id, &advice::KIND, row_scope))
         }
         (ViewId::Alerts, RowScope::Changes(name)) => Box::new(changes::ChangesView::new(name)),
-        (ViewId::Alerts, row_scope) => Box::new(TableWithFacts::new(id, &alerts::KIND, row_scope)),
+        (ViewId::Alerts, row_scope) => Box::new(TableWithFacts::new(
+            id,
+            &table::kinds::alerts::KIND,
+            row_scope,
+        )),
         (ViewId::Plans, row_scope) => {
             Box::new(table_view::TableView::new(id, &plans::KIND, row_scope))
         }

@@ -1,14 +1,16 @@
-//! Rows of `alerts`: findings, most severe first, each with a suggested repair.
+//! Alerts: findings, most severe first, each with a suggested repair.
 
 use serde::Serialize;
 
-use model::base::{Age, Moment};
-use model::fleet::finding::Finding;
+use model::base::{Age, Moment, Name, SmallSort};
+use model::fleet::finding::{Finding, Severity, Subject};
 use model::fleet::thresholds::LASTING;
 
+use crate::cell::{Cell, Value};
+use crate::column::{Column, KindSpec, Output, Row, id_of};
+use crate::navigation::{Destination, RowScope, Selection, ViewId};
+use crate::role::Role;
 use crate::silence::Silence;
-use crate::table::Column;
-use crate::text::{or_unknown, word};
 use crate::{Facts, non_empty};
 
 /// A finding first seen at most this long ago may be older than the first snapshot.
@@ -32,9 +34,6 @@ pub struct AlertRow<'a> {
     pub id: &'a str,
     /// `crit`, `warn` or `info`.
     pub severity: &'static str,
-    /// The severity, or `muted` or `acknowledged`.
-    #[serde(skip)]
-    pub level: &'static str,
     /// `xid-79`, `idle-allocated`, ….
     pub code: &'a str,
     /// The object.
@@ -72,47 +71,225 @@ pub(crate) const FIELDS: &[&str] = &[
     "muted",
 ];
 
-/// Columns as a table.
-pub(crate) fn columns<'a>() -> Vec<Column<AlertRow<'a>>> {
-    vec![
-        Column::text("LEVEL", |row: &AlertRow<'_>| row.level.to_owned()).by("severity"),
-        Column::text("CODE", |row| row.code.to_owned()),
-        Column::text("OBJECT", |row: &AlertRow<'_>| {
-            let namespace = row
-                .object
-                .namespace
-                .map(|namespace| format!("{namespace}/"));
-            format!(
-                "{} {}{}",
-                row.object.kind,
-                namespace.unwrap_or_default(),
-                row.object.name
-            )
+/// Alerts. A row is the place of its finding among all findings.
+pub static KIND: KindSpec = KindSpec {
+    columns: &[
+        Column::words("severity", "LEVEL", 0, (6, 10), |facts, row| {
+            let role = finding(facts, row).map_or(Role::Muted, |finding| sign_of(facts, finding).1);
+            of(facts, row, |finding| Value::text(level(facts, finding))).role(role)
+        })
+        .sign(|facts, row| {
+            finding(facts, row).map_or(("–", Role::Muted), |finding| sign_of(facts, finding))
+        })
+        .by("severity"),
+        Column::words("kind", "KIND", 6, (6, 8), |facts, row| {
+            of(facts, row, |finding| Value::text(finding.subject.kind)).role(Role::Muted)
+        })
+        .by("object.kind")
+        .wide_screen(),
+        Column::words("object", "OBJECT", 0, (12, 20), |facts, row| {
+            of(facts, row, |finding| Value::path(&finding.subject.key))
+                .role(Role::Title)
+                .middle()
         })
         .by("object.name"),
-        Column::text("SINCE", |row| match (&row.since, &row.first_seen) {
-            (Some(since), _) => since.clone(),
-            (None, Some(seen)) => format!("first seen {seen}"),
-            (None, None) => word(None),
-        }),
-        Column::wide_number("VALUE", |row| or_unknown(row.value)),
-        Column::wide_number("THRESHOLD", |row| or_unknown(row.threshold)),
-        Column::text("MESSAGE", |row| row.message.to_owned()),
-        Column::wide_text("REPAIR", |row| word(row.repair)),
-    ]
+        Column::words("code", "CODE", 4, (12, 24), |facts, row| {
+            of(facts, row, |finding| Value::text(finding.code.as_str()))
+        })
+        .by("code"),
+        Column::number("since", "AGE", 1, 6, |facts, row| {
+            of(facts, row, |finding| age(finding, facts.now))
+        })
+        .by("since|first_seen"),
+        Column::number("value", "VALUE", 7, 6, |facts, row| {
+            of(facts, row, |finding| level_value(finding.value))
+        })
+        .by("value")
+        .wide(),
+        Column::number("threshold", "THRESHOLD", 7, 6, |facts, row| {
+            of(facts, row, |finding| level_value(finding.threshold))
+        })
+        .by("threshold")
+        .wide(),
+        Column::words("message", "MESSAGE", 2, (28, 64), |facts, row| {
+            of(facts, row, |finding| Value::text(finding.message.as_str()))
+        })
+        .by("message"),
+        Column::words("repair", "REPAIR", 3, (22, 70), |facts, row| {
+            of(facts, row, |finding| Value::text(finding.repair.as_str())).role(Role::Muted)
+        })
+        .by("repair")
+        .wide_output(),
+    ],
+    collect,
+    id: |facts, row| finding(facts, row).map_or(0, |finding| id_of(&finding.id)),
+    label: |_, _, _| None,
+    selection: |facts, row| {
+        finding(facts, row).map(|finding| Selection::Finding(finding.id.clone()))
+    },
+    open: |facts, row| {
+        let finding = finding(facts, row)?;
+        Some(
+            place(facts, &finding.subject)
+                .unwrap_or_else(|| Destination::Facts(Selection::Finding(finding.id.clone()))),
+        )
+    },
+    faulty: |facts, row| {
+        finding(facts, row).is_some_and(|finding| finding.severity == Severity::Crit)
+    },
+    worst: None,
+    last: |facts, row| {
+        finding(facts, row).is_some_and(|finding| facts.silences.of(finding, facts.now).is_some())
+    },
+    searched: None,
+    sort: None,
+    none: "nothing needs you",
+    output: Some(&Output {
+        all: RowScope::Ungrouped,
+        key: |facts, row| finding(facts, row).map_or_else(String::new, |own| own.id.to_string()),
+        also: |facts, row| {
+            let names = finding(facts, row).map(|own| [&own.subject.key.name, &own.code]);
+            names.iter().flatten().map(ToString::to_string).collect()
+        },
+        name: None,
+        place: None,
+        labels: None,
+        json: |facts, rows, style| {
+            let row = |at: &Row| {
+                finding(facts, *at).map(|finding| AlertRow {
+                    muted: facts.silences.of(finding, facts.now) == Some(Silence::Muted),
+                    ..row(finding, facts.now)
+                })
+            };
+            rows.iter().map(|at| style.write(&row(at))).collect()
+        },
+    }),
+};
+
+/// Findings, most severe first; in a scope, those that concern it. On the screen those of one node and one severity stand
+/// together.
+fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
+    let findings = (0..).zip(facts.fleet.findings.iter());
+    let findings = findings.filter(|(_, finding)| facts.concerns(finding));
+    if *row_scope == RowScope::Ungrouped {
+        return findings.map(|(at, _)| (at, 0)).collect();
+    }
+    let mut groups: Vec<(&str, &str)> = Vec::new();
+    let mut rows: Vec<(Severity, usize, u32)> = Vec::new();
+    for (at, finding) in findings {
+        let whose = host(finding);
+        let group = groups.iter().position(|known| *known == whose);
+        let group = group.unwrap_or_else(|| {
+            groups.push(whose);
+            groups.len() - 1
+        });
+        rows.push((finding.severity, group, at));
+    }
+    rows.small_sort();
+    rows.into_iter().map(|(.., at)| (at, 0)).collect()
 }
 
-/// Every alert, most severe first; in a scope, those that concern it.
-pub fn rows(facts: &Facts) -> Vec<AlertRow<'_>> {
-    let findings = facts.fleet.findings.iter();
-    findings
-        .filter(|finding| facts.concerns(finding))
-        .map(|finding| AlertRow {
-            level: level(facts, finding),
-            muted: facts.silences.of(finding, facts.now) == Some(Silence::Muted),
-            ..row(finding, facts.now)
-        })
-        .collect()
+/// The group of a finding: the node of a device, else its own object.
+fn host(finding: &Finding) -> (&str, &str) {
+    let subject = &finding.subject;
+    match subject.kind {
+        "Device" => match subject.key.name.rsplit_once('/') {
+            Some((node, _)) => ("Node", node),
+            None => ("Device", &subject.key.name),
+        },
+        kind => (kind, &subject.key.name),
+    }
+}
+
+fn finding(facts: &Facts, row: Row) -> Option<&Finding> {
+    facts.fleet.findings.get(row.0 as usize)
+}
+
+fn of<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Finding) -> Value<'a>) -> Cell<'a> {
+    Cell::new(finding(facts, row).map_or(Value::Unknown, make))
+}
+
+/// The time since a finding began, a lower bound where only this program has seen it. The first snapshot says nothing about
+/// a fault's age.
+fn age(finding: &Finding, now: Moment) -> Value<'_> {
+    match finding.first_seen {
+        false => Value::Since(finding.since),
+        true if is_first_look(finding, now) => Value::Unknown,
+        true => Value::SeenSince(finding.since),
+    }
+}
+
+fn is_first_look(finding: &Finding, now: Moment) -> bool {
+    now.since(finding.since) < FIRST_LOOK
+}
+
+/// What was measured, or a threshold for it: whole numbers without a fraction. Empty for a finding about no number.
+fn level_value<'a>(value: Option<f64>) -> Value<'a> {
+    match value.filter(|value| value.is_finite()) {
+        None => Value::Empty,
+        Some(whole) if whole.fract() == 0.0 && whole.abs() < 1e15 => Value::Count(whole as i64),
+        Some(value) => Value::Number(value),
+    }
+}
+
+/// A severity as a sign.
+pub const fn sign(severity: Severity) -> (&'static str, Role) {
+    match severity {
+        Severity::Crit => ("▲", Role::Crit),
+        Severity::Warn => ("●", Role::Warn),
+        Severity::Info => ("○", Role::Info),
+    }
+}
+
+/// The sign of a finding: how it was silenced, else its severity.
+fn sign_of(facts: &Facts, finding: &Finding) -> (&'static str, Role) {
+    match facts.silences.of(finding, facts.now) {
+        Some(Silence::Muted) => ("–", Role::Muted),
+        Some(Silence::Acknowledged) => ("✓", Role::Muted),
+        None => sign(finding.severity),
+    }
+}
+
+/// Where the object of a finding is shown.
+fn place(facts: &Facts, subject: &Subject) -> Option<Destination> {
+    let name = &subject.key.name;
+    match subject.kind {
+        "Node" => Some(Destination::Part(
+            ViewId::Nodes,
+            RowScope::Node(name.clone()),
+        )),
+        "Pool" => Some(Destination::Part(
+            ViewId::Pools,
+            RowScope::Pool(name.clone()),
+        )),
+        "Device" => device_of(facts, name).map(Destination::Facts),
+        "Source" => Some(Destination::Facts(Selection::Source(name.clone()))),
+        "Run" => known_run(facts, name).map(Destination::Facts),
+        "Job" => facts
+            .fleet
+            .jobs
+            .iter()
+            .find(|job| job.id.key == subject.key)
+            .map(|job| Destination::Part(ViewId::Jobs, RowScope::Job(job.id.clone()))),
+        "Pod" => facts
+            .fleet
+            .pod(&subject.key)
+            .map(|pod| Destination::Part(ViewId::Jobs, RowScope::Job(pod.job.clone()))),
+        _ => None,
+    }
+}
+
+/// A run of this machine's journal.
+fn known_run(facts: &Facts, name: &Name) -> Option<Selection> {
+    facts.acts.run(name).map(|_| Selection::Run(name.clone()))
+}
+
+/// The device of this id, `NODE/gpu3`.
+pub fn device_of(facts: &Facts, id: &Name) -> Option<Selection> {
+    let (node, _) = id.rsplit_once('/')?;
+    let node = facts.fleet.node(node)?;
+    let device = node.devices.iter().find(|device| device.id == *id)?;
+    Some(Selection::Device(node.name().clone(), device.index))
 }
 
 /// Note for a command that took a single snapshot; `None` where earlier readings exist.
@@ -128,7 +305,7 @@ pub fn looked_once(facts: &Facts) -> Option<String> {
 }
 
 /// The severity of a finding, or how it was silenced.
-pub fn level(facts: &Facts, finding: &Finding) -> &'static str {
+fn level(facts: &Facts, finding: &Finding) -> &'static str {
     match facts.silences.of(finding, facts.now) {
         Some(silence) => silence.name(),
         None => finding.severity.name(),
@@ -140,7 +317,6 @@ pub fn row(finding: &Finding, now: Moment) -> AlertRow<'_> {
     AlertRow {
         id: &finding.id,
         severity: finding.severity.name(),
-        level: finding.severity.name(),
         code: &finding.code,
         object: ObjectCell {
             kind: finding.subject.kind,
@@ -148,8 +324,7 @@ pub fn row(finding: &Finding, now: Moment) -> AlertRow<'_> {
             name: &finding.subject.key.name,
         },
         since: (!finding.first_seen).then(|| finding.since.rfc3339()),
-        // The first snapshot says nothing about a fault's age.
-        first_seen: (finding.first_seen && now.since(finding.since) >= FIRST_LOOK)
+        first_seen: (finding.first_seen && !is_first_look(finding, now))
             .then(|| finding.since.rfc3339()),
         value: finding.value.filter(|value| value.is_finite()),
         threshold: finding.threshold.filter(|value| value.is_finite()),

@@ -25,7 +25,8 @@ use table::sources::fault;
 use table::{Facts, queue_tree};
 
 use super::cost::{QuotaLeft, month_of, quota_left_words};
-use super::{alerts, object_tree, plans, queue_quotas, run_jobs, sources, subject, table_view};
+use super::{object_tree, plans, queue_quotas, run_jobs, sources, subject, table_view};
+use ::table::kinds::alerts;
 use table::navigation::Selection;
 
 pub(crate) use lines::LABEL;
