@@ -211,28 +211,6 @@ pub fn output_table(
                 pretty,
             )
         }
-        Kind::Advice => {
-            let shape = Shape {
-                name: None,
-                labels: None,
-                key: |row: &advice::AdviceRow<'_>| Cow::Borrowed(&*row.id),
-                also: |row| {
-                    let full = format!("{}/{}", row.object.namespace, row.object.name);
-                    vec![Cow::Owned(full), Cow::Borrowed(row.object.name)]
-                },
-                place: |row| (Some(row.object.namespace), Some(row.team)),
-                placed: true,
-            };
-            build(
-                facts,
-                advice::rows(facts),
-                &shape,
-                advice::columns(),
-                query,
-                format,
-                pretty,
-            )
-        }
         Kind::Scalers => {
             let shape = Shape {
                 name: None,
@@ -444,7 +422,6 @@ pub fn titles(kind: Kind) -> Vec<(&'static str, &'static str)> {
         Kind::Jobs => of(kind, jobs::columns()),
         Kind::Services => of(kind, services::columns()),
         Kind::Cost => of(kind, cost::columns()),
-        Kind::Advice => of(kind, advice::columns()),
         Kind::Scalers => of(kind, scalers::columns()),
         Kind::Sources => of(kind, sources::columns()),
         _ => Vec::new(),

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use console::view::{
-    advice, cost, devices, jobs, nodes, pools, queues, scalers, services, sources,
-};
+use console::view::{cost, devices, jobs, nodes, pools, queues, scalers, services, sources};
 use model::cost::Scope;
 use serde_json::Value as Json;
 use table::cell::{Cell, Value};
@@ -347,24 +345,6 @@ fn all() -> Vec<Compared> {
                         namespace => format!("{kind} {namespace}/{name}"),
                     }
                 },
-            )
-        },
-        Compared {
-            lenses: vec![RowScope::Advice],
-            ..plain(
-                &advice::KIND,
-                table::Kind::Advice,
-                &[
-                    ("saves", As::Is("saves_usd_per_month")),
-                    ("job", As::Path("object.namespace", "object.name")),
-                    ("team", As::Is("team")),
-                    ("bound", As::Is("bound")),
-                    ("advice", As::Is("advice")),
-                    ("certainty", As::Is("certainty")),
-                    ("costs", As::Is("costs_usd_per_month")),
-                ],
-                |facts, row| Some(facts.advice.get(row.0 as usize)?.id()),
-                |json| text(json, "id"),
             )
         },
         plain(

@@ -14,6 +14,7 @@ pub fn spec(kind: Kind) -> Option<&'static KindSpec> {
     Some(match kind {
         Kind::Pods => &pods::KIND,
         Kind::Alerts => &alerts::KIND,
+        Kind::Advice => &advice::KIND,
         _ => return None,
     })
 }
