@@ -155,13 +155,13 @@ pub static KIND: KindSpec = KindSpec {
         place: None,
         labels: None,
         json: |facts, rows, style| {
-            let row = |at: &Row| {
+            let alert = |at: &Row| {
                 finding(facts, *at).map(|finding| AlertRow {
                     muted: facts.silences.of(finding, facts.now) == Some(Silence::Muted),
                     ..row(finding, facts.now)
                 })
             };
-            rows.iter().map(|at| style.write(&row(at))).collect()
+            rows.iter().map(|at| style.write(&alert(at))).collect()
         },
     }),
 };
@@ -224,7 +224,7 @@ fn is_first_look(finding: &Finding, now: Moment) -> bool {
 }
 
 /// What was measured, or a threshold for it: whole numbers without a fraction. Empty for a finding about no number.
-fn level_value<'a>(value: Option<f64>) -> Value<'a> {
+fn level_value(value: Option<f64>) -> Value<'static> {
     match value.filter(|value| value.is_finite()) {
         None => Value::Empty,
         Some(whole) if whole.fract() == 0.0 && whole.abs() < 1e15 => Value::Count(whole as i64),
