@@ -36,6 +36,7 @@ pub mod plan_steps;
 mod pool_advice;
 pub mod pools;
 mod query;
+pub mod queue_quotas;
 pub mod queue_tree;
 pub mod queues;
 pub mod role;

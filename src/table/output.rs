@@ -194,23 +194,6 @@ pub fn output_table(
                 pretty,
             )
         }
-        Kind::Cost => {
-            let shape = Shape {
-                name: Some(|row: &cost::CostRow<'_>| format!("{}/{}", row.scope, row.name)),
-                key: |row: &cost::CostRow<'_>| Cow::Owned(format!("{}/{}", row.scope, row.name)),
-                also: |row| vec![Cow::Borrowed(row.name), Cow::Borrowed(row.scope)],
-                ..plain(|row: &cost::CostRow<'_>| Cow::Borrowed(row.name))
-            };
-            build(
-                facts,
-                cost::rows(facts),
-                &shape,
-                cost::columns(),
-                query,
-                format,
-                pretty,
-            )
-        }
         Kind::Scalers => {
             let shape = Shape {
                 name: None,
@@ -421,7 +404,6 @@ pub fn titles(kind: Kind) -> Vec<(&'static str, &'static str)> {
         Kind::Queues => of(kind, queues::columns()),
         Kind::Jobs => of(kind, jobs::columns()),
         Kind::Services => of(kind, services::columns()),
-        Kind::Cost => of(kind, cost::columns()),
         Kind::Scalers => of(kind, scalers::columns()),
         Kind::Sources => of(kind, sources::columns()),
         _ => Vec::new(),

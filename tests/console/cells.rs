@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use console::view::{cost, devices, jobs, nodes, pools, queues, scalers, services, sources};
-use model::cost::Scope;
+use console::view::{devices, jobs, nodes, pools, queues, scalers, services, sources};
 use serde_json::Value as Json;
 use table::cell::{Cell, Value};
 use table::column::{KindSpec, Row};
@@ -281,40 +280,6 @@ fn all() -> Vec<Compared> {
             |json| format!("{} {}", text(json, "name"), text(json, "system")),
         ),
         Compared {
-            lenses: Scope::ALL
-                .iter()
-                .map(|scope| RowScope::Cost(*scope))
-                .collect(),
-            ..plain(
-                &cost::KIND,
-                table::Kind::Cost,
-                &[
-                    ("name", As::Is("name")),
-                    ("team", As::Own),
-                    ("devices", As::Is("devices")),
-                    ("share", As::Own),
-                    ("burn", As::Is("burn_usd_per_hour")),
-                    ("free", As::Is("free_usd_per_hour")),
-                    ("idle", As::Is("idle_allocated_usd_per_hour")),
-                    ("month", As::Own),
-                    ("quota-left", As::Own),
-                    ("unpriced", As::Own),
-                    ("price", As::Is("price_source")),
-                    ("as-of", As::Is("price_as_of")),
-                    ("owner", As::Own),
-                ],
-                |facts, row| {
-                    let scope = Scope::ALL.get(row.0 as usize)?;
-                    Some(format!(
-                        "{} {}",
-                        scope.name(),
-                        first(&cost::KIND, facts, row)?
-                    ))
-                },
-                |json| format!("{} {}", text(json, "scope"), text(json, "name")),
-            )
-        },
-        Compared {
             lenses: vec![RowScope::Scalers],
             ..plain(
                 &scalers::KIND,
@@ -405,11 +370,6 @@ fn says(facts: &Facts, value: &Value<'_>, json: &Json) -> bool {
 fn same(facts: &Facts, cell: &Cell<'_>, json: &Json, cells: &[(String, String)], how: As) -> bool {
     match how {
         As::Own => true,
-        // Where the size of a slice is not known, the document has no number, and tables what is known at least.
-        As::Is("devices") if at(json, "devices").is_null() => {
-            let least = words(cell).is_some_and(|words| words.starts_with('≥'));
-            least || cell.value == Value::Unknown
-        }
         As::Is("burn_usd_per_hour") => {
             let list = at(json, "list_usd_per_hour").as_f64();
             says(facts, &cell.value, at(json, "burn_usd_per_hour"))
@@ -543,7 +503,8 @@ fn json_agrees(fleet: &str, facts: &Facts, spec: &KindSpec) -> usize {
             let field = fields.find(|field| !field.is_null()).unwrap_or(&Json::Null);
             let value = (column.cell)(facts, *row).value;
             let same = match (&value, field) {
-                (Value::Unknown | Value::Empty, Json::Null) => true,
+                // Where the size of a slice is not known, the document has no number, and tables what is known at least.
+                (Value::Unknown | Value::Empty | Value::AtLeast(_), Json::Null) => true,
                 (Value::Text(words), Json::Null) => words.is_empty(),
                 (Value::Text(words), Json::String(text)) => **words == **text || is_silence(words),
                 // The words for it are the cell's own.

@@ -33,7 +33,6 @@ pub mod object_tree;
 pub mod object_view;
 pub mod plans;
 pub mod pools;
-mod queue_quotas;
 pub mod queues;
 pub mod run_jobs;
 pub mod scalers;

@@ -13,6 +13,7 @@ pub mod pods;
 pub fn spec(kind: Kind) -> Option<&'static KindSpec> {
     Some(match kind {
         Kind::Pods => &pods::KIND,
+        Kind::Cost => &cost::KIND,
         Kind::Alerts => &alerts::KIND,
         Kind::Advice => &advice::KIND,
         _ => return None,
