@@ -9,8 +9,8 @@ use clap::{Args, Subcommand};
 
 use model::base::name::printable;
 use model::base::{Exit, Failure, Name};
-use table::advice::Judged;
 use table::explanations::JobExplanations;
+use table::kinds::advice::Judged;
 use table::{Facts, Format, Kind, Query};
 
 use super::flags::span;
@@ -125,10 +125,10 @@ pub(super) fn print(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let judged = table::advice::judged(facts);
+    let judged = table::kinds::advice::judged(facts);
     if judged.jobs > 0 && judged.jobs == judged.silent && facts.advice.is_empty() {
         // Advice about pools is printed all the same.
-        if !table::advice::all(facts).is_empty() {
+        if !table::kinds::advice::all(facts).is_empty() {
             get::print(facts, query, format, out, err)?;
         }
         return Err(Failure::new(Exit::Failed, none_judged(&judged)));
@@ -152,7 +152,7 @@ fn none_judged(judged: &Judged) -> String {
 
 /// Prints why no running job has a verdict, where none has one.
 pub(super) fn say_not_judged(facts: &Facts, err: &mut dyn Write) {
-    let judged = table::advice::judged(facts);
+    let judged = table::kinds::advice::judged(facts);
     if judged.jobs > 0 && judged.jobs == judged.silent {
         out::print_message(err, &none_judged(&judged));
     }
@@ -173,5 +173,8 @@ fn of_job(
         let message = format!("no job named `{name}`");
         return Err(Failure::new(Exit::Failed, message));
     };
-    Ok((job.id.clone(), table::advice::verdict_words(facts, job)))
+    Ok((
+        job.id.clone(),
+        table::kinds::advice::verdict_words(facts, job),
+    ))
 }

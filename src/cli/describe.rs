@@ -143,7 +143,7 @@ fn selection(facts: &Facts, kind: Kind, item: &OutputRow) -> Option<Selection> {
         Kind::Queues => Selection::Queue(bare()),
         Kind::Alerts => Selection::Finding(Name::new(key)),
         Kind::Advice => {
-            let all = table::advice::all(facts).into_iter();
+            let all = table::kinds::advice::all(facts).into_iter();
             let own = all.into_iter().find(|advice| advice.id() == key)?;
             match own.pool() {
                 Some(pool) => Selection::Pool(pool.clone()),

@@ -395,7 +395,7 @@ pub fn print(
     // (Programs know what they ask for.)
     if query.kind == Kind::Alerts
         && matches!(format, Format::Table | Format::Wide)
-        && let Some(said) = table::alerts::looked_once(facts)
+        && let Some(said) = table::kinds::alerts::looked_once(facts)
     {
         out::print_message(err, &said);
     }

@@ -354,7 +354,8 @@ pub(super) fn half_hour(
             let most = watch.unwrap_or(if has_past { PAST_WAIT } else { Duration::ZERO });
             let begun = Stopwatch::start();
             let enough = |facts: &Facts| {
-                table::advice::is_settled(facts) || (watch.is_none() && facts.history.has_past())
+                table::kinds::advice::is_settled(facts)
+                    || (watch.is_none() && facts.history.has_past())
             };
             while begun.elapsed() < most && !enough(&facts) {
                 let left = most.saturating_sub(begun.elapsed());

@@ -390,8 +390,8 @@ fn watching_prints_headers_once_and_then_changes() {
     for (format, first, second) in [
         (
             Format::Table,
-            "EVENT   LEVEL   CODE",
-            "gone    crit    xid-79   Device n1/gpu2",
+            "EVENT   LEVEL   KIND",
+            "gone    crit    Device   n1/gpu2",
         ),
         (
             Format::Csv,

@@ -80,7 +80,7 @@ impl TopName {
                 "$/H",
                 "COST SINCE START",
             ],
-            Self::Teams => &["NAME", "DEVICES", "$/H", "IDLE ALLOC $/H"],
+            Self::Teams => &["NAME", "DEVICES", "$/h", "IDLE ALLOC $/h"],
         }
     }
 

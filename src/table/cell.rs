@@ -28,6 +28,8 @@ pub enum Value<'a> {
     Part(u64, u64),
     /// An amount of devices, and of how many.
     Devices(DeviceAmount, Option<u32>),
+    /// An amount of devices that is a lower bound.
+    AtLeast(DeviceAmount),
     /// A share, 0 to 1, as a number.
     Ratio(f64),
     /// A share, 0 to 1, as a bar and a number.
@@ -94,7 +96,7 @@ impl<'a> Value<'a> {
             Self::Unknown | Self::Empty | Self::Text(_) | Self::Path(..) => return None,
             Self::Count(count) => *count as f64,
             Self::Part(part, _) => *part as f64,
-            Self::Devices(amount, _) => amount.devices(),
+            Self::Devices(amount, _) | Self::AtLeast(amount) => amount.devices(),
             Self::Ratio(ratio) | Self::Bar(ratio) => *ratio,
             Self::Trend(_, last) => (*last)?,
             Self::Money(money) | Self::Sum(money) => money.usd(),
@@ -121,6 +123,7 @@ impl<'a> Value<'a> {
             Self::Count(count) => count.to_string(),
             Self::Part(part, whole) => format!("{part}/{whole}"),
             Self::Devices(amount, None) => amount.to_string(),
+            Self::AtLeast(amount) => format!(">={amount}"),
             Self::Devices(amount, Some(whole)) => format!("{amount}/{whole}"),
             Self::Ratio(ratio) | Self::Bar(ratio) => whole_percent(*ratio),
             Self::Trend(_, last) => {

@@ -76,7 +76,7 @@ pub struct Column {
     pub sign: Option<SignOf>,
     /// Where the past of a trend is found; asked only for rows that are drawn.
     pub trend: Option<PastOf>,
-    /// Shown only when more columns are asked for.
+    /// The screen shows it only when more columns are asked for.
     pub wide: bool,
     /// Shown only while some row has a value.
     pub rare: bool,
@@ -87,8 +87,7 @@ pub struct Column {
     pub apart: Option<Apart>,
     /// Its title where the other columns are those of a team or of namespaces and it is not.
     pub whole: Option<&'static str>,
-    /// `get` prints it only with `-o wide`, the screen always: it has a reading, which costs a question to an exporter, or it
-    /// takes much of a line.
+    /// `get` prints it only with `-o wide`: it has a reading, which costs a question to an exporter, or it takes much of a line.
     pub wide_output: bool,
     /// The fields of the row's JSON that it shows, for `--sort-by`: several separated by `|`, of which the first known one
     /// counts; empty for no field.
@@ -247,7 +246,7 @@ impl Column {
         self
     }
 
-    /// In a printed table only with `-o wide`.
+    /// In a printed table only with `-o wide`, on the screen always.
     #[must_use]
     pub const fn wide_output(mut self) -> Self {
         self.wide_output = true;
@@ -298,24 +297,14 @@ pub struct Output {
     pub also: fn(&Facts, Row) -> Vec<String>,
     /// The row's name for `-o name`; `None` where it is the kind and the key.
     pub name: Option<fn(&Facts, Row) -> String>,
-    /// The rows that `get` prints, where they are not those of the view without a scope.
-    pub rows: Option<fn(&Facts) -> Vec<Row>>,
+    /// The rows that `get` prints, in its order.
+    pub rows: fn(&Facts) -> Vec<Row>,
     /// The row's namespace and team; `None` for a kind that has neither.
     pub place: Option<PlaceOf>,
     /// The row's labels; `None` for a kind without labels.
     pub labels: Option<for<'a> fn(&'a Facts, Row) -> Option<Labelled<'a>>>,
     /// The rows as JSON objects, one each.
     pub json: fn(&Facts, &[Row], JsonStyle) -> Vec<String>,
-}
-
-impl KindSpec {
-    /// The rows that `get` prints, in its order.
-    pub fn rows(&self, facts: &Facts) -> Vec<Row> {
-        match self.output.and_then(|output| output.rows) {
-            Some(rows) => rows(facts),
-            None => (self.collect)(facts, &RowScope::All),
-        }
-    }
 }
 
 /// Namespace and team of a row.

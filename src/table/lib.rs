@@ -3,14 +3,11 @@
 //! Rows borrow from the facts, so building one copies a few pointers. Unknown is `None`, never zero.
 
 pub mod actions;
-pub mod advice;
-pub mod alerts;
 pub mod budgets;
 pub mod cell;
 pub mod changes;
 pub mod checkup;
 pub mod column;
-pub mod cost;
 mod csv_output;
 pub mod devices;
 pub mod document;
@@ -39,6 +36,7 @@ pub mod plan_steps;
 mod pool_advice;
 pub mod pools;
 mod query;
+pub mod queue_quotas;
 pub mod queue_tree;
 pub mod queues;
 pub mod role;

@@ -54,6 +54,8 @@ pub enum RowScope {
     /// Everything.
     #[default]
     All,
+    /// Everything, row by row in the order of its kind: alerts of one node do not stand together.
+    Ungrouped,
     /// Objects of a pool.
     Pool(Name),
     /// Objects on a node.
@@ -96,7 +98,7 @@ impl RowScope {
     /// Name in the breadcrumb trail; empty for everything.
     pub fn title(&self) -> String {
         match self {
-            Self::All | Self::Cost(_) => String::new(),
+            Self::All | Self::Ungrouped | Self::Cost(_) => String::new(),
             Self::Idle => String::from("all allocated, idle"),
             Self::Pool(name) => format!("pool {name}"),
             Self::Node(name) => format!("node {name}"),

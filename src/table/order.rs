@@ -36,9 +36,13 @@ impl Sort {
         let titled = columns
             .iter()
             .find(|(title, _)| title.eq_ignore_ascii_case(bare));
-        if let Some((_, fields)) = titled {
-            let fields = fields.split('|').map(str::to_owned).collect();
-            return Ok(Self { fields, falls });
+        if let Some((title, fields)) = titled {
+            // The later a moment, the less its age.
+            let is_moment = *title == "AGE" && !fields.contains("seconds");
+            return Ok(Self {
+                fields: fields.split('|').map(str::to_owned).collect(),
+                falls: falls != is_moment,
+            });
         }
         let (field, turned) = sorted_by(kind, bare).map_err(|why| {
             let titles: Vec<&str> = columns.iter().map(|(title, _)| *title).collect();
@@ -146,6 +150,13 @@ mod tests {
         assert_eq!(
             newest.map(|sort| (sort.fields, sort.falls)),
             Ok((vec![String::from("age_seconds")], false))
+        );
+        let alerts = crate::output::titles(Kind::Alerts);
+        let youngest = Sort::parse(Kind::Alerts, "age", &alerts).expect("a column");
+        let fields: Vec<&str> = youngest.fields().collect();
+        assert_eq!(
+            (fields.join("|").as_str(), youngest.falls),
+            ("since|first_seen", true)
         );
         // A source's age is that of its last answer, not of its creation.
         assert!(Sort::parse(Kind::Sources, "metadata.creationTimestamp", &[]).is_err());

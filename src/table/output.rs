@@ -12,15 +12,13 @@ use super::csv_output::csv;
 pub use super::csv_output::{csv_line, flat};
 use super::encode::{array, yaml};
 use super::json_style::JsonStyle;
-use super::kinds::{self, pods, spec};
+use super::kinds::{self, advice, alerts, cost, pods, spec};
 use super::query::{NotFound, Query, Unanswered};
 use super::select::Labelled;
 use super::table::{Column, Layout, cell};
 pub use super::unselected::{Unselected, unselected};
 use super::{Facts, Format, Kind, is_remainder};
-use super::{
-    advice, alerts, cost, devices, document, jobs, nodes, pools, queues, scalers, services, sources,
-};
+use super::{devices, document, jobs, nodes, pools, queues, scalers, services, sources};
 use model::value::Value;
 
 /// One row, ready for any output format.
@@ -176,64 +174,6 @@ pub fn output_table(
                 services::rows(facts),
                 &shape,
                 services::columns(),
-                query,
-                format,
-                pretty,
-            )
-        }
-        Kind::Cost => {
-            let shape = Shape {
-                name: Some(|row: &cost::CostRow<'_>| format!("{}/{}", row.scope, row.name)),
-                key: |row: &cost::CostRow<'_>| Cow::Owned(format!("{}/{}", row.scope, row.name)),
-                also: |row| vec![Cow::Borrowed(row.name), Cow::Borrowed(row.scope)],
-                ..plain(|row: &cost::CostRow<'_>| Cow::Borrowed(row.name))
-            };
-            build(
-                facts,
-                cost::rows(facts),
-                &shape,
-                cost::columns(),
-                query,
-                format,
-                pretty,
-            )
-        }
-        Kind::Alerts => {
-            let shape = Shape {
-                name: None,
-                labels: None,
-                key: |row: &alerts::AlertRow<'_>| Cow::Borrowed(row.id),
-                also: |row| vec![Cow::Borrowed(row.object.name), Cow::Borrowed(row.code)],
-                place: |row| (row.object.namespace, None),
-                placed: false,
-            };
-            build(
-                facts,
-                alerts::rows(facts),
-                &shape,
-                alerts::columns(),
-                query,
-                format,
-                pretty,
-            )
-        }
-        Kind::Advice => {
-            let shape = Shape {
-                name: None,
-                labels: None,
-                key: |row: &advice::AdviceRow<'_>| Cow::Borrowed(&*row.id),
-                also: |row| {
-                    let full = format!("{}/{}", row.object.namespace, row.object.name);
-                    vec![Cow::Owned(full), Cow::Borrowed(row.object.name)]
-                },
-                place: |row| (Some(row.object.namespace), Some(row.team)),
-                placed: true,
-            };
-            build(
-                facts,
-                advice::rows(facts),
-                &shape,
-                advice::columns(),
                 query,
                 format,
                 pretty,
@@ -448,9 +388,6 @@ pub fn titles(kind: Kind) -> Vec<(&'static str, &'static str)> {
         Kind::Queues => of(kind, queues::columns()),
         Kind::Jobs => of(kind, jobs::columns()),
         Kind::Services => of(kind, services::columns()),
-        Kind::Cost => of(kind, cost::columns()),
-        Kind::Alerts => of(kind, alerts::columns()),
-        Kind::Advice => of(kind, advice::columns()),
         Kind::Scalers => of(kind, scalers::columns()),
         Kind::Sources => of(kind, sources::columns()),
         _ => Vec::new(),

@@ -129,7 +129,7 @@ fn the_total_of_advice_says_what_is_not_known() {
             1_000_000,
         )));
     }
-    let told = |all: &[model::advice::Advice]| advice::total_words(all.iter());
+    let told = |all: &[model::advice::Advice]| kinds::advice::total_words(all.iter());
     assert_eq!(told(&[]), None);
     let month = model::base::Rate::from_micros(1_460_000_000);
     let known = format!("all advice saves ${month} a month");
@@ -664,6 +664,6 @@ fn how_long_a_device_is_idle_is_the_same_in_findings_advice_and_rows() {
         commitment: None,
         certainty: Certainty::High,
     };
-    let said = advice::words(&facts, &advice);
+    let said = kinds::advice::words(&facts, &advice);
     assert_eq!(said, format!("release its device: {words}"));
 }

@@ -50,7 +50,7 @@ fn described(facts: &Facts, query: &Query) -> Option<(usize, BTreeSet<Name>)> {
     let spec = spec(query.kind)?;
     let output = spec.output?;
     let labels = output.labels?;
-    let mut rows = spec.rows(facts);
+    let mut rows = (output.rows)(facts);
     if let Some(place) = output.place {
         rows.retain(|row| {
             let (namespace, team) = place(facts, *row);

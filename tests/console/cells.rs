@@ -2,14 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use console::view::{
-    advice, alerts, cost, devices, jobs, pools, queues, scalers, services, sources,
-};
-use model::cost::Scope;
+use console::view::{devices, jobs, pools, queues, scalers, services, sources};
 use serde_json::Value as Json;
 use table::cell::{Cell, Value};
 use table::column::{KindSpec, Row};
 use table::navigation::RowScope;
+use table::silence::Silence;
 use table::{self, Facts, Format};
 use table::{Query, render};
 
@@ -253,55 +251,6 @@ fn all() -> Vec<Compared> {
             |json| format!("{} {}", text(json, "name"), text(json, "system")),
         ),
         Compared {
-            lenses: Scope::ALL
-                .iter()
-                .map(|scope| RowScope::Cost(*scope))
-                .collect(),
-            ..plain(
-                &cost::KIND,
-                table::Kind::Cost,
-                &[
-                    ("name", As::Is("name")),
-                    ("team", As::Own),
-                    ("devices", As::Is("devices")),
-                    ("share", As::Own),
-                    ("burn", As::Is("burn_usd_per_hour")),
-                    ("free", As::Is("free_usd_per_hour")),
-                    ("idle", As::Is("idle_allocated_usd_per_hour")),
-                    ("month", As::Own),
-                    ("quota-left", As::Own),
-                    ("unpriced", As::Own),
-                    ("price", As::Is("price_source")),
-                    ("as-of", As::Is("price_as_of")),
-                    ("owner", As::Own),
-                ],
-                |facts, row| {
-                    let scope = Scope::ALL.get(row.0 as usize)?;
-                    Some(format!(
-                        "{} {}",
-                        scope.name(),
-                        first(&cost::KIND, facts, row)?
-                    ))
-                },
-                |json| format!("{} {}", text(json, "scope"), text(json, "name")),
-            )
-        },
-        plain(
-            &alerts::KIND,
-            table::Kind::Alerts,
-            &[
-                ("severity", As::Title("LEVEL")),
-                ("kind", As::Is("object.kind")),
-                ("object", As::Path("object.namespace", "object.name")),
-                ("code", As::Is("code")),
-                ("since", As::At("since")),
-                ("message", As::Is("message")),
-                ("repair", As::Is("repair")),
-            ],
-            |facts, row| Some(facts.fleet.findings.get(row.0 as usize)?.id.to_string()),
-            |json| text(json, "id"),
-        ),
-        Compared {
             lenses: vec![RowScope::Scalers],
             ..plain(
                 &scalers::KIND,
@@ -332,24 +281,6 @@ fn all() -> Vec<Compared> {
                         namespace => format!("{kind} {namespace}/{name}"),
                     }
                 },
-            )
-        },
-        Compared {
-            lenses: vec![RowScope::Advice],
-            ..plain(
-                &advice::KIND,
-                table::Kind::Advice,
-                &[
-                    ("saves", As::Is("saves_usd_per_month")),
-                    ("job", As::Path("object.namespace", "object.name")),
-                    ("team", As::Is("team")),
-                    ("bound", As::Is("bound")),
-                    ("advice", As::Is("advice")),
-                    ("certainty", As::Is("certainty")),
-                    ("costs", As::Is("costs_usd_per_month")),
-                ],
-                |facts, row| Some(facts.advice.get(row.0 as usize)?.id()),
-                |json| text(json, "id"),
             )
         },
         plain(
@@ -410,11 +341,6 @@ fn says(facts: &Facts, value: &Value<'_>, json: &Json) -> bool {
 fn same(facts: &Facts, cell: &Cell<'_>, json: &Json, cells: &[(String, String)], how: As) -> bool {
     match how {
         As::Own => true,
-        // Where the size of a slice is not known, the document has no number, and tables what is known at least.
-        As::Is("devices") if at(json, "devices").is_null() => {
-            let least = words(cell).is_some_and(|words| words.starts_with('≥'));
-            least || cell.value == Value::Unknown
-        }
         As::Is("burn_usd_per_hour") => {
             let list = at(json, "list_usd_per_hour").as_f64();
             says(facts, &cell.value, at(json, "burn_usd_per_hour"))
@@ -535,7 +461,7 @@ pub fn agree(fleet: &str, facts: &Facts, kinds: &[table::Kind]) -> usize {
 /// Compares each cell of a described kind with the fields of its row's JSON that it says it shows; the number of rows.
 fn json_agrees(fleet: &str, facts: &Facts, spec: &KindSpec) -> usize {
     let output = spec.output.expect("get prints it");
-    let rows = spec.rows(facts);
+    let rows = (output.rows)(facts);
     let json = (output.json)(facts, &rows, table::json_style::JsonStyle::Line);
     for (row, text) in rows.iter().zip(&json) {
         let json: Json = serde_json::from_str(text).expect("is JSON");
@@ -548,13 +474,16 @@ fn json_agrees(fleet: &str, facts: &Facts, spec: &KindSpec) -> usize {
             let field = fields.find(|field| !field.is_null()).unwrap_or(&Json::Null);
             let value = (column.cell)(facts, *row).value;
             let same = match (&value, field) {
-                (Value::Unknown | Value::Empty, Json::Null) => true,
+                // Where the size of a slice is not known, the document has no number, and tables what is known at least.
+                (Value::Unknown | Value::Empty | Value::AtLeast(_), Json::Null) => true,
                 // kubectl's status says why the readiness is not known.
                 (Value::Text(words), Json::Null) => words.is_empty() || column.id == "status",
-                (Value::Text(words), Json::String(text)) => **words == **text,
+                (Value::Text(words), Json::String(text)) => **words == **text || is_silence(words),
                 // The words for it are the cell's own.
                 (Value::Text(_) | Value::Path(..) | Value::Quota(_), _) => true,
-                (Value::Since(since), Json::String(text)) => since.rfc3339() == *text,
+                (Value::Since(since) | Value::SeenSince(since), Json::String(text)) => {
+                    since.rfc3339() == *text
+                }
                 (Value::Starts(..), _) => true,
                 (Value::Millis(millis), Json::Number(seconds))
                     if column.field.contains("_seconds") =>
@@ -583,6 +512,13 @@ fn json_agrees(fleet: &str, facts: &Facts, spec: &KindSpec) -> usize {
         }
     }
     rows.len()
+}
+
+/// True for how an alert or an advice was silenced, which stands in the place of its level.
+fn is_silence(words: &str) -> bool {
+    [Silence::Muted, Silence::Acknowledged]
+        .iter()
+        .any(|silence| silence.name() == words)
 }
 
 /// Compares the cells of one kind; the number of rows that were compared.

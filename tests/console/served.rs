@@ -172,7 +172,7 @@ fn advice_about_jobs_and_pools_has_its_total_below() {
     let all: Vec<String> = (0..size.1).map(line).collect();
     let all = all.join("\n");
     assert!(all.contains("pool h100"), "{all}");
-    let total = table::advice::total_words(table::advice::all(&facts).into_iter());
+    let total = table::kinds::advice::total_words(table::kinds::advice::all(&facts).into_iter());
     let total = total.expect("there is advice");
     assert!(
         total.contains("saves $") && all.contains(&total),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use console::color::ColorDepth;
 use console::table_model::TableModel;
-use console::view::{cost, devices, jobs, sources};
+use console::view::{devices, jobs, sources};
 use console::{App, AppOptions, Key, KeyPress, Msg, render_text};
 use model::base::Name;
 use model::cost::{Money, Scope};
@@ -14,6 +14,7 @@ use model::fleet::observe::{SourceState, WorkloadFailure};
 use ratatui::style::Modifier;
 use table::Facts;
 use table::cell::Value;
+use table::kinds::cost;
 use table::navigation::{RowScope, Selection, ViewId};
 
 use crate::frames::{LARGE, SMALL, console, drawn, press};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use console::view::{cost, devices, jobs};
+use console::view::{devices, jobs};
 use console::{App, AppOptions, render_text};
 use model::base::{DeviceAmount, Name};
 use model::cost::{Money, Scope, Spend};
@@ -16,6 +16,7 @@ use model::fleet::pool::Unusable;
 use model::fleet::signal::Signal;
 use table::Facts;
 use table::cell::Value;
+use table::kinds::cost;
 use table::navigation::{RowScope, ViewId};
 
 use crate::frames::{LARGE, SMALL, console, press};

@@ -225,6 +225,7 @@ fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
 pub fn in_scope(row_scope: &RowScope, node: &Node, device: &Device) -> bool {
     match row_scope {
         RowScope::All
+        | RowScope::Ungrouped
         | RowScope::Cost(_)
         | RowScope::Idle
         | RowScope::Pods(None)

@@ -16,7 +16,8 @@ use super::device_heat::{DeviceHeats, Metric, Scale};
 use super::fleet_sources::{draw_sources, speaks};
 use super::sparkline_strip::DeviceStrip;
 use super::table_view::TableView;
-use super::{CommandOutcome, FLEET, View, alerts, cost, jobs, pools, waiting};
+use super::{CommandOutcome, FLEET, View, jobs, pools, waiting};
+use table::kinds::{alerts, cost};
 use table::navigation::{Destination, RowScope, Selection, ViewId};
 
 /// What has the cursor.

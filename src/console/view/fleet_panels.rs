@@ -17,7 +17,8 @@ use table::role::Role;
 
 use super::fleet::{FleetView, Panel};
 use super::sparkline_strip::Past;
-use super::{alerts, cost, waiting};
+use super::{cost, waiting};
+use table::kinds::alerts;
 
 /// From this height on, a panel wraps a sentence to two lines instead of cutting it.
 const TALL: u16 = 10;

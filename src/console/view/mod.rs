@@ -4,17 +4,15 @@ use ratatui::layout::Rect;
 
 use model::base::Name;
 use model::cost::Scope;
-use table::Facts;
 use table::navigation::{Destination, RowScope, Selection, ViewId};
 use table::silence::SilenceEntry;
+use table::{Facts, kinds};
 
 use super::commands::{Command, Context};
 use super::painter::{Painter, RenderStyle};
 use model::object::{ObjectNews, ObjectRequest};
 use table_with_facts::TableWithFacts;
 
-pub mod advice;
-pub mod alerts;
 mod changes;
 pub mod cost;
 mod cost_history;
@@ -34,7 +32,6 @@ pub mod object_tree;
 pub mod object_view;
 pub mod plans;
 pub mod pools;
-mod queue_quotas;
 pub mod queues;
 pub mod run_jobs;
 pub mod scalers;
@@ -253,7 +250,7 @@ pub fn open(id: ViewId, row_scope: RowScope) -> Box<dyn View> {
         (ViewId::Jobs, RowScope::WhatIf(changes)) => Box::new(what_if::WhatIfView::new(changes)),
         (ViewId::Jobs, row_scope @ RowScope::Pods(_)) => Box::new(table_view::TableView::new(
             id,
-            &table::kinds::pods::KIND,
+            &kinds::pods::KIND,
             row_scope,
         )),
         (ViewId::Jobs, row_scope @ RowScope::Services(_)) => {
@@ -268,10 +265,12 @@ pub fn open(id: ViewId, row_scope: RowScope) -> Box<dyn View> {
             row_scope,
         )),
         (ViewId::Alerts, row_scope @ RowScope::Advice) => {
-            Box::new(TableWithFacts::new(id, &advice::KIND, row_scope))
+            Box::new(TableWithFacts::new(id, &kinds::advice::KIND, row_scope))
         }
         (ViewId::Alerts, RowScope::Changes(name)) => Box::new(changes::ChangesView::new(name)),
-        (ViewId::Alerts, row_scope) => Box::new(TableWithFacts::new(id, &alerts::KIND, row_scope)),
+        (ViewId::Alerts, row_scope) => {
+            Box::new(TableWithFacts::new(id, &kinds::alerts::KIND, row_scope))
+        }
         (ViewId::Plans, row_scope) => {
             Box::new(table_view::TableView::new(id, &plans::KIND, row_scope))
         }

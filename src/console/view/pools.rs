@@ -9,6 +9,7 @@ use model::fleet::judge;
 use model::fleet::pool::{Pool, WaitingOutside};
 use table::cell::{Cell, Value};
 use table::column::{Column, KindSpec, Row, id_of};
+use table::kinds::cost::priced;
 use table::role::Role;
 use table::{Facts, pools};
 
@@ -303,24 +304,6 @@ fn waiting(facts: &Facts, row: Row) -> Cell<'_> {
         Role::Warn
     };
     cell.role(role)
-}
-
-/// Rate of a row; unknown when none of its devices has a price, marked when some have none.
-pub fn money(row: Option<&RateRow>, rate: impl FnOnce(&Spend) -> Option<Money>) -> Cell<'_> {
-    let spend = row.and_then(RateRow::known);
-    let unpriced = row.map_or(0, |row| row.unpriced);
-    priced(spend, unpriced, rate)
-}
-
-fn priced<'a>(
-    spend: Option<Spend>,
-    unpriced: u32,
-    rate: impl FnOnce(&Spend) -> Option<Money>,
-) -> Cell<'a> {
-    match spend.and_then(|spend| rate(&spend)) {
-        Some(rate) => Cell::new(Value::Money(rate)).mark(if unpriced > 0 { "+" } else { "" }),
-        None => Cell::new(Value::Unknown),
-    }
 }
 
 /// Money of a pool.

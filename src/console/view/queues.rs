@@ -16,13 +16,13 @@ use table::Facts;
 use table::cell::{Cell, Value};
 use table::column::{Align, ColumnHead, Width};
 use table::column::{Column, KindSpec, Row, id_of};
+use table::queue_quotas::{flavor, left};
 use table::queue_tree::Tree;
 use table::queues::{self, Tally};
 use table::role::Role;
 use table::text::or_unknown;
 
 use super::cost_history::each;
-use super::queue_quotas::{flavor, left};
 use super::table_view::TableView;
 use super::{CommandOutcome, TABLE, View, waiting};
 use table::navigation::{Destination, RowScope, Selection, ViewId};

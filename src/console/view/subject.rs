@@ -8,7 +8,7 @@ use model::fleet::queue::{QueueKind, QueueSystem};
 use model::object::ObjectRef;
 use table::Facts;
 
-use super::alerts;
+use table::kinds::alerts;
 use table::navigation::Selection;
 
 /// Pods of a job whose events are read in addition to the job's own.

@@ -18,6 +18,7 @@ use table::Facts;
 use table::cell::{Cell, Value};
 use table::column::ColumnHead;
 use table::column::{KindSpec, Row};
+use table::kinds::advice;
 use table::role::Role;
 
 use super::{CommandOutcome, CopiedRows, PLANS, TABLE, View};
@@ -85,7 +86,7 @@ impl TableView {
     }
 
     fn has_total(&self) -> bool {
-        std::ptr::eq(self.table_model.kind, &raw const super::advice::KIND)
+        std::ptr::eq(self.table_model.kind, &raw const advice::KIND)
     }
 
     /// Obeys a command of tables.
@@ -440,7 +441,7 @@ impl View for TableView {
         self.paint(facts, painter, body, true);
         let rows = self.table_model.rows().iter();
         if body.height < area.height
-            && let Some(total) = super::advice::total(facts, rows.copied())
+            && let Some(total) = advice::total(facts, rows.copied())
         {
             let width = area.width.saturating_sub(4);
             painter.print(area.x + 2, body.bottom(), width, &total, Role::Muted);

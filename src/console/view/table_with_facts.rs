@@ -8,11 +8,12 @@ use model::base::Name;
 use model::fleet::finding::Finding;
 use table::Facts;
 use table::column::KindSpec;
+use table::kinds::advice;
 use table::silence::{Silence, SilenceEntry};
 
 use super::describe::{describe, draw_columns, draw_panel};
 use super::table_view::TableView;
-use super::{ALERTS, CommandOutcome, TABLE, View, advice, sources};
+use super::{ALERTS, CommandOutcome, TABLE, View, sources};
 use table::navigation::{RowScope, Selection, ViewId};
 
 /// A table with the facts of its current row below, where there is room.
@@ -55,7 +56,7 @@ impl TableWithFacts {
     /// The alert under the cursor and its silence, if any.
     fn hushed(&self, facts: &Facts) -> Option<(Name, Option<Silence>)> {
         if self.table.table_model.row_scope == RowScope::Advice {
-            return advice::hushed(facts, self.table.table_model.current()?);
+            return advice::id_and_silence(facts, self.table.table_model.current()?);
         }
         let finding = self.finding(facts)?;
         Some((finding.id.clone(), facts.silences.of(finding, facts.now)))

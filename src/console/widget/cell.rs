@@ -25,6 +25,7 @@ pub fn words<'c>(cell: &'c Cell<'_>, painter: &mut Painter<'_>) -> Cow<'c, str> 
             format!("{}/{}", grouped(*part as i64), grouped(*whole as i64))
         }
         Value::Devices(amount, whole) => devices_words(*amount, *whole),
+        Value::AtLeast(amount) => format!("≥{}", devices_words(*amount, None)),
         Value::Ratio(ratio) | Value::Bar(ratio) => whole_percent(*ratio),
         Value::Trend(_, Some(last)) => whole_percent(*last),
         Value::Trend(_, None) => return Cow::Borrowed(UNKNOWN),

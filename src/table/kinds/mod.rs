@@ -3,6 +3,9 @@
 use crate::Kind;
 use crate::column::KindSpec;
 
+pub mod advice;
+pub mod alerts;
+pub mod cost;
 pub mod nodes;
 pub(crate) mod output;
 pub mod pods;
@@ -12,6 +15,9 @@ pub fn spec(kind: Kind) -> Option<&'static KindSpec> {
     Some(match kind {
         Kind::Nodes => &nodes::KIND,
         Kind::Pods => &pods::KIND,
+        Kind::Cost => &cost::KIND,
+        Kind::Alerts => &alerts::KIND,
+        Kind::Advice => &advice::KIND,
         _ => return None,
     })
 }

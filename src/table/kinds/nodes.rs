@@ -245,7 +245,7 @@ pub static KIND: KindSpec = KindSpec {
         key: |facts, row| node(facts, row).map_or_else(String::new, |node| node.name().to_string()),
         also: |_, _| Vec::new(),
         name: None,
-        rows: Some(every),
+        rows: every,
         place: None,
         labels: Some(|facts, row| node(facts, row).map(|node| Labelled::Own(&node.seen.labels))),
         json: |facts, rows, style| {

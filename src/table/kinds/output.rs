@@ -25,7 +25,7 @@ pub fn output_table(
     let Some(output) = spec.output else {
         return Ok(OutputTable::default());
     };
-    let mut rows = spec.rows(facts);
+    let mut rows = (output.rows)(facts);
     if let Some(place) = output.place {
         rows.retain(|row| {
             let (namespace, team) = place(facts, *row);

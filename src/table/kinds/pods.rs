@@ -183,13 +183,14 @@ pub static KIND: KindSpec = KindSpec {
     sort: None,
     none: "no pod asks for an accelerator",
     output: Some(&Output {
+        rows: |facts| collect(facts, &RowScope::All),
         key: |facts, row| pod(facts, row).map_or_else(String::new, |pod| pod.key().to_string()),
         also: |facts, row| {
             let pod = pod(facts, row).into_iter();
             pod.map(|pod| pod.key().name.to_string()).collect()
         },
         name: None,
-        rows: None,
+        rows: |facts| collect(facts, &RowScope::All),
         place: Some(|facts, row| match pod(facts, row) {
             Some(pod) => (Some(&pod.key().namespace), Some(&pod.team)),
             None => (None, None),

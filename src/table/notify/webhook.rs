@@ -8,7 +8,7 @@ use model::fleet::finding::Severity;
 
 use super::delivery::{AlertGroup, Entry, FindingEnd, News};
 use super::text;
-use crate::alerts;
+use crate::kinds::alerts;
 
 /// The version of the message format.
 const VERSION: u32 = 1;

@@ -22,10 +22,11 @@ use model::fleet::queue::QueueKind;
 use table::actions::{RunState, still_faulty};
 use table::role::Role;
 use table::sources::fault;
-use table::{Facts, queue_tree};
+use table::{Facts, queue_quotas, queue_tree};
 
-use super::cost::{QuotaLeft, month_of, quota_left_words};
-use super::{alerts, object_tree, plans, queue_quotas, run_jobs, sources, subject, table_view};
+use super::{object_tree, plans, run_jobs, sources, subject, table_view};
+use ::table::kinds::alerts;
+use ::table::kinds::cost::{QuotaLeft, known_devices, month_of, quota_left_words};
 use table::navigation::Selection;
 
 pub(crate) use lines::LABEL;
@@ -354,7 +355,7 @@ pub fn describe(
         Selection::Cost(scope, name) => {
             let row = facts.spend_rates.row(*scope, name)?;
             table.note = format!("{} of cost", scope.name());
-            table.words("devices", ::table::cost::known_devices(row), Role::Text);
+            table.words("devices", known_devices(row), Role::Text);
             let spend = row.known();
             let burn = per_hour(spend.map(|spend| spend.rate));
             table.words("rate", burn, Role::Accent);

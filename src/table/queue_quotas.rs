@@ -2,17 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::text::UNKNOWN;
 use model::base::quantities::grouped;
 use model::base::{Name, SmallSort};
 use model::fleet::queue::{Measure, Queue, QueueKind, Quota};
-use table::Facts;
-use table::cell::Quota as Bar;
-use table::cell::{Cell, Value};
-use table::column::{Column, Row};
-use table::queue_tree::Tree;
 
-use super::queues::queue;
+use super::Facts;
+use super::cell::Quota as Bar;
+use super::cell::{Cell, Value};
+use super::column::{Column, Row};
+use super::queue_tree::Tree;
 
 /// A flavor, or one of its resources.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -109,7 +107,7 @@ fn quota_in(queue: &Queue, part: FlavorPart<'_>) -> Option<Bar> {
 
 /// All device quotas of the queue with this index, as text: `h100 766/768, 0 left: other queues of its cohort
 /// borrow 2`. The flavors with most devices first.
-pub(super) fn quota_words(facts: &Facts, at: usize) -> Vec<String> {
+pub fn quota_words(facts: &Facts, at: usize) -> Vec<String> {
     let tree = Tree::of(&facts.fleet.queues);
     let all = parts(facts).into_iter().filter_map(|part| {
         let bar = quota_in(facts.fleet.queues.get(at)?, part)?;
@@ -147,7 +145,7 @@ fn flavors(facts: &Facts) -> Vec<&Name> {
 }
 
 /// The column of the quotas of the nth flavor of all.
-pub(super) const fn flavor<const NTH: usize>(id: &'static str, drop: u8) -> Column {
+pub const fn flavor<const NTH: usize>(id: &'static str, drop: u8) -> Column {
     Column::number(id, "QUOTA", drop, 14, quota::<NTH>)
         .titled(flavor_title::<NTH>)
         .left()
@@ -177,16 +175,18 @@ fn quota<const NTH: usize>(facts: &Facts, row: Row) -> Cell<'_> {
 
 /// What is left of each quota of a row: `a100 3; no l4; h100 lent out`. Borrowing may add more. Quota that others have borrowed
 /// is not left.
-pub(super) fn left(facts: &Facts, row: Row) -> Cell<'_> {
+pub fn left(facts: &Facts, row: Row) -> Cell<'_> {
     let at = row.1 as usize;
-    Cell::text(match queue(facts, row).map(|queue| queue.key.kind) {
-        Some(QueueKind::Queue) => left_of(facts, &[at]),
-        _ => left_of_each(facts, |part| Some(Left::of(&quota_at(facts, at, part)?))),
-    })
+    Cell::text(
+        match facts.fleet.queues.get(at).map(|queue| queue.key.kind) {
+            Some(QueueKind::Queue) => left_of(facts, &[at]),
+            _ => left_of_each(facts, |part| Some(Left::of(&quota_at(facts, at, part)?))),
+        },
+    )
 }
 
-/// The same of these queues together.
-pub(super) fn left_of(facts: &Facts, queues: &[usize]) -> String {
+/// What these queues have left together, in the same words.
+pub fn left_of(facts: &Facts, queues: &[usize]) -> String {
     let tree = Tree::of(&facts.fleet.queues);
     left_of_each(facts, |part| left_together(facts, &tree, queues, part))
 }
@@ -197,7 +197,7 @@ fn left_of_each(facts: &Facts, left: impl Fn(FlavorPart<'_>) -> Option<Left>) ->
     for part in parts(facts) {
         match left(part) {
             None | Some(Left::None) => {}
-            Some(Left::Unknown) => some.push(format!("{} {UNKNOWN}", part.name())),
+            Some(Left::Unknown) => some.push(format!("{} unknown", part.name())),
             Some(Left::Devices(0, 0)) => none.push(part.name().to_owned()),
             // By its own numbers some quota is left, but other queues have borrowed it.
             Some(Left::Devices(0, _)) => lent.push(part.name().to_owned()),
@@ -323,8 +323,8 @@ fn quota_below(facts: &Facts, tree: &Tree, at: usize, part: FlavorPart<'_>) -> O
 mod tests {
     use std::sync::Arc;
 
+    use crate::sample;
     use model::fleet::queue::{QueueKey, QueueSystem};
-    use table::sample;
 
     use super::*;
 

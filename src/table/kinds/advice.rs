@@ -1,20 +1,25 @@
-//! Rows of `advice`: recommendations for jobs and pools, largest savings first.
+//! Advice: recommendations for jobs and pools, largest savings first. Keys on a row act on its job or pool.
+
+use std::cmp::Reverse;
 
 use serde::Serialize;
 
-use model::advice::{Action, Advice, WINDOW, a_month};
-use model::base::SmallSort;
+use model::advice::{Action, Advice, Certainty, WINDOW, a_month};
 use model::base::quantities::bytes;
+use model::base::{Name, SmallSort};
 use model::cost::Money;
 use model::fleet::job::{Job, JobState};
 use model::fleet::profile::{Bottleneck, Evidence, NotJudged};
 
-use super::devices::job_idle_since;
-use super::list_price::{list_usd, rate_cell};
-use super::silence::Silence;
-use super::table::Column;
-use super::text::{percent, word};
-use super::{Facts, non_empty};
+use crate::cell::{Cell, Value};
+use crate::column::{Column, KindSpec, Output, Row, id_of};
+use crate::devices::job_idle_since;
+use crate::list_price::list_usd;
+use crate::navigation::{Destination, RowScope, Selection, ViewId};
+use crate::role::Role;
+use crate::silence::Silence;
+use crate::text::percent;
+use crate::{Facts, non_empty};
 
 /// Measurements of the job over the window.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
@@ -126,7 +131,7 @@ pub struct AdviceRow<'a> {
 }
 
 /// Columns as CSV.
-pub(super) const FIELDS: &[&str] = &[
+pub(crate) const FIELDS: &[&str] = &[
     "id",
     "object.kind",
     "object.namespace",
@@ -162,63 +167,202 @@ pub(super) const FIELDS: &[&str] = &[
     "muted",
 ];
 
-/// Columns as a table.
-pub(super) fn columns<'a>() -> Vec<Column<AdviceRow<'a>>> {
-    vec![
-        Column::number("SAVES $/MONTH", |row: &AdviceRow<'_>| {
-            rate_cell(row.saves_usd_per_month, row.saves_list_usd_per_month)
+/// Advice. A row is its place among the advice about jobs (0) or about pools (1).
+pub static KIND: KindSpec = KindSpec {
+    columns: &[
+        Column::number("saves", "SAVES $/MONTH", 0, 9, |facts, row| {
+            of(facts, row, |advice| {
+                Value::known(advice.saves_a_month(), Value::Sum)
+            })
+            .role(Role::Accent)
+        })
+        .sign(|facts, row| match silence_at(facts, row) {
+            Some(Silence::Muted) => ("–", Role::Muted),
+            Some(Silence::Acknowledged) => ("✓", Role::Muted),
+            None => ("○", Role::Info),
         })
         .by("saves_usd_per_month"),
-        Column::text("JOB OR POOL", |row: &AdviceRow<'_>| {
-            match row.object.namespace {
-                "" => format!("pool {}", row.object.name),
-                namespace => format!("{namespace}/{}", row.object.name),
-            }
+        Column::words("job", "JOB OR POOL", 0, (20, 40), |facts, row| {
+            of(facts, row, |advice| match advice.pool() {
+                Some(_) => Value::text(advice.object()),
+                None => Value::path(&advice.job.key),
+            })
+            .role(Role::Title)
         })
         .by("object.name"),
-        Column::text("TEAM", |row| row.team.to_owned()),
-        Column::text("BOUND BY 30m", |row: &AdviceRow<'_>| word(row.bound)).by("bound"),
-        Column::text("ADVICE", |row: &AdviceRow<'_>| row.advice.clone()).by("advice"),
-        Column::wide_text("CERTAINTY", |row: &AdviceRow<'_>| row.certainty.to_owned())
-            .by("certainty"),
-        Column::wide_number("DEVICES $/MONTH", |row: &AdviceRow<'_>| {
-            rate_cell(row.costs_usd_per_month, row.costs_list_usd_per_month)
+        Column::words("team", "TEAM", 5, (8, 16), |facts, row| {
+            of(facts, row, |advice| Value::text(advice.team.as_str()))
         })
-        .by("costs_usd_per_month"),
-        Column::wide_number("UTIL 30m", |row: &AdviceRow<'_>| {
-            percent(row.evidence.util_ratio)
+        .by("team"),
+        Column::words("bound", "BOUND BY 30m", 3, (6, 13), |facts, row| {
+            of(facts, row, |advice| {
+                Value::known(advice.bound, |bound| Value::text(bound.name()))
+            })
         })
-        .by("evidence.util_ratio"),
-        Column::wide_number("SM 30m", |row: &AdviceRow<'_>| {
-            percent(row.evidence.sm_active_ratio)
+        .by("bound"),
+        Column::words("advice", "ADVICE", 1, (30, 200), |facts, row| {
+            of(facts, row, |advice| Value::text(words(facts, advice)))
         })
-        .by("evidence.sm_active_ratio"),
-        Column::wide_number("TENSOR 30m", |row: &AdviceRow<'_>| {
-            percent(row.evidence.tensor_active_ratio)
+        .by("advice"),
+        Column::words("certainty", "CERTAINTY", 4, (9, 9), |facts, row| {
+            // A mute or acknowledgment is shown in its place, as in alerts.
+            if let Some(silence) = silence_at(facts, row) {
+                return Cell::text(silence.name()).role(Role::Muted);
+            }
+            let role = match at(facts, row).map(|advice| advice.certainty) {
+                Some(Certainty::High) => Role::Text,
+                _ => Role::Muted,
+            };
+            of(facts, row, |advice| Value::text(advice.certainty.name())).role(role)
         })
-        .by("evidence.tensor_active_ratio"),
-        Column::wide_number("DRAM 30m", |row: &AdviceRow<'_>| {
-            percent(row.evidence.dram_active_ratio)
+        .by("certainty")
+        .wide_output(),
+        Column::number("costs", "DEVICES $/MONTH", 6, 9, |facts, row| {
+            of(facts, row, |advice| {
+                Value::known(advice.costs.map(a_month), Value::Sum)
+            })
         })
-        .by("evidence.dram_active_ratio"),
-        Column::wide_text("REFUTED BY", |row: &AdviceRow<'_>| {
-            row.refuted_by.to_owned()
+        .by("costs_usd_per_month")
+        .wide_output(),
+        Column::number("util", "UTIL 30m", 7, 4, |facts, row| {
+            measured(facts, row, |evidence| evidence.util)
         })
-        .by("refuted_by"),
-        Column::text("COMMAND", |row: &AdviceRow<'_>| {
-            word(row.command.as_deref())
+        .by("evidence.util_ratio")
+        .wide(),
+        Column::number("sm", "SM 30m", 7, 4, |facts, row| {
+            measured(facts, row, |evidence| evidence.sm)
         })
-        .by("command"),
-    ]
+        .by("evidence.sm_active_ratio")
+        .wide(),
+        Column::number("tensor", "TENSOR 30m", 7, 4, |facts, row| {
+            measured(facts, row, |evidence| evidence.tensor)
+        })
+        .by("evidence.tensor_active_ratio")
+        .wide(),
+        Column::number("dram", "DRAM 30m", 7, 4, |facts, row| {
+            measured(facts, row, |evidence| evidence.dram)
+        })
+        .by("evidence.dram_active_ratio")
+        .wide(),
+        Column::words("refuted-by", "REFUTED BY", 8, (20, 80), |facts, row| {
+            of(facts, row, |advice| Value::text(advice.refuted_by()))
+        })
+        .by("refuted_by")
+        .wide(),
+        Column::words("command", "COMMAND", 8, (20, 80), |facts, row| {
+            of(facts, row, |advice| {
+                advice.command().map_or(Value::Empty, Value::text)
+            })
+        })
+        .by("command")
+        .wide_on_screen(),
+    ],
+    collect,
+    id: |facts, row| at(facts, row).map_or(0, |advice| id_of(advice.id())),
+    label: |_, _, _| None,
+    selection: |facts, row| {
+        let own = at(facts, row)?;
+        Some(match own.pool() {
+            Some(pool) => Selection::Pool(pool.clone()),
+            None => Selection::Job(own.job.clone()),
+        })
+    },
+    open: |facts, row| {
+        let own = at(facts, row)?;
+        Some(match own.pool() {
+            Some(pool) => Destination::Part(ViewId::Pools, RowScope::Pool(pool.clone())),
+            None => Destination::Part(ViewId::Jobs, RowScope::Job(own.job.clone())),
+        })
+    },
+    faulty: |_, _| false,
+    worst: None,
+    last: |facts, row| silence_at(facts, row).is_some(),
+    searched: None,
+    sort: None,
+    none: "no advice: the last half hour is not read yet (then BOUND BY of view 5 is empty), or no job could do better",
+    output: Some(&Output {
+        rows: |facts| collect(facts, &RowScope::All),
+        key: |facts, row| at(facts, row).map_or_else(String::new, Advice::id),
+        also: |facts, row| {
+            let names = at(facts, row).map(|own| {
+                let key = &own.job.key;
+                [
+                    format!("{}/{}", key.namespace, key.name),
+                    key.name.to_string(),
+                ]
+            });
+            names.into_iter().flatten().collect()
+        },
+        name: None,
+        place: Some(|facts, row| match at(facts, row) {
+            Some(own) => (Some(&own.job.key.namespace), Some(&own.team)),
+            None => (None, None),
+        }),
+        labels: None,
+        json: |facts, rows, style| {
+            let rows = rows.iter().map(|at| self::at(facts, *at));
+            rows.map(|own| style.write(&own.map(|own| row(facts, own))))
+                .collect()
+        },
+    }),
+};
+
+fn collect(facts: &Facts, _: &RowScope) -> Vec<Row> {
+    // (A scope keeps the rows of its jobs.) Jobs and pools together, what saves most first.
+    let of = |count: usize, list: u32| (0..count as u32).map(move |at| (at, list));
+    let pools = of_pools(facts).len();
+    let mut rows: Vec<Row> = of(facts.advice.len(), 0).chain(of(pools, 1)).collect();
+    let rank = |row: &Row| at(facts, *row).map(|own| (own.saves, own.costs));
+    rows.sort_by_key(|row| Reverse(rank(row)));
+    rows
+}
+
+fn at(facts: &Facts, row: Row) -> Option<&Advice> {
+    let list = match row.1 {
+        0 => &*facts.advice,
+        _ => of_pools(facts),
+    };
+    list.get(row.0 as usize)
+}
+
+fn of<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Advice) -> Value<'a>) -> Cell<'a> {
+    Cell::new(at(facts, row).map_or(Value::Unknown, make))
+}
+
+/// A ratio that was measured of the job's devices.
+fn measured(facts: &Facts, row: Row, ratio: fn(&Evidence) -> Option<f64>) -> Cell<'_> {
+    let evidence = at(facts, row).and_then(|advice| advice.evidence.as_ref());
+    Cell::new(Value::known(evidence.and_then(ratio), Value::Ratio))
+}
+
+fn silence_at(facts: &Facts, row: Row) -> Option<Silence> {
+    silence(facts, at(facts, row)?)
+}
+
+/// The id of a row's advice, and how it was silenced.
+pub fn id_and_silence(facts: &Facts, row: Row) -> Option<(Name, Option<Silence>)> {
+    let own = at(facts, row)?;
+    Some((Name::from(own.id()), silence(facts, own)))
+}
+
+/// What these rows save together, and how many save an unknown sum; what is muted is not counted.
+pub fn total(facts: &Facts, rows: impl Iterator<Item = Row>) -> Option<String> {
+    let of_row = |row| at(facts, row).map(|own| (own, silence(facts, own)));
+    let counted = rows
+        .filter_map(of_row)
+        .filter(|(_, silence)| *silence != Some(Silence::Muted));
+    let words = total_words(counted.map(|(own, _)| own))?;
+    // The money by team in view 7 is of this moment: a job may work again, or have just begun to idle.
+    Some(format!("{words} (by the last 30 min; view 7: now)"))
 }
 
 /// Whether the advice was muted or acknowledged.
-pub fn silence(facts: &Facts, advice: &Advice) -> Option<Silence> {
+fn silence(facts: &Facts, advice: &Advice) -> Option<Silence> {
     facts.silences.of_advice(&advice.id(), facts.now)
 }
 
 /// Advice about pools; empty in a scope, because pools belong to the whole fleet.
-pub fn of_pools(facts: &Facts) -> &[Advice] {
+fn of_pools(facts: &Facts) -> &[Advice] {
     match facts.part {
         Some(_) => &[],
         None => &facts.answers.pools,
@@ -228,18 +372,12 @@ pub fn of_pools(facts: &Facts) -> &[Advice] {
 /// All advice about jobs and pools, largest savings first.
 pub fn all(facts: &Facts) -> Vec<&Advice> {
     let mut all: Vec<&Advice> = facts.advice.iter().chain(of_pools(facts)).collect();
-    all.sort_by_key(|own| std::cmp::Reverse((own.saves, own.costs)));
+    all.sort_by_key(|own| Reverse((own.saves, own.costs)));
     all
 }
 
-/// Rows of all advice, largest savings first.
-pub fn rows(facts: &Facts) -> Vec<AdviceRow<'_>> {
-    let all = all(facts).into_iter();
-    all.map(|advice| row(facts, advice)).collect()
-}
-
 /// The row of one advice.
-pub fn row<'a>(facts: &Facts, advice: &'a Advice) -> AdviceRow<'a> {
+fn row<'a>(facts: &Facts, advice: &'a Advice) -> AdviceRow<'a> {
     AdviceRow {
         id: advice.id(),
         object: AdviceSubject {

@@ -1,0 +1,354 @@
+//! Alerts: findings, most severe first, each with a suggested repair.
+
+use serde::Serialize;
+
+use model::base::{Age, Moment, Name, SmallSort};
+use model::fleet::finding::{Finding, Severity, Subject};
+use model::fleet::thresholds::LASTING;
+
+use crate::cell::{Cell, Value};
+use crate::column::{Column, KindSpec, Output, Row, id_of};
+use crate::navigation::{Destination, RowScope, Selection, ViewId};
+use crate::role::Role;
+use crate::silence::Silence;
+use crate::{Facts, non_empty};
+
+/// A finding first seen at most this long ago may be older than the first snapshot.
+const FIRST_LOOK: Age = Age::from_seconds(30);
+
+/// The object of an alert.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct ObjectCell<'a> {
+    /// `Device`, `Node`, `Job`, ….
+    pub kind: &'static str,
+    /// Namespace; `None` for a cluster-scoped object.
+    pub namespace: Option<&'a str>,
+    /// Name.
+    pub name: &'a str,
+}
+
+/// One alert.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct AlertRow<'a> {
+    /// Id, stable while the alert lasts.
+    pub id: &'a str,
+    /// `crit`, `warn` or `info`.
+    pub severity: &'static str,
+    /// `xid-79`, `idle-allocated`, ….
+    pub code: &'a str,
+    /// The object.
+    pub object: ObjectCell<'a>,
+    /// Since when it has been true, RFC 3339; `None` where neither an object nor an exporter reports it.
+    pub since: Option<String>,
+    /// When this program first saw it, RFC 3339, where no start time is reported.
+    pub first_seen: Option<String>,
+    /// The measured value.
+    pub value: Option<f64>,
+    /// The threshold that it passed.
+    pub threshold: Option<f64>,
+    /// A sentence.
+    pub message: &'a str,
+    /// What to do about it.
+    pub repair: Option<&'a str>,
+    /// Muted by a user.
+    pub muted: bool,
+}
+
+/// Columns as CSV.
+pub(crate) const FIELDS: &[&str] = &[
+    "id",
+    "severity",
+    "code",
+    "object.kind",
+    "object.namespace",
+    "object.name",
+    "since",
+    "first_seen",
+    "value",
+    "threshold",
+    "message",
+    "repair",
+    "muted",
+];
+
+/// Alerts. A row is the place of its finding among all findings.
+pub static KIND: KindSpec = KindSpec {
+    columns: &[
+        Column::words("severity", "LEVEL", 0, (6, 10), |facts, row| {
+            let role = finding(facts, row).map_or(Role::Muted, |finding| sign_of(facts, finding).1);
+            of(facts, row, |finding| Value::text(level(facts, finding))).role(role)
+        })
+        .sign(|facts, row| {
+            finding(facts, row).map_or(("–", Role::Muted), |finding| sign_of(facts, finding))
+        })
+        .by("severity"),
+        Column::words("kind", "KIND", 6, (6, 8), |facts, row| {
+            of(facts, row, |finding| Value::text(finding.subject.kind)).role(Role::Muted)
+        })
+        .by("object.kind")
+        .wide_on_screen(),
+        Column::words("object", "OBJECT", 0, (12, 20), |facts, row| {
+            of(facts, row, |finding| Value::path(&finding.subject.key))
+                .role(Role::Title)
+                .middle()
+        })
+        .by("object.name"),
+        Column::words("code", "CODE", 4, (12, 24), |facts, row| {
+            of(facts, row, |finding| Value::text(finding.code.as_str()))
+        })
+        .by("code"),
+        Column::number("since", "AGE", 1, 6, |facts, row| {
+            of(facts, row, |finding| age(finding, facts.now))
+        })
+        .by("since|first_seen"),
+        Column::number("value", "VALUE", 7, 6, |facts, row| {
+            of(facts, row, |finding| level_value(finding.value))
+        })
+        .by("value")
+        .wide(),
+        Column::number("threshold", "THRESHOLD", 7, 6, |facts, row| {
+            of(facts, row, |finding| level_value(finding.threshold))
+        })
+        .by("threshold")
+        .wide(),
+        Column::words("message", "MESSAGE", 2, (28, 64), |facts, row| {
+            of(facts, row, |finding| Value::text(finding.message.as_str()))
+        })
+        .by("message"),
+        Column::words("repair", "REPAIR", 3, (22, 70), |facts, row| {
+            of(facts, row, |finding| Value::text(finding.repair.as_str())).role(Role::Muted)
+        })
+        .by("repair")
+        .wide_output(),
+    ],
+    collect,
+    id: |facts, row| finding(facts, row).map_or(0, |finding| id_of(&finding.id)),
+    label: |_, _, _| None,
+    selection: |facts, row| {
+        finding(facts, row).map(|finding| Selection::Finding(finding.id.clone()))
+    },
+    open: |facts, row| {
+        let finding = finding(facts, row)?;
+        Some(
+            place(facts, &finding.subject)
+                .unwrap_or_else(|| Destination::Facts(Selection::Finding(finding.id.clone()))),
+        )
+    },
+    faulty: |facts, row| {
+        finding(facts, row).is_some_and(|finding| finding.severity == Severity::Crit)
+    },
+    worst: None,
+    last: |facts, row| {
+        finding(facts, row).is_some_and(|finding| facts.silences.of(finding, facts.now).is_some())
+    },
+    searched: None,
+    sort: None,
+    none: "nothing needs you",
+    output: Some(&Output {
+        rows: |facts| collect(facts, &RowScope::Ungrouped),
+        key: |facts, row| finding(facts, row).map_or_else(String::new, |own| own.id.to_string()),
+        also: |facts, row| {
+            let names = finding(facts, row).map(|own| [&own.subject.key.name, &own.code]);
+            names.iter().flatten().map(ToString::to_string).collect()
+        },
+        name: None,
+        place: None,
+        labels: None,
+        json: |facts, rows, style| {
+            let alert = |at: &Row| {
+                finding(facts, *at).map(|finding| AlertRow {
+                    muted: facts.silences.of(finding, facts.now) == Some(Silence::Muted),
+                    ..row(finding, facts.now)
+                })
+            };
+            rows.iter().map(|at| style.write(&alert(at))).collect()
+        },
+    }),
+};
+
+/// Findings, most severe first; in a scope, those that concern it. On the screen those of one node and one severity stand
+/// together.
+fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
+    let findings = (0..).zip(facts.fleet.findings.iter());
+    let findings = findings.filter(|(_, finding)| facts.concerns(finding));
+    if *row_scope == RowScope::Ungrouped {
+        return findings.map(|(at, _)| (at, 0)).collect();
+    }
+    let mut groups: Vec<(&str, &str)> = Vec::new();
+    let mut rows: Vec<(Severity, usize, u32)> = Vec::new();
+    for (at, finding) in findings {
+        let whose = host(finding);
+        let group = groups.iter().position(|known| *known == whose);
+        let group = group.unwrap_or_else(|| {
+            groups.push(whose);
+            groups.len() - 1
+        });
+        rows.push((finding.severity, group, at));
+    }
+    rows.small_sort();
+    rows.into_iter().map(|(.., at)| (at, 0)).collect()
+}
+
+/// The group of a finding: the node of a device, else its own object.
+fn host(finding: &Finding) -> (&str, &str) {
+    let subject = &finding.subject;
+    match subject.kind {
+        "Device" => match subject.key.name.rsplit_once('/') {
+            Some((node, _)) => ("Node", node),
+            None => ("Device", &subject.key.name),
+        },
+        kind => (kind, &subject.key.name),
+    }
+}
+
+fn finding(facts: &Facts, row: Row) -> Option<&Finding> {
+    facts.fleet.findings.get(row.0 as usize)
+}
+
+fn of<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Finding) -> Value<'a>) -> Cell<'a> {
+    Cell::new(finding(facts, row).map_or(Value::Unknown, make))
+}
+
+/// The time since a finding began, a lower bound where only this program has seen it. The first snapshot says nothing about
+/// a fault's age.
+fn age(finding: &Finding, now: Moment) -> Value<'_> {
+    match finding.first_seen {
+        false => Value::Since(finding.since),
+        true if is_first_look(finding, now) => Value::Unknown,
+        true => Value::SeenSince(finding.since),
+    }
+}
+
+fn is_first_look(finding: &Finding, now: Moment) -> bool {
+    now.since(finding.since) < FIRST_LOOK
+}
+
+/// What was measured, or a threshold for it: whole numbers without a fraction. Empty for a finding about no number.
+fn level_value(value: Option<f64>) -> Value<'static> {
+    match value.filter(|value| value.is_finite()) {
+        None => Value::Empty,
+        Some(whole) if whole.fract() == 0.0 && whole.abs() < 1e15 => Value::Count(whole as i64),
+        Some(value) => Value::Number(value),
+    }
+}
+
+/// A severity as a sign.
+pub const fn sign(severity: Severity) -> (&'static str, Role) {
+    match severity {
+        Severity::Crit => ("▲", Role::Crit),
+        Severity::Warn => ("●", Role::Warn),
+        Severity::Info => ("○", Role::Info),
+    }
+}
+
+/// The sign of a finding: how it was silenced, else its severity.
+fn sign_of(facts: &Facts, finding: &Finding) -> (&'static str, Role) {
+    match facts.silences.of(finding, facts.now) {
+        Some(Silence::Muted) => ("–", Role::Muted),
+        Some(Silence::Acknowledged) => ("✓", Role::Muted),
+        None => sign(finding.severity),
+    }
+}
+
+/// Where the object of a finding is shown.
+fn place(facts: &Facts, subject: &Subject) -> Option<Destination> {
+    let name = &subject.key.name;
+    match subject.kind {
+        "Node" => Some(Destination::Part(
+            ViewId::Nodes,
+            RowScope::Node(name.clone()),
+        )),
+        "Pool" => Some(Destination::Part(
+            ViewId::Pools,
+            RowScope::Pool(name.clone()),
+        )),
+        "Device" => device_of(facts, name).map(Destination::Facts),
+        "Source" => Some(Destination::Facts(Selection::Source(name.clone()))),
+        "Run" => known_run(facts, name).map(Destination::Facts),
+        "Job" => facts
+            .fleet
+            .jobs
+            .iter()
+            .find(|job| job.id.key == subject.key)
+            .map(|job| Destination::Part(ViewId::Jobs, RowScope::Job(job.id.clone()))),
+        "Pod" => facts
+            .fleet
+            .pod(&subject.key)
+            .map(|pod| Destination::Part(ViewId::Jobs, RowScope::Job(pod.job.clone()))),
+        _ => None,
+    }
+}
+
+/// A run of this machine's journal.
+fn known_run(facts: &Facts, name: &Name) -> Option<Selection> {
+    facts.acts.run(name).map(|_| Selection::Run(name.clone()))
+}
+
+/// The device of this id, `NODE/gpu3`.
+pub fn device_of(facts: &Facts, id: &Name) -> Option<Selection> {
+    let (node, _) = id.rsplit_once('/')?;
+    let node = facts.fleet.node(node)?;
+    let device = node.devices.iter().find(|device| device.id == *id)?;
+    Some(Selection::Device(node.name().clone(), device.index))
+}
+
+/// Note for a command that took a single snapshot; `None` where earlier readings exist.
+pub fn looked_once(facts: &Facts) -> Option<String> {
+    let since = facts.history.readings_since();
+    let is_single = since.is_none_or(|since| facts.now.since(since) < FIRST_LOOK);
+    is_single.then(|| {
+        format!(
+            "these are of one reading, which does not show what lasts ({}): `stokehold get alerts --watch` and the console keep reading, and show what may be noise once it has lasted",
+            LASTING.join(", ")
+        )
+    })
+}
+
+/// The severity of a finding, or how it was silenced.
+fn level(facts: &Facts, finding: &Finding) -> &'static str {
+    match facts.silences.of(finding, facts.now) {
+        Some(silence) => silence.name(),
+        None => finding.severity.name(),
+    }
+}
+
+/// The row of one finding as of `now`, ignoring silences.
+pub fn row(finding: &Finding, now: Moment) -> AlertRow<'_> {
+    AlertRow {
+        id: &finding.id,
+        severity: finding.severity.name(),
+        code: &finding.code,
+        object: ObjectCell {
+            kind: finding.subject.kind,
+            namespace: non_empty(&finding.subject.key.namespace),
+            name: &finding.subject.key.name,
+        },
+        since: (!finding.first_seen).then(|| finding.since.rfc3339()),
+        first_seen: (finding.first_seen && !is_first_look(finding, now))
+            .then(|| finding.since.rfc3339()),
+        value: finding.value.filter(|value| value.is_finite()),
+        threshold: finding.threshold.filter(|value| value.is_finite()),
+        message: &finding.message,
+        repair: non_empty(&finding.repair),
+        muted: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    /// A command takes one snapshot: it names the checks that need minutes of readings.
+    #[test]
+    fn one_look_says_what_it_cannot_tell() {
+        let facts = sample::facts();
+        assert_eq!(
+            facts.history.readings_since(),
+            None,
+            "nothing is remembered"
+        );
+        let said = looked_once(&facts).expect("is said");
+        assert!(LASTING.iter().all(|code| said.contains(code)), "{said}");
+    }
+}

@@ -1,0 +1,481 @@
+//! Cost: the rate in $/h by pool, queue, team, job and class, and of jobs whose devices are idle. An estimate, never a bill.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use model::base::{DeviceAmount, Name, Rate, SmallSort, natural};
+use model::cost::{Money, RateRow, Scope, Spend};
+use model::fleet::profile::NotJudged;
+use model::fleet::queue::QueueKind;
+use model::usage::Period;
+
+use crate::cell::{Cell, Value};
+use crate::column::{Column, KindSpec, Output, Row, id_of};
+use crate::list_price::list_usd;
+use crate::navigation::{Destination, RowScope, Selection, ViewId};
+use crate::pools::unallocated;
+use crate::queue_quotas::left_of;
+use crate::role::Role;
+use crate::select::owner_of_job;
+use crate::text::word;
+use crate::{Facts, UNATTRIBUTED, jobs};
+
+/// One row of one scope. The rows of each scope add up to the header's figure.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct CostRow<'a> {
+    /// `pool`, `queue`, `team`, `job` or `class`.
+    pub scope: &'static str,
+    /// Name; `unattributed` for devices outside every other row of the scope.
+    pub name: &'a str,
+    /// Devices, and of shared devices its parts; `None` where the size of a part is not known.
+    pub devices: Option<DeviceAmount>,
+    /// Rate of all its devices, USD/h; `None` when none has a price.
+    pub burn_usd_per_hour: Option<f64>,
+    /// The part of that rate that is list prices in place of what is paid, which is not known, USD/h.
+    pub list_usd_per_hour: Option<f64>,
+    /// Rate of its free devices, USD/h.
+    pub free_usd_per_hour: Option<f64>,
+    /// Rate of its idle allocated devices, USD/h.
+    pub idle_allocated_usd_per_hour: Option<f64>,
+    /// Price book and row; `mixed` for more than one. Devices without a price are counted after it.
+    pub price_source: Option<Cow<'a, str>>,
+    /// The oldest date among the prices.
+    pub price_as_of: Option<&'a str>,
+}
+
+/// The devices of a row as far as they are known: `225.9`; `≥3` where the part of a slice is not.
+pub fn known_devices(row: &RateRow) -> String {
+    match row.unknown_slices {
+        0 => row.devices.to_string(),
+        _ if row.devices.is_zero() => word(None),
+        _ => format!("≥{}", row.devices),
+    }
+}
+
+/// Columns as CSV.
+pub(crate) const FIELDS: &[&str] = &[
+    "scope",
+    "name",
+    "devices",
+    "burn_usd_per_hour",
+    "list_usd_per_hour",
+    "free_usd_per_hour",
+    "idle_allocated_usd_per_hour",
+    "price_source",
+    "price_as_of",
+];
+
+/// Cost. A row is the place of its scope among all scopes, and its own within that.
+pub static KIND: KindSpec = KindSpec {
+    columns: &[
+        Column::words("scope", "SCOPE", 8, (5, 5), |facts, at| {
+            of(facts, at, |row| Value::text(row.scope.name())).role(Role::Muted)
+        })
+        .by("scope")
+        .wide_on_screen(),
+        Column::words("name", "NAME", 0, (26, 60), name).by("name"),
+        Column::words("team", "TEAM", 2, (8, 16), team_of)
+            .rare()
+            .wide_output(),
+        Column::number("devices", "DEVICES", 3, 7, devices).by("devices"),
+        Column::graphic("share", "SHARE", 5, (4, 24), share).wide_output(),
+        Column::number("burn", "$/h", 0, 7, rate_cell).by("burn_usd_per_hour"),
+        Column::number("free", "UNALLOC $/h", 1, 7, |facts, at| {
+            idle_money(facts, at, |spend| unallocated(facts, spend))
+        })
+        .by("free_usd_per_hour"),
+        Column::number("idle", "IDLE ALLOC $/h", 1, 7, |facts, at| {
+            idle_money(facts, at, |spend| spend.idle_allocated)
+        })
+        .by("idle_allocated_usd_per_hour"),
+        Column::number("month", "$ THIS MONTH", 4, 8, |facts, at| {
+            match rate_row(facts, at).and_then(|row| month_of(facts, row)) {
+                Some(micros) => Cell::new(Value::known(micros.map(Rate::from_micros), Value::sum)),
+                None => Cell::new(Value::Empty),
+            }
+        })
+        .rare()
+        .wide_output(),
+        Column::words("quota-left", "OWN QUOTA LEFT", 2, (32, 200), quota_left)
+            .rare()
+            .wide_output(),
+        Column::number("unpriced", "NO PRICE", 6, 4, |facts, row| {
+            of(facts, row, |row| Value::Count(i64::from(row.unpriced))).role(Role::Muted)
+        })
+        .wide_output(),
+        Column::words("price", "PRICE FROM", 5, (8, 40), |facts, row| {
+            of(facts, row, |row| {
+                Value::known(price_source(row), Value::text)
+            })
+            .role(Role::Muted)
+        })
+        .by("price_source"),
+        Column::words("as-of", "PRICE DATE", 7, (10, 10), |facts, row| {
+            of(facts, row, |row| {
+                Value::known(row.price_as_of.as_deref(), Value::text)
+            })
+            .role(Role::Muted)
+        })
+        .by("price_as_of"),
+        Column::words("owner", "OWNER", 6, (5, 12), owner_of)
+            .rare()
+            .wide_output(),
+    ],
+    collect,
+    id: |facts, at| rate_row(facts, at).map_or(0, |row| id_of((row.scope, &row.name))),
+    label: |_, _, _| None,
+    selection: |facts, at| {
+        rate_row(facts, at).map(|row| Selection::Cost(row.scope, row.name.clone()))
+    },
+    open,
+    faulty: |facts, at| rate_row(facts, at).is_some_and(|row| row.unpriced > 0),
+    worst: None,
+    last: |facts, at| rate_row(facts, at).is_some_and(|row| row.name.as_str() == UNATTRIBUTED),
+    searched: None,
+    sort: Some((BURN, true)),
+    none: "nothing has a price yet",
+    output: Some(&Output {
+        rows: |facts| collect(facts, &RowScope::All),
+        key: |facts, at| rate_row(facts, at).map_or_else(String::new, key),
+        also: |facts, at| {
+            let names = rate_row(facts, at).map(|row| [row.name.as_str(), row.scope.name()]);
+            names.into_iter().flatten().map(str::to_owned).collect()
+        },
+        name: Some(|facts, at| rate_row(facts, at).map_or_else(String::new, key)),
+        place: None,
+        labels: None,
+        json: |facts, rows, style| {
+            let rows = rows.iter().map(|at| rate_row(facts, *at));
+            rows.map(|known| style.write(&known.map(|known| row(facts, known))))
+                .collect()
+        },
+    }),
+};
+
+/// The place of column `$/h` among the columns of [`KIND`].
+const BURN: usize = 5;
+
+/// The place of column `WASTED $/h` among the columns of [`IDLE`].
+const WASTED: usize = 4;
+
+/// The alert code of a gang whose allocated devices have nearly stopped.
+const STALLED: &str = "gang-stalled";
+
+/// Jobs whose allocated devices are idle, and stalled gangs with all that they cost: the most expensive first.
+pub static IDLE: KindSpec = KindSpec {
+    columns: &[
+        Column::words("name", "NAME", 0, (26, 60), name),
+        Column::words("team", "TEAM", 2, (12, 16), team_of),
+        Column::words("owner", "OWNER", 3, (5, 12), owner_of).rare(),
+        Column::number("devices", "DEVICES", 3, 7, devices),
+        Column::number("wasted", "WASTED $/h", 1, 10, |facts, at| {
+            idle_money(facts, at, |spend| match is_stalled(facts, at) {
+                true => Some(spend.rate),
+                false => spend.idle_allocated,
+            })
+        }),
+        Column::words("why", "WHY", 1, (12, 30), |facts, at| {
+            let spend = rate_row(facts, at).and_then(RateRow::known);
+            match spend.and_then(|spend| spend.idle_allocated) {
+                _ if is_stalled(facts, at) => Cell::text("gang-stalled, not in idle"),
+                Some(_) => Cell::text("idle"),
+                // Whether its devices are idle is not known.
+                None => Cell::new(Value::Unknown),
+            }
+        }),
+        Column::number("burn", "$/h", 4, 7, rate_cell),
+        Column::number("so-far", "$ SO FAR", 5, 8, |facts, at| {
+            Cell::new(Value::known(so_far(facts, at), Value::Sum))
+        }),
+    ],
+    searched: None,
+    sort: Some((WASTED, true)),
+    none: "no job has an idle device, and no gang is stalled",
+    output: None,
+    ..KIND
+};
+
+/// Key of a row: `team/nlp`.
+fn key(row: &RateRow) -> String {
+    format!("{}/{}", row.scope.name(), row.name)
+}
+
+/// The rows of one scope, or of all: scopes in their order, in each by name, and what is unattributed last.
+fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
+    let rows = |scope: Scope| {
+        let rows = facts.spend_rates.rows.get(&scope).map_or(0, Vec::len);
+        (0..rows as u32).map(move |at| (scope as u32, at))
+    };
+    match row_scope {
+        RowScope::All => {
+            let mut all: Vec<Row> = Scope::ALL.into_iter().flat_map(rows).collect();
+            let name = |at: &Row| rate_row(facts, *at).map_or("", |row| row.name.as_str());
+            all.small_sort_by(|a, b| {
+                let (this, other) = (name(a), name(b));
+                (a.0, this == UNATTRIBUTED)
+                    .cmp(&(b.0, other == UNATTRIBUTED))
+                    .then_with(|| natural(this, other))
+            });
+            all
+        }
+        RowScope::Idle => {
+            let mut rows: Vec<Row> = rows(Scope::Job).collect();
+            rows.retain(|at| may_be_idle(facts, *at));
+            // Of jobs with equal idle cost per hour, the one with the highest cost so far is first.
+            rows.sort_by_cached_key(|at| Reverse(so_far(facts, *at).map(|money| money.all)));
+            rows
+        }
+        row_scope => rows(scope_of(row_scope)).collect(),
+    }
+}
+
+/// True when a row is a job's and some of its money may be for idle devices: what is not known is not left out.
+fn may_be_idle(facts: &Facts, at: Row) -> bool {
+    rate_row(facts, at).is_some_and(|row| {
+        let none = |spend: Spend| spend.idle_allocated == Some(Money::ZERO);
+        let is_idle = !row.known().is_some_and(none);
+        row.name.as_str() != UNATTRIBUTED && (is_idle || is_stalled(facts, at))
+    })
+}
+
+/// Whether the gang of a row is stalled: by an alert that is not muted or, while that one still waits to last, by its own devices.
+fn is_stalled(facts: &Facts, at: Row) -> bool {
+    let job = rate_row(facts, at).and_then(|row| facts.fleet.job_named(&row.name));
+    let Some(job) = job else {
+        return false;
+    };
+    let mut findings = facts.fleet.findings.iter();
+    let finding = findings
+        .find(|finding| finding.code.as_str() == STALLED && finding.subject.key == job.id.key);
+    match finding {
+        Some(finding) => facts.silences.of(finding, facts.now).is_none(),
+        None => {
+            let profile = facts.history.profiles().get(&job.id);
+            let has_stopped =
+                profile.is_some_and(|profile| profile.verdict == Err(NotJudged::Stopped));
+            has_stopped && job.is_gang()
+        }
+    }
+}
+
+fn team_of(facts: &Facts, at: Row) -> Cell<'_> {
+    Cell::new(team(facts, at).map_or(Value::Empty, Value::text))
+}
+
+/// Whose a job is, by its labels.
+fn owner_of(facts: &Facts, at: Row) -> Cell<'_> {
+    let job = rate_row(facts, at).filter(|row| row.scope == Scope::Job);
+    let job = job.and_then(|row| facts.fleet.job_named(&row.name));
+    let owner = job.and_then(|job| owner_of_job(job));
+    Cell::new(owner.map_or(Value::Empty, |(_, who)| Value::text(who.as_str())))
+}
+
+fn devices(facts: &Facts, at: Row) -> Cell<'_> {
+    of(facts, at, |row| match row.unknown_slices {
+        0 => Value::Devices(row.devices, None),
+        _ if row.devices.is_zero() => Value::Unknown,
+        _ => Value::AtLeast(row.devices),
+    })
+}
+
+fn rate_cell(facts: &Facts, at: Row) -> Cell<'_> {
+    money(facts, at, |spend| Some(spend.rate)).role(Role::Accent)
+}
+
+/// What a row's job has cost so far, where that is known.
+fn so_far(facts: &Facts, at: Row) -> Option<Money> {
+    let job = facts.fleet.job_named(&rate_row(facts, at)?.name)?;
+    jobs::so_far(facts, job)
+}
+
+/// The rate of a row's devices, or a part of it; unknown when none of its devices has a price, marked when some have none.
+fn money(facts: &Facts, at: Row, rate: impl FnOnce(&Spend) -> Option<Money>) -> Cell<'_> {
+    let row = rate_row(facts, at);
+    let unpriced = row.map_or(0, |row| row.unpriced);
+    priced(row.and_then(RateRow::known), unpriced, rate)
+}
+
+/// A rate, or a part of it; marked when `unpriced` devices of it have no price.
+pub fn priced<'a>(
+    spend: Option<Spend>,
+    unpriced: u32,
+    rate: impl FnOnce(&Spend) -> Option<Money>,
+) -> Cell<'a> {
+    match spend.and_then(|spend| rate(&spend)) {
+        Some(rate) => Cell::new(Value::Money(rate)).mark(if unpriced > 0 { "+" } else { "" }),
+        None => Cell::new(Value::Unknown),
+    }
+}
+
+/// Money for devices that do no work, in its color; zero is muted.
+fn idle_money(facts: &Facts, at: Row, rate: impl FnOnce(&Spend) -> Option<Money>) -> Cell<'_> {
+    let cell = money(facts, at, rate);
+    let none = cell.value == Value::Money(Money::ZERO);
+    cell.role(if none { Role::Muted } else { Role::IdleMoney })
+}
+
+/// The scope whose rows are shown.
+pub const fn scope_of(row_scope: &RowScope) -> Scope {
+    match row_scope {
+        RowScope::Cost(scope) => *scope,
+        RowScope::Idle => Scope::Job,
+        _ => Scope::Team,
+    }
+}
+
+fn rate_row(facts: &Facts, row: Row) -> Option<&RateRow> {
+    let scope = Scope::ALL.get(row.0 as usize)?;
+    facts.spend_rates.rows.get(scope)?.get(row.1 as usize)
+}
+
+fn of<'a>(facts: &'a Facts, at: Row, make: impl FnOnce(&'a RateRow) -> Value<'a>) -> Cell<'a> {
+    match rate_row(facts, at) {
+        Some(row) => Cell::new(make(row)),
+        None => Cell::new(Value::Unknown),
+    }
+}
+
+fn name(facts: &Facts, at: Row) -> Cell<'_> {
+    let plain = rate_row(facts, at).is_some_and(|row| row.name.as_str() == UNATTRIBUTED);
+    of(facts, at, |row| Value::text(row.name.as_str())).role(if plain {
+        Role::Muted
+    } else {
+        Role::Title
+    })
+}
+
+/// Whose a job is; nothing in a row of another scope.
+fn team(facts: &Facts, at: Row) -> Option<&str> {
+    let row = rate_row(facts, at).filter(|row| row.scope == Scope::Job)?;
+    let job = facts.fleet.job_named(&row.name)?;
+    Some(job.team.as_str())
+}
+
+/// What a team has cost in the month so far, in micro-dollars, by the ledger: nothing for rows of another scope or without a ledger,
+/// an unknown sum where the month was not observed.
+pub fn month_of(facts: &Facts, row: &RateRow) -> Option<Option<i64>> {
+    if row.scope != Scope::Team {
+        return None;
+    }
+    let team = match row.name.as_str() {
+        UNATTRIBUTED => "",
+        name => name,
+    };
+    let mut periods = facts.usage.periods.iter();
+    let month = periods.find(|sums| sums.period == Period::Month)?;
+    let part = facts.part.as_ref().map(|part| &part.scope);
+    Some(month.of_team(team, part))
+}
+
+/// Quota left in a queue, or in the queues of a team's jobs: of the whole queue, including other teams.
+fn quota_left(facts: &Facts, at: Row) -> Cell<'_> {
+    match rate_row(facts, at).map(|row| quota_left_words(facts, row)) {
+        Some(QuotaLeft::Words(words)) => Cell::text(words),
+        Some(QuotaLeft::Unknown) => Cell::new(Value::Unknown),
+        Some(QuotaLeft::None) | None => Cell::new(Value::Empty),
+    }
+}
+
+/// What is left of the quotas of a row of cost.
+pub enum QuotaLeft {
+    /// Rows of its scope have no quota.
+    None,
+    /// Queues may not be seen.
+    Unknown,
+    /// What is left, whole.
+    Words(String),
+}
+
+/// What is left of the quotas of a queue, or of the queues that a team has jobs in, in words.
+pub fn quota_left_words(facts: &Facts, row: &RateRow) -> QuotaLeft {
+    if row.name.as_str() == UNATTRIBUTED {
+        return QuotaLeft::None;
+    }
+    let names: BTreeSet<&Name> = match row.scope {
+        Scope::Queue => BTreeSet::from([&row.name]),
+        Scope::Team => {
+            let jobs = facts.fleet.jobs.iter().filter(|job| job.team == row.name);
+            jobs.filter_map(|job| job.queue.as_ref()).collect()
+        }
+        Scope::Pool | Scope::Job | Scope::Class => return QuotaLeft::None,
+    };
+    if !facts.fleet.sees_queues() {
+        return QuotaLeft::Unknown;
+    }
+    let all = facts.fleet.queues.iter().enumerate();
+    let queues: Vec<usize> = all
+        .filter(|(_, queue)| queue.key.kind == QueueKind::Queue && names.contains(queue.name()))
+        .map(|(at, _)| at)
+        .collect();
+    let left = left_of(facts, &queues);
+    // Others may draw from the same queues.
+    let named = match queues.len() {
+        0 | 1 => String::new(),
+        _ => {
+            let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
+            format!(" in {}", names.join(" and "))
+        }
+    };
+    QuotaLeft::Words(format!("{left}{named}"))
+}
+
+fn share(facts: &Facts, at: Row) -> Cell<'_> {
+    of(facts, at, |row| match facts.spend_rates.total.rate.usd() {
+        // A share of what is in sight is no share of the fleet.
+        _ if !facts.fleet.confined_to().is_empty() => Value::Unknown,
+        total if total > 0.0 => Value::Bar(row.spend.rate.usd() / total),
+        _ => Value::Unknown,
+    })
+}
+
+fn open(facts: &Facts, at: Row) -> Option<Destination> {
+    let row = rate_row(facts, at)?;
+    if row.name.as_str() == UNATTRIBUTED {
+        return Some(Destination::Facts(Selection::Cost(
+            row.scope,
+            row.name.clone(),
+        )));
+    }
+    let name = row.name.clone();
+    Some(match row.scope {
+        Scope::Pool => Destination::Part(ViewId::Pools, RowScope::Pool(name)),
+        Scope::Queue => Destination::Part(ViewId::Jobs, RowScope::Queue(name)),
+        Scope::Team => Destination::Part(ViewId::Jobs, RowScope::Team(name)),
+        Scope::Class => Destination::Part(ViewId::Nodes, RowScope::Class(name)),
+        Scope::Job => match facts.fleet.job_named(&name) {
+            Some(job) => Destination::Part(ViewId::Jobs, RowScope::Job(job.id.clone())),
+            None => Destination::Facts(Selection::Cost(Scope::Job, name)),
+        },
+    })
+}
+
+/// The row in the JSON contract's form.
+fn row<'a>(facts: &Facts, row: &'a RateRow) -> CostRow<'a> {
+    let spend = row.known();
+    CostRow {
+        scope: row.scope.name(),
+        name: &row.name,
+        devices: (row.unknown_slices == 0).then_some(row.devices),
+        burn_usd_per_hour: spend.map(|spend| spend.rate.usd()),
+        list_usd_per_hour: list_usd(spend.map(|spend| spend.rate)),
+        free_usd_per_hour: spend
+            .and_then(|spend| unallocated(facts, &spend))
+            .map(Money::usd),
+        idle_allocated_usd_per_hour: spend.and_then(|spend| spend.idle_allocated).map(Money::usd),
+        price_source: price_source(row),
+        price_as_of: row.price_as_of.as_deref(),
+    }
+}
+
+/// Price book and row of a row's prices, and how many of its devices have none.
+fn price_source(row: &RateRow) -> Option<Cow<'_, str>> {
+    let source = row.price_source.as_deref()?;
+    Some(match row.unpriced {
+        0 => Cow::Borrowed(source),
+        1 => Cow::Owned(format!("{source}; 1 device without a price")),
+        count => Cow::Owned(format!("{source}; {count} devices without a price")),
+    })
+}
