@@ -44,7 +44,6 @@ pub mod queues;
 pub mod role;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
-pub mod scalers;
 pub mod scheduling;
 mod scope;
 pub mod select;

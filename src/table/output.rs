@@ -12,14 +12,14 @@ use super::csv_output::csv;
 pub use super::csv_output::{csv_line, flat};
 use super::encode::{array, yaml};
 use super::json_style::JsonStyle;
-use super::kinds::{self, pods, spec};
+use super::kinds::{self, pods, scalers, spec};
 use super::query::{NotFound, Query, Unanswered};
 use super::select::Labelled;
 use super::table::{Column, Layout, cell};
 pub use super::unselected::{Unselected, unselected};
 use super::{Facts, Format, Kind, is_remainder};
 use super::{
-    advice, alerts, cost, devices, document, jobs, nodes, pools, queues, scalers, services, sources,
+    advice, alerts, cost, devices, document, jobs, nodes, pools, queues, services, sources,
 };
 use model::value::Value;
 
@@ -254,35 +254,6 @@ pub fn output_table(
                 pretty,
             )
         }
-        Kind::Scalers => {
-            let shape = Shape {
-                name: None,
-                labels: None,
-                key: |row: &scalers::ScalerRow<'_>| match row.namespace {
-                    Some(namespace) => {
-                        Cow::Owned(format!("{namespace}/{} ({})", row.name, row.kind))
-                    }
-                    None => Cow::Owned(format!("{} ({})", row.name, row.kind)),
-                },
-                also: |row| {
-                    let full = row
-                        .namespace
-                        .map(|own| Cow::Owned(format!("{own}/{}", row.name)));
-                    full.into_iter().chain([Cow::Borrowed(row.name)]).collect()
-                },
-                place: |_| (None, None),
-                placed: false,
-            };
-            build(
-                facts,
-                scalers::rows(facts),
-                &shape,
-                scalers::columns(),
-                query,
-                format,
-                pretty,
-            )
-        }
         Kind::Sources => {
             let shape = plain(|row: &sources::SourceRow<'_>| Cow::Borrowed(row.name));
             build(
@@ -467,7 +438,6 @@ pub fn titles(kind: Kind) -> Vec<(&'static str, &'static str)> {
         Kind::Cost => of(kind, cost::columns()),
         Kind::Alerts => of(kind, alerts::columns()),
         Kind::Advice => of(kind, advice::columns()),
-        Kind::Scalers => of(kind, scalers::columns()),
         Kind::Sources => of(kind, sources::columns()),
         _ => Vec::new(),
     }

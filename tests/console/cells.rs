@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use console::view::{
-    advice, alerts, cost, devices, jobs, nodes, pools, queues, scalers, services, sources,
-};
+use console::view::{advice, alerts, cost, devices, jobs, nodes, pools, queues, services, sources};
 use model::cost::Scope;
 use serde_json::Value as Json;
 use table::cell::{Cell, Value};
@@ -330,39 +328,6 @@ fn all() -> Vec<Compared> {
             |facts, row| Some(facts.fleet.findings.get(row.0 as usize)?.id.to_string()),
             |json| text(json, "id"),
         ),
-        Compared {
-            lenses: vec![RowScope::Scalers],
-            ..plain(
-                &scalers::KIND,
-                table::Kind::Scalers,
-                &[
-                    ("name", As::Title("NAME")),
-                    ("kind", As::Is("kind")),
-                    ("now", As::Is("now")),
-                    ("wanted", As::Is("wanted")),
-                    ("min", As::Is("min")),
-                    ("max", As::Is("max")),
-                    ("state", As::Is("state")),
-                    ("why", As::Is("why")),
-                    ("signal", As::Is("signal")),
-                    ("value", As::Is("value")),
-                    ("target", As::Is("target")),
-                    ("scales", As::Is("scales")),
-                    ("since", As::At("since")),
-                ],
-                |facts, row| {
-                    let kind = words(&(scalers::KIND.columns[1].cell)(facts, row))?;
-                    Some(format!("{kind} {}", first(&scalers::KIND, facts, row)?))
-                },
-                |json| {
-                    let (kind, name) = (text(json, "kind"), text(json, "name"));
-                    match text(json, "namespace").as_str() {
-                        "" => format!("{kind} {name}"),
-                        namespace => format!("{kind} {namespace}/{name}"),
-                    }
-                },
-            )
-        },
         Compared {
             lenses: vec![RowScope::Advice],
             ..plain(

@@ -195,9 +195,7 @@ pub static KIND: KindSpec = KindSpec {
         }),
         labels: Some(|facts, row| pod(facts, row).map(|pod| Labelled::Own(&pod.seen.labels))),
         json: |facts, rows, style| {
-            let rows = rows.iter();
-            rows.map(|row| style.write(&pod(facts, *row).map(|pod| self::row(facts, pod))))
-                .collect()
+            style.each(rows, |row| pod(facts, row).map(|pod| self::row(facts, pod)))
         },
     }),
 };
