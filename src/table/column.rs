@@ -289,6 +289,8 @@ pub struct KindSpec {
 
 /// How `get` finds, filters and writes the rows of a kind.
 pub struct Output {
+    /// The scope of all rows: what `get` prints where nothing narrows it.
+    pub all: RowScope,
     /// Unique key among the rows of the kind, stable while the row exists.
     pub key: fn(&Facts, Row) -> String,
     /// Other names that a row can be asked for by.

@@ -49,7 +49,6 @@ mod scope;
 pub mod select;
 pub mod services;
 pub mod silence;
-pub mod sources;
 pub mod spend;
 pub mod table;
 pub mod tco;

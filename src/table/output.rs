@@ -12,15 +12,13 @@ use super::csv_output::csv;
 pub use super::csv_output::{csv_line, flat};
 use super::encode::{array, yaml};
 use super::json_style::JsonStyle;
-use super::kinds::{self, pods, scalers, spec};
+use super::kinds::{self, pods, scalers, sources, spec};
 use super::query::{NotFound, Query, Unanswered};
 use super::select::Labelled;
 use super::table::{Column, Layout, cell};
 pub use super::unselected::{Unselected, unselected};
 use super::{Facts, Format, Kind, is_remainder};
-use super::{
-    advice, alerts, cost, devices, document, jobs, nodes, pools, queues, services, sources,
-};
+use super::{advice, alerts, cost, devices, document, jobs, nodes, pools, queues, services};
 use model::value::Value;
 
 /// One row, ready for any output format.
@@ -254,18 +252,6 @@ pub fn output_table(
                 pretty,
             )
         }
-        Kind::Sources => {
-            let shape = plain(|row: &sources::SourceRow<'_>| Cow::Borrowed(row.name));
-            build(
-                facts,
-                sources::rows(facts),
-                &shape,
-                sources::columns(),
-                query,
-                format,
-                pretty,
-            )
-        }
         Kind::Fleet => {
             let shape = plain(|_: &document::Document<'_>| Cow::Borrowed("fleet"));
             let document = vec![document::document(facts)];
@@ -438,7 +424,6 @@ pub fn titles(kind: Kind) -> Vec<(&'static str, &'static str)> {
         Kind::Cost => of(kind, cost::columns()),
         Kind::Alerts => of(kind, alerts::columns()),
         Kind::Advice => of(kind, advice::columns()),
-        Kind::Sources => of(kind, sources::columns()),
         _ => Vec::new(),
     }
 }

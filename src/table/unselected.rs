@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use model::base::Name;
 
 use super::kinds::spec;
-use super::navigation::RowScope;
 use super::query::Query;
 use super::select::Labelled;
 use super::table::cell;
@@ -52,7 +51,7 @@ fn described(facts: &Facts, query: &Query) -> Option<(usize, BTreeSet<Name>)> {
     let spec = spec(query.kind)?;
     let output = spec.output?;
     let labels = output.labels?;
-    let mut rows = (spec.collect)(facts, &RowScope::All);
+    let mut rows = (spec.collect)(facts, &output.all);
     if let Some(place) = output.place {
         rows.retain(|row| {
             let (namespace, team) = place(facts, *row);

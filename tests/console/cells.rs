@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use console::view::{advice, alerts, cost, devices, jobs, nodes, pools, queues, services, sources};
+use console::view::{advice, alerts, cost, devices, jobs, nodes, pools, queues, services};
 use model::cost::Scope;
 use serde_json::Value as Json;
 use table::cell::{Cell, Value};
 use table::column::{KindSpec, Row};
+use table::kinds::sources::state_named;
 use table::navigation::RowScope;
 use table::{self, Facts, Format};
 use table::{Query, render};
@@ -346,26 +347,6 @@ fn all() -> Vec<Compared> {
                 |json| text(json, "id"),
             )
         },
-        plain(
-            &sources::KIND,
-            table::Kind::Sources,
-            &[
-                ("source", As::Is("name")),
-                ("kind", As::Is("kind")),
-                ("state", As::Is("state")),
-                ("node", As::Is("node")),
-                ("failing", As::Age("failing_seconds", "failing_seconds")),
-                ("age", As::Age("age_seconds", "age_seconds")),
-                ("latency", As::Is("latency_ms")),
-                ("errors", As::Is("errors")),
-                ("used", As::Is("series_used")),
-                ("skipped", As::Is("series_skipped")),
-                ("calls", As::Is("calls_per_minute")),
-                ("message", As::Is("message")),
-            ],
-            |facts, row| first(&sources::KIND, facts, row),
-            named,
-        ),
     ]
 }
 
@@ -521,15 +502,18 @@ pub fn agree(fleet: &str, facts: &Facts, kinds: &[table::Kind]) -> usize {
     let compared: usize = wanted
         .map(|compared| agree_in(fleet, facts, compared))
         .sum();
-    let described = kinds.iter().filter_map(|kind| table::kinds::spec(*kind));
-    let described: usize = described.map(|spec| json_agrees(fleet, facts, spec)).sum();
+    let described = kinds.iter().map(|kind| json_agrees(fleet, facts, *kind));
+    let described: usize = described.sum();
     compared + described
 }
 
 /// Compares each cell of a described kind with the fields of its row's JSON that it says it shows; the number of rows.
-fn json_agrees(fleet: &str, facts: &Facts, spec: &KindSpec) -> usize {
+fn json_agrees(fleet: &str, facts: &Facts, kind: table::Kind) -> usize {
+    let Some(spec) = table::kinds::spec(kind) else {
+        return 0;
+    };
     let output = spec.output.expect("get prints it");
-    let rows = (spec.collect)(facts, &RowScope::All);
+    let rows = (spec.collect)(facts, &output.all);
     let json = (output.json)(facts, &rows, table::json_style::JsonStyle::Line);
     for (row, text) in rows.iter().zip(&json) {
         let json: Json = serde_json::from_str(text).expect("is JSON");
@@ -542,9 +526,12 @@ fn json_agrees(fleet: &str, facts: &Facts, spec: &KindSpec) -> usize {
             let field = fields.find(|field| !field.is_null()).unwrap_or(&Json::Null);
             let value = (column.cell)(facts, *row).value;
             let same = match (&value, field) {
-                (Value::Unknown | Value::Empty, Json::Null) => true,
+                // First seen then; since when it is so is not known.
+                (Value::Unknown | Value::Empty | Value::SeenSince(_), Json::Null) => true,
                 (Value::Text(words), Json::Null) => words.is_empty(),
-                (Value::Text(words), Json::String(text)) => **words == **text,
+                (Value::Text(words), Json::String(text)) => {
+                    **words == **text || same_word(kind, column.id, words, text)
+                }
                 // The words for it are the cell's own.
                 (Value::Text(_) | Value::Path(..) | Value::Quota(_), _) => true,
                 (Value::Since(since), Json::String(text)) => since.rfc3339() == *text,
@@ -576,6 +563,15 @@ fn json_agrees(fleet: &str, facts: &Facts, spec: &KindSpec) -> usize {
         }
     }
     rows.len()
+}
+
+/// True where a column says a word of the JSON in its own word.
+fn same_word(kind: table::Kind, column: &str, words: &str, text: &str) -> bool {
+    match (kind, column) {
+        // "no answer yet" is stale.
+        (table::Kind::Sources, "state") => state_named(words).unwrap_or("stale") == text,
+        _ => false,
+    }
 }
 
 /// Compares the cells of one kind; the number of rows that were compared.

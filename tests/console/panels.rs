@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use console::table_model::TableModel;
-use console::view::{alerts, queues, sources};
+use console::view::{alerts, queues};
 use console::{AppOptions, render_text};
 use model::base::Name;
 use model::fleet::finding::Severity;
 use model::fleet::observe::SourceState;
 use table::Facts;
 use table::column::{KindSpec, Row};
+use table::kinds::sources;
 use table::navigation::{RowScope, Selection, ViewId};
 
 use crate::frames::{LARGE, SMALL, console, press};

@@ -40,7 +40,6 @@ pub mod queues;
 pub mod run_jobs;
 pub(crate) mod scroll;
 pub mod services;
-pub mod sources;
 pub mod sparkline_strip;
 pub mod subject;
 pub mod table_view;
@@ -275,8 +274,10 @@ pub fn open(id: ViewId, row_scope: RowScope) -> Box<dyn View> {
         (ViewId::Plans, row_scope) => {
             Box::new(table_view::TableView::new(id, &plans::KIND, row_scope))
         }
-        (ViewId::Sources, row_scope) => {
-            Box::new(TableWithFacts::new(id, &sources::KIND, row_scope))
-        }
+        (ViewId::Sources, row_scope) => Box::new(TableWithFacts::new(
+            id,
+            &table::kinds::sources::KIND,
+            row_scope,
+        )),
     }
 }

@@ -6,12 +6,14 @@ use crate::column::KindSpec;
 pub(crate) mod output;
 pub mod pods;
 pub mod scalers;
+pub mod sources;
 
 /// The description of a kind, from which `get`, the console and their docs are made.
 pub fn spec(kind: Kind) -> Option<&'static KindSpec> {
     Some(match kind {
         Kind::Pods => &pods::KIND,
         Kind::Scalers => &scalers::KIND,
+        Kind::Sources => &sources::KIND,
         _ => return None,
     })
 }

@@ -6,7 +6,6 @@ use model::value::Value;
 
 use crate::column::{Column, KindSpec, Output, Row};
 use crate::json_style::JsonStyle;
-use crate::navigation::RowScope;
 use crate::output::{OutputRow, OutputTable};
 use crate::query::{NotFound, Query};
 use crate::table::cell;
@@ -26,7 +25,7 @@ pub fn output_table(
     let Some(output) = spec.output else {
         return Ok(OutputTable::default());
     };
-    let mut rows = (spec.collect)(facts, &RowScope::All);
+    let mut rows = (spec.collect)(facts, &output.all);
     if let Some(place) = output.place {
         rows.retain(|row| {
             let (namespace, team) = place(facts, *row);

@@ -183,6 +183,7 @@ pub static KIND: KindSpec = KindSpec {
     sort: None,
     none: "no pod asks for an accelerator",
     output: Some(&Output {
+        all: RowScope::All,
         key: |facts, row| pod(facts, row).map_or_else(String::new, |pod| pod.key().to_string()),
         also: |facts, row| {
             let pod = pod(facts, row).into_iter();
