@@ -10,7 +10,7 @@ use model::cost::Money;
 use model::fleet::Known;
 use model::fleet::observe::{SourceHealth, SourceState, Table};
 use table::actions::May;
-use table::sources::state_words;
+use table::kinds::sources::state_words;
 
 use super::app::App;
 use super::commands::{Command, Context};

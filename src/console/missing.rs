@@ -6,7 +6,7 @@ use model::fleet::observe::{LostKind, SourceState, Table};
 use model::fleet::sight::HELP;
 use model::fleet::{Fleet, Known};
 use table::Facts;
-use table::sources::message;
+use table::kinds::sources::message;
 
 use super::text::counted;
 

@@ -9,7 +9,7 @@ use model::fleet::observe::{SourceHealth, SourceState, Table};
 use model::fleet::sight::HELP;
 
 use super::Facts;
-use super::sources::message;
+use super::kinds::sources::message;
 use super::table::cell;
 
 /// The JSON Schema of [`json`].

@@ -4,6 +4,8 @@ use serde::Serialize;
 
 use model::value::escaped;
 
+use super::column::Row;
+
 /// How JSON is laid out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum JsonStyle {
@@ -29,5 +31,10 @@ impl JsonStyle {
             Self::Indented => serde_json::to_string_pretty(row),
         };
         escaped(text.expect("rows have text keys, and JSON writes any number"))
+    }
+
+    /// Rows as JSON objects, one each.
+    pub fn each<R: Serialize>(self, rows: &[Row], of: impl Fn(Row) -> R) -> Vec<String> {
+        rows.iter().map(|row| self.write(&of(*row))).collect()
     }
 }

@@ -42,13 +42,11 @@ pub mod queues;
 pub mod role;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
-pub mod scalers;
 pub mod scheduling;
 mod scope;
 pub mod select;
 pub mod services;
 pub mod silence;
-pub mod sources;
 pub mod spend;
 pub mod table;
 pub mod tco;

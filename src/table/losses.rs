@@ -5,7 +5,8 @@ use model::fleet::Known;
 use model::fleet::observe::{LostKind, SourceState, Table};
 use model::fleet::sight::HELP;
 
-use super::{Facts, Kind, sources};
+use super::kinds::sources;
+use super::{Facts, Kind};
 
 /// The missing tables of a kind, each with its exit code and a message.
 pub fn losses(facts: &Facts, kind: Kind) -> Vec<(Exit, String)> {

@@ -12,13 +12,13 @@ use super::csv_output::csv;
 pub use super::csv_output::{csv_line, flat};
 use super::encode::{array, yaml};
 use super::json_style::JsonStyle;
-use super::kinds::{self, advice, alerts, cost, pods, spec};
+use super::kinds::{self, advice, alerts, cost, pods, scalers, sources, spec};
 use super::query::{NotFound, Query, Unanswered};
 use super::select::Labelled;
 use super::table::{Column, Layout, cell};
 pub use super::unselected::{Unselected, unselected};
 use super::{Facts, Format, Kind, is_remainder};
-use super::{devices, document, jobs, nodes, pools, queues, scalers, services, sources};
+use super::{devices, document, jobs, nodes, pools, queues, services};
 use model::value::Value;
 
 /// One row, ready for any output format.
@@ -174,47 +174,6 @@ pub fn output_table(
                 services::rows(facts),
                 &shape,
                 services::columns(),
-                query,
-                format,
-                pretty,
-            )
-        }
-        Kind::Scalers => {
-            let shape = Shape {
-                name: None,
-                labels: None,
-                key: |row: &scalers::ScalerRow<'_>| match row.namespace {
-                    Some(namespace) => {
-                        Cow::Owned(format!("{namespace}/{} ({})", row.name, row.kind))
-                    }
-                    None => Cow::Owned(format!("{} ({})", row.name, row.kind)),
-                },
-                also: |row| {
-                    let full = row
-                        .namespace
-                        .map(|own| Cow::Owned(format!("{own}/{}", row.name)));
-                    full.into_iter().chain([Cow::Borrowed(row.name)]).collect()
-                },
-                place: |_| (None, None),
-                placed: false,
-            };
-            build(
-                facts,
-                scalers::rows(facts),
-                &shape,
-                scalers::columns(),
-                query,
-                format,
-                pretty,
-            )
-        }
-        Kind::Sources => {
-            let shape = plain(|row: &sources::SourceRow<'_>| Cow::Borrowed(row.name));
-            build(
-                facts,
-                sources::rows(facts),
-                &shape,
-                sources::columns(),
                 query,
                 format,
                 pretty,
@@ -388,8 +347,6 @@ pub fn titles(kind: Kind) -> Vec<(&'static str, &'static str)> {
         Kind::Queues => of(kind, queues::columns()),
         Kind::Jobs => of(kind, jobs::columns()),
         Kind::Services => of(kind, services::columns()),
-        Kind::Scalers => of(kind, scalers::columns()),
-        Kind::Sources => of(kind, sources::columns()),
         _ => Vec::new(),
     }
 }

@@ -10,8 +10,8 @@ use model::fleet::observe::Labels;
 use model::value::Value;
 
 use super::Kind;
+use super::kinds::sources::state_named;
 use super::output::fields;
-use super::sources::state_named;
 
 /// The labels of a row's object.
 #[derive(Clone, Copy, PartialEq, Debug)]

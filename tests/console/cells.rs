@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use console::view::{devices, jobs, pools, queues, scalers, services, sources};
+use console::view::{devices, jobs, pools, queues, services};
 use serde_json::Value as Json;
 use table::cell::{Cell, Value};
 use table::column::{KindSpec, Row};
+use table::kinds::sources::state_named;
 use table::navigation::RowScope;
 use table::silence::Silence;
 use table::{self, Facts, Format};
@@ -22,8 +23,6 @@ enum As {
     Path(&'static str, &'static str),
     /// An age: seconds at the first path that has any.
     Age(&'static str, &'static str),
-    /// A moment at this path.
-    At(&'static str),
     /// The sum of these.
     Sum(&'static str, &'static str),
     /// Milliseconds, of seconds at this path.
@@ -250,59 +249,6 @@ fn all() -> Vec<Compared> {
             },
             |json| format!("{} {}", text(json, "name"), text(json, "system")),
         ),
-        Compared {
-            lenses: vec![RowScope::Scalers],
-            ..plain(
-                &scalers::KIND,
-                table::Kind::Scalers,
-                &[
-                    ("name", As::Title("NAME")),
-                    ("kind", As::Is("kind")),
-                    ("now", As::Is("now")),
-                    ("wanted", As::Is("wanted")),
-                    ("min", As::Is("min")),
-                    ("max", As::Is("max")),
-                    ("state", As::Is("state")),
-                    ("why", As::Is("why")),
-                    ("signal", As::Is("signal")),
-                    ("value", As::Is("value")),
-                    ("target", As::Is("target")),
-                    ("scales", As::Is("scales")),
-                    ("since", As::At("since")),
-                ],
-                |facts, row| {
-                    let kind = words(&(scalers::KIND.columns[1].cell)(facts, row))?;
-                    Some(format!("{kind} {}", first(&scalers::KIND, facts, row)?))
-                },
-                |json| {
-                    let (kind, name) = (text(json, "kind"), text(json, "name"));
-                    match text(json, "namespace").as_str() {
-                        "" => format!("{kind} {name}"),
-                        namespace => format!("{kind} {namespace}/{name}"),
-                    }
-                },
-            )
-        },
-        plain(
-            &sources::KIND,
-            table::Kind::Sources,
-            &[
-                ("source", As::Is("name")),
-                ("kind", As::Is("kind")),
-                ("state", As::Is("state")),
-                ("node", As::Is("node")),
-                ("failing", As::Age("failing_seconds", "failing_seconds")),
-                ("age", As::Age("age_seconds", "age_seconds")),
-                ("latency", As::Is("latency_ms")),
-                ("errors", As::Is("errors")),
-                ("used", As::Is("series_used")),
-                ("skipped", As::Is("series_skipped")),
-                ("calls", As::Is("calls_per_minute")),
-                ("message", As::Is("message")),
-            ],
-            |facts, row| first(&sources::KIND, facts, row),
-            named,
-        ),
     ]
 }
 
@@ -384,12 +330,6 @@ fn same(facts: &Facts, cell: &Cell<'_>, json: &Json, cells: &[(String, String)],
                 _ => false,
             }
         }
-        As::At(path) => match (&cell.value, at(json, path).as_str()) {
-            (Value::Since(at), Some(text)) => at.rfc3339() == text,
-            // First seen then; since when it is so is not known.
-            (Value::Unknown | Value::Empty | Value::SeenSince(_), None) => true,
-            _ => false,
-        },
         As::Sum(a, b) => {
             let (a, b) = (at(json, a).as_f64(), at(json, b).as_f64());
             let sum = match facts.part {
@@ -453,13 +393,16 @@ pub fn agree(fleet: &str, facts: &Facts, kinds: &[table::Kind]) -> usize {
     let compared: usize = wanted
         .map(|compared| agree_in(fleet, facts, compared))
         .sum();
-    let described = kinds.iter().filter_map(|kind| table::kinds::spec(*kind));
-    let described: usize = described.map(|spec| json_agrees(fleet, facts, spec)).sum();
+    let described = kinds.iter().map(|kind| json_agrees(fleet, facts, *kind));
+    let described: usize = described.sum();
     compared + described
 }
 
 /// Compares each cell of a described kind with the fields of its row's JSON that it says it shows; the number of rows.
-fn json_agrees(fleet: &str, facts: &Facts, spec: &KindSpec) -> usize {
+fn json_agrees(fleet: &str, facts: &Facts, kind: table::Kind) -> usize {
+    let Some(spec) = table::kinds::spec(kind) else {
+        return 0;
+    };
     let output = spec.output.expect("get prints it");
     let rows = (output.rows)(facts);
     let json = (output.json)(facts, &rows, table::json_style::JsonStyle::Line);
@@ -474,11 +417,19 @@ fn json_agrees(fleet: &str, facts: &Facts, spec: &KindSpec) -> usize {
             let field = fields.find(|field| !field.is_null()).unwrap_or(&Json::Null);
             let value = (column.cell)(facts, *row).value;
             let same = match (&value, field) {
-                // Where the size of a slice is not known, the document has no number, and tables what is known at least.
-                (Value::Unknown | Value::Empty | Value::AtLeast(_), Json::Null) => true,
+                // Where the size of a slice is not known, the document has no number, and tables what is known at least; of what
+                // was first seen then, since when it is so is not known.
+                (
+                    Value::Unknown | Value::Empty | Value::AtLeast(_) | Value::SeenSince(_),
+                    Json::Null,
+                ) => true,
                 // kubectl's status says why the readiness is not known.
                 (Value::Text(words), Json::Null) => words.is_empty() || column.id == "status",
-                (Value::Text(words), Json::String(text)) => **words == **text || is_silence(words),
+                (Value::Text(words), Json::String(text)) => {
+                    **words == **text
+                        || is_silence(words)
+                        || same_word(kind, column.id, words, text)
+                }
                 // The words for it are the cell's own.
                 (Value::Text(_) | Value::Path(..) | Value::Quota(_), _) => true,
                 (Value::Since(since) | Value::SeenSince(since), Json::String(text)) => {
@@ -519,6 +470,15 @@ fn is_silence(words: &str) -> bool {
     [Silence::Muted, Silence::Acknowledged]
         .iter()
         .any(|silence| silence.name() == words)
+}
+
+/// True where a column says a word of the JSON in its own word.
+fn same_word(kind: table::Kind, column: &str, words: &str, text: &str) -> bool {
+    match (kind, column) {
+        // "no answer yet" is stale.
+        (table::Kind::Sources, "state") => state_named(words).unwrap_or("stale") == text,
+        _ => false,
+    }
 }
 
 /// Compares the cells of one kind; the number of rows that were compared.

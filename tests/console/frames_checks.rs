@@ -6,14 +6,14 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier};
 
 use console::color::{ColorDepth, Rgb};
-use console::view::{devices, jobs, plans, pools, queues, sources};
+use console::view::{devices, jobs, plans, pools, queues};
 use console::{App, AppOptions, Effect, Msg, Theme, buffer_text, render_text};
 use model::base::{Moment, Name};
 use model::cost::Scope;
 use model::object::{EventSeen, LogLine, ObjectNews, ObjectPart, ObjectRequest};
 use table::Facts;
 use table::column::Align;
-use table::kinds::{alerts, cost};
+use table::kinds::{alerts, cost, sources};
 use table::navigation::ViewId;
 use table::role::Role;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use console::color::ColorDepth;
 use console::table_model::TableModel;
-use console::view::{devices, jobs, sources};
+use console::view::{devices, jobs};
 use console::{App, AppOptions, Key, KeyPress, Msg, render_text};
 use model::base::Name;
 use model::cost::{Money, Scope};
@@ -14,7 +14,7 @@ use model::fleet::observe::{SourceState, WorkloadFailure};
 use ratatui::style::Modifier;
 use table::Facts;
 use table::cell::Value;
-use table::kinds::cost;
+use table::kinds::{cost, sources};
 use table::navigation::{RowScope, Selection, ViewId};
 
 use crate::frames::{LARGE, SMALL, console, drawn, press};
@@ -226,22 +226,20 @@ fn a_source_on_a_node_that_is_not_ready_says_so_first() {
     all[at].node = Some(name.clone());
     all[at].state = SourceState::Lost;
     all[at].message = String::from(said);
-    let source = all[at].name.clone();
     fleet.sources = all.into();
     let wanted = format!(
         "its node {name} is not ready for 9m; {said}; check kubelet, network and power of its node"
     );
-    let rows = table::sources::rows(&facts);
-    let row = rows.iter().find(|row| row.name == source.as_str());
-    assert_eq!(row.expect("there").message.as_deref(), Some(&*wanted));
+    let row = sources::row(&facts, &facts.fleet.sources[at]);
+    assert_eq!(row.message.as_deref(), Some(&*wanted));
     let column = sources::KIND.columns.iter().find(|it| it.id == "message");
     let cell = (column.expect("there").cell)(&facts, (at as u32, 0));
     assert_eq!(cell.value.words(), Some(("", &*wanted)));
     // A source that answers says nothing of its node.
-    let mut sources = facts.fleet.sources.to_vec();
-    sources[at].state = SourceState::Live;
-    sources[at].failing_since = None;
-    assert_eq!(table::sources::message(&facts, &sources[at]), said);
+    let mut source = facts.fleet.sources[at].clone();
+    source.state = SourceState::Live;
+    source.failing_since = None;
+    assert_eq!(sources::message(&facts, &source), said);
 }
 
 #[test]

@@ -6,10 +6,8 @@ use crate::painter::Painter;
 use crate::widget::panel::panel;
 use model::fleet::observe::{SourceHealth, SourceState};
 use table::Facts;
+use table::kinds::sources::{by_kind, live_of, message, state_sign, state_words};
 use table::role::Role;
-use table::sources::message;
-
-use super::sources;
 
 /// True for a source that is not well or has something to say.
 pub(super) fn speaks(source: &SourceHealth) -> bool {
@@ -24,7 +22,7 @@ pub(super) fn speaks(source: &SourceHealth) -> bool {
 /// Sources by kind: how many answer, and what is wrong with the first that does not.
 pub(super) fn draw_sources(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
     let sources = &facts.fleet.sources;
-    let (live, ours) = sources::live_of(sources.iter());
+    let (live, ours) = live_of(sources.iter());
     let hidden = sources.len() - ours;
     let note = match (ours, hidden) {
         (0, _) => String::from("none has answered yet"),
@@ -33,9 +31,9 @@ pub(super) fn draw_sources(facts: &Facts, painter: &mut Painter<'_>, area: Rect)
     };
     let inside = panel(painter, area, "sources", &note);
     let mut x = inside.x;
-    for (kind, places) in sources::by_kind(facts) {
+    for (kind, places) in by_kind(facts) {
         let places = places.iter().map(|at| &sources[*at as usize]);
-        let (live, of) = sources::live_of(places);
+        let (live, of) = live_of(places);
         if of == 0 {
             continue;
         }
@@ -70,7 +68,7 @@ pub(super) fn draw_sources(facts: &Facts, painter: &mut Painter<'_>, area: Rect)
         if y >= inside.bottom() {
             break;
         }
-        let (sign, role, word) = sources::state_of(source.state);
+        let ((sign, role), word) = (state_sign(source.state), state_words(source.state));
         let (style, text) = (
             painter.render_style.fg(role),
             painter.render_style.fg(Role::Text),

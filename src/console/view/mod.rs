@@ -34,10 +34,8 @@ pub mod plans;
 pub mod pools;
 pub mod queues;
 pub mod run_jobs;
-pub mod scalers;
 pub(crate) mod scroll;
 pub mod services;
-pub mod sources;
 pub mod sparkline_strip;
 pub mod subject;
 pub mod table_view;
@@ -242,9 +240,11 @@ pub fn open(id: ViewId, row_scope: RowScope) -> Box<dyn View> {
         (ViewId::Cost, RowScope::Cost(scope)) => Box::new(cost::CostView::new(scope)),
         (ViewId::Cost, _) => Box::new(cost::CostView::new(Scope::Team)),
         (ViewId::Pools, RowScope::Pool(pool)) => Box::new(detail::Detail::pool(pool)),
-        (ViewId::Pools, row_scope @ RowScope::Scalers) => {
-            Box::new(TableWithFacts::new(id, &scalers::KIND, row_scope))
-        }
+        (ViewId::Pools, row_scope @ RowScope::Scalers) => Box::new(TableWithFacts::new(
+            id,
+            &table::kinds::scalers::KIND,
+            row_scope,
+        )),
         (ViewId::Pools, row_scope) => Box::new(TableWithFacts::new(id, &pools::KIND, row_scope)),
         (ViewId::Queues, row_scope) => Box::new(queues::QueuesView::new(row_scope)),
         (ViewId::Jobs, RowScope::WhatIf(changes)) => Box::new(what_if::WhatIfView::new(changes)),
@@ -274,8 +274,10 @@ pub fn open(id: ViewId, row_scope: RowScope) -> Box<dyn View> {
         (ViewId::Plans, row_scope) => {
             Box::new(table_view::TableView::new(id, &plans::KIND, row_scope))
         }
-        (ViewId::Sources, row_scope) => {
-            Box::new(TableWithFacts::new(id, &sources::KIND, row_scope))
-        }
+        (ViewId::Sources, row_scope) => Box::new(TableWithFacts::new(
+            id,
+            &table::kinds::sources::KIND,
+            row_scope,
+        )),
     }
 }

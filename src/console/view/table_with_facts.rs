@@ -11,9 +11,9 @@ use table::column::KindSpec;
 use table::kinds::advice;
 use table::silence::{Silence, SilenceEntry};
 
-use super::describe::{describe, draw_columns, draw_panel};
+use super::describe::{describe, draw_columns, draw_panel, sources_of_kind};
 use super::table_view::TableView;
-use super::{ALERTS, CommandOutcome, TABLE, View, sources};
+use super::{ALERTS, CommandOutcome, TABLE, View};
 use table::navigation::{RowScope, Selection, ViewId};
 
 /// A table with the facts of its current row below, where there is room.
@@ -122,7 +122,7 @@ impl View for TableWithFacts {
         let facts_of = match (table.kind.selection)(facts, row) {
             Some(selection) => describe(facts, &selection, painter),
             // A row that combines several sources has no facts of a single one.
-            None if self.id() == ViewId::Sources => sources::of_kind(facts, row),
+            None if self.id() == ViewId::Sources => sources_of_kind(facts, row),
             None => None,
         };
         let Some(mut facts_of) = facts_of else {

@@ -9,6 +9,8 @@ pub mod cost;
 pub mod nodes;
 pub(crate) mod output;
 pub mod pods;
+pub mod scalers;
+pub mod sources;
 
 /// The description of a kind, from which `get`, the console and their docs are made.
 pub fn spec(kind: Kind) -> Option<&'static KindSpec> {
@@ -18,6 +20,8 @@ pub fn spec(kind: Kind) -> Option<&'static KindSpec> {
         Kind::Cost => &cost::KIND,
         Kind::Alerts => &alerts::KIND,
         Kind::Advice => &advice::KIND,
+        Kind::Scalers => &scalers::KIND,
+        Kind::Sources => &sources::KIND,
         _ => return None,
     })
 }

@@ -190,16 +190,13 @@ pub static KIND: KindSpec = KindSpec {
             pod.map(|pod| pod.key().name.to_string()).collect()
         },
         name: None,
-        rows: |facts| collect(facts, &RowScope::All),
         place: Some(|facts, row| match pod(facts, row) {
             Some(pod) => (Some(&pod.key().namespace), Some(&pod.team)),
             None => (None, None),
         }),
         labels: Some(|facts, row| pod(facts, row).map(|pod| Labelled::Own(&pod.seen.labels))),
         json: |facts, rows, style| {
-            let rows = rows.iter();
-            rows.map(|row| style.write(&pod(facts, *row).map(|pod| self::row(facts, pod))))
-                .collect()
+            style.each(rows, |row| pod(facts, row).map(|pod| self::row(facts, pod)))
         },
     }),
 };

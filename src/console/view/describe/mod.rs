@@ -7,6 +7,7 @@ mod node;
 pub mod page;
 mod pool;
 mod scaling;
+mod sources_of_kind;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -20,17 +21,18 @@ use model::fleet::history::Track;
 use model::fleet::job::JobState;
 use model::fleet::queue::QueueKind;
 use table::actions::{RunState, still_faulty};
+use table::kinds::sources::{fault, words_of};
 use table::role::Role;
-use table::sources::fault;
 use table::{Facts, queue_quotas, queue_tree};
 
-use super::{object_tree, plans, run_jobs, sources, subject, table_view};
+use super::{object_tree, plans, run_jobs, subject, table_view};
 use ::table::kinds::alerts;
 use ::table::kinds::cost::{QuotaLeft, known_devices, month_of, quota_left_words};
 use table::navigation::Selection;
 
 pub(crate) use lines::LABEL;
 pub use lines::{draw_columns, draw_lines, draw_panel};
+pub use sources_of_kind::sources_of_kind;
 
 /// One line.
 pub enum Line {
@@ -236,7 +238,7 @@ pub fn describe(
                 .sources
                 .iter()
                 .find(|source| source.name == *name)?;
-            let (role, word) = sources::words_of(source);
+            let (role, word) = words_of(source);
             table.words("state", word, role);
             // Faults come first: a small screen cuts the end.
             let fault = fault(facts, source);

@@ -1,4 +1,6 @@
-//! Rows of `scalers`: autoscalers of nodes and pods, desired counts, and why they do not scale.
+//! Autoscalers of nodes and pods: current and desired counts, and why they do not scale.
+
+use std::borrow::Cow;
 
 use serde::Serialize;
 
@@ -10,9 +12,16 @@ use model::fleet::scaling::{
     Limit, PodScaler, Provision, ProvisionState, ScaledObject, Scaler, ScalerState, Scaling,
 };
 
-use super::table::Column;
-use super::text::{age, or_unknown, word};
-use super::{Facts, non_empty};
+fn collect(facts: &Facts, _: &RowScope) -> Vec<Row> {
+    places(facts).into_iter().map(ScalerAt::row).collect()
+}
+
+use crate::cell::{Cell, Value};
+use crate::column::{Column, KindSpec, Output, Row, id_of};
+use crate::navigation::{Destination, RowScope, Selection, ViewId};
+use crate::role::Role;
+use crate::text::age;
+use crate::{Facts, non_empty};
 
 /// One autoscaler, or one ProvisioningRequest.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -58,7 +67,7 @@ pub struct ScalerRow<'a> {
 }
 
 /// Columns as CSV.
-pub(super) const FIELDS: &[&str] = &[
+pub(crate) const FIELDS: &[&str] = &[
     "kind",
     "namespace",
     "name",
@@ -75,31 +84,147 @@ pub(super) const FIELDS: &[&str] = &[
     "why",
 ];
 
-/// Columns as a table.
-pub(super) fn columns<'a>() -> Vec<Column<ScalerRow<'a>>> {
-    vec![
-        Column::text("KIND", |row: &ScalerRow<'_>| row.kind.to_owned()),
-        Column::text("NAME", |row: &ScalerRow<'_>| match row.namespace {
-            Some(namespace) => format!("{namespace}/{}", row.name),
-            None => row.name.to_owned(),
-        }),
-        Column::number("NOW", |row| or_unknown(row.now)),
-        Column::number("WANTED", |row| or_unknown(row.wanted)),
-        Column::number("MIN", |row| or_unknown(row.min)),
-        Column::number("MAX", |row| or_unknown(row.max)),
-        Column::text("SIGNAL", |row| word(row.signal)),
-        Column::number("VALUE", |row| word(row.value.as_deref())),
-        Column::number("TARGET", |row| word(row.target.as_deref())),
-        Column::text("STATE", |row| row.state.to_owned()),
-        Column::wide_text("SINCE", |row: &ScalerRow<'_>| word(row.since.as_deref())),
-        Column::wide_text("SCALES", |row: &ScalerRow<'_>| word(row.scales.as_deref())),
-        Column::text("WHY", |row| word(row.why.as_deref())),
-    ]
+/// Node pools and node groups, then pod autoscalers, then ProvisioningRequests. A row is its type and its index among those.
+pub static KIND: KindSpec = KindSpec {
+    columns: &[
+        Column::words("name", "NAME", 0, (20, 44), |facts, row| {
+            let name = scaler(facts, row)
+                .map(|own| Value::Path(own.namespace.unwrap_or_default(), own.name));
+            Cell::new(name.unwrap_or(Value::Unknown)).role(Role::Title)
+        })
+        .sign(|facts, row| match scaler(facts, row) {
+            Some(own) if own.stuck => ("▲", Role::Warn),
+            Some(_) => ("●", Role::Ok),
+            None => ("–", Role::Muted),
+        })
+        .by("name"),
+        Column::words("kind", "KIND", 5, (8, 23), |facts, row| {
+            words(facts, row, |own| Some(own.kind)).role(Role::Muted)
+        })
+        .by("kind"),
+        Column::number("now", "NOW", 1, 4, |facts, row| {
+            count(facts, row, |own| own.now)
+        })
+        .by("now"),
+        Column::number("wanted", "WANTED", 1, 4, |facts, row| {
+            count(facts, row, |own| own.wanted)
+        })
+        .by("wanted"),
+        Column::number("min", "MIN", 3, 4, |facts, row| {
+            count(facts, row, |own| own.min)
+        })
+        .by("min"),
+        Column::number("max", "MAX", 3, 4, |facts, row| {
+            count(facts, row, |own| own.max)
+        })
+        .by("max"),
+        Column::words("signal", "SIGNAL", 4, (8, 28), |facts, row| {
+            words(facts, row, |own| own.signal)
+        })
+        .by("signal"),
+        Column::number("value", "VALUE", 4, 6, |facts, row| {
+            words(facts, row, |own| own.value)
+        })
+        .by("value"),
+        Column::number("target", "TARGET", 4, 6, |facts, row| {
+            words(facts, row, |own| own.target)
+        })
+        .by("target"),
+        Column::words("state", "STATE", 0, (8, 16), |facts, row| {
+            let stuck = scaler(facts, row).is_some_and(|own| own.stuck);
+            let role = if stuck { Role::Warn } else { Role::Text };
+            words(facts, row, |own| Some(own.state)).role(role)
+        })
+        .by("state"),
+        Column::number("since", "SINCE", 5, 6, |facts, row| {
+            let since = scaler(facts, row).and_then(|own| own.at);
+            Cell::new(Value::known(since, Value::Since))
+        })
+        .by("since")
+        .wide_output(),
+        Column::words("scales", "SCALES", 6, (8, 40), |facts, row| {
+            words(facts, row, |own| own.scales)
+        })
+        .by("scales")
+        .wide_output(),
+        Column::words("why", "WHY", 2, (20, 70), |facts, row| {
+            words(facts, row, |own| own.why)
+        })
+        .by("why"),
+    ],
+    collect,
+    id: |facts, row| scaler(facts, row).map_or(0, |own| id_of((own.kind, own.namespace, own.name))),
+    label: |_, _, _| None,
+    selection: |facts, row| match scaler(facts, row)?.pool {
+        Some(pool) => Some(Selection::Pool(pool.clone())),
+        None => job_of(facts, ScalerAt::of(row)).map(|job| Selection::Job(job.id.clone())),
+    },
+    open: |facts, row| {
+        Some(match scaler(facts, row)?.pool {
+            Some(pool) => Destination::Part(ViewId::Pools, RowScope::Pool(pool.clone())),
+            None => {
+                let job = job_of(facts, ScalerAt::of(row))?.id.clone();
+                Destination::Part(ViewId::Jobs, RowScope::Job(job))
+            }
+        })
+    },
+    faulty: |facts, row| scaler(facts, row).is_some_and(|own| own.stuck),
+    worst: None,
+    last: |_, _| false,
+    searched: None,
+    sort: None,
+    none: "no autoscaler is known: no NodePool, no status of the cluster autoscaler, no HorizontalPodAutoscaler, no ScaledObject",
+    output: Some(&Output {
+        rows: |facts| collect(facts, &RowScope::All),
+        key: |facts, row| {
+            let own = scaler(facts, row);
+            own.map_or_else(String::new, |own| format!("{} ({})", own.path(), own.kind))
+        },
+        also: |facts, row| {
+            let own = scaler(facts, row).into_iter();
+            own.flat_map(|own| [own.path(), own.name.to_owned()])
+                .collect()
+        },
+        name: None,
+        place: None,
+        labels: None,
+        json: |facts, rows, style| style.each(rows, |row| scaler(facts, row)),
+    }),
+};
+
+fn scaler(facts: &Facts, row: Row) -> Option<ScalerRow<'_>> {
+    self::row(facts, ScalerAt::of(row))
+}
+
+fn words<'a, T: Into<Cow<'a, str>>>(
+    facts: &'a Facts,
+    row: Row,
+    of: fn(ScalerRow<'a>) -> Option<T>,
+) -> Cell<'a> {
+    let words = scaler(facts, row).and_then(of);
+    Cell::new(Value::known(words, Value::text))
+}
+
+fn count(facts: &Facts, row: Row, of: fn(ScalerRow<'_>) -> Option<u32>) -> Cell<'_> {
+    let number = scaler(facts, row).and_then(of);
+    Cell::new(Value::known(number, |number| {
+        Value::Count(i64::from(number))
+    }))
+}
+
+impl ScalerRow<'_> {
+    /// `NAMESPACE/NAME`, or the name of a cluster-scoped object.
+    fn path(&self) -> String {
+        match self.namespace {
+            Some(namespace) => format!("{namespace}/{}", self.name),
+            None => self.name.to_owned(),
+        }
+    }
 }
 
 /// A scaler, by its index among those of its type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ScalerAt {
+enum ScalerAt {
     /// A node pool or node group.
     Nodes(usize),
     /// A HorizontalPodAutoscaler.
@@ -110,8 +235,28 @@ pub enum ScalerAt {
     Request(usize),
 }
 
+impl ScalerAt {
+    const fn of(row: Row) -> Self {
+        match row {
+            (0, at) => Self::Nodes(at as usize),
+            (1, at) => Self::Pods(at as usize),
+            (3, at) => Self::Scaled(at as usize),
+            (_, at) => Self::Request(at as usize),
+        }
+    }
+
+    const fn row(self) -> Row {
+        match self {
+            Self::Nodes(at) => (0, at as u32),
+            Self::Pods(at) => (1, at as u32),
+            Self::Request(at) => (2, at as u32),
+            Self::Scaled(at) => (3, at as u32),
+        }
+    }
+}
+
 /// Node pools and node groups, then pod autoscalers, then ProvisioningRequests; in a scope, those that concern it.
-pub fn places(facts: &Facts) -> Vec<ScalerAt> {
+fn places(facts: &Facts) -> Vec<ScalerAt> {
     let scaling = &facts.fleet.scaling;
     let own = |at: ScalerAt| {
         let Some(part) = &facts.part else { return true };
@@ -141,7 +286,7 @@ pub fn places(facts: &Facts) -> Vec<ScalerAt> {
 }
 
 /// The row of a scaler; `None` when it no longer exists.
-pub fn row(facts: &Facts, at: ScalerAt) -> Option<ScalerRow<'_>> {
+fn row(facts: &Facts, at: ScalerAt) -> Option<ScalerRow<'_>> {
     let scaling = &facts.fleet.scaling;
     match at {
         ScalerAt::Nodes(at) => {
@@ -159,14 +304,8 @@ pub fn row(facts: &Facts, at: ScalerAt) -> Option<ScalerRow<'_>> {
     }
 }
 
-/// All rows.
-pub fn rows(facts: &Facts) -> Vec<ScalerRow<'_>> {
-    let all = places(facts).into_iter();
-    all.filter_map(|at| row(facts, at)).collect()
-}
-
 /// The job whose pods it scales, or that it provisions for.
-pub fn job_of(facts: &Facts, at: ScalerAt) -> Option<&Job> {
+fn job_of(facts: &Facts, at: ScalerAt) -> Option<&Job> {
     let scaling = &facts.fleet.scaling;
     let mut jobs = facts.fleet.jobs.iter().map(|job| &**job);
     match at {
@@ -426,142 +565,5 @@ fn of_request(request: &Provision) -> ScalerRow<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use model::fleet::scaling::{Metric, NodeClaim, Stage};
-
-    use super::*;
-
-    #[test]
-    fn a_scaled_object_has_the_numbers_of_its_autoscaler_and_its_own_words() {
-        let mut facts = crate::sample::facts();
-        let object = ScaledObject {
-            key: ObjectKey::new("speech", "asr"),
-            target: (Name::new("Deployment"), Name::new("asr-stream")),
-            min: 0,
-            max: 8,
-            triggers: Box::from([Name::new("prometheus")]),
-            autoscaler: Some(Name::new("keda-hpa-asr")),
-            active: Some(true),
-            ..ScaledObject::default()
-        };
-        let autoscaler = PodScaler {
-            key: ObjectKey::new("speech", "keda-hpa-asr"),
-            target: object.target.clone(),
-            min: 1,
-            max: Some(8),
-            current: Some(8),
-            desired: Some(8),
-            metrics: Box::from([Metric {
-                name: Name::new("s0-prometheus"),
-                target: Name::new("10"),
-                current: Some(Name::new("30")),
-                ..Metric::default()
-            }]),
-            ..PodScaler::default()
-        };
-        let mut told = |object: ScaledObject, autoscaler: Option<PodScaler>| {
-            let mut fleet = (*facts.fleet).clone();
-            fleet.scaling.scaled_objects = Arc::from([Arc::new(object)]);
-            fleet.scaling.pod_scalers = autoscaler.into_iter().map(Arc::new).collect();
-            facts.fleet = Arc::new(fleet);
-            let row = row(&facts, ScalerAt::Scaled(0)).expect("it is there");
-            (
-                row.now,
-                row.min,
-                row.max,
-                row.value.clone(),
-                row.state,
-                row.why.clone(),
-                row.stuck,
-            )
-        };
-        let (now, min, max, value, state, why, _) = told(object.clone(), Some(autoscaler));
-        assert_eq!(
-            (now, min, max),
-            (Some(8), Some(0), Some(8)),
-            "its own bounds"
-        );
-        assert_eq!(
-            (value.as_deref(), state, why.as_deref()),
-            (Some("30"), "steady", Some("at max"))
-        );
-        // While paused it has no HorizontalPodAutoscaler: missing values are unknown.
-        let paused = ScaledObject {
-            paused: true,
-            ..object.clone()
-        };
-        let (now, .., value, state, why, stuck) = told(paused, None);
-        assert_eq!((now, value, state, stuck), (None, None, "paused", false));
-        assert_eq!(why.as_deref(), Some("paused by its annotation"));
-        let broken = ScaledObject {
-            failing: Some((
-                Name::new("ScaledObjectCheckFailed"),
-                Name::new("no metrics"),
-            )),
-            ..object.clone()
-        };
-        let (.., state, why, stuck) = told(broken, None);
-        assert_eq!((state, stuck), ("broken", true));
-        assert_eq!(why.as_deref(), Some("ScaledObjectCheckFailed: no metrics"));
-        let idle = ScaledObject {
-            active: Some(false),
-            ..object
-        };
-        assert_eq!(told(idle, None).5.as_deref(), Some("no trigger is active"));
-        // Nobody has looked at it yet, or nobody does.
-        let unseen = ScaledObject {
-            key: ObjectKey::new("speech", "new"),
-            max: 8,
-            ..ScaledObject::default()
-        };
-        let (.., state, why, stuck) = told(unseen, None);
-        assert_eq!((state, stuck), ("pending", true));
-        assert!(why.is_some_and(|why| why.contains("has no status")));
-    }
-
-    #[test]
-    fn a_pool_without_capacity_says_so_until_a_later_node_is_launched() {
-        let mut facts = crate::sample::facts();
-        let now = facts.now;
-        let ago = |seconds| now.minus(std::time::Duration::from_secs(seconds));
-        let failure = |claim: &str, at| LaunchFailure {
-            key: ObjectKey::new("default", claim),
-            claim: Name::new(claim),
-            why: (
-                Name::new("InsufficientCapacityError"),
-                Name::new("none in us-east-1b"),
-            ),
-            at: Some(at),
-        };
-        let pool = |name: &str| Scaler {
-            name: Name::new(name),
-            ..Scaler::default()
-        };
-        let claim = |seconds| NodeClaim {
-            name: Name::new("l40s-new01"),
-            node_pool: Some(Name::new("l40s")),
-            stage: Stage::Launched,
-            created: ago(seconds),
-            ..NodeClaim::default()
-        };
-        let (first, last) = (
-            failure("l40s-aaaaa", ago(900)),
-            failure("l40s-bbbbb", ago(240)),
-        );
-        let mut why = |claims: Vec<NodeClaim>| {
-            let mut fleet = (*facts.fleet).clone();
-            fleet.scaling.scalers = Arc::from([pool("l40s"), pool("l40s-spot"), pool("l4")]);
-            fleet.scaling.failures = Arc::from([last.clone(), first.clone()].map(Arc::new));
-            fleet.scaling.claims = claims.into_iter().map(Arc::new).collect();
-            facts.fleet = Arc::new(fleet);
-            [0, 1, 2].map(|at| row(&facts, ScalerAt::Nodes(at)).expect("a row").why)
-        };
-        let said = Some("InsufficientCapacityError: none in us-east-1b (4m ago)".to_owned());
-        assert_eq!(why(vec![]), [said.clone(), None, None]);
-        // A node that was claimed before says nothing of the capacity since.
-        assert_eq!(why(vec![claim(600)]), [said, None, None]);
-        assert_eq!(why(vec![claim(60)]), [None, None, None]);
-    }
-}
+#[path = "tests_scalers.rs"]
+mod tests;
