@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use cluster::mutations::GOVERN;
 use cluster::rights;
 use model::base::quantities::counted;
 use model::base::{Exit, Failure, Name};
@@ -37,7 +36,7 @@ const SUSPEND: &str = include_str!("../../config/kubernetes/govern-suspend.yaml"
 pub(super) fn manifests(suspend_policy: bool) -> String {
     match suspend_policy {
         true => SUSPEND.to_owned(),
-        false => format!("{}---\n{GOVERN}---\n{DEPLOYMENT}", rights::govern_reader()),
+        false => format!("{}---\n{DEPLOYMENT}", rights::govern()),
     }
 }
 

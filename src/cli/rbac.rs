@@ -4,7 +4,6 @@ use std::io::Write;
 
 use clap::{Args, ValueEnum};
 
-use cluster::mutations::{GOVERN, OPERATOR};
 use cluster::rights::{self, SHELL};
 use model::base::{Exit, Failure};
 
@@ -36,8 +35,10 @@ pub(super) fn run(rbac: Rbac, namespaces: &[String], out: &mut dyn Write) -> Res
     let text = match rbac.role {
         RoleName::Viewer => rights::viewer(namespaces),
         RoleName::Shell => format!("{}---\n{SHELL}", rights::viewer(namespaces)),
-        RoleName::Govern => format!("{}---\n{GOVERN}", rights::govern_reader()),
-        RoleName::Operator => format!("{}---\n{OPERATOR}", rights::viewer(namespaces)),
+        RoleName::Govern => rights::govern(),
+        RoleName::Operator => {
+            format!("{}---\n{}", rights::viewer(namespaces), rights::operator())
+        }
     };
     out::write(out, &text)?;
     Ok(Exit::Done)

@@ -2,10 +2,15 @@
 
 use std::fmt::Write as _;
 
-use model::fleet::observe::Table;
+use model::fleet::kinds::{self, KindRole, Table};
+
+use super::mutations::CREATED;
 
 /// Verbs for resources that are listed and watched.
 const WATCHED: &[&str] = &["get", "list", "watch"];
+
+/// What a role that writes is for.
+const PLANS: &str = "carrying out plans";
 
 /// The API group that serves the order of a Kueue queue.
 pub const VISIBILITY: &str = "visibility.kueue.x-k8s.io";
@@ -30,82 +35,87 @@ pub struct Right {
     pub what: &'static str,
 }
 
-/// Resources that are read besides tables.
-const OTHERS: &[(&str, &str, &[&str], &str)] = &[
-    ("", "events", &["list"], "events of an object"),
-    ("", "pods/log", &["get"], "logs of a pod"),
-];
+impl Right {
+    const fn new(group: &'static str, verbs: &'static [&'static str], what: &'static str) -> Self {
+        Self {
+            group,
+            resources: Vec::new(),
+            only: None,
+            namespace: None,
+            verbs,
+            what,
+        }
+    }
 
-/// Rights that only a user of the whole cluster needs.
-const CLUSTER: &[(&str, &str, &[&str], &str)] = &[
+    /// Adds a resource to the permissions: to the rule that grants the same otherwise, or as a rule.
+    fn grant(self, resource: &'static str, all: &mut Vec<Self>) {
+        let same = all.iter_mut().find(|known| {
+            (known.group, known.only, known.namespace, known.verbs)
+                == (self.group, self.only, self.namespace, self.verbs)
+        });
+        match same {
+            Some(known) => known.resources.push(resource),
+            None => all.push(Self {
+                resources: vec![resource],
+                ..self
+            }),
+        }
+    }
+}
+
+/// What is read besides tables; without a rule that only a user of the whole cluster needs: `within` a namespace.
+const OTHERS: &[(bool, &str, &str, &[&str], &str)] = &[
+    (true, "", "events", &["list"], "events of an object"),
+    (true, "", "pods/log", &["get"], "logs of a pod"),
     (
+        false,
         "",
         "pods/proxy",
         &["get"],
         "exporters' pages through the API server",
     ),
     (
+        false,
         "",
         "services",
         &["list"],
         "finding a Prometheus among the services",
     ),
     (
+        false,
         "",
         "services/proxy",
         &["get"],
         "querying Prometheus through the API server",
+    ),
+    (
+        false,
+        VISIBILITY,
+        "clusterqueues/pendingworkloads",
+        &["get"],
+        "the order of a queue's pending workloads",
     ),
 ];
 
 /// The least rights for reading everything that is shown: over the whole cluster, or within a namespace.
 pub fn rights(within: bool) -> Vec<Right> {
     let mut all: Vec<Right> = Vec::new();
-    for table in Table::ALL {
-        let api = table.api();
-        if within && !api.namespaced {
-            continue;
-        }
-        let known = all.iter_mut().find(|right| {
-            right.group == api.group && right.only == api.only && right.namespace == api.namespace()
-        });
-        match known {
-            Some(right) => right.resources.push(api.plural),
-            None => all.push(Right {
-                group: api.group,
-                resources: vec![api.plural],
-                only: api.only,
-                namespace: api.namespace(),
-                verbs: WATCHED,
-                what: api.what,
-            }),
-        }
+    let tables = Table::ALL.iter().map(|table| table.api());
+    for api in tables.filter(|api| api.namespaced || !within) {
+        let right = Right {
+            only: api.only,
+            namespace: api.namespace(),
+            ..Right::new(api.group, WATCHED, api.what)
+        };
+        right.grant(api.plural, &mut all);
     }
-    let cluster = CLUSTER.iter().filter(|_| !within);
-    all.extend(
-        OTHERS
-            .iter()
-            .chain(cluster)
-            .map(|(group, resource, verbs, what)| Right {
-                group,
-                resources: vec![resource],
-                only: None,
-                namespace: None,
-                verbs,
-                what,
-            }),
-    );
-    let orders = Table::ALL.contains(&Table::ClusterQueues) && !within;
-    if orders {
-        all.push(Right {
-            group: VISIBILITY,
-            resources: vec!["clusterqueues/pendingworkloads"],
-            only: None,
-            namespace: None,
-            verbs: &["get"],
-            what: "the order of a queue's pending workloads",
-        });
-    }
+    let others = OTHERS
+        .iter()
+        .filter(|(in_namespace, ..)| *in_namespace || !within);
+    all.extend(others.map(|(_, group, resource, verbs, what)| Right {
+        resources: vec![resource],
+        ..Right::new(group, verbs, what)
+    }));
     all
 }
 
@@ -137,14 +147,51 @@ pub fn viewer(namespaces: &[String]) -> String {
     out
 }
 
-/// The role of a process that reads only tables, as YAML: no logs, no details of pods and services.
-pub fn govern_reader() -> String {
+/// The role of `operator` besides the viewer's, as YAML: what plans read and write.
+pub fn operator() -> String {
+    let mut all = Vec::new();
+    for kind in kinds::all() {
+        let verbs: &[&str] = match (kind.patched, kinds::is_built_in(kind.group)) {
+            (true, true) => &["patch"],
+            (true, false) => &["get", "list", "watch", "patch"],
+            // A job is looked up in it, and the viewer reads listed kinds alone.
+            (false, _) if kind.table.is_none() && kind.role == KindRole::Job => &["get"],
+            (false, _) => continue,
+        };
+        Right::new(kind.group, verbs, PLANS).grant(kind.plural, &mut all);
+    }
+    for (group, resource) in CREATED {
+        Right::new(group, &["create"], PLANS).grant(resource, &mut all);
+    }
+    let classes = Table::PriorityClasses.api();
+    Right::new(classes.group, &["get", "list"], PLANS).grant(classes.plural, &mut all);
+    let mut out = String::from(
+        "# The least that Stokehold needs to carry out its plans, besides what `stokehold rbac viewer` prints: bind both. Leave out the\n\
+         # groups of systems that your cluster does not run, and Stokehold greys their keys.\n",
+    );
+    named(&mut out, "stokehold-operator", None, all);
+    out
+}
+
+/// The two roles of `govern`, as YAML: what it decides by, without logs and details of pods and services, and what it writes.
+pub fn govern() -> String {
     let mut out = String::from(
         "# What `stokehold govern` decides by: nodes, pods, workloads, queues. Printed by `stokehold rbac govern`.\n",
     );
     let all = rights(false);
     let of_tables = all.into_iter().filter(|right| right.verbs == WATCHED);
     named(&mut out, "stokehold-govern-reader", None, of_tables);
+    out.push_str(
+        "---\n\
+         # What `stokehold govern` writes: bind both. It reads and patches the kinds of job that can be suspended, and writes events on\n\
+         # them. Leave out the groups that your cluster does not serve.\n",
+    );
+    let mut writes = Vec::new();
+    for kind in kinds::all().filter(|kind| kind.governed) {
+        Right::new(kind.group, &["get", "patch"], PLANS).grant(kind.plural, &mut writes);
+    }
+    Right::new("", &["create"], PLANS).grant("events", &mut writes);
+    named(&mut out, "stokehold-govern", None, writes);
     out
 }
 
@@ -226,7 +273,8 @@ mod tests {
                 .iter()
                 .all(|verb| ["get", "list", "watch"].contains(verb))
         );
-        let reader = govern_reader();
+        let govern = govern();
+        let (reader, _) = govern.split_once("---").expect("two roles");
         for absent in ["proxy", "pods/log", "services"] {
             assert!(!reader.contains(absent), "{absent}");
         }

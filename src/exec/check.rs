@@ -52,7 +52,7 @@ async fn rights(plan: &Plan, reading: &Client) -> PlanCheck {
     }
     if !lacking.is_empty() {
         let sentence = format!(
-            "you may not {}; ask for the role in config/kubernetes/operator.yaml",
+            "you may not {}; ask for the role that `stokehold rbac operator` prints",
             lacking.join(", nor ")
         );
         return check("rights", Outcome::Failed, sentence);

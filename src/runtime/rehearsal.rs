@@ -22,6 +22,7 @@ use model::fleet::policy::Policy;
 use model::fleet::{Fleet, Ledger};
 use sim::SimCluster;
 use sim::change::{Resource, SimBackend, WorldChange};
+use sim::resource::spec;
 use sim::specs::SPECS;
 use sim::store::ListOptions;
 use sim::world::{Options, World};
@@ -86,12 +87,12 @@ pub fn rehearse(setup: &Setup, mut tell: impl FnMut(usize, usize)) -> Outcome {
     let mut world = World::new(setup.world);
     let mut ledger = Ledger::new(Arc::new(Policy::default()));
     let mut names = Names::default();
-    for table in TABLES {
-        ledger.apply(Observation::Begin(*table));
+    for table in tables() {
+        ledger.apply(Observation::Begin(table));
     }
     fold(&mut ledger, &mut names, world.start());
-    for table in TABLES {
-        ledger.apply(Observation::End(*table));
+    for table in tables() {
+        ledger.apply(Observation::End(table));
     }
     let begin = world.now();
     let (counts_from, end) = (
@@ -287,89 +288,17 @@ fn outcome(
     }
 }
 
-/// The tables that the world serves.
-pub const TABLES: &[Table] = &[
-    Table::Nodes,
-    Table::Pods,
-    Table::Namespaces,
-    Table::ReplicaSets,
-    Table::Deployments,
-    Table::StatefulSets,
-    Table::DaemonSets,
-    Table::Jobs,
-    Table::JobSets,
-    Table::PyTorchJobs,
-    Table::RayJobs,
-    Table::RayClusters,
-    Table::LeaderWorkerSets,
-    Table::VolcanoJobs,
-    Table::VolcanoPodGroups,
-    Table::VolcanoQueues,
-    Table::KaiPodGroups,
-    Table::KaiQueues,
-    Table::ResourceSlices,
-    Table::ResourceClaims,
-    Table::ResourceClaimTemplates,
-    Table::DeviceClasses,
-    Table::KueueWorkloads,
-    Table::ClusterQueues,
-    Table::LocalQueues,
-    Table::ResourceFlavors,
-    Table::Budgets,
-    Table::PriorityClasses,
-];
+/// The tables that the world serves and that its forecasts follow: without autoscalers.
+pub fn tables() -> Vec<Table> {
+    SPECS
+        .iter()
+        .filter_map(|spec| table(spec.resource))
+        .collect()
+}
 
 /// The table of a resource, for those that are watched.
-const fn table(resource: Resource) -> Option<Table> {
-    Some(match resource {
-        Resource::Nodes => Table::Nodes,
-        Resource::Pods => Table::Pods,
-        Resource::Namespaces => Table::Namespaces,
-        Resource::ReplicaSets => Table::ReplicaSets,
-        Resource::Deployments => Table::Deployments,
-        Resource::StatefulSets => Table::StatefulSets,
-        Resource::DaemonSets => Table::DaemonSets,
-        Resource::Jobs => Table::Jobs,
-        Resource::JobSets => Table::JobSets,
-        Resource::PyTorchJobs => Table::PyTorchJobs,
-        Resource::RayJobs => Table::RayJobs,
-        Resource::RayClusters => Table::RayClusters,
-        Resource::LeaderWorkerSets => Table::LeaderWorkerSets,
-        Resource::VolcanoJobs => Table::VolcanoJobs,
-        Resource::VolcanoPodGroups => Table::VolcanoPodGroups,
-        Resource::VolcanoQueues => Table::VolcanoQueues,
-        Resource::VolcanoCommands => return None,
-        Resource::KaiPodGroups => Table::KaiPodGroups,
-        Resource::KaiQueues => Table::KaiQueues,
-        Resource::ResourceSlices => Table::ResourceSlices,
-        Resource::ResourceClaims => Table::ResourceClaims,
-        Resource::ResourceClaimTemplates => Table::ResourceClaimTemplates,
-        Resource::DeviceClasses => Table::DeviceClasses,
-        Resource::Workloads => Table::KueueWorkloads,
-        Resource::ClusterQueues => Table::ClusterQueues,
-        Resource::LocalQueues => Table::LocalQueues,
-        Resource::ResourceFlavors => Table::ResourceFlavors,
-        Resource::PodDisruptionBudgets => Table::Budgets,
-        Resource::PriorityClasses => Table::PriorityClasses,
-        Resource::Events | Resource::ConfigMaps | Resource::Services => return None,
-        Resource::ServiceAccounts | Resource::Leases => return None,
-        // They have no influence on forecasts of this world.
-        Resource::NodePools | Resource::NodeClaims => return None,
-        Resource::ProvisioningRequests | Resource::PodAutoscalers | Resource::ScaledObjects => {
-            return None;
-        }
-        // Kept as they are written; nothing in this world follows them.
-        Resource::PersistentVolumeClaims
-        | Resource::Roles
-        | Resource::RoleBindings
-        | Resource::ClusterRoles
-        | Resource::ClusterRoleBindings
-        | Resource::NetworkPolicies
-        | Resource::ValidatingAdmissionPolicies
-        | Resource::ValidatingAdmissionPolicyBindings
-        | Resource::MutatingAdmissionPolicies
-        | Resource::MutatingAdmissionPolicyBindings => return None,
-    })
+fn table(resource: Resource) -> Option<Table> {
+    spec(resource).table.filter(|table| !table.holds_scaling())
 }
 
 fn fold(ledger: &mut Ledger, names: &mut Names, changes: Vec<WorldChange>) {

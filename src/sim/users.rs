@@ -1,6 +1,11 @@
 //! The users of the simulated cluster, their tokens, and what each may do.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use super::change::Resource;
+use super::resource::Spec;
+use super::specs::SPECS;
 
 /// A user with a context in the kubeconfig.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -89,202 +94,170 @@ pub enum AccessRequest<'a> {
 }
 
 /// One rule of a role.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rule {
     /// Verbs; `*` is any.
-    pub verbs: &'static [&'static str],
+    pub verbs: Vec<String>,
     /// API groups; `*` is any.
-    pub groups: &'static [&'static str],
+    pub groups: Vec<String>,
     /// `PLURAL` or `PLURAL/SUBRESOURCE`; `*` is any.
-    pub resources: &'static [&'static str],
+    pub resources: Vec<String>,
     /// Paths, with `*` at the end for everything below; only where the other lists are empty.
-    pub paths: &'static [&'static str],
+    pub paths: Vec<String>,
 }
+
+impl Rule {
+    fn of(verbs: &[&str], groups: &[&str], resources: &[&str]) -> Self {
+        Self {
+            verbs: texts(verbs),
+            groups: texts(groups),
+            resources: texts(resources),
+            paths: Vec::new(),
+        }
+    }
+
+    fn of_paths(verb: &str, paths: &[&str]) -> Self {
+        Self {
+            verbs: texts(&[verb]),
+            paths: texts(paths),
+            ..Self::default()
+        }
+    }
+}
+
+fn texts(all: &[&str]) -> Vec<String> {
+    all.iter().map(|one| (*one).to_owned()).collect()
+}
+
+type Rules = LazyLock<Vec<Rule>>;
 
 const READ: &[&str] = &["get", "list", "watch"];
 
-const EVERYTHING: &[Rule] = &[
-    Rule {
-        verbs: &["*"],
-        groups: &["*"],
-        resources: &["*"],
-        paths: &[],
-    },
-    Rule {
-        verbs: &["*"],
-        groups: &[],
-        resources: &[],
-        paths: &["*"],
-    },
-];
+static EVERYTHING: Rules = LazyLock::new(|| {
+    vec![
+        Rule::of(&["*"], &["*"], &["*"]),
+        Rule::of_paths("*", &["*"]),
+    ]
+});
 
 /// What every authenticated user may do.
-const BASIC: &[Rule] = &[
-    Rule {
-        verbs: &["create"],
-        groups: &["authorization.k8s.io"],
-        resources: &["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
-        paths: &[],
-    },
-    Rule {
-        verbs: &["create"],
-        groups: &["authentication.k8s.io"],
-        resources: &["selfsubjectreviews"],
-        paths: &[],
-    },
-    Rule {
-        verbs: &["get"],
-        groups: &[],
-        resources: &[],
-        paths: &[
-            "/api",
-            "/api/*",
-            "/apis",
-            "/apis/*",
-            "/healthz",
-            "/livez",
-            "/openapi",
-            "/openapi/*",
-            "/readyz",
-            "/version",
-            "/version/",
-        ],
-    },
-];
+static BASIC: Rules = LazyLock::new(|| {
+    vec![
+        Rule::of(
+            &["create"],
+            &["authorization.k8s.io"],
+            &["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
+        ),
+        Rule::of(
+            &["create"],
+            &["authentication.k8s.io"],
+            &["selfsubjectreviews"],
+        ),
+        Rule::of_paths(
+            "get",
+            &[
+                "/api",
+                "/api/*",
+                "/apis",
+                "/apis/*",
+                "/healthz",
+                "/livez",
+                "/openapi",
+                "/openapi/*",
+                "/readyz",
+                "/version",
+                "/version/",
+            ],
+        ),
+    ]
+});
 
 /// What unauthenticated requests may do.
-const PUBLIC: &[Rule] = &[Rule {
-    verbs: &["get"],
-    groups: &[],
-    resources: &[],
-    paths: &["/healthz", "/livez", "/readyz", "/version", "/version/"],
-}];
+static PUBLIC: Rules = LazyLock::new(|| {
+    let paths = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
+    vec![Rule::of_paths("get", &paths)]
+});
 
-const VIEW: &[Rule] = &[
-    Rule {
-        verbs: READ,
-        groups: &[""],
-        resources: &[
-            "configmaps",
-            "events",
-            "namespaces",
-            "namespaces/status",
-            "nodes",
-            "nodes/status",
-            "pods",
-            "pods/log",
-            "pods/status",
-            "serviceaccounts",
-            "services",
-            "services/status",
-        ],
-        paths: &[],
-    },
-    Rule {
-        verbs: &["get"],
-        groups: &[""],
-        resources: &["pods/proxy", "services/proxy"],
-        paths: &[],
-    },
-    Rule {
-        verbs: READ,
-        groups: &[
-            "apps",
-            "autoscaling",
-            "autoscaling.x-k8s.io",
-            "batch",
-            "batch.volcano.sh",
-            "coordination.k8s.io",
-            "jobset.x-k8s.io",
-            "karpenter.sh",
-            "keda.sh",
-            "kubeflow.org",
-            "kueue.x-k8s.io",
-            "leaderworkerset.x-k8s.io",
-            "policy",
-            "ray.io",
-            "resource.k8s.io",
-            "scheduling.k8s.io",
-            "scheduling.run.ai",
-            "scheduling.volcano.sh",
-        ],
-        resources: &["*"],
-        paths: &[],
-    },
-];
+/// What the viewer may: read everything but who has which rights, what filters traffic and what checks requests.
+static VIEW: Rules = LazyLock::new(|| {
+    let groups: Vec<&str> = fleet_groups().into_keys().collect();
+    vec![
+        Rule::of(
+            READ,
+            &[""],
+            &[
+                "configmaps",
+                "events",
+                "namespaces",
+                "namespaces/status",
+                "nodes",
+                "nodes/status",
+                "pods",
+                "pods/log",
+                "pods/status",
+                "serviceaccounts",
+                "services",
+                "services/status",
+            ],
+        ),
+        Rule::of(&["get"], &[""], &["pods/proxy", "services/proxy"]),
+        Rule::of(READ, &groups, &["*"]),
+    ]
+});
 
-const TEAM: &[Rule] = &[
-    Rule {
-        verbs: READ,
-        groups: &[""],
-        resources: &[
-            "configmaps",
-            "events",
-            "pods",
-            "pods/log",
-            "pods/status",
-            "serviceaccounts",
-            "services",
-        ],
-        paths: &[],
-    },
-    Rule {
-        verbs: &["get"],
-        groups: &[""],
-        resources: &["namespaces"],
-        paths: &[],
-    },
-    Rule {
-        verbs: READ,
-        groups: &[
-            "apps",
-            "autoscaling",
-            "autoscaling.x-k8s.io",
-            "batch",
-            "batch.volcano.sh",
-            "coordination.k8s.io",
-            "jobset.x-k8s.io",
-            "keda.sh",
-            "kubeflow.org",
-            "leaderworkerset.x-k8s.io",
-            "policy",
-            "ray.io",
-        ],
-        resources: &["*"],
-        paths: &[],
-    },
-    Rule {
-        verbs: READ,
-        groups: &["scheduling.run.ai", "scheduling.volcano.sh"],
-        resources: &["podgroups", "podgroups/status"],
-        paths: &[],
-    },
-    Rule {
-        verbs: READ,
-        groups: &["resource.k8s.io"],
-        resources: &[
-            "resourceclaims",
-            "resourceclaims/status",
-            "resourceclaimtemplates",
-        ],
-        paths: &[],
-    },
-    Rule {
-        verbs: READ,
-        groups: &["kueue.x-k8s.io"],
-        resources: &[
-            "localqueues",
-            "localqueues/status",
-            "workloads",
-            "workloads/status",
-        ],
-        paths: &[],
-    },
-];
+/// What the team's user may in its namespaces: read what is in namespaces.
+static TEAM: Rules = LazyLock::new(|| {
+    let mut rules = vec![
+        Rule::of(
+            READ,
+            &[""],
+            &[
+                "configmaps",
+                "events",
+                "pods",
+                "pods/log",
+                "pods/status",
+                "serviceaccounts",
+                "services",
+            ],
+        ),
+        Rule::of(&["get"], &[""], &["namespaces"]),
+    ];
+    let (whole, parts): (Vec<_>, Vec<_>) = fleet_groups()
+        .into_iter()
+        .partition(|(_, specs)| specs.iter().all(|spec| spec.namespaced));
+    let whole: Vec<&str> = whole.into_iter().map(|(group, _)| group).collect();
+    rules.push(Rule::of(READ, &whole, &["*"]));
+    for (group, specs) in parts {
+        let mut rule = Rule::of(READ, &[group], &[]);
+        for spec in specs.iter().filter(|spec| spec.namespaced) {
+            rule.resources.push(spec.plural.to_owned());
+            if spec.has_status() {
+                rule.resources.push(format!("{}/status", spec.plural));
+            }
+        }
+        if !rule.resources.is_empty() {
+            rules.push(rule);
+        }
+    }
+    rules
+});
+
+/// What the fleet is made of, by API group, without the core group; and Leases.
+fn fleet_groups() -> BTreeMap<&'static str, Vec<&'static Spec>> {
+    let mut groups: BTreeMap<&str, Vec<&Spec>> = BTreeMap::new();
+    let of_fleet = |spec: &&Spec| spec.table.is_some() || spec.resource == Resource::Leases;
+    for spec in SPECS.iter().filter(of_fleet) {
+        if !spec.group.is_empty() {
+            groups.entry(spec.group).or_default().push(spec);
+        }
+    }
+    groups
+}
 
 impl Rule {
     fn allows(&self, ask: &AccessRequest<'_>) -> bool {
-        let has = |list: &[&str], word: &str| list.iter().any(|l| *l == "*" || *l == word);
+        let has = |list: &[String], word: &str| list.iter().any(|one| one == "*" || one == word);
         match ask {
             AccessRequest::Resource {
                 verb,
@@ -300,10 +273,10 @@ impl Rule {
                     full = format!("{plural}/{subresource}");
                     &full
                 };
-                has(self.verbs, verb) && has(self.groups, group) && has(self.resources, resource)
+                has(&self.verbs, verb) && has(&self.groups, group) && has(&self.resources, resource)
             }
             AccessRequest::Path { verb, path } => {
-                has(self.verbs, verb)
+                has(&self.verbs, verb)
                     && self.paths.iter().any(|p| match p.strip_suffix('*') {
                         Some(stem) => path.starts_with(stem),
                         None => p == path,
@@ -353,7 +326,7 @@ impl Users {
         let bound = self.bound(who, namespace);
         bound
             .into_iter()
-            .flat_map(|(_, rules)| rules.iter().copied())
+            .flat_map(|(_, rules)| rules.iter().cloned())
             .collect()
     }
 
@@ -362,7 +335,7 @@ impl Users {
         let mut bound: Vec<(Option<String>, &'static [Rule])> = Vec::new();
         let in_group = |group: &str| who.groups.iter().any(|g| g == group);
         if in_group("system:masters") {
-            bound.push((None, EVERYTHING));
+            bound.push((None, &EVERYTHING));
         }
         if in_group("system:authenticated") {
             let role = |role: &str| {
@@ -371,30 +344,32 @@ impl Users {
                     "ClusterRoleBinding \"{role}\" of ClusterRole \"{role}\" {to}"
                 ))
             };
-            bound.push((role("system:basic-user"), BASIC));
-            bound.push((role("system:public-info-viewer"), PUBLIC));
+            bound.push((role("system:basic-user"), &BASIC));
+            bound.push((role("system:public-info-viewer"), &PUBLIC));
         }
         let user = &who.name;
         if who.is(User::Viewer) {
             let binding = format!(
                 "ClusterRoleBinding \"{user}\" of ClusterRole \"{user}\" to User \"{user}\""
             );
-            bound.push((Some(binding), VIEW));
+            bound.push((Some(binding), &VIEW));
         }
         let own = self.team_namespaces.iter().any(|n| n == namespace);
         if who.is(User::Team) && own {
             let binding = format!(
                 "RoleBinding \"{user}/{namespace}\" of ClusterRole \"view\" to User \"{user}\""
             );
-            bound.push((Some(binding), TEAM));
+            bound.push((Some(binding), &TEAM));
         }
         bound
     }
 
     /// True when the user may do this.
     pub fn may(&self, who: &Identity, ask: &AccessRequest<'_>) -> bool {
-        self.rules(who, place(ask))
-            .iter()
+        let bound = self.bound(who, place(ask));
+        bound
+            .into_iter()
+            .flat_map(|(_, rules)| rules)
             .any(|rule| rule.allows(ask))
     }
 

@@ -17,7 +17,7 @@ use record::usage::UsageFile;
 use serde_json::Value;
 use sim::change::{Request, Resource, SimBackend, WorldChange};
 use sim::world::{AccountRow, DeviceUse, Options, World};
-use stokehold::runtime::rehearsal::{TABLES, observed};
+use stokehold::runtime::rehearsal::{observed, tables};
 use stokehold::runtime::store::{Rules, Store};
 use stokehold::runtime::usage::UsageLedger;
 
@@ -96,16 +96,17 @@ impl Lived {
             nodes: HashMap::new(),
             pictures: 0,
         };
-        for table in TABLES {
+        let tables = tables();
+        for table in &tables {
             lived.store.apply(Observation::Begin(*table));
         }
         let all = lived.world.start();
         lived.observe(all);
-        for table in TABLES {
+        for table in &tables {
             lived.store.apply(Observation::End(*table));
         }
         // What is not observed is not there: the picture is complete.
-        for table in Table::ALL.iter().filter(|table| !TABLES.contains(table)) {
+        for table in Table::ALL.iter().filter(|table| !tables.contains(table)) {
             lived.store.apply(Observation::Begin(*table));
             lived.store.apply(Observation::End(*table));
         }

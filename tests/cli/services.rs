@@ -14,8 +14,7 @@ fn checked(manifest: &str) -> Value {
     let port = container["ports"][0]["containerPort"].to_string();
     let listens = container["args"].to_string();
     assert!(listens.contains(&format!(":{port}\"")), "{listens}");
-    let role = include_str!("../../config/kubernetes/viewer.yaml");
-    let role: Value = serde_saphyr::from_str(role).expect("is YAML");
+    let role: Value = serde_saphyr::from_str(&cluster::rights::viewer(&[])).expect("is YAML");
     let bound = object(manifest, "ClusterRoleBinding");
     assert_eq!(bound["roleRef"]["name"], role["metadata"]["name"]);
     container

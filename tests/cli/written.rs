@@ -20,18 +20,6 @@ fn the_key_table_is_the_registrys() {
     assert_eq!(table, wanted, "run: UPDATE=1 cargo test --test it written");
 }
 
-#[test]
-fn the_viewers_role_in_the_repository_is_the_one_that_is_printed() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/config/kubernetes/viewer.yaml");
-    let wanted = cluster::rights::viewer(&[]);
-    if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(path, &wanted).expect("the file is ours");
-        return;
-    }
-    let text = std::fs::read_to_string(path).expect("it is there");
-    assert_eq!(text, wanted, "run: UPDATE=1 cargo test --test it written");
-}
-
 /// A shell with `NO_COLOR` draws them without: what the README shows is the program as most people see it.
 #[test]
 fn the_pictures_in_the_repository_have_colors() {

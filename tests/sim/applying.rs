@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use ::cluster::rights;
 use model::base::Moment;
 use serde_json::{Value, json};
 use sim::resource::Spec;
@@ -19,7 +20,7 @@ async fn apply(service: &Service, path: &str, query: &str, body: &Value) -> Test
     send(service, "PATCH", &path, &APPLY, body.to_string()).await
 }
 
-/// The documents of every manifest, in the order of `kubectl apply`.
+/// The documents of every manifest and printed role, in the order of `kubectl apply`.
 fn manifests() -> Vec<(String, Value)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/kubernetes");
     let mut files: Vec<_> = std::fs::read_dir(&folder)
@@ -27,10 +28,17 @@ fn manifests() -> Vec<(String, Value)> {
         .map(|entry| entry.expect("an entry").path())
         .collect();
     files.sort();
-    let mut documents = Vec::new();
-    for file in files {
+    let mut texts = vec![
+        ("viewer".to_owned(), rights::viewer(&[])),
+        ("operator".to_owned(), rights::operator()),
+        ("govern".to_owned(), rights::govern()),
+    ];
+    texts.extend(files.iter().map(|file| {
         let name = file.file_name().expect("a name").display().to_string();
-        let text = std::fs::read_to_string(&file).expect("a text");
+        (name, std::fs::read_to_string(file).expect("a text"))
+    }));
+    let mut documents = Vec::new();
+    for (name, text) in texts {
         for document in text.split("\n---\n") {
             let value: Value = serde_saphyr::from_str(document).expect("is YAML");
             documents.push((name.clone(), value));

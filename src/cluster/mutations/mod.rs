@@ -19,7 +19,8 @@ pub use compose::{Mark, call};
 pub use govern::{
     GovernSeen, GovernWrite, NodeRule, govern_call, is_governed_so, is_other_scheduler, may_govern,
 };
-pub use rights::{GOVERN, OPERATOR, Right, rights, writable, writes};
+pub(crate) use rights::CREATED;
+pub use rights::{Right, rights, writable, writes};
 pub use support::{
     depends_on_the_object, has_ended, illegal, is_own_controller, supports as support,
 };

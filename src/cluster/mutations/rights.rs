@@ -8,12 +8,6 @@ use model::plan::{Mutation, Object, Step};
 
 use super::call::{Call, Method, Subresource};
 
-/// The least role that suffices to carry out plans, besides the viewer's.
-pub const OPERATOR: &str = include_str!("../../../config/kubernetes/operator.yaml");
-
-/// The least role that suffices for `govern`, besides the viewer's.
-pub const GOVERN: &str = include_str!("../../../config/kubernetes/govern-role.yaml");
-
 /// One permission: a verb on a resource, as in RBAC and access reviews.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 pub struct Right {
@@ -46,11 +40,11 @@ impl std::fmt::Display for Right {
     }
 }
 
-/// Writes that patch no object.
-const OTHER_WRITES: &[(&str, &str, &str, &str)] = &[
-    ("", "pods", "eviction", "create"),
-    ("", "events", "", "create"),
-    ("bus.volcano.sh", "commands", "", "create"),
+/// What plans create: group, and plural with a subresource after a slash.
+pub(crate) const CREATED: &[(&str, &str)] = &[
+    ("", "pods/eviction"),
+    ("", "events"),
+    ("bus.volcano.sh", "commands"),
 ];
 
 /// Everything that plans, and the runs around them, ever write: group, plural, subresource, verb.
@@ -59,7 +53,10 @@ pub fn writable() -> impl Iterator<Item = (&'static str, &'static str, &'static 
     let patched = kinds::all().filter(|kind| kind.patched);
     patched
         .map(|kind| (kind.group, kind.plural, "", "patch"))
-        .chain(OTHER_WRITES.iter().copied())
+        .chain(CREATED.iter().map(|(group, resource)| {
+            let (plural, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+            (*group, plural, subresource, "create")
+        }))
 }
 
 /// Whether a request is one of [`writable`]: the write gate permits nothing else.

@@ -266,24 +266,13 @@ fn preemptible(job: &Job) -> bool {
 fn mutations(job: &Job) -> WorkloadMutations {
     let system = job.admission.as_ref().map(|admission| admission.system());
     let queued = system == Some(QueueSystem::Kueue);
-    let suspends = matches!(
-        job.id.kind.as_str(),
-        "Job"
-            | "JobSet"
-            | "TrainJob"
-            | "PyTorchJob"
-            | "TFJob"
-            | "MPIJob"
-            | "RayJob"
-            | "RayCluster"
-            | "VolcanoJob"
-    );
-    let suspend = queued || suspends;
+    let table = Table::of_job_kind(&job.id.kind);
+    let is_volcano = table == Some(Table::VolcanoJobs);
+    let suspends = table.is_some_and(|table| table.api().suspend.is_some());
+    let suspend = queued || suspends || is_volcano;
     WorkloadMutations {
         suspend,
-        reprioritise: queued
-            || job.id.kind.as_str() == "VolcanoJob"
-            || system == Some(QueueSystem::Kai),
+        reprioritise: queued || is_volcano || system == Some(QueueSystem::Kai),
         honours_budgets: !suspend,
     }
 }

@@ -2,14 +2,13 @@
 
 use serde_json::Value;
 
-use cluster::mutations::OPERATOR;
 use cluster::rights;
 use model::fleet::kinds;
 
 /// The two roles that `rbac operator` prints permit reading every kind among which a name is searched.
 #[test]
 fn the_printed_roles_may_read_every_kind_that_is_looked_for() {
-    let role: Value = serde_saphyr::from_str(OPERATOR).expect("is YAML");
+    let role: Value = serde_saphyr::from_str(&rights::operator()).expect("is YAML");
     let rules = role["rules"].as_array().expect("rules").clone();
     let has = |list: &Value, wanted: &str| {
         let mut all = list.as_array().into_iter().flatten();

@@ -56,19 +56,12 @@ pub struct GovernedJob {
     pub denied: Option<String>,
 }
 
-/// Tables without which nothing is decided; a table that the cluster does not serve counts as empty.
+/// Tables without which nothing is decided, besides those of jobs that can be suspended; a table that the cluster does not serve
+/// counts as empty.
 const NEEDED: &[Table] = &[
     Table::GovernQueues,
     Table::Nodes,
     Table::Pods,
-    Table::Jobs,
-    Table::JobSets,
-    Table::PyTorchJobs,
-    Table::TfJobs,
-    Table::MpiJobs,
-    Table::TrainJobs,
-    Table::RayJobs,
-    Table::RayClusters,
     Table::PriorityClasses,
     Table::KueueWorkloads,
     Table::VolcanoPodGroups,
@@ -81,7 +74,10 @@ const NEEDED: &[Table] = &[
 
 /// Why nothing can be decided on this fleet; `None` where it can. Partial facts would admit too much.
 pub fn not_ready(fleet: &Fleet) -> Option<String> {
-    for table in NEEDED {
+    let jobs = Table::ALL
+        .iter()
+        .filter(|table| table.api().suspend.is_some());
+    for table in NEEDED.iter().chain(jobs) {
         let name = table.name();
         match fleet.known(*table) {
             Known::Live | Known::Absent => {}
