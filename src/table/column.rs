@@ -184,7 +184,12 @@ impl Column {
     /// Its title in a printed table.
     pub fn heading(&self, facts: &Facts) -> &'static str {
         let whole = self.whole.filter(|_| facts.part.is_some());
-        whole.unwrap_or(self.head.title)
+        whole.unwrap_or(self.printed_title())
+    }
+
+    /// Its title in a printed table of everything, which has the present value of a trend.
+    pub fn printed_title(&self) -> &'static str {
+        self.head.title.trim_end_matches(" 60m")
     }
 
     /// Its title.

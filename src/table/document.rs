@@ -22,7 +22,7 @@ use super::scheduling::{
 };
 use super::table::Column;
 use super::text::or_unknown;
-use super::{Facts, non_empty, pools};
+use super::{Facts, kinds, non_empty};
 
 /// The version of the document.
 pub const VERSION: u32 = 1;
@@ -369,7 +369,7 @@ pub fn document(facts: &Facts) -> Document<'_> {
             .map(|(table, known)| (table.name(), known_name(known)))
             .collect(),
         figures: figures(facts),
-        pools: pools::rows(facts),
+        pools: kinds::pools::rows(facts),
         nodes: fleet.nodes.iter().map(|node| node_cell(node)).collect(),
         jobs: fleet.jobs.iter().map(|job| job_cell(job)).collect(),
         pods: pods.into_values().map(pod_cell).collect(),

@@ -68,18 +68,6 @@ pub fn output_table(
         return kinds::output::output_table(spec, facts, query, format, JsonStyle::of(pretty));
     }
     match query.kind {
-        Kind::Pools => {
-            let shape = plain(|row: &pools::PoolRow<'_>| Cow::Borrowed(row.name));
-            build(
-                facts,
-                pools::rows(facts),
-                &shape,
-                pools::columns(),
-                query,
-                format,
-                pretty,
-            )
-        }
         Kind::Devices => {
             let shape = Shape {
                 name: None,
@@ -342,7 +330,6 @@ pub fn titles(kind: Kind) -> Vec<(&'static str, &'static str)> {
         return kinds::output::titles(spec);
     }
     match kind {
-        Kind::Pools => of(kind, pools::columns()),
         Kind::Devices => of(kind, devices::columns()),
         Kind::Queues => of(kind, queues::columns()),
         Kind::Jobs => of(kind, jobs::columns()),

@@ -2,15 +2,12 @@
 
 use serde::Serialize;
 
-use model::base::natural;
-use model::base::{DeviceAmount, SmallSort};
+use model::base::DeviceAmount;
 use model::cost::{Money, Scope, Spend};
-use model::fleet::pool::{ClassCount, NodeCounts, Pool, Unusable, VisibleCounts, WaitingOutside};
+use model::fleet::pool::{ClassCount, NodeCounts, Pool, VisibleCounts, WaitingOutside};
 
 use super::Facts;
-use super::list_price::{ListMarks, list_usd, marked};
-use super::table::Column;
-use super::text::{celsius, or_unknown, percent, watts, word};
+use super::list_price::list_usd;
 
 /// Devices of one class in a pool.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -111,9 +108,6 @@ pub struct PoolRow<'a> {
     pub nodes: NodesCell,
     /// Its devices.
     pub devices: DevicesCell,
-    /// Why the other free devices cannot be used.
-    #[serde(skip)]
-    pub unusable: Option<Unusable>,
     /// Mean utilization, 0 to 1.
     pub util_ratio: Option<f64>,
     /// Mean utilization of its devices, 0 to 1.
@@ -130,21 +124,15 @@ pub struct PoolRow<'a> {
     pub burn_usd_per_hour: Option<f64>,
     /// The part of that rate that is list prices in place of what is paid, which is not known, USD/h.
     pub list_usd_per_hour: Option<f64>,
-    /// Which of its amounts are marked so in a table.
-    #[serde(skip)]
-    pub list: ListMarks,
     /// Rate of its free devices, USD/h.
     pub free_usd_per_hour: Option<f64>,
     /// Rate of its idle allocated devices, USD/h.
     pub idle_allocated_usd_per_hour: Option<f64>,
-    /// Rate of its devices that are free or idle, USD/h.
-    #[serde(skip)]
-    pub waste_usd_per_hour: Option<f64>,
 }
 
 impl<'a> PoolRow<'a> {
     /// Waiting devices of no pool: such a row has no nodes, devices or money.
-    fn outside(name: &'a str, devices: u32) -> Self {
+    pub fn outside(name: &'a str, devices: u32) -> Self {
         Self {
             name,
             mode: None,
@@ -153,7 +141,6 @@ impl<'a> PoolRow<'a> {
             classes: Vec::new(),
             nodes: NodesCell::of(None),
             devices: DevicesCell::default(),
-            unusable: None,
             util_ratio: None,
             mem_used_ratio: None,
             temp_max_celsius: None,
@@ -162,16 +149,14 @@ impl<'a> PoolRow<'a> {
             waiting_devices: Some(devices),
             burn_usd_per_hour: None,
             list_usd_per_hour: None,
-            list: ListMarks::default(),
             free_usd_per_hour: None,
             idle_allocated_usd_per_hour: None,
-            waste_usd_per_hour: None,
         }
     }
 }
 
 /// Columns as CSV.
-pub(super) const FIELDS: &[&str] = &[
+pub(crate) const FIELDS: &[&str] = &[
     "name",
     "mode",
     "billing",
@@ -199,112 +184,6 @@ pub(super) const FIELDS: &[&str] = &[
     "free_usd_per_hour",
     "idle_allocated_usd_per_hour",
 ];
-
-/// Columns as a table.
-pub(super) fn columns<'a>() -> Vec<Column<PoolRow<'a>>> {
-    vec![
-        Column::text("NAME", |row: &PoolRow<'_>| row.name.to_owned()),
-        Column::text("CLASS", |row: &PoolRow<'_>| {
-            let classes: Vec<&str> = row.classes.iter().map(|class| class.class).collect();
-            classes.join(",")
-        })
-        .by("classes"),
-        Column::text("MODE", |row| word(row.mode)),
-        Column::text("BILLING", |row| word(row.billing)),
-        Column::wide_text("OWNER", |row| word(row.owner)),
-        Column::number("NODES", |row: &PoolRow<'_>| {
-            part(row.nodes.ready, row.nodes.total)
-        })
-        .by("nodes.total")
-        .whole("POOL NODES"),
-        Column::wide_number("CORDONED", |row: &PoolRow<'_>| {
-            or_unknown(row.nodes.cordoned)
-        })
-        .by("nodes.cordoned")
-        .whole("POOL CORDONED"),
-        Column::wide_number("MIN", |row: &PoolRow<'_>| or_unknown(row.nodes.min)).by("nodes.min"),
-        Column::wide_number("MAX", |row: &PoolRow<'_>| or_unknown(row.nodes.max)).by("nodes.max"),
-        Column::number("FREE/TOTAL", |row: &PoolRow<'_>| {
-            part(row.devices.free_usable, row.devices.total)
-        })
-        .by("devices.free_usable")
-        .whole("POOL FREE/TOTAL"),
-        Column::wide_text("FREE BUT NOT USABLE", |row: &PoolRow<'_>| {
-            let unusable = row.unusable.and_then(|unusable| unusable.words());
-            word(unusable.as_deref())
-        })
-        .by("")
-        .whole("POOL FREE BUT NOT USABLE"),
-        Column::number("ALLOC", |row: &PoolRow<'_>| {
-            let whole = row.devices.total.filter(|total| *total > 0);
-            let share = |(part, whole): (DeviceAmount, u32)| part.devices() / f64::from(whole);
-            percent(row.devices.allocated.zip(whole).map(share))
-        })
-        .by("devices.allocated"),
-        Column::wide_number("UNHEALTHY", |row: &PoolRow<'_>| {
-            or_unknown(row.devices.unhealthy)
-        })
-        .by("devices.unhealthy"),
-        Column::wide_number("IDLE ALLOC", |row: &PoolRow<'_>| {
-            or_unknown(row.devices.idle_allocated)
-        })
-        .by("devices.idle_allocated"),
-        Column::number("UTIL", |row: &PoolRow<'_>| percent(row.util_ratio)).by("util_ratio"),
-        Column::number("MEM", |row: &PoolRow<'_>| percent(row.mem_used_ratio)).by("mem_used_ratio"),
-        Column::number("TMAX", |row: &PoolRow<'_>| celsius(row.temp_max_celsius))
-            .by("temp_max_celsius"),
-        Column::number("POWER", |row: &PoolRow<'_>| watts(row.power_watts)).by("power_watts"),
-        Column::wide_number("CAP", |row: &PoolRow<'_>| watts(row.power_limit_watts))
-            .by("power_limit_watts"),
-        Column::number("WAIT", |row: &PoolRow<'_>| or_unknown(row.waiting_devices))
-            .by("waiting_devices"),
-        Column::number("$/H", |row: &PoolRow<'_>| {
-            marked(row.burn_usd_per_hour, row.list.rate)
-        })
-        .by("burn_usd_per_hour"),
-        Column::number("UNALLOC $/H", |row: &PoolRow<'_>| {
-            marked(row.free_usd_per_hour, row.list.free)
-        })
-        .by("free_usd_per_hour"),
-        Column::number("IDLE ALLOC $/H", |row: &PoolRow<'_>| {
-            marked(row.idle_allocated_usd_per_hour, row.list.idle_allocated)
-        })
-        .by("idle_allocated_usd_per_hour"),
-        Column::wide_number("IDLE $/H", |row: &PoolRow<'_>| {
-            let is_by_list =
-                row.list.idle_allocated || row.list.free && row.free_usd_per_hour.is_some();
-            marked(row.waste_usd_per_hour, is_by_list)
-        })
-        .by(""),
-    ]
-}
-
-/// `3/8`, or `-`.
-fn part<T: ToString>(part: Option<T>, whole: Option<u32>) -> String {
-    or_unknown(
-        part.zip(whole)
-            .map(|(part, whole)| format!("{}/{whole}", part.to_string())),
-    )
-}
-
-/// Every pool by name; in a scope, the pools that its jobs use or wait for. Then rows for waiting devices of no pool, by reason.
-pub fn rows(facts: &Facts) -> Vec<PoolRow<'_>> {
-    let part = facts.part.as_ref();
-    let reached = |pool: &&Pool| {
-        part.is_none_or(|part| part.reach.has_pool(&pool.name) || pool.waiting_devices > 0)
-    };
-    let pools = facts.pools().iter().filter(reached);
-    let mut rows: Vec<PoolRow<'_>> = pools.map(|pool| row(facts, pool)).collect();
-    rows.small_sort_by(|a, b| natural(a.name, b.name));
-    for (name, devices) in waiting_outside(facts).rows() {
-        // Pods on nodes that are not visible have a row of that name already.
-        match rows.iter_mut().find(|row| row.name == name) {
-            Some(row) => row.waiting_devices = Some(devices),
-            None => rows.push(PoolRow::outside(name, devices)),
-        }
-    }
-    rows
-}
 
 /// Waiting devices of the scope that count in no pool.
 pub fn waiting_outside(facts: &Facts) -> WaitingOutside {
@@ -350,7 +229,7 @@ pub fn waste(facts: &Facts, spend: &Spend) -> Option<Money> {
 }
 
 /// The row of one pool.
-fn row<'a>(facts: &'a Facts, pool: &'a Pool) -> PoolRow<'a> {
+pub fn row<'a>(facts: &'a Facts, pool: &'a Pool) -> PoolRow<'a> {
     let spend = spend(facts, pool);
     PoolRow {
         name: &pool.name,
@@ -364,7 +243,6 @@ fn row<'a>(facts: &'a Facts, pool: &'a Pool) -> PoolRow<'a> {
         classes: pool.classes.iter().map(ClassCell::from).collect(),
         nodes: NodesCell::of(pool.visible_nodes()),
         devices: pool.counts().into(),
-        unusable: pool.counts().unusable,
         util_ratio: pool.util,
         mem_used_ratio: pool.mem_used,
         temp_max_celsius: pool.temp_max,
@@ -373,9 +251,7 @@ fn row<'a>(facts: &'a Facts, pool: &'a Pool) -> PoolRow<'a> {
         waiting_devices: pool.sight.nodes.then_some(pool.waiting_devices),
         burn_usd_per_hour: spend.map(|spend| spend.rate.usd()),
         list_usd_per_hour: list_usd(spend.map(|spend| spend.rate)),
-        list: ListMarks::of(spend),
         free_usd_per_hour: spend.and_then(|spend| spend.free).map(Money::usd),
         idle_allocated_usd_per_hour: spend.and_then(|spend| spend.idle_allocated).map(Money::usd),
-        waste_usd_per_hour: spend.and_then(|spend| waste(facts, &spend)).map(Money::usd),
     }
 }

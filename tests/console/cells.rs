@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use console::view::{devices, jobs, pools, queues, services};
+use console::view::{devices, jobs, queues, services};
 use serde_json::Value as Json;
 use table::cell::{Cell, Value};
 use table::column::{KindSpec, Row};
@@ -23,8 +23,6 @@ enum As {
     Path(&'static str, &'static str),
     /// An age: seconds at the first path that has any.
     Age(&'static str, &'static str),
-    /// The sum of these.
-    Sum(&'static str, &'static str),
     /// Milliseconds, of seconds at this path.
     Millis(&'static str),
     /// The same words as the cell of this title in the wide table.
@@ -73,39 +71,7 @@ fn all() -> Vec<Compared> {
         key,
         columns,
     };
-    let named: fn(&Json) -> String = |json| text(json, "name");
     vec![
-        plain(
-            &pools::KIND,
-            table::Kind::Pools,
-            &[
-                ("pool", As::Is("name")),
-                ("class", As::Own),
-                ("mode", As::Is("mode")),
-                ("billing", As::Is("billing")),
-                ("free", As::Part("devices.free_usable", "devices.total")),
-                ("alloc", As::Own),
-                ("util", As::Is("util_ratio")),
-                ("mem", As::Is("mem_used_ratio")),
-                ("temp", As::Is("temp_max_celsius")),
-                ("power", As::Is("power_watts")),
-                ("wait", As::Is("waiting_devices")),
-                ("burn", As::Is("burn_usd_per_hour")),
-                (
-                    "idle",
-                    As::Sum("free_usd_per_hour", "idle_allocated_usd_per_hour"),
-                ),
-                ("nodes", As::Part("nodes.ready", "nodes.total")),
-                ("cordoned", As::Is("nodes.cordoned")),
-                ("limits", As::Own),
-                ("owner", As::Is("owner")),
-                ("unhealthy", As::Is("devices.unhealthy")),
-                ("free-usd", As::Is("free_usd_per_hour")),
-                ("idle-alloc", As::Is("idle_allocated_usd_per_hour")),
-            ],
-            |facts, row| first(&pools::KIND, facts, row),
-            named,
-        ),
         plain(
             &devices::KIND,
             table::Kind::Devices,
@@ -330,19 +296,6 @@ fn same(facts: &Facts, cell: &Cell<'_>, json: &Json, cells: &[(String, String)],
                 _ => false,
             }
         }
-        As::Sum(a, b) => {
-            let (a, b) = (at(json, a).as_f64(), at(json, b).as_f64());
-            let sum = match facts.part {
-                None => a.zip(b).map(|(a, b)| a + b),
-                // What nobody holds is no scope's.
-                Some(_) => b,
-            };
-            match (&cell.value, sum) {
-                (Value::Money(rate), Some(sum)) => near(rate.usd(), sum),
-                (Value::Unknown, None) => true,
-                _ => false,
-            }
-        }
         As::Millis(path) => match (&cell.value, at(json, path).as_f64()) {
             (Value::Millis(ours), Some(theirs)) => (*ours as f64 - theirs * 1000.0).abs() <= 0.5,
             (Value::Unknown, None) => true,
@@ -430,6 +383,8 @@ fn json_agrees(fleet: &str, facts: &Facts, kind: table::Kind) -> usize {
                         || is_silence(words)
                         || same_word(kind, column.id, words, text)
                 }
+                // A bar is the share of the devices that it is sorted by.
+                (Value::Bar(_), Json::Number(_)) if column.id == "alloc" => true,
                 // The words for it are the cell's own.
                 (Value::Text(_) | Value::Path(..) | Value::Quota(_), _) => true,
                 (Value::Since(since) | Value::SeenSince(since), Json::String(text)) => {

@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier};
 
 use console::color::{ColorDepth, Rgb};
-use console::view::{devices, jobs, plans, pools, queues};
+use console::view::{devices, jobs, plans, queues};
 use console::{App, AppOptions, Effect, Msg, Theme, buffer_text, render_text};
 use model::base::{Moment, Name};
 use model::cost::Scope;
@@ -243,7 +243,7 @@ fn sixteen_colors_and_none_lose_no_word() {
 /// The table of a view: titles and which side they stand on.
 fn heads(view: ViewId) -> Vec<(&'static str, Align)> {
     let kind = match view {
-        ViewId::Fleet | ViewId::Pools => &pools::KIND,
+        ViewId::Fleet | ViewId::Pools => &table::kinds::pools::KIND,
         ViewId::Queues => &queues::KIND,
         ViewId::Jobs => &jobs::KIND,
         ViewId::Nodes => &table::kinds::nodes::KIND,

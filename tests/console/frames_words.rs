@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use console::action_keys::PlanOutcome;
-use console::view::pools;
 use console::{App, AppOptions, ColorDepth, Effect, Key, KeyPress, Msg, render_text};
 use model::base::{Name, ObjectKey};
 use model::cost::Scope;
@@ -204,7 +203,11 @@ fn a_good_condition_is_no_warning_and_a_crit_finding_is_a_state() {
         let mut own = scoped.pools().iter();
         let own = own.find(|own| own.name == pool.name).expect("there");
         let is_its = part.reach.has_node(&name) || own.devices.unhealthy > 0;
-        assert_eq!(pools::sign(&scoped, pool).0 == "▲", is_its, "{team}");
+        assert_eq!(
+            table::kinds::pools::sign(&scoped, pool).0 == "▲",
+            is_its,
+            "{team}"
+        );
         is_its
     };
     let marked: BTreeSet<bool> = teams.into_iter().map(of).collect();

@@ -29,11 +29,11 @@ pub fn add_up(facts: &Facts) {
     let near = |a: f64, b: f64| (a - b).abs() < 0.01;
     let teams = teams(facts);
     assert!(teams.len() > 2);
-    for whole in pools::rows(facts) {
+    for whole in table::kinds::pools::rows(facts) {
         let rows = || {
             teams
                 .iter()
-                .flat_map(pools::rows)
+                .flat_map(table::kinds::pools::rows)
                 .filter(|row| row.name == whole.name)
         };
         let held = rows().filter_map(|row| row.devices.allocated);
@@ -58,7 +58,7 @@ pub fn add_up(facts: &Facts) {
             assert!(row.devices.allocated <= whole.devices.allocated);
         }
     }
-    let waits = teams.iter().flat_map(pools::rows);
+    let waits = teams.iter().flat_map(table::kinds::pools::rows);
     let waits = waits.filter_map(|row| row.waiting_devices).sum::<u32>();
     assert_eq!(waits, pools::waiting_devices(facts));
     for whole in queues::rows(facts) {

@@ -16,7 +16,7 @@ use super::device_heat::{DeviceHeats, Metric, Scale};
 use super::fleet_sources::{draw_sources, speaks};
 use super::sparkline_strip::DeviceStrip;
 use super::table_view::TableView;
-use super::{CommandOutcome, FLEET, View, jobs, pools, waiting};
+use super::{CommandOutcome, FLEET, View, jobs, waiting};
 use table::kinds::{alerts, cost};
 use table::navigation::{Destination, RowScope, Selection, ViewId};
 
@@ -75,7 +75,7 @@ impl FleetView {
     /// The view behind the first tab.
     pub fn new() -> Self {
         Self {
-            table: TableView::new(ViewId::Fleet, &pools::KIND, RowScope::All),
+            table: TableView::new(ViewId::Fleet, &table::kinds::pools::KIND, RowScope::All),
             strip: DeviceStrip::default(),
             glows: DeviceHeats::default(),
             waiting: Vec::new(),

@@ -31,7 +31,6 @@ pub mod logs;
 pub mod object_tree;
 pub mod object_view;
 pub mod plans;
-pub mod pools;
 pub mod queues;
 pub mod run_jobs;
 pub(crate) mod scroll;
@@ -245,7 +244,11 @@ pub fn open(id: ViewId, row_scope: RowScope) -> Box<dyn View> {
             &table::kinds::scalers::KIND,
             row_scope,
         )),
-        (ViewId::Pools, row_scope) => Box::new(TableWithFacts::new(id, &pools::KIND, row_scope)),
+        (ViewId::Pools, row_scope) => Box::new(TableWithFacts::new(
+            id,
+            &table::kinds::pools::KIND,
+            row_scope,
+        )),
         (ViewId::Queues, row_scope) => Box::new(queues::QueuesView::new(row_scope)),
         (ViewId::Jobs, RowScope::WhatIf(changes)) => Box::new(what_if::WhatIfView::new(changes)),
         (ViewId::Jobs, row_scope @ RowScope::Pods(_)) => Box::new(table_view::TableView::new(

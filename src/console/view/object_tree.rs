@@ -15,7 +15,7 @@ use table::column::{Column, KindSpec, Row};
 use table::queue_tree::Tree;
 use table::role::Role;
 
-use super::{devices, jobs, pools, queues, subject};
+use super::{devices, jobs, queues, subject};
 use table::navigation::{RowScope, Selection, ViewId};
 
 /// Cells that a level is set in.
@@ -228,7 +228,7 @@ fn table_of(row: Row) -> (&'static KindSpec, Row) {
         Item::Pod(..) => (&table::kinds::pods::KIND, own),
         Item::Node(_) => (&table::kinds::nodes::KIND, own),
         Item::Device(..) => (&devices::KIND, own),
-        Item::Pool(_) => (&pools::KIND, own),
+        Item::Pool(_) => (&table::kinds::pools::KIND, own),
     }
 }
 

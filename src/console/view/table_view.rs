@@ -133,7 +133,7 @@ impl TableView {
 
     fn is_of_pools(&self) -> bool {
         self.id == ViewId::Pools
-            && std::ptr::eq(self.table_model.kind, &raw const super::pools::KIND)
+            && std::ptr::eq(self.table_model.kind, &raw const table::kinds::pools::KIND)
     }
 
     /// Chooses these columns; ignores a choice for another table and one without any column.

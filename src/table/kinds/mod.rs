@@ -9,6 +9,7 @@ pub mod cost;
 pub mod nodes;
 pub(crate) mod output;
 pub mod pods;
+pub mod pools;
 pub mod scalers;
 pub mod sources;
 
@@ -16,6 +17,7 @@ pub mod sources;
 pub fn spec(kind: Kind) -> Option<&'static KindSpec> {
     Some(match kind {
         Kind::Nodes => &nodes::KIND,
+        Kind::Pools => &pools::KIND,
         Kind::Pods => &pods::KIND,
         Kind::Cost => &cost::KIND,
         Kind::Alerts => &alerts::KIND,

@@ -74,7 +74,11 @@ pub fn output_table(
             .filter(|column| format == Format::Wide || !column.wide_output)
             .collect(),
         chosen => (chosen.iter())
-            .filter_map(|title| spec.columns.iter().find(|own| own.head.title == *title))
+            .filter_map(|title| {
+                spec.columns
+                    .iter()
+                    .find(|own| own.printed_title() == *title)
+            })
             .collect(),
     };
     let items = rows.iter().map(|row| {
@@ -127,6 +131,6 @@ pub fn titles(spec: &KindSpec) -> Vec<(&'static str, &'static str)> {
         .iter()
         .filter(|column| !column.field.is_empty());
     columns
-        .map(|column| (column.head.title, column.field))
+        .map(|column| (column.printed_title(), column.field))
         .collect()
 }

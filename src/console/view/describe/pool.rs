@@ -2,13 +2,13 @@
 
 use crate::painter::Painter;
 use crate::text::{UNKNOWN, per_hour};
-use crate::view::pools;
 use crate::widget::cell::devices_words;
 use model::base::DeviceAmount;
 use model::base::quantities::grouped;
 use model::fleet::finding::Finding;
 use model::fleet::history::{FleetSignal, Track};
 use table::Facts;
+use table::kinds;
 use table::role::Role;
 use table::text::whole_percent;
 
@@ -26,9 +26,9 @@ pub(super) fn lines(
     table.note = match facts.part {
         Some(_) => format!(
             "{} · the whole pool, not this scope alone",
-            pools::classes(pool)
+            kinds::pools::classes(pool)
         ),
-        None => pools::classes(pool),
+        None => kinds::pools::classes(pool),
     };
     table.known("mode", pool.mode.map(|mode| mode.name()));
     let billing = pool.billing.map(|billing| billing.name());

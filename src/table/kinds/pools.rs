@@ -1,52 +1,85 @@
 //! Pools: size, fill, heat, power and money of each.
 
-use model::base::natural;
-use model::base::{Moment, SmallSort};
+use model::base::{Moment, SmallSort, natural};
 use model::cost::{Money, RateRow, Scope, Spend};
 use model::fleet::finding::Severity;
 use model::fleet::history::{FleetSignal, Track};
 use model::fleet::judge;
-use model::fleet::pool::{Pool, WaitingOutside};
-use table::cell::{Cell, Value};
-use table::column::{Column, KindSpec, Row, id_of};
-use table::kinds::cost::priced;
-use table::role::Role;
-use table::{Facts, pools};
+use model::fleet::pool::{ClassCount, Pool, WaitingOutside};
 
-use table::navigation::{Destination, RowScope, Selection, ViewId};
+use crate::cell::{Cell, Value};
+use crate::column::{Column, KindSpec, Output, Row, id_of};
+use crate::kinds::cost::priced;
+use crate::navigation::{Destination, RowScope, Selection, ViewId};
+use crate::pools::{self, PoolRow};
+use crate::role::Role;
+use crate::{Facts, kinds::nodes};
 
 /// Idle money is marked from this share of a pool's burn on.
 const WASTE_FROM: f64 = 0.10;
 
-/// The table of pools.
+/// Pools, then rows for waiting devices of no pool, by reason.
 pub static KIND: KindSpec = KindSpec {
     columns: &[
-        Column::words("pool", "POOL", 0, (15, 28), name).sign(|facts, row| {
-            pool(facts, row).map_or((" ", Role::Muted), |pool| sign(facts, pool))
-        }),
-        Column::words("class", "CLASS", 5, (8, 16), class),
-        Column::words("mode", "MODE", 10, (7, 7), mode),
-        Column::words("billing", "BILLING", 9, (8, 9), billing),
-        Column::number("free", "FREE/TOTAL", 0, 10, free).whole("POOL FREE/TOTAL"),
-        Column::graphic("alloc", "ALLOCATED", 0, (4, 12), allocated),
-        Column::graphic("util", "UTIL 60m", 1, (4, 16), util).trend(util_track),
-        Column::number("mem", "MEM", 8, 4, memory),
-        Column::number("temp", "T MAX", 6, 5, temp),
-        Column::number("power", "kW/CAP", 7, 7, power),
-        Column::number("wait", "WAIT", 3, 5, waiting),
-        Column::number("burn", "$/h", 0, 6, rate_cell),
-        Column::number("idle", "IDLE $/h", 2, 9, waste),
+        Column::words("pool", "NAME", 0, (15, 28), name)
+            .by("name")
+            .sign(|facts, row| {
+                pool(facts, row).map_or((" ", Role::Muted), |pool| sign(facts, pool))
+            }),
+        Column::words("class", "CLASS", 5, (8, 16), class).by("classes"),
+        Column::words("mode", "MODE", 10, (7, 7), mode).by("mode"),
+        Column::words("billing", "BILLING", 9, (8, 9), billing).by("billing"),
+        Column::number("free", "FREE/TOTAL", 0, 10, free)
+            .by("devices.free_usable")
+            .whole("POOL FREE/TOTAL"),
+        Column::graphic("alloc", "ALLOCATED", 0, (4, 12), allocated).by("devices.allocated"),
+        Column::graphic("util", "UTIL 60m", 1, (4, 16), util)
+            .trend(util_track)
+            .by("util_ratio"),
+        Column::number("mem", "MEM", 8, 4, memory).by("mem_used_ratio"),
+        Column::number("temp", "T MAX", 6, 5, temp).by("temp_max_celsius"),
+        Column::number("power", "kW/CAP", 7, 7, power).by("power_watts"),
+        Column::number("wait", "WAITING", 3, 5, waiting).by("waiting_devices"),
+        Column::number("burn", "$/h", 0, 6, rate_cell).by("burn_usd_per_hour"),
+        Column::number("idle", "IDLE $/h", 2, 9, waste).wide_output(),
         Column::number("nodes", "READY/NODES", 11, 7, ready)
-            .wide()
+            .by("nodes.ready")
+            .wide_on_screen()
             .whole("POOL READY/NODES"),
         Column::number("cordoned", "CORDONED", 12, 4, cordoned)
+            .by("nodes.cordoned")
             .wide()
             .whole("POOL CORDONED"),
-        Column::words("limits", "MIN..MAX", 13, (6, 12), limits).wide(),
+        Column::words("limits", "MIN..MAX", 13, (6, 12), limits)
+            .by("nodes.max")
+            .wide(),
         Column::words("owner", "OWNER", 14, (6, 20), owner)
+            .by("owner")
             .wide()
             .rare(),
-        Column::number("unhealthy", "UNHEALTHY", 11, 4, unhealthy).wide(),
+        Column::number("unhealthy", "UNHEALTHY", 11, 4, unhealthy)
+            .by("devices.unhealthy")
+            .wide(),
+        Column::number("idle-devices", "IDLE ALLOC", 12, 4, |facts, row| {
+            let idle = ours(facts, row).and_then(|pool| pool.counts().idle_allocated);
+            Cell::new(Value::known(idle, |idle| Value::Devices(idle, None)))
+        })
+        .by("devices.idle_allocated")
+        .wide(),
+        Column::words(
+            "unusable",
+            "FREE BUT NOT USABLE",
+            16,
+            (8, 30),
+            |facts, row| {
+                let unusable = ours(facts, row).and_then(|pool| pool.counts().unusable);
+                let words = unusable.and_then(|unusable| unusable.words());
+                Cell::new(words.map_or(Value::Empty, Value::text))
+            },
+        )
+        .whole("POOL FREE BUT NOT USABLE")
+        .wide()
+        .rare(),
         Column::number("free-usd", "UNALLOC $/h", 15, 8, |facts, row| {
             match facts.part {
                 None => spent(facts, row, |spend| spend.free),
@@ -54,12 +87,14 @@ pub static KIND: KindSpec = KindSpec {
                 Some(_) => Cell::new(Value::Empty),
             }
         })
-        .wide()
+        .by("free_usd_per_hour")
+        .wide_on_screen()
         .rare(),
         Column::number("idle-alloc", "IDLE ALLOC $/h", 15, 8, |facts, row| {
             spent(facts, row, |spend| spend.idle_allocated)
         })
-        .wide(),
+        .by("idle_allocated_usd_per_hour")
+        .wide_on_screen(),
     ],
     collect,
     id: |facts, row| match outside(facts, row) {
@@ -80,8 +115,56 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: None,
     none: "no node has an accelerator",
-    output: None,
+    output: Some(&Output {
+        rows: every,
+        key: |facts, row| match outside(facts, row) {
+            Some(name) => name.to_owned(),
+            None => pool(facts, row).map_or_else(String::new, |pool| pool.name.to_string()),
+        },
+        also: |_, _| Vec::new(),
+        name: None,
+        place: None,
+        labels: None,
+        json: |facts, rows, style| {
+            let rows = rows.iter();
+            rows.map(|row| style.write(&row_of(facts, *row))).collect()
+        },
+    }),
 };
+
+/// Every pool by name; in a scope, the pools that its jobs use or wait for. Then rows for waiting devices of no pool.
+fn every(facts: &Facts) -> Vec<Row> {
+    let mut rows = collect(facts, &RowScope::All);
+    if let Some(part) = &facts.part {
+        let reached = |pool: &Pool| part.reach.has_pool(&pool.name) || pool.waiting_devices > 0;
+        rows.retain(|row| ours(facts, *row).is_none_or(reached) || row.1 > 0);
+    }
+    rows
+}
+
+/// The rows of `get`.
+pub fn rows(facts: &Facts) -> Vec<PoolRow<'_>> {
+    let rows = every(facts).into_iter();
+    rows.map(|row| row_of(facts, row)).collect()
+}
+
+fn row_of(facts: &Facts, row: Row) -> PoolRow<'_> {
+    match (ours(facts, row), outside(facts, row)) {
+        (Some(pool), _) => {
+            let known = pools::row(facts, pool);
+            let waiting_devices = if row.1 > 0 {
+                Some(row.1)
+            } else {
+                known.waiting_devices
+            };
+            PoolRow {
+                waiting_devices,
+                ..known
+            }
+        }
+        (None, name) => PoolRow::outside(name.unwrap_or_default(), row.1),
+    }
+}
 
 fn collect(facts: &Facts, _: &RowScope) -> Vec<Row> {
     let mut rows: Vec<Row> = (0..facts.fleet.pools.len() as u32)
@@ -203,20 +286,16 @@ fn name(facts: &Facts, row: Row) -> Cell<'_> {
     of(facts, row, |pool| Value::text(pool.name.as_str())).role(Role::Title)
 }
 
-/// `H100 ×8`, or the first class and how many more.
+/// `H100 ×8`: a class and how many of its devices a node has.
+fn class_words(class: &ClassCount) -> String {
+    let per_node = class.per_node.map(|count| format!(" ×{count}"));
+    format!("{}{}", class.class, per_node.unwrap_or_default())
+}
+
+/// The classes of a pool with their devices of a node, the most devices first: `H100 ×8,L40S ×4`.
 pub fn classes(pool: &Pool) -> String {
-    let Some(first) = pool.classes.first() else {
-        return String::from("–");
-    };
-    let per_node = first
-        .per_node
-        .map(|count| format!(" ×{count}"))
-        .unwrap_or_default();
-    let more = match pool.classes.len() {
-        1 => String::new(),
-        count => format!(" +{}", count - 1),
-    };
-    format!("{}{per_node}{more}", first.class)
+    let classes: Vec<String> = pool.classes.iter().map(class_words).collect();
+    classes.join(",")
 }
 
 fn class(facts: &Facts, row: Row) -> Cell<'_> {
@@ -277,7 +356,7 @@ fn temp(facts: &Facts, row: Row) -> Cell<'_> {
         pool.temp_max.is_some_and(|celsius| {
             let mut classes = pool.classes.iter();
             classes.any(|one| judge::is_hot(celsius, None, &one.class, &facts.fleet.policy))
-        }) || table::kinds::nodes::is_hot(facts, |node| node.pool == pool.name)
+        }) || nodes::is_hot(facts, |node| node.pool == pool.name)
     });
     if hot { cell.role(Role::Warn) } else { cell }
 }
