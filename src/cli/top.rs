@@ -67,7 +67,14 @@ impl TopName {
     const fn columns(self) -> &'static [&'static str] {
         match self {
             Self::Nodes => &[
-                "NAME", "POOL", "DEVICES", "UTIL", "MEM", "TMAX", "POWER", "$/H",
+                "NAME",
+                "POOL",
+                "HELD/DEVICES",
+                "UTIL",
+                "MEM",
+                "T MAX",
+                "kW",
+                "$/h",
             ],
             Self::Devices => &["ID", "CLASS", "UTIL", "MEM", "TEMP", "POWER", "POD", "TEAM"],
             Self::Jobs => &[

@@ -6,6 +6,7 @@ use model::base::natural;
 use model::value::Value;
 
 use super::Kind;
+use super::kinds::spec;
 use super::select::sorted_by;
 
 /// What rows are sorted by.
@@ -18,7 +19,8 @@ pub struct Sort {
 }
 
 impl Sort {
-    /// Parses `COLUMN`, `FIELD`, `.FIELD` or `{.FIELD}`; a leading `-` means descending. `columns` maps titles to fields.
+    /// Parses `COLUMN` (its title, or its id as filters name it), `FIELD`, `.FIELD` or `{.FIELD}`; a leading `-` means
+    /// descending. `columns` maps titles to fields.
     ///
     /// # Errors
     /// The kind has no such column or field.
@@ -36,15 +38,18 @@ impl Sort {
         let titled = columns
             .iter()
             .find(|(title, _)| title.eq_ignore_ascii_case(bare));
-        if let Some((title, fields)) = titled {
+        // A field of the rows comes before a column that is named so.
+        let field = sorted_by(kind, bare);
+        let named = || named(kind, bare).filter(|_| field.is_err());
+        if let Some((title, fields)) = titled.copied().or_else(named) {
             // The later a moment, the less its age.
-            let is_moment = *title == "AGE" && !fields.contains("seconds");
+            let is_moment = title == "AGE" && !fields.contains("seconds");
             return Ok(Self {
                 fields: fields.split('|').map(str::to_owned).collect(),
                 falls: falls != is_moment,
             });
         }
-        let (field, turned) = sorted_by(kind, bare).map_err(|why| {
+        let (field, turned) = field.map_err(|why| {
             let titles: Vec<&str> = columns.iter().map(|(title, _)| *title).collect();
             format!("--sort-by: {why}; or a column: {}", titles.join(", "))
         })?;
@@ -78,6 +83,14 @@ impl Sort {
             (None, None) => Ordering::Equal,
         }
     }
+}
+
+/// The title of the column of this id, and the fields that it shows.
+fn named(kind: Kind, id: &str) -> Option<(&'static str, &'static str)> {
+    let columns = spec(kind)?.columns.iter();
+    let mut columns = columns.filter(|column| !column.field.is_empty());
+    let named = columns.find(|column| column.id.eq_ignore_ascii_case(id))?;
+    Some((named.printed_title(), named.field))
 }
 
 fn order(a: &Value, b: &Value) -> Ordering {

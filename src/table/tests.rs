@@ -426,10 +426,10 @@ fn csv_has_the_fields_of_the_schema_and_a_line_a_row() {
 fn tables_are_for_people() {
     let text = render(&facts(), &Query::all(Kind::Pools), Format::Table).expect("no name");
     let expected = "\
-NAME        CLASS   MODE      BILLING   NODES   FREE/TOTAL   ALLOC   UTIL   MEM   TMAX    POWER   WAIT      $/H   UNALLOC $/H   IDLE ALLOC $/H
-h100        H100    dynamic   spot        1/1          0/3     67%    63%     -    66C   15.3kW      0     $21*        $7.00*           $7.00*
-mixed       H100    dynamic   mixed       1/1          0/2     14%    63%     -    66C   15.3kW      0   $7.10*        $5.07*               $0
-(no pool)   -       -         -             -            -       -      -     -      -        -     64        -             -                -
+NAME        CLASS   MODE      BILLING   FREE/TOTAL   ALLOCATED   UTIL   MEM   T MAX   kW/CAP   WAIT      $/h   READY/NODES   UNALLOC $/h   IDLE ALLOC $/h
+h100        H100    dynamic   spot             0/3         67%    63%     -     66C   15.3kW      0     $21*           1/1        $7.00*           $7.00*
+mixed       H100    dynamic   mixed            0/2         14%    63%     -     66C   15.3kW      0   $7.10*           1/1        $5.07*               $0
+(no pool)   -       -         -                  -           -      -     -       -        -     64        -             -             -                -
 ";
     assert_eq!(text, expected);
     let wide = render(&facts(), &Query::all(Kind::Pools), Format::Wide).expect("no name");
@@ -527,7 +527,7 @@ fn a_column_that_is_not_the_teams_says_so() {
     };
     for (kind, whole, scoped) in [
         (Kind::Pools, "FREE/TOTAL", "POOL FREE/TOTAL"),
-        (Kind::Pools, "NODES", "POOL NODES"),
+        (Kind::Pools, "READY/NODES", "POOL READY/NODES"),
         (Kind::Queues, "QUOTA", "QUEUE QUOTA"),
         (Kind::Queues, "SHARE", "QUEUE SHARE"),
         (Kind::Nodes, "PODS", "NODE PODS"),

@@ -383,6 +383,8 @@ fn json_agrees(fleet: &str, facts: &Facts, kind: table::Kind) -> usize {
                         || is_silence(words)
                         || same_word(kind, column.id, words, text)
                 }
+                (Value::Trend(_, None), Json::Null) => true,
+                (Value::Unknown, Json::Array(list)) => list.is_empty(),
                 // A bar is the share of the devices that it is sorted by.
                 (Value::Bar(_), Json::Number(_)) if column.id == "alloc" => true,
                 // The words for it are the cell's own.

@@ -39,7 +39,7 @@ pub static KIND: KindSpec = KindSpec {
         Column::number("mem", "MEM", 8, 4, memory).by("mem_used_ratio"),
         Column::number("temp", "T MAX", 6, 5, temp).by("temp_max_celsius"),
         Column::number("power", "kW/CAP", 7, 7, power).by("power_watts"),
-        Column::number("wait", "WAITING", 3, 5, waiting).by("waiting_devices"),
+        Column::number("wait", "WAIT", 3, 5, waiting).by("waiting_devices"),
         Column::number("burn", "$/h", 0, 6, rate_cell).by("burn_usd_per_hour"),
         Column::number("idle", "IDLE $/h", 2, 9, waste).wide_output(),
         Column::number("nodes", "READY/NODES", 11, 7, ready)
