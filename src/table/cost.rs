@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use model::base::{DeviceAmount, SmallSort, natural};
@@ -14,31 +15,36 @@ use super::text::word;
 use super::{Facts, UNATTRIBUTED};
 
 /// One row of one scope. The rows of each scope add up to the header's figure.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct CostRow<'a> {
-    /// `pool`, `queue`, `team`, `job` or `class`.
+    /// What the row sums up.
+    #[schemars(with = "cost::Scope")]
     pub scope: &'static str,
     /// Name; `unattributed` for devices outside every other row of the scope.
     pub name: &'a str,
-    /// Devices, and of shared devices its parts; `None` where the size of a part is not known.
+    /// Devices, and of shared devices its parts; null where the size of a part is not known.
     pub devices: Option<DeviceAmount>,
     /// The same as text.
     #[serde(skip)]
     pub devices_words: String,
-    /// Rate of all its devices, USD/h; `None` when none has a price.
+    /// Rate of all its devices, USD/h; null when none has a price.
+    #[schemars(range(min = 0))]
     pub burn_usd_per_hour: Option<f64>,
     /// The part of that rate that is list prices in place of what is paid, which is not known, USD/h.
+    #[schemars(range(min = 0))]
     pub list_usd_per_hour: Option<f64>,
     /// Which of its amounts are marked so in a table.
     #[serde(skip)]
     pub list: ListMarks,
     /// Rate of its free devices, USD/h.
+    #[schemars(range(min = 0))]
     pub free_usd_per_hour: Option<f64>,
     /// Rate of its idle allocated devices, USD/h.
+    #[schemars(range(min = 0))]
     pub idle_allocated_usd_per_hour: Option<f64>,
     /// Price book and row; `mixed` for more than one. Devices without a price are counted after it.
     pub price_source: Option<Cow<'a, str>>,
-    /// The oldest date among the prices.
+    /// The oldest date among the prices, as far as it is known.
     pub price_as_of: Option<&'a str>,
 }
 
@@ -50,19 +56,6 @@ pub fn known_devices(row: &cost::RateRow) -> String {
         _ => format!("≥{}", row.devices),
     }
 }
-
-/// Columns as CSV.
-pub(super) const FIELDS: &[&str] = &[
-    "scope",
-    "name",
-    "devices",
-    "burn_usd_per_hour",
-    "list_usd_per_hour",
-    "free_usd_per_hour",
-    "idle_allocated_usd_per_hour",
-    "price_source",
-    "price_as_of",
-];
 
 /// Columns as a table.
 pub(super) fn columns<'a>() -> Vec<Column<CostRow<'a>>> {

@@ -42,6 +42,7 @@ pub mod queues;
 pub mod sample;
 pub mod scalers;
 pub mod scheduling;
+pub mod schemas;
 mod scope;
 pub mod select;
 pub mod services;

@@ -17,8 +17,8 @@ use super::table::{Column, Layout, cell};
 pub use super::unselected::{Unselected, unselected};
 use super::{Facts, Format, Kind, is_remainder};
 use super::{
-    advice, alerts, cost, devices, document, jobs, nodes, pods, pools, queues, scalers, services,
-    sources,
+    advice, alerts, cost, devices, document, jobs, nodes, pods, pools, queues, scalers, schemas,
+    services, sources,
 };
 use model::value::{Value, escaped};
 
@@ -544,24 +544,10 @@ pub fn templated(query: &Query, items: &[OutputRow]) -> Result<String, Unanswere
     text.map_err(Unanswered::Refused)
 }
 
-/// The CSV columns of a kind: the same for every row. Lists and open maps are JSON.
+/// The CSV columns of a kind, as its schema has them: the same for every row. Lists and open maps are JSON.
 pub fn fields(kind: Kind) -> Vec<Cow<'static, str>> {
-    let plain: &[&'static str] = match kind {
-        Kind::Pools => pools::FIELDS,
-        Kind::Nodes => nodes::FIELDS,
-        Kind::Devices => devices::FIELDS,
-        Kind::Queues => queues::FIELDS,
-        Kind::Jobs => jobs::FIELDS,
-        Kind::Pods => pods::FIELDS,
-        Kind::Services => services::FIELDS,
-        Kind::Cost => cost::FIELDS,
-        Kind::Alerts => alerts::FIELDS,
-        Kind::Advice => advice::FIELDS,
-        Kind::Scalers => scalers::FIELDS,
-        Kind::Sources => sources::FIELDS,
-        Kind::Fleet => document::FIELDS,
-    };
-    let mut all: Vec<Cow<'static, str>> = plain.iter().map(|name| Cow::Borrowed(*name)).collect();
+    let plain = schemas::columns(kind).iter();
+    let mut all: Vec<Cow<'static, str>> = plain.map(|name| Cow::Borrowed(&**name)).collect();
     if kind == Kind::Devices {
         let signals = Signal::ALL.iter();
         all.extend(signals.map(|signal| Cow::Owned(format!("signals.{}", signal.name()))));

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use cluster::accelerators::is_of_unknown_name;
@@ -15,22 +16,23 @@ use super::table::Column;
 use super::text::{age, or_unknown, word};
 
 /// One source.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct SourceRow<'a> {
     /// Its own name.
     pub name: &'a str,
     /// `kubernetes`, or the dialect's name.
     pub kind: &'a str,
-    /// `live`, `stale` or `lost`.
+    /// Freshness; `not-visible` where RBAC refuses it.
+    #[schemars(with = "SourceState")]
     pub state: &'static str,
     /// The state as displayed.
     #[serde(skip)]
     pub told: &'static str,
     /// The node that it runs on, where it belongs to one.
     pub node: Option<&'a str>,
-    /// Seconds since the first failure after its last success; `None` while it answers or where unknown.
+    /// Seconds since the first failure after its last success; null while it answers or where unknown.
     pub failing_seconds: Option<u64>,
-    /// Seconds since its last success; `None` without one.
+    /// Seconds since its last success; null without one.
     pub age_seconds: Option<u64>,
     /// Latency of its last answer, milliseconds.
     pub latency_ms: Option<u32>,
@@ -42,25 +44,9 @@ pub struct SourceRow<'a> {
     pub series_skipped: Option<u32>,
     /// Requests sent in the last minute.
     pub calls_per_minute: Option<u32>,
-    /// The fault and its fix; `None` without a fault.
+    /// The fault and its fix; null without a fault.
     pub message: Option<Cow<'a, str>>,
 }
-
-/// Columns as CSV.
-pub(super) const FIELDS: &[&str] = &[
-    "name",
-    "kind",
-    "state",
-    "node",
-    "failing_seconds",
-    "age_seconds",
-    "latency_ms",
-    "errors",
-    "series_used",
-    "series_skipped",
-    "calls_per_minute",
-    "message",
-];
 
 /// Columns as a table.
 pub(super) fn columns<'a>() -> Vec<Column<SourceRow<'a>>> {
