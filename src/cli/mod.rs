@@ -29,6 +29,7 @@ mod rbac;
 mod record;
 mod rehearse;
 mod route;
+mod schema;
 pub mod setup;
 mod shell;
 mod shot;
@@ -153,6 +154,8 @@ enum Command {
     Doctor(doctor::Doctor),
     /// Print the least role that it needs, for kubectl apply
     Rbac(rbac::Rbac),
+    /// Print the JSON Schema of what -o json prints: of a kind of `get`, a plan, `tco` or `doctor`
+    Schema(schema::Schema),
     /// Print completions for a shell
     Completions {
         /// The shell, or kubectl for its plugin
@@ -351,6 +354,7 @@ fn run(
         Some(Command::Config(config)) => config::run(config, global, out),
         Some(Command::Doctor(doctor)) => doctor::run(*doctor, global, out, err),
         Some(Command::Rbac(rbac)) => rbac::run(*rbac, &global.flags.namespace, out),
+        Some(Command::Schema(schema)) => schema::run(schema, out),
         Some(Command::Completions { shell }) => {
             out::write(out, &complete::script(*shell, Cli::command()))?;
             Ok(Exit::Done)

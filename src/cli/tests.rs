@@ -136,6 +136,8 @@ fn commands_take_what_the_contract_says() {
         "stokehold config path",
         "stokehold config print",
         "stokehold config validate stokehold.toml",
+        "stokehold schema",
+        "stokehold schema nodes",
         "stokehold completions zsh",
         "kubectl-stokehold get nodes --context prod",
         "/usr/local/bin/kubectl-stokehold --help",

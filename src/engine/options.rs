@@ -11,10 +11,7 @@ use super::snapshot::{
 
 /// Name of a strategy in documents.
 pub const fn strategy_name(strategy: FairStrategy) -> &'static str {
-    match strategy {
-        FairStrategy::LessThanOrEqualToFinalShare => "less-than-or-equal-to-final-share",
-        FairStrategy::LessThanInitialShare => "less-than-initial-share",
-    }
+    strategy.name()
 }
 
 /// The options that apply to a snapshot; with a workload also those of its queue and its route.

@@ -36,12 +36,12 @@ pub enum Certainty {
     Medium,
 }
 
-impl Certainty {
-    /// Name in the JSON contract.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::High => "high",
-            Self::Medium => "medium",
+crate::words! {
+    impl Certainty {
+        /// Name in the JSON contract.
+        pub fn name(self) {
+            High => "high",
+            Medium => "medium",
         }
     }
 }
@@ -83,20 +83,20 @@ pub enum Action {
     RemoveNodes(Box<[Name]>),
 }
 
-impl Action {
-    /// A stable code for scripts.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Release => "release",
-            Self::FewerDevices(_) => "fewer-devices",
-            Self::SmallerDevice(_) => "smaller-device",
-            Self::MigSlice(_) => "mig-slice",
-            Self::Spot => "spot",
-            Self::LeaveDevice { .. } => "leave-device",
-            Self::FasterInput => "faster-input",
-            Self::UseTensorCores => "use-tensor-cores",
-            Self::AddNodes { .. } => "add-nodes",
-            Self::RemoveNodes(_) => "remove-nodes",
+crate::words! {
+    impl Action {
+        /// A stable code for scripts.
+        pub fn code(&self) {
+            Release => "release",
+            FewerDevices(_) => "fewer-devices",
+            SmallerDevice(_) => "smaller-device",
+            MigSlice(_) => "mig-slice",
+            Spot => "spot",
+            LeaveDevice { .. } => "leave-device",
+            FasterInput => "faster-input",
+            UseTensorCores => "use-tensor-cores",
+            AddNodes { .. } => "add-nodes",
+            RemoveNodes(_) => "remove-nodes",
         }
     }
 }

@@ -8,5 +8,6 @@ pub mod fleet;
 pub mod notify;
 pub mod object;
 pub mod plan;
+pub mod schema;
 pub mod usage;
 pub mod value;

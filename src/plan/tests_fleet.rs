@@ -8,8 +8,7 @@ use engine::document;
 use engine::snapshot::Snapshot;
 use model::base::{Name, ObjectKey};
 use model::plan::{
-    Budgets, Forecast, Intent, JobName, Known, Mutation, Plan, PlanEffect, RefusalCode, SCHEMA,
-    Until, Verb,
+    Budgets, Forecast, Intent, JobName, Known, Mutation, Plan, PlanEffect, RefusalCode, Until, Verb,
 };
 
 use super::words::{self, ParseError, Question};
@@ -136,7 +135,7 @@ pub(super) fn planned(snapshot: &Snapshot, text: &str) -> Plan {
     made.validate().expect("is well formed");
     assert_eq!(ask(snapshot, text).as_ref(), Ok(&made), "the same again");
     let document = serde_json::to_value(&made).expect("a document");
-    let schema: Value = serde_json::from_str(SCHEMA).expect("a schema");
+    let schema = model::plan::schema();
     let validator = jsonschema::draft202012::new(&schema).expect("a schema");
     let wrong: Vec<String> = validator
         .iter_errors(&document)

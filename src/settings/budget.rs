@@ -5,7 +5,7 @@ use serde::de::{Deserializer, IgnoredAny};
 
 use model::base::Name;
 use model::base::document::{self, unknown};
-use model::usage::{BudgetPeriod, BudgetScope, BudgetUnit, Dimension};
+use model::usage::{BudgetPeriod, BudgetScope, BudgetUnit};
 
 use super::number::Positive;
 
@@ -72,14 +72,10 @@ impl Raw {
                 "budget `{name}`: the usage ledger has no labels: map the label to a team ([[team]] with match = {{ label = {{ KEY = \"VALUE\" }} }}) and give team = \"NAME\""
             ));
         }
-        let parts = [
-            (Dimension::Team, self.team),
-            (Dimension::Queue, self.queue),
-            (Dimension::Pool, self.pool),
-            (Dimension::Namespace, self.namespace),
-        ];
-        let parts = parts
+        let names = [self.team, self.queue, self.pool, self.namespace];
+        let parts = BudgetScope::PARTS
             .into_iter()
+            .zip(names)
             .filter_map(|(by, name)| Some(BudgetScope::Part(by, Name::from(name?))));
         let whole = (self.fleet == Some(true)).then_some(BudgetScope::Fleet);
         let scopes: Vec<BudgetScope> = whole.into_iter().chain(parts).collect();

@@ -1,108 +1,118 @@
 //! Rows of `budgets`: spend, forecast for the period, and observed ratio of each budget.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use model::base::{Moment, Name};
 use model::fleet::job::JobKey;
 use model::plan::{Plan, PlanEffect};
+use model::schema::{SchemaHead, columns, of_rows};
 use model::usage::{BudgetChange, BudgetScope, BudgetState, Dimension, FleetSpending, start_of};
 
+use super::kind::UNKNOWN_IS_NULL;
 use super::spend::{device_hours, safe_line, stamp};
 use super::table::{Layout, cell};
 use super::text::or_unknown;
 use super::{Facts, Scope, non_empty};
 
-/// The JSON Schema of the rows (draft 2020-12).
-pub const SCHEMA: &str = include_str!("../../config/schema/budgets.json");
+/// The JSON Schema of the rows.
+pub fn schema() -> serde_json::Value {
+    of_rows::<BudgetRow<'_>>(SchemaHead {
+        name: "budgets",
+        title: "Budgets",
+        description: UNKNOWN_IS_NULL,
+    })
+}
 
 /// The subject kind of budget findings.
 pub const SUBJECT: &str = "Budget";
 
-/// Columns as CSV.
-pub const FIELDS: [&str; 20] = [
-    "name",
-    "scope.kind",
-    "scope.name",
-    "period.kind",
-    "period.start",
-    "period.end",
-    "period.time_zone",
-    "unit",
-    "amount",
-    "spent",
-    "expected",
-    "forecast.low",
-    "forecast.mid",
-    "forecast.high",
-    "forecast_error.ratio",
-    "forecast_error.days",
-    "forecast_error.forecasts",
-    "exhausted_at",
-    "coverage.observed_ratio",
-    "coverage.unpriced_device_hours",
-];
-
-/// One budget. Unknown is `None`.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-#[expect(
-    missing_docs,
-    reason = "the fields are those of the schema, which says what each is"
-)]
+/// One budget. Unknown is null.
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct BudgetRow<'a> {
+    /// Name of the budget in the settings.
     pub name: &'a str,
+    /// What it is for.
     pub scope: ScopeCell<'a>,
+    /// The period that it is in now.
     pub period: PeriodCell<'a>,
+    /// Unit of `amount`, `spent`, `expected` and `forecast`; `device_hours` are those of allocated devices.
+    #[schemars(with = "model::usage::BudgetUnit")]
     pub unit: &'static str,
+    /// How much there is for the period.
     pub amount: f64,
+    /// Spent as far as it was observed; null where nothing was, or nothing has a price.
     pub spent: Option<f64>,
+    /// The share of the amount that the part of the period that is over would be.
     pub expected: f64,
+    /// What the period comes to, unobserved hours filled in; null where less than 24 hours of the last 14 days or less than
+    /// half of the period so far was observed.
     pub forecast: ForecastCell,
+    /// How far off earlier forecasts were.
     pub forecast_error: ErrorCell,
+    /// Start of the hour by whose end the amount was spent, or by the forecast will be; null where it will not be, or that is
+    /// unknown (`forecast.mid` is null).
+    #[schemars(with = "Option<model::base::Moment>")]
     pub exhausted_at: Option<String>,
+    /// How much of the spend is known.
     pub coverage: CoverageCell,
 }
 
 /// What a budget is for.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-#[expect(missing_docs, reason = "as above")]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct ScopeCell<'a> {
+    /// What the budget is for.
+    #[schemars(with = "BudgetScope")]
     pub kind: &'static str,
+    /// Name of the team, queue, pool or namespace; null for the fleet.
     pub name: Option<&'a str>,
 }
 
 /// Its period.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-#[expect(missing_docs, reason = "as above")]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct PeriodCell<'a> {
+    /// How long a period is.
+    #[schemars(with = "model::usage::BudgetPeriod")]
     pub kind: &'static str,
+    /// Its start, RFC 3339, a whole hour of UTC.
+    #[schemars(with = "model::base::Moment")]
     pub start: String,
+    /// Its end, RFC 3339, a whole hour of UTC.
+    #[schemars(with = "model::base::Moment")]
     pub end: String,
+    /// IANA name of the zone whose midnight begins it.
     pub time_zone: &'a str,
 }
 
 /// The forecast spend of the period.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-#[expect(missing_docs, reason = "as above")]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct ForecastCell {
+    /// 10th percentile of the forecast.
     pub low: Option<f64>,
+    /// Expected value of the forecast.
     pub mid: Option<f64>,
+    /// 90th percentile of the forecast.
     pub high: Option<f64>,
 }
 
 /// The error of forecasts made earlier in the record.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-#[expect(missing_docs, reason = "as above")]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct ErrorCell {
+    /// Mean absolute error of forecasts made earlier in this record, as a share of what it came to.
     pub ratio: Option<f64>,
+    /// How many days ahead they looked.
     pub days: Option<usize>,
+    /// Number of these forecasts.
     pub forecasts: Option<usize>,
 }
 
 /// How much of the spend is known.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-#[expect(missing_docs, reason = "as above")]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct CoverageCell {
+    /// Observed share of the part of the period that is over, 0 to 1.
+    #[schemars(range(min = 0, max = 1))]
     pub observed_ratio: f64,
+    /// Device time in the period without a price, hours: in no sum of dollars.
     pub unpriced_device_hours: f64,
 }
 
@@ -166,13 +176,14 @@ fn row(state: &BudgetState) -> BudgetRow<'_> {
 
 /// The rows as CSV.
 pub fn csv(states: &[BudgetState], titled: bool) -> String {
+    let fields = columns(&schema());
     let mut out = String::new();
     if titled {
-        out.push_str(&safe_line(&FIELDS.map(str::to_owned)));
+        out.push_str(&safe_line(&fields));
     }
     for row in rows(states) {
         let value = serde_json::to_value(row).unwrap_or_default();
-        let cells = FIELDS.map(|field| {
+        let cells = fields.iter().map(|field| {
             let of = field.split('.').try_fold(&value, |of, name| of.get(name));
             match of {
                 Some(serde_json::Value::String(text)) => text.clone(),
@@ -180,7 +191,7 @@ pub fn csv(states: &[BudgetState], titled: bool) -> String {
                 Some(other) => other.to_string(),
             }
         });
-        out.push_str(&safe_line(&cells));
+        out.push_str(&safe_line(&cells.collect::<Vec<String>>()));
     }
     out
 }

@@ -2,18 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
 
 use model::base::Exit;
 use model::fleet::observe::{SourceHealth, SourceState, Table};
 use model::fleet::sight::HELP;
+use model::schema::{SchemaHead, of_rows};
 
 use super::Facts;
 use super::kinds::sources::message;
 use super::table::cell;
 
 /// The JSON Schema of [`json`].
-pub const SCHEMA: &str = include_str!("../../config/schema/doctor.json");
+pub fn schema() -> serde_json::Value {
+    of_rows::<Point>(SchemaHead {
+        name: "doctor",
+        title: "What doctor found",
+        description: "One object a finding; mend is null where all is well.",
+    })
+}
 
 /// The result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
@@ -27,26 +35,85 @@ pub enum Level {
     Fail,
 }
 
-impl Level {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warn => "warn",
-            Self::Fail => "fail",
+model::words! {
+    impl Level {
+        /// Name in JSON.
+        pub fn name(self) {
+            Ok => "ok",
+            Warn => "warn",
+            Fail => "fail",
         }
     }
 }
 
+/// What is checked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Check {
+    /// The settings files.
+    Settings,
+    /// The kubeconfig and its context.
+    Kubeconfig,
+    /// Whether the API server answers.
+    Api,
+    /// The user that the API server sees.
+    Identity,
+    /// This machine's clock against the API server's.
+    Clock,
+    /// Which kinds the cluster serves.
+    Kinds,
+    /// What the user may read and write.
+    Rights,
+    /// Whether the fleet could be read.
+    Fleet,
+    /// Exporters that are scraped.
+    Exporters,
+    /// The Prometheus that is queried.
+    Prometheus,
+    /// Nodes with devices that have readings.
+    Coverage,
+    /// Exporters that report a device twice.
+    Duplicates,
+    /// Devices that have a price.
+    Prices,
+}
+
+model::words! {
+    impl Check {
+        /// Name in JSON.
+        pub fn name(self) {
+            Settings => "settings",
+            Kubeconfig => "kubeconfig",
+            Api => "api",
+            Identity => "identity",
+            Clock => "clock",
+            Kinds => "kinds",
+            Rights => "rights",
+            Fleet => "fleet",
+            Exporters => "exporters",
+            Prometheus => "prometheus",
+            Coverage => "coverage",
+            Duplicates => "duplicates",
+            Prices => "prices",
+        }
+    }
+}
+
+impl Serialize for Check {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.name())
+    }
+}
+
 /// The result of one check.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct Point {
-    /// What was checked: `api`, `rights`, `exporters`, …
-    pub check: &'static str,
-    /// Its result.
+    /// What was checked, as a word.
+    pub check: Check,
+    /// Result of the check.
     pub level: Level,
-    /// What was found.
+    /// What was found, as a sentence.
     pub message: String,
-    /// The fix; `None` where it passed.
+    /// The fix; null where it passed.
     pub mend: Option<String>,
     /// The exit code that it causes.
     #[serde(skip)]
@@ -55,7 +122,7 @@ pub struct Point {
 
 impl Point {
     /// A check that passed.
-    pub fn ok(check: &'static str, message: impl Into<String>) -> Self {
+    pub fn ok(check: Check, message: impl Into<String>) -> Self {
         Self {
             check,
             level: Level::Ok,
@@ -66,7 +133,7 @@ impl Point {
     }
 
     /// A degraded result.
-    pub fn warn(check: &'static str, message: impl Into<String>, mend: impl Into<String>) -> Self {
+    pub fn warn(check: Check, message: impl Into<String>, mend: impl Into<String>) -> Self {
         Self {
             level: Level::Warn,
             mend: Some(mend.into()),
@@ -76,7 +143,7 @@ impl Point {
 
     /// A failed result.
     pub fn fail(
-        check: &'static str,
+        check: Check,
         exit: Exit,
         message: impl Into<String>,
         mend: impl Into<String>,
@@ -109,7 +176,7 @@ pub fn json(points: &[Point]) -> String {
 pub fn text(points: &[Point]) -> String {
     let width = points
         .iter()
-        .map(|point| point.check.len())
+        .map(|point| point.check.name().len())
         .max()
         .unwrap_or(0);
     let mut out = String::new();
@@ -117,7 +184,7 @@ pub fn text(points: &[Point]) -> String {
         let level = point.level.name();
         out.push_str(&format!(
             "{level:4}   {:width$}   {}\n",
-            point.check,
+            point.check.name(),
             cell(&point.message)
         ));
         if let Some(mend) = &point.mend {
@@ -165,19 +232,19 @@ fn exporters(facts: &Facts) -> Vec<Point> {
             .any(|(_, device)| device.read_at.is_some());
         if read {
             return vec![Point::ok(
-                "exporters",
+                Check::Exporters,
                 "none is scraped: Prometheus has their readings",
             )];
         }
         if !facts.fleet.sees_all_work() {
             return vec![Point::warn(
-                "exporters",
+                Check::Exporters,
                 "none runs in the namespaces that are read, and devices have no readings",
                 "name a Prometheus that you may query: prometheus.url",
             )];
         }
         return vec![Point::warn(
-            "exporters",
+            Check::Exporters,
             "none was found: devices have no readings",
             "install the vendor's exporter (dcgm-exporter, device-metrics-exporter, …), or name it under [[scrape.target]]; `stokehold exporter list` says which are known",
         )];
@@ -190,9 +257,12 @@ fn exporters(facts: &Facts) -> Vec<Point> {
             .collect();
         let live = sources.len() - lost.len();
         match lost.first() {
-            None => points.push(Point::ok("exporters", format!("{kind}: {live} answer"))),
+            None => points.push(Point::ok(
+                Check::Exporters,
+                format!("{kind}: {live} answer"),
+            )),
             Some(first) => points.push(Point::warn(
-                "exporters",
+                Check::Exporters,
                 format!("{kind}: {live} answer, {} unreachable", lost.len()),
                 format!("{}: {}", first.name, message(facts, first)),
             )),
@@ -208,16 +278,17 @@ fn prometheus(facts: &Facts) -> Point {
         .iter()
         .find(|source| source.kind.as_str() == "prometheus");
     match found {
-        None if !facts.fleet.sees_all_work() => Point::ok("prometheus", "none is queried"),
+        None if !facts.fleet.sees_all_work() => Point::ok(Check::Prometheus, "none is queried"),
         None => Point::ok(
-            "prometheus",
+            Check::Prometheus,
             "none: exporters are scraped (prometheus.url or prometheus.service names one)",
         ),
-        Some(source) if source.state == SourceState::Live => {
-            Point::ok("prometheus", format!("{}: {}", source.name, source.message))
-        }
+        Some(source) if source.state == SourceState::Live => Point::ok(
+            Check::Prometheus,
+            format!("{}: {}", source.name, source.message),
+        ),
         Some(source) => Point::warn(
-            "prometheus",
+            Check::Prometheus,
             format!("{} is unreachable", source.name),
             if source.message.is_empty() {
                 "ask again later".to_owned()
@@ -230,7 +301,7 @@ fn prometheus(facts: &Facts) -> Point {
 
 fn coverage(facts: &Facts) -> Vec<Point> {
     if let Some(hidden) = facts.fleet.hidden_of(&[Table::Nodes]) {
-        return vec![Point::warn("coverage", hidden, HELP)];
+        return vec![Point::warn(Check::Coverage, hidden, HELP)];
     }
     let with: Vec<_> = facts
         .fleet
@@ -240,7 +311,7 @@ fn coverage(facts: &Facts) -> Vec<Point> {
         .collect();
     if with.is_empty() {
         return vec![Point::warn(
-            "coverage",
+            Check::Coverage,
             "no node with devices is known",
             "does the device plugin run, and may nodes be listed?",
         )];
@@ -258,7 +329,7 @@ fn coverage(facts: &Facts) -> Vec<Point> {
     let mut points = Vec::new();
     if unread.is_empty() {
         let message = format!("all {} nodes with devices have readings", with.len());
-        points.push(Point::ok("coverage", message));
+        points.push(Point::ok(Check::Coverage, message));
     } else {
         let some: Vec<&str> = unread.iter().copied().take(5).collect();
         let more = if unread.len() > some.len() {
@@ -267,7 +338,7 @@ fn coverage(facts: &Facts) -> Vec<Point> {
             ""
         };
         points.push(Point::warn(
-            "coverage",
+            Check::Coverage,
             format!(
                 "{} of {} nodes with devices have no readings: {}{more}",
                 unread.len(),
@@ -279,7 +350,7 @@ fn coverage(facts: &Facts) -> Vec<Point> {
     }
     if stale > 0 {
         points.push(Point::warn(
-            "coverage",
+            Check::Coverage,
             format!("{stale} devices have readings that are older than three of their exporter's intervals"),
             "look under `stokehold get sources` for exporters that are stale or unreachable",
         ));
@@ -298,7 +369,7 @@ fn duplicates(facts: &Facts) -> Vec<Point> {
     match told.first() {
         None => Vec::new(),
         Some(first) => vec![Point::warn(
-            "duplicates",
+            Check::Duplicates,
             format!("{} exporters print series twice", told.len()),
             format!("{}: {}", first.name, first.message),
         )],
@@ -309,7 +380,7 @@ fn prices(facts: &Facts) -> Point {
     let burn = &facts.spend_rates;
     if burn.unpriced == 0 {
         return Point::ok(
-            "prices",
+            Check::Prices,
             format!("all {} devices have a price", burn.devices),
         );
     }
@@ -330,7 +401,7 @@ fn prices(facts: &Facts) -> Point {
         format!(": {}", named.join(", "))
     };
     Point::warn(
-        "prices",
+        Check::Prices,
         format!(
             "{} of {} devices have no price{named}",
             burn.unpriced, burn.devices
@@ -346,9 +417,9 @@ mod tests {
     #[test]
     fn the_worst_point_decides_and_every_mend_is_shown() {
         let points = [
-            Point::ok("api", "v1.34.1"),
-            Point::warn("rights", "no nodes", "ask for\na role\u{1b}[2J"),
-            Point::fail("fleet", Exit::Refused, "nothing", "ask"),
+            Point::ok(Check::Api, "v1.34.1"),
+            Point::warn(Check::Rights, "no nodes", "ask for\na role\u{1b}[2J"),
+            Point::fail(Check::Fleet, Exit::Refused, "nothing", "ask"),
         ];
         assert_eq!(exit(&points), Exit::Refused);
         assert_eq!(exit(&points[..2]), Exit::Done);

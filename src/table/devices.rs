@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
@@ -18,33 +19,36 @@ use super::text::{UNKNOWN, age, celsius, or_unknown, percent, watts, word};
 use super::{Facts, non_empty};
 
 /// One device, or one slice of a device. Device counts use only the rows without a slice.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct DeviceRow<'a> {
     /// `NODE/gpu3`; a slice adds `/SLICE`.
     pub id: Cow<'a, str>,
-    /// Node.
+    /// The node that it is in.
     pub node: &'a str,
-    /// Index on its node.
+    /// Index on its node, from 0.
     pub index: u32,
-    /// The vendor's id.
+    /// The vendor's unique ID, `GPU-…`.
     pub uuid: Option<&'a str>,
-    /// Board serial number.
+    /// Serial number of the board.
     pub serial: Option<&'a str>,
-    /// PCI address.
+    /// PCI bus address, `0000:17:00.0`.
     pub pci: Option<&'a str>,
-    /// Vendor.
+    /// Vendor of the device.
+    #[schemars(with = "model::fleet::accelerator::Vendor")]
     pub vendor: &'static str,
-    /// Product name.
+    /// Product name, `NVIDIA H100 80GB HBM3`.
     pub model: Option<&'a str>,
-    /// Short class.
+    /// Short name of the class, `H100`.
     pub class: &'a str,
-    /// Pool.
+    /// The pool of its node.
     pub pool: &'a str,
-    /// Slice; `None` in the row of the device itself.
+    /// Slice; null in the row of the device itself. Count devices by these rows.
     pub slice: Option<&'a str>,
-    /// Its part of the device, 0 to 1: 1 for the device itself. `None` where the part of a slice is not known.
+    /// Its part of the device, 0 to 1: 1 for the device itself. Null where the part of a slice is not known.
+    #[schemars(range(max = 1))]
     pub share: Option<DeviceAmount>,
-    /// Its allocated part of the device; `None` where the part of a slice is not known.
+    /// Its allocated part, 0 to 1; null where the part of a slice is not known. The rows of whole devices add up to the pool.
+    #[schemars(range(max = 1))]
     pub allocated: Option<DeviceAmount>,
     /// Namespace of the pod that it is allocated to. A shared device shows the first of its pods, as in the counts.
     pub namespace: Option<&'a str>,
@@ -57,28 +61,44 @@ pub struct DeviceRow<'a> {
     /// Team of that job.
     pub team: Option<&'a str>,
     /// The rule that determined the team.
+    #[schemars(with = "Option<model::fleet::device::TeamSource>")]
     pub team_source: Option<&'static str>,
-    /// How the pod was determined: `exporter`, `claim`, `counted` or `none`.
+    /// How the pod was determined; `counted` is a guess.
+    #[schemars(with = "Attribution")]
     pub attribution: &'static str,
-    /// `ok`, `warn`, `fault` or `unknown`.
+    /// Its health; `unknown` where nothing says so.
+    #[schemars(with = "Health")]
     pub health: &'static str,
     /// The fault in words; otherwise the same word as `health`.
     #[serde(skip)]
     pub health_words: &'a str,
     /// Utilization, 0 to 1: its own, or the mean of its slices.
     #[serde(rename = "util_ratio")]
+    #[schemars(range(min = 0, max = 1))]
     pub util: Option<f64>,
     /// How long that pod has held it, seconds.
     pub held_seconds: Option<u64>,
-    /// How long the device is idle, seconds; `None` where it is not, and for a slice.
+    /// How long the device is idle, seconds; null where it is not, and for a slice.
     pub idle_seconds: Option<u64>,
     /// True where it may be idle for longer: it was idle at the first reading that is known.
     pub idle_at_least: Option<bool>,
     /// Age of its readings, seconds.
     pub age_seconds: Option<u64>,
-    /// Its readings by canonical name.
+    /// Its readings by canonical name; a signal that is not there is unknown.
     #[serde(serialize_with = "by_name")]
+    #[schemars(schema_with = "readings")]
     pub signals: Cow<'a, Signals>,
+}
+
+/// The readings that a device may have; those of model servers are in rows of services.
+fn readings(_: &mut SchemaGenerator) -> Schema {
+    let own = Signal::ALL.iter().filter(|signal| !signal.is_of_a_server());
+    let each = own.map(|signal| {
+        let reading = json_schema!({ "type": "number", "description": signal.meaning() });
+        (signal.name().to_owned(), reading.to_value())
+    });
+    let each: serde_json::Map<String, serde_json::Value> = each.collect();
+    json_schema!({ "type": "object", "properties": each, "additionalProperties": false })
 }
 
 fn by_name<S: Serializer>(signals: &Signals, out: S) -> Result<S::Ok, S::Error> {
@@ -88,36 +108,6 @@ fn by_name<S: Serializer>(signals: &Signals, out: S) -> Result<S::Ok, S::Error> 
     }
     map.end()
 }
-
-/// Columns as CSV.
-pub(super) const FIELDS: &[&str] = &[
-    "id",
-    "node",
-    "index",
-    "uuid",
-    "serial",
-    "pci",
-    "vendor",
-    "model",
-    "class",
-    "pool",
-    "slice",
-    "share",
-    "allocated",
-    "namespace",
-    "pod",
-    "job",
-    "queue",
-    "team",
-    "team_source",
-    "attribution",
-    "health",
-    "util_ratio",
-    "held_seconds",
-    "idle_seconds",
-    "idle_at_least",
-    "age_seconds",
-];
 
 /// Columns as a table.
 pub(super) fn columns<'a>() -> Vec<Column<DeviceRow<'a>>> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use model::base::{DeviceAmount, Name, ObjectKey};
@@ -28,47 +29,51 @@ use super::{Facts, kinds, non_empty};
 pub const VERSION: u32 = 1;
 
 /// The header's figures: of the whole fleet, or of the scope.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct FleetFigures {
-    /// Number of nodes; in a scope those on which it has devices. This and the following counts are `None` where RBAC hides them.
+    /// Number of nodes; in a scope those on which it has devices. This and the following counts are null where RBAC hides them.
     pub nodes: Option<u32>,
     /// Devices; in a scope those of which it has all or a part.
     pub devices: Option<u32>,
     /// Allocated devices, and of shared devices the parts that are allocated.
     pub allocated: Option<DeviceAmount>,
-    /// Devices that are not allocated; `None` in a scope, to which no free device belongs.
+    /// Devices that are not allocated; null in a scope, to which no free device belongs.
     pub free: Option<DeviceAmount>,
-    /// Free devices that a new pod could use now.
+    /// Free devices that a new pod could use now: not cordoned, ready, healthy, allocatable.
     pub free_usable: Option<DeviceAmount>,
     /// Faulty, or on a node that is not ready.
     pub unhealthy: Option<u32>,
     /// Allocated devices that are idle.
     pub idle_allocated: Option<DeviceAmount>,
-    /// Devices without a price.
+    /// Devices that have no price.
     pub unpriced: u32,
-    /// Waiting jobs.
+    /// Jobs that wait to start.
     pub waiting_jobs: Option<u32>,
     /// Devices that the waiting jobs request.
     pub waiting_devices: Option<u32>,
     /// Rate of all devices, USD/h.
+    #[schemars(range(min = 0))]
     pub burn_usd_per_hour: Option<f64>,
     /// The part of that rate that is list prices in place of what is paid, which is not known, USD/h.
+    #[schemars(range(min = 0))]
     pub list_usd_per_hour: Option<f64>,
     /// Which of its amounts are marked so in a table.
     #[serde(skip)]
     pub list: ListMarks,
     /// Rate of the free devices, USD/h.
+    #[schemars(range(min = 0))]
     pub free_usd_per_hour: Option<f64>,
     /// Rate of the idle allocated devices, USD/h.
+    #[schemars(range(min = 0))]
     pub idle_allocated_usd_per_hour: Option<f64>,
 }
 
 /// Amounts of a node's capacity or of a pod's requests.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct Amounts<'a> {
-    /// Thousandths of a core.
+    /// CPU, thousandths of a core; null where a node does not report it.
     pub cpu_milli: Option<i64>,
-    /// Bytes.
+    /// Memory, bytes; null where a node does not report it.
     pub memory_bytes: Option<i64>,
     /// Accelerators by resource name.
     pub devices: BTreeMap<&'a str, u32>,
@@ -99,37 +104,41 @@ impl<'a> Amounts<'a> {
 }
 
 /// A job.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct JobCell<'a> {
-    /// Namespace.
+    /// Namespace of the job.
     pub namespace: &'a str,
-    /// Name.
+    /// Name of the object.
     pub name: &'a str,
-    /// Kind.
+    /// Kind of the object, `JobSet`.
     pub kind: &'a str,
-    /// Unique id.
+    /// Unique id of the object.
     pub uid: Option<&'a str>,
-    /// Queue.
+    /// The queue that it is submitted to.
     pub queue: Option<&'a str>,
-    /// Team.
+    /// The team that it counts for.
     pub team: &'a str,
-    /// Priority.
+    /// Priority of its pods.
     pub priority: Option<i32>,
-    /// State.
+    /// What it does now.
+    #[schemars(with = "JobState")]
     pub state: &'static str,
-    /// Gang.
+    /// Its gang; null for a job whose pods start alone.
     pub gang: Option<GangCell>,
     /// Devices or slices that it requests.
     pub devices_requested: u32,
     /// Devices or slices allocated to it.
     pub devices_allocated: u32,
-    /// Class.
+    /// Class of those devices.
     pub class: Option<&'a str>,
     /// Creation time, RFC 3339.
+    #[schemars(with = "model::base::Moment")]
     pub created: String,
     /// Start time, RFC 3339.
+    #[schemars(with = "Option<model::base::Moment>")]
     pub started: Option<String>,
     /// When it began to wait, RFC 3339.
+    #[schemars(with = "Option<model::base::Moment>")]
     pub waiting_since: Option<String>,
     /// Its pods, by name.
     pub pods: Vec<&'a str>,
@@ -137,18 +146,18 @@ pub struct JobCell<'a> {
     pub pod_sets: Vec<PodSetCell<'a>>,
     /// Its admission status in the queueing system.
     pub admission: Option<AdmissionCell<'a>>,
-    /// Its devices: node, device index, slice.
+    /// Its devices: node, index of the device, slice.
     pub placements: Vec<(&'a str, u32, Option<&'a str>)>,
 }
 
 /// A pod that requests devices.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct PodCell<'a> {
-    /// Namespace.
+    /// Namespace of the pod.
     pub namespace: &'a str,
-    /// Name.
+    /// Name of the pod.
     pub name: &'a str,
-    /// Unique id.
+    /// Unique id of the pod.
     pub uid: Option<&'a str>,
     /// Kind of its job.
     pub job_kind: &'a str,
@@ -156,47 +165,54 @@ pub struct PodCell<'a> {
     pub job: &'a str,
     /// The node it is bound to.
     pub node: Option<&'a str>,
-    /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
+    /// Phase as the API reports it.
+    #[schemars(with = "model::fleet::observe::Phase")]
     pub phase: &'static str,
-    /// Priority.
+    /// Priority of the pod.
     pub priority: i32,
-    /// Its resource requests.
+    /// Resources that it requests.
+    #[schemars(with = "engine::document::RequestCell")]
     pub requests: Amounts<'a>,
-    /// Its node selector.
+    /// Labels that its node must have.
     pub node_selector: BTreeMap<&'a str, &'a str>,
     /// Creation time, RFC 3339.
+    #[schemars(with = "model::base::Moment")]
     pub created: String,
     /// When it was scheduled, RFC 3339.
+    #[schemars(with = "Option<model::base::Moment>")]
     pub scheduled: Option<String>,
     /// Deletion timestamp, RFC 3339.
+    #[schemars(with = "Option<model::base::Moment>")]
     pub deleted: Option<String>,
 }
 
 /// The price of one device.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct PriceCell<'a> {
-    /// Pool.
+    /// Pool of the device.
     pub pool: &'a str,
-    /// Class.
+    /// Class of the device.
     pub class: &'a str,
-    /// Machine type.
+    /// Machine type of its node.
     pub instance_type: Option<&'a str>,
-    /// Region.
+    /// Region of its node.
     pub region: Option<&'a str>,
-    /// Billing type.
+    /// How it is paid for; null where it is not known.
+    #[schemars(with = "Option<model::fleet::node::Billing>")]
     pub billing: Option<&'static str>,
-    /// USD an hour.
+    /// Price, USD per device-hour; null where it is not known.
+    #[schemars(range(min = 0))]
     pub usd_per_device_hour: Option<f64>,
     /// True where that is a list price in place of what is paid, which is not known.
     pub list_price: bool,
     /// Price book and row.
     pub source: Option<&'a str>,
-    /// Date of the price.
+    /// Date of the price, as far as it is known.
     pub as_of: Option<&'a str>,
 }
 
 /// The policy settings that the fleet was built with.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct PolicyCell<'a> {
     /// Node labels that name a pool.
     pub pool_labels: &'a [String],
@@ -229,57 +245,39 @@ impl<'a> From<&'a Policy> for PolicyCell<'a> {
 }
 
 /// The whole document.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct Document<'a> {
-    /// [`VERSION`].
+    /// Version of the document.
+    #[schemars(extend("const" = VERSION))]
     pub version: u32,
     /// The moment of the snapshot, RFC 3339.
+    #[schemars(with = "model::base::Moment")]
     pub at: String,
-    /// Name of the context.
+    /// Name of the kubeconfig context.
     pub context: &'a str,
-    /// State of each table: `waiting`, `live`, `lost`, `not-visible` or `absent`.
+    /// State of each table of objects, by its name.
+    #[schemars(with = "BTreeMap<&str, Known>")]
     pub known: BTreeMap<&'static str, &'static str>,
     /// Figures of the whole fleet, or of the scope.
     pub figures: FleetFigures,
-    /// Pools.
+    /// Pools, as in `get pools`.
     pub pools: Vec<PoolRow<'a>>,
     /// Nodes with their devices.
     pub nodes: Vec<NodeCell<'a>>,
-    /// Jobs.
+    /// Jobs that request or hold devices.
     pub jobs: Vec<JobCell<'a>>,
     /// Pods of these jobs.
     pub pods: Vec<PodCell<'a>>,
     /// The engine's inputs: queues, flavors, topologies, disruption budgets, workloads.
     #[serde(flatten)]
-    pub scheduling: Scheduling,
-    /// Priority classes.
+    pub scheduling: Scheduling<'a>,
+    /// Priority classes of pods and of workloads.
     pub priority_classes: Vec<PriorityClassCell<'a>>,
     /// Prices of one device.
     pub prices: Vec<PriceCell<'a>>,
-    /// Policy settings.
+    /// Policy settings that the fleet was built with.
     pub policy: PolicyCell<'a>,
 }
-
-/// CSV columns of the figures.
-pub(super) const FIELDS: &[&str] = &[
-    "version",
-    "at",
-    "context",
-    "figures.nodes",
-    "figures.devices",
-    "figures.allocated",
-    "figures.free",
-    "figures.free_usable",
-    "figures.unhealthy",
-    "figures.idle_allocated",
-    "figures.unpriced",
-    "figures.waiting_jobs",
-    "figures.waiting_devices",
-    "figures.burn_usd_per_hour",
-    "figures.list_usd_per_hour",
-    "figures.free_usd_per_hour",
-    "figures.idle_allocated_usd_per_hour",
-];
 
 /// Table columns of the figures.
 pub(super) fn columns<'a>() -> Vec<Column<Document<'a>>> {
@@ -366,7 +364,7 @@ pub fn document(facts: &Facts) -> Document<'_> {
         known: fleet
             .known
             .iter()
-            .map(|(table, known)| (table.name(), known_name(known)))
+            .map(|(table, known)| (table.name(), known.name()))
             .collect(),
         figures: figures(facts),
         pools: kinds::pools::rows(facts),
@@ -399,17 +397,6 @@ pub fn document(facts: &Facts) -> Document<'_> {
             })
             .collect(),
         policy: PolicyCell::from(&*fleet.policy),
-    }
-}
-
-/// The JSON name of a table's state.
-pub const fn known_name(known: &Known) -> &'static str {
-    match known {
-        Known::Waiting => "waiting",
-        Known::Live => "live",
-        Known::Lost(_) => "lost",
-        Known::NotVisible(_) => "not-visible",
-        Known::Absent => "absent",
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use model::base::DeviceAmount;
@@ -16,103 +17,110 @@ use super::non_empty;
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 /// The pod that a device or slice is allocated to, and how that is known.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct HolderCell<'a> {
-    /// Namespace.
+    /// Namespace of the pod.
     pub namespace: &'a str,
-    /// Pod.
+    /// Name of the pod.
     pub pod: &'a str,
-    /// `exporter`, `claim` or `counted`.
+    /// How that is known; `counted` is a guess.
+    #[schemars(with = "model::fleet::device::Attribution")]
     pub attribution: &'static str,
 }
 
 /// A slice of a device.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct SliceCell<'a> {
     /// Id within the device.
     pub name: &'a str,
     /// The resource name that requests it.
     pub resource: Option<&'a str>,
-    /// Its part of the device, 0 to 1; `None` where that is not known.
+    /// Its part of the device, 0 to 1; null where that is not known.
+    #[schemars(range(max = 1))]
     pub share: Option<DeviceAmount>,
     /// The pod that it is allocated to.
     pub holder: Option<HolderCell<'a>>,
 }
 
 /// A device.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct DeviceCell<'a> {
-    /// `NODE/gpu3`.
+    /// Its node and index, `NODE/gpu3`.
     pub id: &'a str,
-    /// Index on its node.
+    /// Index on its node, from 0.
     pub index: u32,
-    /// The vendor's id.
+    /// The vendor's unique ID, `GPU-…`.
     pub uuid: Option<&'a str>,
-    /// Vendor.
+    /// Vendor of the device.
+    #[schemars(with = "model::fleet::accelerator::Vendor")]
     pub vendor: &'static str,
-    /// `gpu`, `tpu` or `other`.
+    /// What kind of accelerator it is.
+    #[schemars(with = "model::fleet::accelerator::DeviceKind")]
     pub kind: &'static str,
-    /// Class.
+    /// Short name of the class, `H100`.
     pub class: &'a str,
     /// The resource name that requests it.
     pub resource: &'a str,
-    /// `ok`, `warn`, `fault` or `unknown`.
+    /// Its health; `unknown` where nothing says so.
+    #[schemars(with = "model::fleet::device::Health")]
     pub health: &'static str,
     /// Mean utilization, 0 to 1.
+    #[schemars(range(min = 0, max = 1))]
     pub util_ratio: Option<f64>,
     /// The pod that the whole device is allocated to.
     pub holder: Option<HolderCell<'a>>,
-    /// Its slices.
+    /// Its slices; empty for a whole device.
     pub slices: Vec<SliceCell<'a>>,
 }
 
 /// A taint.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct TaintCell<'a> {
-    /// Key.
+    /// Key of the taint.
     pub key: &'a str,
-    /// Value.
+    /// Value; may be empty.
     pub value: &'a str,
     /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
     pub effect: &'a str,
 }
 
 /// A node.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct NodeCell<'a> {
-    /// Name.
+    /// Name of the Node object.
     pub name: &'a str,
-    /// Unique id.
+    /// Unique id of the Node object.
     pub uid: Option<&'a str>,
-    /// Pool.
+    /// The pool that it belongs to.
     pub pool: &'a str,
-    /// True when the node is ready; `None` where unknown.
+    /// True when the node is ready; null where unknown.
     pub ready: Option<bool>,
     /// True when it is cordoned.
     pub unschedulable: bool,
-    /// Labels.
+    /// Labels of the Node object.
     pub labels: BTreeMap<&'a str, &'a str>,
-    /// Taints.
+    /// Taints that keep pods away.
     pub taints: Vec<TaintCell<'a>>,
-    /// Its capacity.
+    /// Capacity in the node's status.
     pub capacity: Amounts<'a>,
-    /// Its allocatable amounts.
+    /// Allocatable amounts in the node's status.
     pub allocatable: Amounts<'a>,
-    /// Billing type.
+    /// How it is paid for; null where it is not known.
+    #[schemars(with = "Option<model::fleet::node::Billing>")]
     pub billing: Option<&'static str>,
-    /// Machine type.
+    /// Machine type, `p5.48xlarge`.
     pub instance_type: Option<&'a str>,
-    /// Zone.
+    /// Availability zone of the cloud.
     pub zone: Option<&'a str>,
-    /// Region.
+    /// Region of the cloud.
     pub region: Option<&'a str>,
-    /// Rack.
+    /// Rack, by the labels that the settings name.
     pub rack: Option<&'a str>,
     /// NVLink domain (clique).
     pub clique: Option<&'a str>,
     /// Topology levels from the widest to the narrowest: level and value.
     pub topology: Vec<(&'a str, &'a str)>,
-    /// Its devices.
+    /// Its devices, by index.
     pub devices: Vec<DeviceCell<'a>>,
 }
 

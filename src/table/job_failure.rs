@@ -1,5 +1,6 @@
 //! How a job failed, as a cell and in words.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use model::base::Moment;
@@ -9,17 +10,19 @@ use model::fleet::observe;
 use super::non_empty;
 
 /// Why a job failed or restarts.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct FailureCell<'a> {
     /// Exit code of the container that ended last.
     pub exit_code: Option<i32>,
-    /// Failure message.
+    /// Message of the failure, as Kubernetes reports it.
     pub message: Option<&'a str>,
-    /// Restarts in all.
+    /// Restarts of its containers in all.
     pub restarts: u32,
     /// When one of its pods was last evicted, RFC 3339.
+    #[schemars(with = "Option<model::base::Moment>")]
     pub last_eviction: Option<String>,
-    /// When the failed pod last restarted, RFC 3339; `None` while it is still down.
+    /// When the failed pod last restarted, RFC 3339; null while it is still down.
+    #[schemars(with = "Option<model::base::Moment>")]
     pub last_restart: Option<String>,
 }
 

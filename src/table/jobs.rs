@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use model::base::natural;
@@ -20,9 +21,9 @@ use super::text::{age, or_unknown, percent, word};
 use super::{Facts, non_empty};
 
 /// Pods that are scheduled all together or not at all.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct GangCell {
-    /// Number of pods.
+    /// Number of pods in the gang.
     pub size: u32,
     /// Minimum number of pods; with fewer, the job makes no progress.
     pub min: u32,
@@ -38,26 +39,28 @@ impl From<Gang> for GangCell {
 }
 
 /// One job.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct JobRow<'a> {
     /// Its labels and those of its pods.
     #[serde(skip)]
     pub labels: Labelled<'a>,
-    /// Namespace.
+    /// Namespace of the job.
     pub namespace: &'a str,
-    /// Name.
+    /// Name of the object.
     pub name: &'a str,
     /// Kind of object, `JobSet`.
     pub kind: &'a str,
-    /// Queue.
+    /// The queue that it is submitted to.
     pub queue: Option<&'a str>,
-    /// Team.
+    /// The team that it counts for.
     pub team: &'a str,
     /// The rule that determined the team.
+    #[schemars(with = "model::fleet::device::TeamSource")]
     pub team_source: &'static str,
     /// Priority of its pods.
     pub priority: Option<i32>,
     /// `waiting`, `starting`, `running`, `suspended`, `finishing`, `failed` or `done`.
+    #[schemars(with = "JobState")]
     pub state: &'static str,
     /// Devices or slices that it requests.
     pub devices_requested: u32,
@@ -68,7 +71,7 @@ pub struct JobRow<'a> {
     pub is_sliced: bool,
     /// Class of those devices.
     pub class: Option<&'a str>,
-    /// Its gang.
+    /// Its gang; null for a job whose pods start alone.
     pub gang: Option<GangCell>,
     /// Seconds since its creation.
     pub age_seconds: u64,
@@ -76,9 +79,9 @@ pub struct JobRow<'a> {
     pub waiting_seconds: Option<u64>,
     /// Seconds that it has run, or ran in total once finished.
     pub running_seconds: Option<u64>,
-    /// Code of the reason why it waits.
+    /// Stable code of the reason why it waits.
     pub reason_code: Option<&'static str>,
-    /// The reason as a sentence.
+    /// The reason why it waits, as a sentence.
     pub reason: Option<&'a str>,
     /// Why it failed or restarts.
     pub failure: Option<FailureCell<'a>>,
@@ -86,49 +89,22 @@ pub struct JobRow<'a> {
     #[serde(skip)]
     pub failed_at: Option<String>,
     /// Mean utilization of its devices, 0 to 1.
+    #[schemars(range(min = 0, max = 1))]
     pub util_ratio: Option<f64>,
-    /// Its bottleneck over the last half hour: `idle`, `input`, `memory`, `tensor`, `compute`, `communication`, `mixed`;
-    /// `None` where not classified.
+    /// Its bottleneck over the last half hour: `idle`, `input`, `memory`, `tensor`, `compute`, `communication`, `mixed`; null
+    /// where not classified.
+    #[schemars(with = "Option<Bottleneck>")]
     pub bound: Option<&'static str>,
     /// Rate of its allocated devices, USD/h.
+    #[schemars(range(min = 0))]
     pub burn_usd_per_hour: Option<f64>,
     /// The part of that rate that is list prices in place of what is paid, which is not known, USD/h.
+    #[schemars(range(min = 0))]
     pub list_usd_per_hour: Option<f64>,
-    /// Cost so far of its allocated devices, USD; `None` once it has released devices.
+    /// Cost so far of its allocated devices, USD; null once it has released devices.
+    #[schemars(range(min = 0))]
     pub cost_usd: Option<f64>,
 }
-
-/// Columns as CSV.
-pub(super) const FIELDS: &[&str] = &[
-    "namespace",
-    "name",
-    "kind",
-    "queue",
-    "team",
-    "team_source",
-    "priority",
-    "state",
-    "devices_requested",
-    "devices_allocated",
-    "class",
-    "gang.size",
-    "gang.min",
-    "age_seconds",
-    "waiting_seconds",
-    "running_seconds",
-    "reason_code",
-    "reason",
-    "failure.exit_code",
-    "failure.message",
-    "failure.restarts",
-    "failure.last_eviction",
-    "failure.last_restart",
-    "util_ratio",
-    "bound",
-    "burn_usd_per_hour",
-    "list_usd_per_hour",
-    "cost_usd",
-];
 
 /// Columns as a table.
 pub(super) fn columns<'a>() -> Vec<Column<JobRow<'a>>> {

@@ -1,5 +1,27 @@
 //! The kinds that `get` prints, and the output formats.
 
+use serde_json::Value;
+
+use model::schema::{SchemaHead, of_document, of_rows};
+
+use super::kinds::advice::AdviceRow;
+use super::kinds::alerts::AlertRow;
+use super::kinds::cost::CostRow;
+use super::devices::DeviceRow;
+use super::document::Document;
+use super::jobs::JobRow;
+use super::nodes::NodeRow;
+use super::kinds::pods::PodRow;
+use super::pools::PoolRow;
+use super::queues::QueueRow;
+use super::kinds::scalers::ScalerRow;
+use super::services::ServiceRow;
+use super::kinds::sources::SourceRow;
+
+/// How to read the values of most kinds.
+pub(crate) const UNKNOWN_IS_NULL: &str =
+    "Unknown is null, never 0; units are in the names; times are RFC 3339.";
+
 /// A kind of object that `get` prints.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Kind {
@@ -87,22 +109,46 @@ impl Kind {
         }
     }
 
-    /// Its JSON Schema (draft 2020-12).
-    pub const fn schema(self) -> &'static str {
+    /// Its JSON Schema.
+    pub fn schema(self) -> Value {
+        let head = |title, description| SchemaHead {
+            name: self.name(),
+            title,
+            description,
+        };
         match self {
-            Self::Pools => include_str!("../../config/schema/pools.json"),
-            Self::Nodes => include_str!("../../config/schema/nodes.json"),
-            Self::Devices => include_str!("../../config/schema/devices.json"),
-            Self::Queues => include_str!("../../config/schema/queues.json"),
-            Self::Jobs => include_str!("../../config/schema/jobs.json"),
-            Self::Pods => include_str!("../../config/schema/pods.json"),
-            Self::Services => include_str!("../../config/schema/services.json"),
-            Self::Cost => include_str!("../../config/schema/cost.json"),
-            Self::Alerts => include_str!("../../config/schema/alerts.json"),
-            Self::Advice => include_str!("../../config/schema/advice.json"),
-            Self::Scalers => include_str!("../../config/schema/scalers.json"),
-            Self::Sources => include_str!("../../config/schema/sources.json"),
-            Self::Fleet => include_str!("../../config/schema/fleet.json"),
+            Self::Pools => of_rows::<PoolRow<'_>>(head("Pools", UNKNOWN_IS_NULL)),
+            Self::Nodes => of_rows::<NodeRow<'_>>(head("Nodes", UNKNOWN_IS_NULL)),
+            Self::Devices => {
+                of_rows::<DeviceRow<'_>>(head("Devices and their slices", UNKNOWN_IS_NULL))
+            }
+            Self::Queues => of_rows::<QueueRow<'_>>(head("Queues", UNKNOWN_IS_NULL)),
+            Self::Jobs => of_rows::<JobRow<'_>>(head("Jobs", UNKNOWN_IS_NULL)),
+            Self::Pods => of_rows::<PodRow<'_>>(head(
+                "Pods",
+                "Pods that request devices. Unknown is null, never 0; units are in the names; times are RFC 3339.",
+            )),
+            Self::Services => of_rows::<ServiceRow<'_>>(head(
+                "Services",
+                "Models that workloads serve. Unknown is null, never 0; units are in the names; times are RFC 3339.",
+            )),
+            Self::Cost => of_rows::<CostRow<'_>>(head("Money an hour by scope", UNKNOWN_IS_NULL)),
+            Self::Alerts => of_rows::<AlertRow<'_>>(head("Findings, worst first", UNKNOWN_IS_NULL)),
+            Self::Advice => of_rows::<AdviceRow<'_>>(head(
+                "What to do about jobs' devices and about pools, what saves most first",
+                "Unknown is null, never 0; units are in the names. A month is 730 hours.",
+            )),
+            Self::Scalers => of_rows::<ScalerRow<'_>>(head(
+                "Autoscalers of nodes and pods, and requests for capacity",
+                "Unknown is null, never 0; times are RFC 3339.",
+            )),
+            Self::Sources => {
+                of_rows::<SourceRow<'_>>(head("Where facts come from", UNKNOWN_IS_NULL))
+            }
+            Self::Fleet => of_document::<Document<'_>>(head(
+                "The fleet at one moment",
+                "Unknown is null, never 0; units are in the names; times are RFC 3339. With --team or -n, `figures` and `pools` are those of the scope; all other fields are those of the whole fleet.",
+            )),
         }
     }
 }

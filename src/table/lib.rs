@@ -43,6 +43,7 @@ pub mod role;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
 pub mod scheduling;
+pub mod schemas;
 mod scope;
 pub mod select;
 pub mod services;

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
@@ -20,13 +21,14 @@ use super::Facts;
 use super::list_price::list_usd;
 
 /// Who cordoned a node, when and why, where known.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct CordonCell<'a> {
-    /// The user.
+    /// The user who cordoned it.
     pub by: Option<&'a str>,
-    /// When, RFC 3339.
+    /// When it was cordoned, RFC 3339.
+    #[schemars(with = "Option<model::base::Moment>")]
     pub at: Option<String>,
-    /// The reason.
+    /// The reason that was given.
     pub reason: Option<&'a str>,
 }
 
@@ -40,22 +42,22 @@ impl<'a> From<&'a Cordon> for CordonCell<'a> {
     }
 }
 
-/// Counts of a node's devices. The first two come from the node's status, the rest from observed devices. `None` where
+/// Counts of a node's devices. The first two come from the node's status, the rest from observed devices. Null where
 /// unknown: the node's devices are requested by claim and RBAC hides their ResourceSlices, or the node reports an impossible
 /// count.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
 pub struct NodeDevices {
     /// Capacity in the node's status.
     pub capacity: Option<u32>,
     /// Allocatable in the node's status.
     pub allocatable: Option<u32>,
-    /// Physical devices.
+    /// Physical devices of the node.
     pub total: Option<u32>,
     /// Allocated devices, and of shared devices the parts that are allocated.
     pub allocated: Option<DeviceAmount>,
     /// Devices that are not allocated.
     pub free: Option<DeviceAmount>,
-    /// Free devices that a new pod could use now.
+    /// Free devices that a new pod could use now: not cordoned, ready, healthy, allocatable.
     pub free_usable: Option<DeviceAmount>,
     /// Faulty devices, or all of them when the node is not ready.
     pub unhealthy: Option<u32>,
@@ -64,46 +66,53 @@ pub struct NodeDevices {
 }
 
 /// One node.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct NodeRow<'a> {
-    /// Name.
+    /// Name of the Node object.
     pub name: &'a str,
-    /// Pool.
+    /// The pool that it belongs to.
     pub pool: &'a str,
-    /// True when it is ready; `None` when its kubelet stopped posting node status.
+    /// True when it is ready; null when its kubelet stopped posting node status.
     pub ready: Option<bool>,
-    /// Its cordon; `None` when it is schedulable.
+    /// Its cordon; null when it is schedulable.
+    #[schemars(extend("x-csv" = "json"))]
     pub cordoned: Option<CordonCell<'a>>,
-    /// Machine type.
+    /// Machine type, `p5.48xlarge`.
     pub instance_type: Option<&'a str>,
-    /// Zone.
+    /// Availability zone of the cloud.
     pub zone: Option<&'a str>,
-    /// Rack.
+    /// Rack, by the labels that the settings name.
     pub rack: Option<&'a str>,
-    /// Topology levels from the widest to the narrowest.
+    /// Topology levels from the widest to the narrowest, each with the node's value.
     #[serde(serialize_with = "by_level")]
+    #[schemars(with = "std::collections::BTreeMap<&str, &str>")]
     pub topology: &'a [(Name, Name)],
-    /// Provider ID of the machine.
+    /// ID of the machine in its cloud (`spec.providerID`).
     pub provider_id: Option<&'a str>,
-    /// Driver version.
+    /// Version of the device driver.
     pub driver_version: Option<&'a str>,
-    /// Seconds since its creation; `None` where nodes cannot be listed.
+    /// Seconds since its creation; null where nodes cannot be listed.
     pub age_seconds: Option<u64>,
-    /// Its devices.
+    /// Counts of its devices.
     pub devices: NodeDevices,
-    /// Running and pending pods on it; `None` where RBAC hides some.
+    /// Running and pending pods on it; null where RBAC hides some.
     pub pods: Option<u32>,
     /// Mean utilization of its devices, 0 to 1.
+    #[schemars(range(min = 0, max = 1))]
     pub util_ratio: Option<f64>,
     /// Mean share of their memory in use, 0 to 1.
+    #[schemars(range(min = 0, max = 1))]
     pub mem_used_ratio: Option<f64>,
     /// Temperature of its hottest device, degrees Celsius.
     pub temp_max_celsius: Option<f64>,
     /// Power drawn by its devices, watts.
+    #[schemars(range(min = 0))]
     pub power_watts: Option<f64>,
-    /// Rate of its devices, USD/h; `None` when none has a price, or it has none.
+    /// Rate of its devices, USD/h; null when none has a price, or it has none.
+    #[schemars(range(min = 0))]
     pub burn_usd_per_hour: Option<f64>,
     /// The part of that rate that is list prices in place of what is paid, which is not known, USD/h.
+    #[schemars(range(min = 0))]
     pub list_usd_per_hour: Option<f64>,
 }
 
@@ -115,35 +124,6 @@ fn by_level<S: Serializer>(levels: &&[(Name, Name)], out: S) -> Result<S::Ok, S:
     map.end()
 }
 
-/// Columns as CSV.
-pub(crate) const FIELDS: &[&str] = &[
-    "name",
-    "pool",
-    "ready",
-    "cordoned",
-    "instance_type",
-    "zone",
-    "rack",
-    "topology",
-    "provider_id",
-    "driver_version",
-    "age_seconds",
-    "devices.capacity",
-    "devices.allocatable",
-    "devices.total",
-    "devices.allocated",
-    "devices.free",
-    "devices.free_usable",
-    "devices.unhealthy",
-    "devices.idle_allocated",
-    "pods",
-    "util_ratio",
-    "mem_used_ratio",
-    "temp_max_celsius",
-    "power_watts",
-    "burn_usd_per_hour",
-    "list_usd_per_hour",
-];
 
 /// State of a node; the most severe problem counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

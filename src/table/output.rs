@@ -18,7 +18,7 @@ use super::select::Labelled;
 use super::table::{Column, Layout, cell};
 pub use super::unselected::{Unselected, unselected};
 use super::{Facts, Format, Kind, is_remainder};
-use super::{devices, document, jobs, nodes, pools, queues, services};
+use super::{devices, document, jobs, nodes, queues, schemas, services};
 use model::value::Value;
 
 /// One row, ready for any output format.
@@ -388,24 +388,10 @@ pub fn templated(query: &Query, items: &[OutputRow]) -> Result<String, Unanswere
     text.map_err(Unanswered::Refused)
 }
 
-/// The CSV columns of a kind: the same for every row. Lists and open maps are JSON.
+/// The CSV columns of a kind, as its schema has them: the same for every row. Lists and open maps are JSON.
 pub fn fields(kind: Kind) -> Vec<Cow<'static, str>> {
-    let plain: &[&'static str] = match kind {
-        Kind::Pools => pools::FIELDS,
-        Kind::Nodes => nodes::FIELDS,
-        Kind::Devices => devices::FIELDS,
-        Kind::Queues => queues::FIELDS,
-        Kind::Jobs => jobs::FIELDS,
-        Kind::Pods => pods::FIELDS,
-        Kind::Services => services::FIELDS,
-        Kind::Cost => cost::FIELDS,
-        Kind::Alerts => alerts::FIELDS,
-        Kind::Advice => advice::FIELDS,
-        Kind::Scalers => scalers::FIELDS,
-        Kind::Sources => sources::FIELDS,
-        Kind::Fleet => document::FIELDS,
-    };
-    let mut all: Vec<Cow<'static, str>> = plain.iter().map(|name| Cow::Borrowed(*name)).collect();
+    let plain = schemas::columns(kind).iter();
+    let mut all: Vec<Cow<'static, str>> = plain.map(|name| Cow::Borrowed(&**name)).collect();
     if kind == Kind::Devices {
         let signals = Signal::ALL.iter();
         all.extend(signals.map(|signal| Cow::Owned(format!("signals.{}", signal.name()))));

@@ -1,24 +1,29 @@
 //! Rows of `pools`: size, allocation, utilization and rate of each pool.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use model::base::DeviceAmount;
 use model::cost::{Money, Scope, Spend};
+use model::fleet::node::Billing;
 use model::fleet::pool::{ClassCount, NodeCounts, Pool, VisibleCounts, WaitingOutside};
+use model::schema::one_of;
 
 use super::Facts;
 use super::list_price::list_usd;
 
 /// Devices of one class in a pool.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct ClassCell<'a> {
-    /// Short class, `H100`.
+    /// Short name of the class, `H100`.
     pub class: &'a str,
-    /// Vendor.
+    /// Vendor of the devices.
+    #[schemars(with = "model::fleet::accelerator::Vendor")]
     pub vendor: &'static str,
-    /// `gpu`, `tpu` or `other`.
+    /// What kind of accelerator they are.
+    #[schemars(with = "model::fleet::accelerator::DeviceKind")]
     pub kind: &'static str,
-    /// Devices.
+    /// Number of its devices in the pool.
     pub devices: u32,
 }
 
@@ -33,18 +38,18 @@ impl<'a> From<&'a ClassCount> for ClassCell<'a> {
     }
 }
 
-/// Node counts; `None` where RBAC hides nodes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+/// Node counts; null where RBAC hides nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
 pub struct NodesCell {
-    /// All.
+    /// All nodes of the pool.
     pub total: Option<u32>,
-    /// Ready.
+    /// Nodes that report ready.
     pub ready: Option<u32>,
-    /// Cordoned.
+    /// Nodes that are cordoned.
     pub cordoned: Option<u32>,
-    /// Smallest size, where known.
+    /// Smallest size in nodes; null where it is not known.
     pub min: Option<u32>,
-    /// Largest size, where known.
+    /// Largest size in nodes; null where it is not known.
     pub max: Option<u32>,
 }
 
@@ -61,16 +66,16 @@ impl NodesCell {
 }
 
 /// Device counts; `total = allocated + free`. In a scope, `allocated`, `unhealthy` and `idle_allocated` count the devices of
-/// its jobs. `None` where RBAC hides some nodes or pods.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+/// its jobs. Null where RBAC hides some nodes or pods.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
 pub struct DevicesCell {
-    /// All.
+    /// Physical devices of the pool.
     pub total: Option<u32>,
     /// Allocated devices, and of shared devices the parts that are allocated.
     pub allocated: Option<DeviceAmount>,
     /// Devices that are not allocated.
     pub free: Option<DeviceAmount>,
-    /// Free devices that a new pod could use now.
+    /// Free devices that a new pod could use now: not cordoned, ready, healthy, allocatable.
     pub free_usable: Option<DeviceAmount>,
     /// Faulty, or on a node that is not ready.
     pub unhealthy: Option<u32>,
@@ -91,42 +96,63 @@ impl From<VisibleCounts> for DevicesCell {
     }
 }
 
+/// Billing of a pool whose nodes are not all paid for in one way.
+const MIXED: &str = "mixed";
+
+/// How a pool's nodes are paid for: one way, or several.
+struct PoolBilling;
+
+model::written_as!(
+    PoolBilling,
+    one_of(Billing::WORDS.iter().copied().chain([MIXED]))
+);
+
 /// One pool.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct PoolRow<'a> {
-    /// Name.
+    /// Name; `(no pool)`, `(unknown)` or `(not visible)` for waiting devices that count in no pool.
     pub name: &'a str,
-    /// `static` or `dynamic`.
+    /// Whether an autoscaler may change its size; null where it is not known.
+    #[schemars(with = "Option<model::fleet::pool::PoolMode>")]
     pub mode: Option<&'static str>,
-    /// `on-demand`, `spot`, `reserved`, `owned` or `mixed`.
+    /// How its nodes are paid for; `mixed` where they differ, null where it is not known.
+    #[schemars(with = "Option<PoolBilling>")]
     pub billing: Option<&'static str>,
-    /// The team that owns it.
+    /// The team that the settings name as its owner.
     pub owner: Option<&'a str>,
     /// Its devices by class, largest count first.
     pub classes: Vec<ClassCell<'a>>,
-    /// Its nodes.
+    /// Counts of its nodes.
     pub nodes: NodesCell,
-    /// Its devices.
+    /// Counts of its devices.
     pub devices: DevicesCell,
-    /// Mean utilization, 0 to 1.
-    pub util_ratio: Option<f64>,
     /// Mean utilization of its devices, 0 to 1.
+    #[schemars(range(min = 0, max = 1))]
+    pub util_ratio: Option<f64>,
+    /// Mean share of their memory in use, 0 to 1.
+    #[schemars(range(min = 0, max = 1))]
     pub mem_used_ratio: Option<f64>,
-    /// Share of device memory in use, 0 to 1.
+    /// Temperature of its hottest device, degrees Celsius.
     pub temp_max_celsius: Option<f64>,
-    /// Power drawn, watts.
+    /// Power drawn by its devices, watts.
+    #[schemars(range(min = 0))]
     pub power_watts: Option<f64>,
-    /// Sum of power limits, watts.
+    /// Sum of the power limits of its devices, watts.
+    #[schemars(range(min = 0))]
     pub power_limit_watts: Option<f64>,
-    /// Devices of this pool that waiting jobs request; `None` where its nodes do not say what they serve.
+    /// Devices of this pool that waiting jobs request; null where its nodes do not say what they serve.
     pub waiting_devices: Option<u32>,
     /// Rate of all its devices, USD/h.
+    #[schemars(range(min = 0))]
     pub burn_usd_per_hour: Option<f64>,
     /// The part of that rate that is list prices in place of what is paid, which is not known, USD/h.
+    #[schemars(range(min = 0))]
     pub list_usd_per_hour: Option<f64>,
     /// Rate of its free devices, USD/h.
+    #[schemars(range(min = 0))]
     pub free_usd_per_hour: Option<f64>,
     /// Rate of its idle allocated devices, USD/h.
+    #[schemars(range(min = 0))]
     pub idle_allocated_usd_per_hour: Option<f64>,
 }
 
@@ -155,35 +181,6 @@ impl<'a> PoolRow<'a> {
     }
 }
 
-/// Columns as CSV.
-pub(crate) const FIELDS: &[&str] = &[
-    "name",
-    "mode",
-    "billing",
-    "owner",
-    "classes",
-    "nodes.total",
-    "nodes.ready",
-    "nodes.cordoned",
-    "nodes.min",
-    "nodes.max",
-    "devices.total",
-    "devices.allocated",
-    "devices.free",
-    "devices.free_usable",
-    "devices.unhealthy",
-    "devices.idle_allocated",
-    "util_ratio",
-    "mem_used_ratio",
-    "temp_max_celsius",
-    "power_watts",
-    "power_limit_watts",
-    "waiting_devices",
-    "burn_usd_per_hour",
-    "list_usd_per_hour",
-    "free_usd_per_hour",
-    "idle_allocated_usd_per_hour",
-];
 
 /// Waiting devices of the scope that count in no pool.
 pub fn waiting_outside(facts: &Facts) -> WaitingOutside {
@@ -235,7 +232,7 @@ pub fn row<'a>(facts: &'a Facts, pool: &'a Pool) -> PoolRow<'a> {
         name: &pool.name,
         mode: pool.mode.map(|mode| mode.name()),
         billing: if pool.billing_mixed {
-            Some("mixed")
+            Some(MIXED)
         } else {
             pool.billing.map(|billing| billing.name())
         },

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::{JsonSchema, json_schema};
 use serde::{Serialize, Serializer};
 
 use model::base::{Moment, Rate, SmallSort, natural};
@@ -31,6 +32,11 @@ impl DeviceQuantity {
     }
 }
 
+model::written_as!(
+    DeviceQuantity,
+    json_schema!({ "type": "number", "minimum": 0 })
+);
+
 impl Serialize for DeviceQuantity {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self.0 % 1000 {
@@ -47,21 +53,21 @@ impl std::fmt::Display for DeviceQuantity {
 }
 
 /// Quota of one resource in one flavor of one queue, in devices.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct QuotaCell<'a> {
-    /// Flavor; `None` in systems without flavors.
+    /// Flavor; null in systems without flavors.
     pub flavor: Option<&'a str>,
-    /// Resource, `nvidia.com/gpu`; `devices` sums all kinds.
+    /// Resource, `nvidia.com/gpu`; `devices` counts accelerators of every kind together.
     pub resource: &'a str,
-    /// Nominal quota; `None` is unlimited.
+    /// Nominal quota; null is unlimited.
     pub nominal: Option<DeviceQuantity>,
-    /// Borrowing limit; `None` is unlimited.
+    /// Borrowing limit; null is as much as others lend.
     pub borrow_limit: Option<DeviceQuantity>,
-    /// Lending limit; `None` allows lending everything.
+    /// Lending limit; null allows lending everything.
     pub lend_limit: Option<DeviceQuantity>,
-    /// Hard limit; `None` is unlimited.
+    /// Limit that its use never exceeds; null is unlimited.
     pub cap: Option<DeviceQuantity>,
-    /// In use.
+    /// Devices of the quota in use.
     pub used: Option<DeviceQuantity>,
     /// The borrowed part of `used`.
     pub borrowed: Option<DeviceQuantity>,
@@ -84,21 +90,23 @@ impl<'a> From<&'a Quota> for QuotaCell<'a> {
 }
 
 /// One queue.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct QueueRow<'a> {
-    /// Name.
+    /// Name; `unattributed` for jobs and money of no queue.
     pub name: &'a str,
     /// The parent queue or cohort.
     pub parent: Option<&'a str>,
-    /// `kueue`, `volcano`, `kai`, `stokehold` or `none`.
+    /// The queueing system that it belongs to.
+    #[schemars(with = "QueueSystem")]
     pub system: &'static str,
-    /// Weight among its siblings.
+    /// Weight among its siblings in fair sharing.
     pub weight: Option<f64>,
-    /// True when it admits nothing; `None` when only its name is known.
+    /// True when it admits nothing; null when only its name is known.
     pub stopped: Option<bool>,
     /// Device quotas, by flavor and resource.
     pub quota: Vec<QuotaCell<'a>>,
     /// Its fair-sharing share: use above its nominal quota relative to its weight, as reported by its system.
+    #[schemars(range(min = 0))]
     pub share: Option<f64>,
     /// Running jobs with devices in it and in all queues below it.
     pub running: u32,
@@ -107,8 +115,10 @@ pub struct QueueRow<'a> {
     /// Longest wait among them, seconds.
     pub oldest_waiting_seconds: Option<u64>,
     /// Rate of its jobs' devices, USD/h.
+    #[schemars(range(min = 0))]
     pub burn_usd_per_hour: Option<f64>,
     /// The part of that rate that is list prices in place of what is paid, which is not known, USD/h.
+    #[schemars(range(min = 0))]
     pub list_usd_per_hour: Option<f64>,
 }
 
@@ -147,22 +157,6 @@ impl Tally {
         }
     }
 }
-
-/// Columns as CSV.
-pub(super) const FIELDS: &[&str] = &[
-    "name",
-    "parent",
-    "system",
-    "weight",
-    "stopped",
-    "quota",
-    "share",
-    "running",
-    "waiting",
-    "oldest_waiting_seconds",
-    "burn_usd_per_hour",
-    "list_usd_per_hour",
-];
 
 /// Columns as a table.
 pub(super) fn columns<'a>() -> Vec<Column<QueueRow<'a>>> {

@@ -5,32 +5,36 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
 
+use engine::document::{
+    self, Decimal, EngineBudget, EngineCell, EngineQueue, EngineQuota, FlavorCell, LabelTopology,
+    ResidentCell, RouteCell, RunsCell, WorkloadCell,
+};
 use engine::live::{Titles, snapshot};
-use engine::{document, snapshot};
 use model::base::{Moment, Name};
 use model::fleet::admission::{Admission, Assigned};
 use model::fleet::job::Job;
-use model::fleet::queue::{Door, PriorityClass, Queue, QueueCounts};
+use model::fleet::queue::{Door, PriorityClass, Queue, QueueCounts, Quota};
 use model::fleet::siting::PodSet;
 
 use super::document::Amounts;
 use super::{Facts, non_empty};
 
 /// What a queueing system records about a job.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct AdmissionCell<'a> {
-    /// `kueue`, `volcano`, `kai` or `none` (Kubernetes itself).
+    /// The queueing system; `none` is Kubernetes itself.
+    #[schemars(with = "model::fleet::queue::QueueSystem")]
     pub system: &'static str,
     /// `Workload` or `PodGroup`.
     pub kind: &'a str,
     /// Its name, in the job's namespace.
     pub name: &'a str,
-    /// Unique id.
+    /// Unique id of that object.
     pub uid: Option<&'a str>,
-    /// Queue.
+    /// The queue that it is in.
     pub queue: Option<&'a str>,
     /// Name of Kueue's LocalQueue.
     pub local_queue: Option<&'a str>,
@@ -45,10 +49,13 @@ pub struct AdmissionCell<'a> {
     /// False when it was deactivated (Kueue's `spec.active`).
     pub active: bool,
     /// When quota was reserved, RFC 3339.
+    #[schemars(with = "Option<model::base::Moment>")]
     pub quota_reserved_at: Option<String>,
     /// When it was admitted, RFC 3339.
+    #[schemars(with = "Option<model::base::Moment>")]
     pub admitted_at: Option<String>,
     /// When it was queued, RFC 3339.
+    #[schemars(with = "Option<model::base::Moment>")]
     pub queued_at: Option<String>,
     /// The system's reason code for the wait.
     pub reason: Option<&'a str>,
@@ -64,40 +71,42 @@ pub struct AdmissionCell<'a> {
     pub checks: Vec<CheckCell<'a>>,
 }
 
-/// See [`AdmissionCell::requeue`].
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+/// How often it was requeued, and until when it is held back.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct RequeueCell {
-    /// Number of requeues.
+    /// How often it was requeued.
     pub count: u32,
     /// When it is considered again, RFC 3339.
+    #[schemars(with = "Option<model::base::Moment>")]
     pub at: Option<String>,
 }
 
 /// Evictions with the same reason.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct EvictionCell<'a> {
-    /// Reason.
+    /// Reason code of the evictions.
     pub reason: &'a str,
-    /// The underlying cause.
+    /// What the system gives as its cause.
     pub cause: Option<&'a str>,
-    /// Number of evictions.
+    /// Number of these evictions.
     pub count: u32,
     /// When it last happened, RFC 3339.
+    #[schemars(with = "Option<model::base::Moment>")]
     pub at: Option<String>,
-    /// A sentence.
+    /// The reason as a sentence.
     pub message: Option<&'a str>,
     /// Unique id of the preempting workload.
     pub preemptor: Option<&'a str>,
 }
 
 /// The assignment of one pod set.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct AssignedCell<'a> {
-    /// Pod set.
+    /// Name of the pod set.
     pub name: &'a str,
-    /// Number of pods.
+    /// Number of its pods.
     pub count: u32,
-    /// Flavor by resource.
+    /// Flavor of each resource.
     pub flavors: BTreeMap<&'a str, &'a str>,
     /// Node label keys of the topology levels in `domains`.
     pub levels: Vec<&'a str>,
@@ -106,52 +115,55 @@ pub struct AssignedCell<'a> {
 }
 
 /// An admission check that is not ready.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct CheckCell<'a> {
-    /// Name.
+    /// Name of the admission check.
     pub name: &'a str,
-    /// State.
+    /// State as Kueue reports it.
     pub state: &'a str,
-    /// A sentence.
+    /// The state as a sentence.
     pub message: Option<&'a str>,
 }
 
 /// A set of identical pods of a job.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct PodSetCell<'a> {
-    /// Name.
+    /// Name of the set.
     pub name: &'a str,
-    /// Number of pods.
+    /// Number of its pods.
     pub count: u32,
-    /// Minimum number of pods.
+    /// Minimum number of pods; with fewer, none starts.
     pub min: u32,
     /// Requests of one pod.
+    #[schemars(with = "engine::document::RequestCell")]
     pub requests: Amounts<'a>,
-    /// Its topology request.
+    /// How close its pods must be placed.
     pub topology: Option<TopologyCell<'a>>,
 }
 
 /// A request for topology-aware placement.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct TopologyCell<'a> {
-    /// `required`, `preferred` or `unconstrained`.
+    /// How strictly the level is kept.
+    #[schemars(with = "model::fleet::siting::ConstraintMode")]
     pub mode: &'static str,
     /// The level within which all pods are placed.
     pub level: Option<&'a str>,
     /// The level within which each slice of `slice_size` pods is placed.
     pub slice_level: Option<&'a str>,
-    /// Pods in a slice.
+    /// Number of pods in a slice.
     pub slice_size: Option<u32>,
 }
 
 /// A priority class.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct PriorityClassCell<'a> {
-    /// `PriorityClass` or `WorkloadPriorityClass`.
+    /// Kind of the object.
+    #[schemars(with = "model::fleet::queue::PriorityKind")]
     pub kind: &'static str,
-    /// Name.
+    /// Name of the class.
     pub name: &'a str,
-    /// Priority.
+    /// Priority that it gives.
     pub value: i32,
     /// True for the default class.
     pub default: bool,
@@ -262,51 +274,180 @@ pub fn admission(job: &Job) -> Option<AdmissionCell<'_>> {
     })
 }
 
-/// The engine's inputs as JSON.
-#[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct Scheduling {
+/// What a queueing system reports about a queue.
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
+pub struct QueueReport<'a> {
+    /// `cohort` or `queue`.
+    #[schemars(with = "model::fleet::queue::QueueKind")]
+    pub kind: &'static str,
+    /// Unique id of its object.
+    pub uid: Option<&'a str>,
+    /// Priority among queues, where its system has one.
+    pub priority: Option<i32>,
+    /// False where other queues may not reclaim what it borrows.
+    pub reclaimable: bool,
+    /// Whether its system uses it; null where it does not say.
+    pub active: Option<bool>,
+    /// The reason code of that.
+    pub reason: Option<&'a str>,
+    /// The reason as a sentence.
+    pub message: Option<&'a str>,
+    /// Its fair-sharing share: use above its nominal quota relative to its weight.
+    #[schemars(range(min = 0))]
+    pub share: Option<f64>,
+    /// Counts of its workloads.
+    #[serde(flatten)]
+    pub counts: CountCells,
+    /// Kueue's LocalQueues that lead to it.
+    pub local_queues: Vec<LocalQueueCell<'a>>,
+}
+
+/// Workloads of a queue, as its system counts them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+pub struct CountCells {
+    /// Workloads that wait for quota.
+    pub pending: Option<u32>,
+    /// Workloads that have quota reserved.
+    pub reserving: Option<u32>,
+    /// Workloads that are admitted.
+    pub admitted: Option<u32>,
+}
+
+/// A LocalQueue of Kueue.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+pub struct LocalQueueCell<'a> {
+    /// Namespace whose workloads use it.
+    pub namespace: &'a str,
+    /// Name of the LocalQueue.
+    pub name: &'a str,
+    /// Whether it is stopped.
+    #[schemars(with = "model::fleet::queue::Stop")]
+    pub stopped: &'static str,
+    /// Whether Kueue uses it; null where it does not say.
+    pub active: Option<bool>,
+    /// The reason code of that.
+    pub reason: Option<&'a str>,
+    /// Counts of its workloads.
+    #[serde(flatten)]
+    pub counts: CountCells,
+}
+
+/// A queue or cohort: its rules, and what its system reports.
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
+pub struct QueueCell<'a> {
+    /// Its rules.
+    #[serde(flatten)]
+    pub rules: EngineQueue<QuotaRules<'a>>,
+    /// What its system reports.
+    #[serde(flatten)]
+    #[schemars(required)]
+    pub report: Option<QueueReport<'a>>,
+}
+
+/// Quota of one resource in one flavor, and what its system reports.
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
+pub struct QuotaRules<'a> {
+    /// Its limits.
+    #[serde(flatten)]
+    pub limits: EngineQuota,
+    /// What its system reports.
+    #[serde(flatten)]
+    #[schemars(required)]
+    pub report: Option<QuotaReport<'a>>,
+}
+
+/// What a queueing system reports about a quota.
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
+pub struct QuotaReport<'a> {
+    /// Resource, `nvidia.com/gpu`; `devices` counts accelerators of every kind together.
+    pub resource: &'a str,
+    /// Unit of `used`, `reserved` and `borrowed`.
+    #[schemars(with = "model::fleet::queue::Measure")]
+    pub unit: &'static str,
+    /// Index of the queue's resource group with the flavor, from 0: within a group flavors are tried in order.
+    pub group: u32,
+    /// True where `nominal` stands for no limit.
+    pub unbounded: bool,
+    /// Weight by which KAI divides what is left over.
+    #[schemars(range(min = 0))]
+    pub surplus_weight: Option<i64>,
+    /// Amount in use, in `unit`.
+    pub used: Option<Decimal>,
+    /// Amount that workloads have reserved, in `unit`.
+    pub reserved: Option<Decimal>,
+    /// The borrowed part of `used`.
+    pub borrowed: Option<Decimal>,
+}
+
+/// A disruption budget with its pods, and what Kubernetes reports about it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+pub struct BudgetCell {
+    /// Its pods and limits.
+    #[serde(flatten)]
+    pub rules: EngineBudget,
+    /// What Kubernetes reports.
+    #[serde(flatten)]
+    #[schemars(required)]
+    pub report: Option<BudgetReport>,
+}
+
+/// What Kubernetes reports about a disruption budget.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+pub struct BudgetReport {
+    /// Pods that are healthy now.
+    pub current_healthy: u32,
+    /// Pods that it covers.
+    pub expected_pods: u32,
+    /// True where pods that are not ready may always be evicted (`unhealthyPodEvictionPolicy: AlwaysAllow`).
+    pub always_allow_unhealthy: bool,
+    /// False until Kubernetes has looked at its present spec.
+    pub observed: bool,
+}
+
+/// The engine's inputs.
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
+pub struct Scheduling<'a> {
     /// Queues and cohorts: policies, quotas, usage.
-    pub queues: Value,
-    /// Flavors.
-    pub flavors: Value,
-    /// Topologies.
-    pub topologies: Value,
+    #[serde(serialize_with = "by_key")]
+    pub queues: Vec<QueueCell<'a>>,
+    /// Kinds of capacity with quotas of their own.
+    #[serde(serialize_with = "by_key")]
+    pub flavors: Vec<FlavorCell>,
+    /// Topologies of node labels.
+    #[serde(serialize_with = "by_key")]
+    pub topologies: Vec<LabelTopology>,
     /// Disruption budgets (PDBs) with their pods.
-    pub budgets: Value,
+    #[serde(serialize_with = "by_key")]
+    pub budgets: Vec<BudgetCell>,
     /// Pods without devices on device nodes.
-    pub residents: Value,
+    #[serde(serialize_with = "by_key")]
+    pub residents: Vec<ResidentCell>,
     /// Run times of past jobs, by shared attributes.
-    pub runs: Value,
+    #[serde(serialize_with = "by_key")]
+    pub runs: Vec<RunsCell>,
     /// Routes from the settings.
-    pub routes: Value,
+    #[serde(serialize_with = "by_key")]
+    pub routes: Vec<RouteCell>,
     /// Engine settings, each with its origin.
-    pub engine: Value,
+    #[serde(serialize_with = "by_key")]
+    pub engine: EngineCell,
     /// Workloads as the engine sees them: pod sets and placements.
-    pub workloads: Value,
-    /// What RBAC or the chosen namespaces hide.
-    pub not_visible: Value,
+    #[serde(serialize_with = "by_key")]
+    pub workloads: Vec<WorkloadCell>,
+    /// What RBAC or the chosen namespaces hide: nodes, queues, pods, other namespaces.
+    pub not_visible: Vec<Name>,
+}
+
+/// Writes these parts with their keys in alphabetical order, as they always were.
+fn by_key<T: Serialize, S: Serializer>(parts: &T, out: S) -> Result<S::Ok, S::Error> {
+    let value = serde_json::to_value(parts).map_err(serde::ser::Error::custom)?;
+    value.serialize(out)
 }
 
 /// The queueing and admission state at this moment.
-pub fn scheduling(facts: &Facts) -> Scheduling {
+pub fn scheduling(facts: &Facts) -> Scheduling<'_> {
     let snapshot = snapshot(&facts.fleet, &facts.spend_rates);
-    let mut whole = document::value(&snapshot::Snapshot {
-        nodes: Vec::new(),
-        ..snapshot
-    });
-    let mut take = |key: &str| whole.get_mut(key).map(Value::take).unwrap_or_default();
-    let mut out = Scheduling {
-        queues: take("queues"),
-        flavors: take("flavors"),
-        topologies: take("topologies"),
-        budgets: take("budgets"),
-        residents: take("residents"),
-        runs: take("runs"),
-        routes: take("routes"),
-        engine: take("engine"),
-        workloads: take("workloads"),
-        not_visible: take("not_visible"),
-    };
+    let whole = document::scheduling(&snapshot);
     let titles = Titles::of(&facts.fleet);
     let by_title: BTreeMap<&str, &Queue> = facts
         .fleet
@@ -314,12 +455,10 @@ pub fn scheduling(facts: &Facts) -> Scheduling {
         .iter()
         .filter_map(|queue| Some((titles.get(&queue.key)?.as_str(), &**queue)))
         .collect();
-    for written in out.queues.as_array_mut().into_iter().flatten() {
-        let name = written["name"].as_str().unwrap_or_default();
-        if let Some(queue) = by_title.get(name) {
-            enrich(written, queue);
-        }
-    }
+    let reported = |rules: EngineQueue<EngineQuota>| {
+        let queue = by_title.get(rules.name.as_str()).copied();
+        queue_cell(rules, queue)
+    };
     let budgets: BTreeMap<(&str, &str), _> = facts
         .fleet
         .budgets
@@ -329,81 +468,105 @@ pub fn scheduling(facts: &Facts) -> Scheduling {
             (key, &**budget)
         })
         .collect();
-    for written in out.budgets.as_array_mut().into_iter().flatten() {
-        let text = |key: &str| written[key].as_str().unwrap_or_default();
-        if let Some(budget) = budgets.get(&(text("namespace"), text("name"))) {
-            let (healthy, expected) = (budget.healthy, budget.expected);
-            let (spares, unobserved) = (budget.spares_unhealthy, budget.unobserved);
-            written["current_healthy"] = json!(healthy);
-            written["expected_pods"] = json!(expected);
-            written["always_allow_unhealthy"] = json!(spares);
-            written["observed"] = json!(!unobserved);
+    let budget = |rules: EngineBudget| {
+        let own = budgets.get(&(rules.namespace.as_str(), rules.name.as_str()));
+        let report = own.map(|budget| BudgetReport {
+            current_healthy: budget.healthy,
+            expected_pods: budget.expected,
+            always_allow_unhealthy: budget.spares_unhealthy,
+            observed: !budget.unobserved,
+        });
+        BudgetCell { rules, report }
+    };
+    Scheduling {
+        queues: whole.queues.into_iter().map(reported).collect(),
+        flavors: whole.flavors,
+        topologies: whole.topologies,
+        budgets: whole.budgets.into_iter().map(budget).collect(),
+        residents: whole.residents,
+        runs: whole.runs,
+        routes: whole.routes,
+        engine: whole.engine,
+        workloads: whole.workloads,
+        not_visible: whole.not_visible,
+    }
+}
+
+/// A queue's rules with what its system reports.
+fn queue_cell(rules: EngineQueue<EngineQuota>, queue: Option<&Queue>) -> QueueCell<'_> {
+    let quotas = queue.map_or(&[][..], |queue| &queue.quotas);
+    let mut told = quotas.iter().filter(|quota| !quota.resource.is_empty());
+    let limits = rules.quota.into_iter().map(|limits| {
+        let report = told.next().map(quota_report);
+        QuotaRules {
+            limits: EngineQuota {
+                resource: limits.resource.filter(|_| report.is_none()),
+                ..limits
+            },
+            report,
         }
-    }
-    out
-}
-
-/// Adds fields that the engine does not need to a serialized queue.
-fn enrich(written: &mut Value, queue: &Queue) {
-    written["object"] = json!(queue.name());
-    written["kind"] = json!(queue.key.kind.name());
-    written["uid"] = json!(non_empty(&queue.uid));
-    written["priority"] = json!(queue.priority);
-    written["reclaimable"] = json!(queue.reclaimable);
-    written["active"] = json!(queue.activity.active);
-    written["reason"] = json!(non_empty(&queue.activity.reason));
-    written["message"] = json!(non_empty(&queue.activity.message));
-    written["share"] = json!(queue.share.filter(|share| share.is_finite()));
-    let counts = counts(&queue.counts);
-    for (key, value) in counts {
-        written[key] = json!(value);
-    }
-    written["local_queues"] = queue.doors.iter().map(door).collect();
-    let told = queue
-        .quotas
-        .iter()
-        .filter(|quota| !quota.resource.is_empty());
-    for (cell, quota) in written["quota"]
-        .as_array_mut()
-        .into_iter()
-        .flatten()
-        .zip(told)
-    {
-        let whole = quota.measure.whole();
-        let amount = |amount: Option<i64>| match amount {
-            Some(amount) if amount % whole == 0 => json!(amount / whole),
-            Some(amount) => json!(amount as f64 / whole as f64),
-            None => Value::Null,
-        };
-        cell["resource"] = json!(quota.resource);
-        cell["unit"] = json!(quota.measure.name());
-        cell["group"] = json!(quota.group);
-        cell["unbounded"] = json!(quota.nominal.is_none());
-        cell["surplus_weight"] = json!(quota.surplus_weight);
-        cell["used"] = amount(quota.used);
-        cell["reserved"] = amount(quota.reserved);
-        cell["borrowed"] = amount(quota.borrowed);
-    }
-}
-
-fn counts(counts: &QueueCounts) -> [(&'static str, Option<u32>); 3] {
-    [
-        ("pending", counts.pending),
-        ("reserving", counts.reserving),
-        ("admitted", counts.admitted),
-    ]
-}
-
-fn door(door: &Door) -> Value {
-    let mut out = json!({
-        "namespace": door.key.namespace,
-        "name": door.key.name,
-        "stopped": door.stop.name(),
-        "active": door.activity.active,
-        "reason": non_empty(&door.activity.reason),
     });
-    for (key, value) in counts(&door.counts) {
-        out[key] = json!(value);
+    let report = queue.map(|queue| QueueReport {
+        kind: queue.key.kind.name(),
+        uid: non_empty(&queue.uid),
+        priority: queue.priority,
+        reclaimable: queue.reclaimable,
+        active: queue.activity.active,
+        reason: non_empty(&queue.activity.reason),
+        message: non_empty(&queue.activity.message),
+        share: queue.share.filter(|share| share.is_finite()),
+        counts: counts(&queue.counts),
+        local_queues: queue.doors.iter().map(local_queue).collect(),
+    });
+    let quota = limits.collect();
+    QueueCell {
+        rules: EngineQueue {
+            name: rules.name,
+            object: queue.map_or(rules.object, |queue| queue.name().clone()),
+            parent: rules.parent,
+            system: rules.system,
+            admits: rules.admits,
+            weight: rules.weight,
+            stopped: rules.stopped,
+            strategy: rules.strategy,
+            preemption: rules.preemption,
+            left_alone: rules.left_alone,
+            fungibility: rules.fungibility,
+            quota,
+        },
+        report,
     }
-    out
+}
+
+fn quota_report(quota: &Quota) -> QuotaReport<'_> {
+    let amount = |amount: Option<i64>| Some(Decimal::of(amount?, quota.measure.whole()));
+    QuotaReport {
+        resource: &quota.resource,
+        unit: quota.measure.name(),
+        group: quota.group,
+        unbounded: quota.nominal.is_none(),
+        surplus_weight: quota.surplus_weight,
+        used: amount(quota.used),
+        reserved: amount(quota.reserved),
+        borrowed: amount(quota.borrowed),
+    }
+}
+
+fn counts(counts: &QueueCounts) -> CountCells {
+    CountCells {
+        pending: counts.pending,
+        reserving: counts.reserving,
+        admitted: counts.admitted,
+    }
+}
+
+fn local_queue(door: &Door) -> LocalQueueCell<'_> {
+    LocalQueueCell {
+        namespace: &door.key.namespace,
+        name: &door.key.name,
+        stopped: door.stop.name(),
+        active: door.activity.active,
+        reason: non_empty(&door.activity.reason),
+        counts: counts(&door.counts),
+    }
 }

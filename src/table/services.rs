@@ -1,5 +1,6 @@
 //! Rows of `services`: each model served by a workload, its performance, and the cost of a million tokens.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use model::base::{SmallSort, natural};
@@ -7,6 +8,7 @@ use model::cost::Money;
 use model::fleet::histogram::Latency;
 use model::fleet::job::Job;
 use model::fleet::served_model::{Saturation, ServedModel};
+use model::schema::one_of;
 
 use super::jobs::money;
 use super::list_price::{list_usd, rate_cell};
@@ -16,23 +18,49 @@ use super::text::{UNKNOWN, amount, latency, or_unknown, percent, usd, word};
 use super::{Facts, non_empty};
 
 /// Latency percentiles.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct LatencyCell {
-    /// Median, seconds.
+    /// Median (50th percentile), seconds.
+    #[schemars(range(min = 0))]
     pub p50: Option<f64>,
     /// 95th percentile, seconds.
+    #[schemars(range(min = 0))]
     pub p95: Option<f64>,
     /// 99th percentile, seconds.
+    #[schemars(range(min = 0))]
     pub p99: Option<f64>,
-    /// Lower bound, seconds, of the percentiles from `at_least_from` on, which lie above the last bucket. `None` where none
-    /// does.
+    /// Lower bound, seconds, of the percentiles from `at_least_from` on, which lie above the last bucket. Null where none does.
+    #[schemars(range(min = 0))]
     pub at_least: Option<f64>,
-    /// The lowest such percentile: `p50`, `p95` or `p99`.
+    /// The lowest such percentile; null where none lies above the last bucket.
+    #[schemars(with = "Option<Percentile>")]
     pub at_least_from: Option<&'static str>,
 }
 
 /// The latency percentiles, ascending.
 const PERCENTILES: [&str; 3] = ["p50", "p95", "p99"];
+
+/// One of [`PERCENTILES`].
+struct Percentile;
+
+model::written_as!(Percentile, one_of(PERCENTILES));
+
+/// What the time per output token is a mean of.
+#[derive(Clone, Copy)]
+enum TokenTimeOf {
+    Requests,
+    Tokens,
+}
+
+model::words! {
+    impl TokenTimeOf {
+        /// Name in JSON.
+        pub fn name(self) {
+            Requests => "requests",
+            Tokens => "tokens",
+        }
+    }
+}
 
 impl LatencyCell {
     fn of(latency: &Latency) -> Self {
@@ -59,131 +87,107 @@ impl LatencyCell {
 }
 
 /// Requests per second that meet the objectives.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct GoodputCell {
-    /// Lower bound, requests/s.
+    /// Lower bound, requests per second.
+    #[schemars(range(min = 0))]
     pub low: Option<f64>,
-    /// Upper bound, requests/s.
+    /// Upper bound, requests per second.
+    #[schemars(range(min = 0))]
     pub high: Option<f64>,
 }
 
 /// Latency objectives from the settings, seconds.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct ObjectivesCell {
-    /// Time to first token.
+    /// Time to first token, seconds.
+    #[schemars(range(min = 0))]
     pub ttft_seconds: Option<f64>,
-    /// Time per output token after the first.
+    /// Time per output token after the first, mean of a request, seconds.
+    #[schemars(range(min = 0))]
     pub tpot_seconds: Option<f64>,
 }
 
 /// One model of one workload.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct ServiceRow<'a> {
     /// The labels of its workload and of the workload's pods.
     #[serde(skip)]
     pub labels: Labelled<'a>,
-    /// Namespace.
+    /// Namespace of the workload.
     pub namespace: &'a str,
     /// Name of the workload.
     pub name: &'a str,
     /// Kind of the workload, `Deployment`.
     pub kind: &'a str,
-    /// The model, where its servers report it.
+    /// The model; null where its servers do not name it.
     pub model: Option<&'a str>,
-    /// The serving engine: the dialect of its metrics.
+    /// The serving engine: the dialect of its metrics, `vllm`.
     pub engine: &'a str,
-    /// Team.
+    /// The team that it counts for.
     pub team: &'a str,
     /// Pods with a recent answer.
     pub replicas: u32,
     /// Replicas with rates over the window: read twice without a restart in between.
     pub replicas_measured: u32,
     /// Requests being processed.
+    #[schemars(range(min = 0))]
     pub running: Option<f64>,
     /// Requests queued in the servers.
+    #[schemars(range(min = 0))]
     pub waiting: Option<f64>,
     /// KV-cache use of the fullest replica, 0 to 1.
+    #[schemars(range(min = 0, max = 1))]
     pub kv_cache_ratio: Option<f64>,
     /// Mean KV-cache use of the replicas, 0 to 1.
+    #[schemars(range(min = 0, max = 1))]
     pub kv_cache_mean_ratio: Option<f64>,
     /// Share of prompt tokens found in the cache, 0 to 1; mean over replicas.
+    #[schemars(range(min = 0, max = 1))]
     pub prefix_hit_ratio: Option<f64>,
-    /// Window of rates, latencies and preemptions, seconds. `None` where no replica was read twice: these are then unknown.
+    /// Window of rates, latencies and preemptions, seconds. Null where no replica was read twice: these are then unknown.
+    #[schemars(range(min = 0))]
     pub window_seconds: Option<f64>,
-    /// Time to first token.
+    /// Time from a request to its first token.
     pub ttft_seconds: LatencyCell,
     /// Time per output token after the first: per request where `tpot_of` says so, otherwise between two tokens.
     pub tpot_seconds: LatencyCell,
-    /// The unit of `tpot_seconds`: `requests` or `tokens`.
+    /// What `tpot_seconds` is a mean of: a request, or the time between two tokens; null where it is unknown.
+    #[schemars(with = "Option<TokenTimeOf>")]
     pub tpot_of: Option<&'static str>,
     /// Generated tokens per second.
+    #[schemars(range(min = 0))]
     pub tokens_per_second: Option<f64>,
     /// Prompt tokens per second.
+    #[schemars(range(min = 0))]
     pub prompt_tokens_per_second: Option<f64>,
     /// Completed requests per second.
+    #[schemars(range(min = 0))]
     pub requests_per_second: Option<f64>,
     /// Requests preempted because the cache was full, in the window.
+    #[schemars(range(min = 0))]
     pub preemptions: Option<f64>,
-    /// Requests per second that meet the objectives.
+    /// Requests per second that meet all objectives: histograms tell how many meet each objective, not which, so it is a range.
     pub goodput: GoodputCell,
-    /// The objectives.
+    /// The objectives that `[[service]]` of the settings gives.
     pub objectives: ObjectivesCell,
     /// Rate of its workload's devices, USD/h.
+    #[schemars(range(min = 0))]
     pub burn_usd_per_hour: Option<f64>,
     /// The part of that rate that is list prices in place of what is paid, which is not known, USD/h.
+    #[schemars(range(min = 0))]
     pub list_usd_per_hour: Option<f64>,
     /// USD per million generated tokens at current rates: the workload's rate over all tokens that it generates.
+    #[schemars(range(min = 0))]
     pub usd_per_million_tokens: Option<f64>,
-    /// Whether it is saturated.
+    /// Whether it is saturated; null where it is not known.
     pub saturated: Option<bool>,
-    /// Saturation causes: `waiting`, `kv-cache`, `preemptions`.
+    /// Why it is saturated; empty where it is not.
+    #[schemars(with = "Vec<Saturation>")]
     pub saturated_by: Vec<&'static str>,
-    /// The HorizontalPodAutoscaler of its workload.
+    /// Name of the HorizontalPodAutoscaler of its workload.
     pub scaler: Option<&'a str>,
 }
-
-/// Columns as CSV.
-pub(super) const FIELDS: &[&str] = &[
-    "namespace",
-    "name",
-    "kind",
-    "model",
-    "engine",
-    "team",
-    "replicas",
-    "replicas_measured",
-    "running",
-    "waiting",
-    "kv_cache_ratio",
-    "kv_cache_mean_ratio",
-    "prefix_hit_ratio",
-    "window_seconds",
-    "ttft_seconds.p50",
-    "ttft_seconds.p95",
-    "ttft_seconds.p99",
-    "ttft_seconds.at_least",
-    "ttft_seconds.at_least_from",
-    "tpot_seconds.p50",
-    "tpot_seconds.p95",
-    "tpot_seconds.p99",
-    "tpot_seconds.at_least",
-    "tpot_seconds.at_least_from",
-    "tpot_of",
-    "tokens_per_second",
-    "prompt_tokens_per_second",
-    "requests_per_second",
-    "preemptions",
-    "goodput.low",
-    "goodput.high",
-    "objectives.ttft_seconds",
-    "objectives.tpot_seconds",
-    "burn_usd_per_hour",
-    "list_usd_per_hour",
-    "usd_per_million_tokens",
-    "saturated",
-    "saturated_by",
-    "scaler",
-];
 
 type Row<'a> = ServiceRow<'a>;
 
@@ -391,8 +395,8 @@ pub fn row<'a>(facts: &'a Facts, job: &'a Job, served: &'a ServedModel) -> Servi
     let rate = money(facts, job).map(|spend| spend.rate);
     let tpot = match (served.tpot.is_unknown(), served.tpot_of_requests) {
         (true, _) => None,
-        (false, true) => Some("requests"),
-        (false, false) => Some("tokens"),
+        (false, true) => Some(TokenTimeOf::Requests.name()),
+        (false, false) => Some(TokenTimeOf::Tokens.name()),
     };
     ServiceRow {
         labels: Labelled::Job(job),

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use model::base::name::printable;
@@ -17,6 +18,7 @@ use model::fleet::accelerator::{Accelerator, DeviceKind};
 use model::fleet::device::Device;
 use model::fleet::job::JobState;
 use model::fleet::node::Node;
+use model::schema::{SchemaHead, of_rows, one_of};
 use model::usage::{HourRow, Span, start_of};
 
 use super::Facts;
@@ -24,7 +26,13 @@ use super::table::Layout;
 use super::text::{UNKNOWN, age, or_unknown, percent, usd};
 
 /// The JSON Schema of the rows.
-pub const SCHEMA: &str = include_str!("../../config/schema/tco.json");
+pub fn schema() -> serde_json::Value {
+    of_rows::<TcoRow>(SchemaHead {
+        name: "tco",
+        title: "What the demand of each class of devices costs in each way of paying",
+        description: "Unknown is null, never 0; units are in the names. A month is 730 hours.",
+    })
+}
 
 /// The number of alternative classes listed.
 const INSTEAD: usize = 3;
@@ -42,72 +50,97 @@ pub struct TcoInputs {
 }
 
 /// Usage of a class over a month of the ledger.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct MonthCell {
     /// Observed allocated device-hours.
+    #[schemars(range(min = 0))]
     pub device_hours: f64,
     /// Mean allocated devices over the observed time.
+    #[schemars(range(min = 0))]
     pub mean_devices: f64,
     /// Allocated devices in the peak hour.
+    #[schemars(range(min = 0))]
     pub peak_devices: f64,
     /// Observed share of the month, 0 to 1.
+    #[schemars(range(min = 0, max = 1))]
     pub observed_ratio: f64,
 }
 
+/// The present mix of ways of paying.
+const NOW: &str = "now";
+
+/// The present mix, or one way of paying.
+struct PresentOrWay;
+
+model::written_as!(
+    PresentOrWay,
+    one_of(std::iter::once(NOW).chain(Way::WORDS.iter().copied()))
+);
+
 /// One purchase option.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct WayCell {
-    /// `now`, `on-demand`, `reserved`, `spot` or `owned`.
+    /// How the devices are paid for; `now` for the present mix.
+    #[schemars(with = "PresentOrWay")]
     pub way: &'static str,
-    /// USD per device-hour; `None` where unknown.
+    /// USD per device-hour; null where unknown.
+    #[schemars(range(min = 0))]
     pub usd_per_device_hour: Option<f64>,
     /// USD per 730 hours for the present demand.
+    #[schemars(range(min = 0))]
     pub usd_per_month: Option<f64>,
     /// USD per 730 hours for the ledger's month: committed devices at its peak, others at its mean.
+    #[schemars(range(min = 0))]
     pub usd_of_ledger_month: Option<f64>,
     /// Price book and row, or the setting; or why the price is unknown.
     pub source: String,
 }
 
 /// The same work on devices of another kind.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct InsteadCell {
-    /// Class.
+    /// Class of the other devices.
     pub class: String,
     /// Devices with the same total dense BF16 peak.
+    #[schemars(range(min = 0))]
     pub devices: f64,
     /// On-demand price, USD per device-hour.
+    #[schemars(range(min = 0))]
     pub usd_per_device_hour: f64,
-    /// USD per 730 hours.
+    /// Cost of so many devices, USD per 730 hours.
+    #[schemars(range(min = 0))]
     pub usd_per_month: f64,
-    /// Price book and row.
+    /// Price book and row of the price.
     pub source: String,
 }
 
 /// One class.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct TcoRow {
-    /// Class.
+    /// Class of the devices.
     pub class: String,
-    /// `gpu`, `tpu` or `other`.
+    /// What kind of accelerator they are.
+    #[schemars(with = "DeviceKind")]
     pub kind: &'static str,
     /// Allocated devices: the present demand.
     pub devices: u32,
     /// Devices that waiting jobs request.
     pub devices_waiting: u64,
-    /// Number of these jobs.
+    /// Number of waiting jobs that request them.
     pub jobs_waiting: usize,
-    /// Median of their forecast waits with the existing devices, seconds; `None` where none is known.
+    /// Median of the forecast waits of these jobs with the existing devices, seconds; null where none is known.
     pub wait_p50_seconds: Option<u64>,
-    /// How many of them have a forecast start.
+    /// How many of these jobs have a forecast start.
     pub jobs_with_start: usize,
-    /// The ledger's month; `None` without a ledger.
+    /// The ledger's month; null without a ledger.
     pub ledger_month: Option<MonthCell>,
     /// Purchase options, the present one first.
     pub ways: Vec<WayCell>,
-    /// Utilization above which owned devices cost less than on-demand ones, 0 to 1.
+    /// Share of hours in use above which owned devices cost less than on-demand ones; above 1: never.
+    #[schemars(range(min = 0))]
     pub owned_pays_above_ratio: Option<f64>,
     /// Months of full use after which owned devices break even with on-demand ones.
+    #[schemars(range(min = 0))]
     pub owned_pays_after_months: Option<f64>,
     /// The cheapest classes of another kind.
     pub instead: Vec<InsteadCell>,
@@ -238,7 +271,7 @@ pub fn rows(
         });
         let offers = offers(class, &held, prices, inputs);
         let mut ways = vec![WayCell {
-            way: "now",
+            way: NOW,
             usd_per_device_hour: held.usd.filter(|_| held.devices > 0).map(|usd| usd / now),
             usd_per_month: held.usd.map(|usd| usd * model::cost::tco::MONTH_HOURS),
             usd_of_ledger_month: None,

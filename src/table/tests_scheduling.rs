@@ -250,7 +250,7 @@ fn the_engine_reads_the_document_as_it_sees_the_fleet() {
 fn the_document_keeps_to_its_schema_with_queues_in_it() {
     let facts = facts();
     for kind in [Kind::Fleet, Kind::Queues, Kind::Jobs] {
-        let schema: Value = serde_json::from_str(kind.schema()).expect("a schema");
+        let schema = kind.schema();
         let validator = jsonschema::draft202012::new(&schema).expect("a schema");
         let written = json_of(&facts, kind);
         let wrong: Vec<String> = validator

@@ -358,3 +358,17 @@ fn is_progress(line: &str) -> bool {
     line.starts_with("stokehold: listing: ")
         || (line.starts_with("stokehold: readings: ") && line.ends_with(" exporters"))
 }
+
+#[test]
+fn every_schema_is_printed_by_its_name() {
+    let home = Home::new();
+    let names = text(&home.run(&["schema"]).stdout);
+    assert!(names.lines().any(|name| name == "plan"), "{names}");
+    for name in names.lines() {
+        let printed = home.run(&["schema", name]);
+        assert!(printed.status.success(), "{name}");
+        let schema: Value = serde_json::from_slice(&printed.stdout).expect("is JSON");
+        assert_eq!(Some(schema), table::schemas::schema(name), "{name}");
+    }
+    assert_eq!(home.run(&["schema", "nothing"]).status.code(), Some(2));
+}

@@ -67,7 +67,7 @@ fn every_kind_of_the_simulated_fleet_keeps_to_its_schema_and_adds_up() {
             text(&output.stderr)
         );
         let found: Value = serde_json::from_slice(&output.stdout).expect("is JSON");
-        let schema: Value = serde_json::from_str(kind.schema()).expect("is JSON");
+        let schema = kind.schema();
         let validator = jsonschema::draft202012::new(&schema).expect("is a schema");
         let errors: Vec<String> = validator
             .iter_errors(&found)
@@ -134,7 +134,7 @@ fn rights_and_reach_have_their_codes() {
 fn doctor_says_what_is_reachable_allowed_and_found() {
     let home = Home::new();
     let sim = Sim::start(&home, "kubeconfig");
-    let schema: Value = serde_json::from_str(table::checkup::SCHEMA).expect("is JSON");
+    let schema = table::checkup::schema();
     let validator = jsonschema::draft202012::new(&schema).expect("is a schema");
     let examine = |context: &str| {
         let output = sim.run(&home, "doctor", &["--context", context, "-o", "json"]);

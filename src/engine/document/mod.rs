@@ -4,6 +4,7 @@
 //! Absent and null mean unknown and are never an error; invalid values are errors, reported with their path
 //! and a repair. Unknown keys are ignored. Jobs that are not in `workloads` are derived from `jobs` and `pods`.
 
+mod cells;
 mod jobs;
 mod limits;
 mod names;
@@ -27,8 +28,12 @@ use super::snapshot::{EngineOptions, Node, Origins, Snapshot};
 use jobs::AllocationsByPod;
 use reader::{DocumentCell, Read};
 
+pub use cells::{
+    Amount, Decimal, EngineBudget, EngineCell, EngineQueue, EngineQuota, FlavorCell, LabelTopology,
+    RequestCell, ResidentCell, RouteCell, RunsCell, SchedulingCells, WorkloadCell,
+};
 pub(crate) use nodes::fill_up;
-pub use write::{flavors, queues, value, workloads};
+pub use write::{scheduling, value};
 
 /// The version of the document that is read and written.
 pub const VERSION: u32 = 1;

@@ -12,23 +12,26 @@ use super::limits;
 use super::reader::{DocumentCell, Read};
 
 pub(super) const BILLING: [(&str, Billing); 4] = [
-    ("on-demand", Billing::OnDemand),
-    ("spot", Billing::Spot),
-    ("reserved", Billing::Reserved),
-    ("owned", Billing::Owned),
+    (Billing::OnDemand.name(), Billing::OnDemand),
+    (Billing::Spot.name(), Billing::Spot),
+    (Billing::Reserved.name(), Billing::Reserved),
+    (Billing::Owned.name(), Billing::Owned),
 ];
 
 const HEALTH: [(&str, EngineHealth); 4] = [
-    ("ok", EngineHealth::Ok),
-    ("warn", EngineHealth::Warn),
-    ("fault", EngineHealth::Fault),
-    ("unknown", EngineHealth::Unknown),
+    (EngineHealth::Ok.name(), EngineHealth::Ok),
+    (EngineHealth::Warn.name(), EngineHealth::Warn),
+    (EngineHealth::Fault.name(), EngineHealth::Fault),
+    (EngineHealth::Unknown.name(), EngineHealth::Unknown),
 ];
 
 const EFFECTS: [(&str, TaintEffect); 3] = [
-    ("NoSchedule", TaintEffect::NoSchedule),
-    ("PreferNoSchedule", TaintEffect::PreferNoSchedule),
-    ("NoExecute", TaintEffect::NoExecute),
+    (TaintEffect::NoSchedule.name(), TaintEffect::NoSchedule),
+    (
+        TaintEffect::PreferNoSchedule.name(),
+        TaintEffect::PreferNoSchedule,
+    ),
+    (TaintEffect::NoExecute.name(), TaintEffect::NoExecute),
 ];
 
 /// Pod with a device or slice: namespace and pod.

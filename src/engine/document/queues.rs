@@ -47,32 +47,24 @@ fn preemption(cell: &DocumentCell<'_>) -> Read<Preemption> {
             cell.word(
                 "preemption",
                 &[
-                    ("never", Within::Never),
-                    ("lower-priority", Within::LowerPriority),
-                    (
-                        "lower-or-newer-equal-priority",
-                        Within::LowerOrNewerEqualPriority,
-                    ),
-                ],
+                    Within::Never,
+                    Within::LowerPriority,
+                    Within::LowerOrNewerEqualPriority,
+                ]
+                .map(|one| (one.name(), one)),
             )
         })?,
         reclaim: cell.or("reclaim", Reclaim::Never, |cell| {
             cell.word(
                 "reclaim",
-                &[
-                    ("never", Reclaim::Never),
-                    ("lower-priority", Reclaim::LowerPriority),
-                    ("any", Reclaim::Any),
-                ],
+                &[Reclaim::Never, Reclaim::LowerPriority, Reclaim::Any]
+                    .map(|one| (one.name(), one)),
             )
         })?,
         borrow: cell.or("borrow", Borrow::Never, |cell| {
             cell.word(
                 "borrowing preemption",
-                &[
-                    ("never", Borrow::Never),
-                    ("lower-priority", Borrow::LowerPriority),
-                ],
+                &[Borrow::Never, Borrow::LowerPriority].map(|one| (one.name(), one)),
             )
         })?,
         borrow_threshold: cell.maybe("borrow_threshold", priority)?,
@@ -136,10 +128,8 @@ pub(super) fn queue(cell: &DocumentCell<'_>) -> Read<Queue> {
         order: cell.or("strategy", QueueingStrategy::BestEffort, |cell| {
             cell.word(
                 "strategy",
-                &[
-                    ("strict", QueueingStrategy::Strict),
-                    ("best-effort", QueueingStrategy::BestEffort),
-                ],
+                &[QueueingStrategy::Strict, QueueingStrategy::BestEffort]
+                    .map(|one| (one.name(), one)),
             )
         })?,
         stop,

@@ -20,6 +20,18 @@ pub enum EngineHealth {
     Unknown,
 }
 
+model::words! {
+    impl EngineHealth {
+        /// Name in the document.
+        pub fn name(self) {
+            Ok => "ok",
+            Warn => "warn",
+            Fault => "fault",
+            Unknown => "unknown",
+        }
+    }
+}
+
 /// A part of a device that pods can request on its own: a MIG instance or a replica of a shared device.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Slice {
@@ -69,18 +81,20 @@ pub enum TaintEffect {
     NoExecute,
 }
 
+model::words! {
+    impl TaintEffect {
+        /// Name as Kubernetes writes it.
+        pub fn name(self) {
+            NoSchedule => "NoSchedule",
+            PreferNoSchedule => "PreferNoSchedule",
+            NoExecute => "NoExecute",
+        }
+    }
+}
+
 impl TaintEffect {
     /// Every effect.
     pub const ALL: [Self; 3] = [Self::NoSchedule, Self::PreferNoSchedule, Self::NoExecute];
-
-    /// Name as Kubernetes writes it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::NoSchedule => "NoSchedule",
-            Self::PreferNoSchedule => "PreferNoSchedule",
-            Self::NoExecute => "NoExecute",
-        }
-    }
 }
 
 /// A taint of a node.

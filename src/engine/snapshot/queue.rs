@@ -44,6 +44,19 @@ pub enum System {
     None,
 }
 
+model::words! {
+    impl System {
+        /// Name in the document.
+        pub fn name(self) {
+            Kueue => "kueue",
+            Volcano => "volcano",
+            Kai => "kai",
+            Stokehold => "stokehold",
+            None => "none",
+        }
+    }
+}
+
 impl System {
     /// Every system.
     pub const ALL: [Self; 5] = [
@@ -53,17 +66,6 @@ impl System {
         Self::Stokehold,
         Self::None,
     ];
-
-    /// Name in the JSON contract.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Kueue => "kueue",
-            Self::Volcano => "volcano",
-            Self::Kai => "kai",
-            Self::Stokehold => "stokehold",
-            Self::None => "none",
-        }
-    }
 }
 
 /// The flavor of queues whose system does not distinguish devices: Volcano's and KAI's.
@@ -112,6 +114,17 @@ pub enum Within {
     LowerOrNewerEqualPriority,
 }
 
+model::words! {
+    impl Within {
+        /// Name in the document.
+        pub fn name(self) {
+            Never => "never",
+            LowerPriority => "lower-priority",
+            LowerOrNewerEqualPriority => "lower-or-newer-equal-priority",
+        }
+    }
+}
+
 impl Within {
     /// Whether a workload of priority `theirs` may be preempted by one of priority `mine`; `came_later` is called if both are
     /// equal.
@@ -137,6 +150,17 @@ pub enum Reclaim {
     Any,
 }
 
+model::words! {
+    impl Reclaim {
+        /// Name in the document.
+        pub fn name(self) {
+            Never => "never",
+            LowerPriority => "lower-priority",
+            Any => "any",
+        }
+    }
+}
+
 /// Whether a workload that needs to borrow may preempt in other queues.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Borrow {
@@ -145,6 +169,16 @@ pub enum Borrow {
     Never,
     /// Workloads of lower priority, up to a threshold.
     LowerPriority,
+}
+
+model::words! {
+    impl Borrow {
+        /// Name in the document.
+        pub fn name(self) {
+            Never => "never",
+            LowerPriority => "lower-priority",
+        }
+    }
 }
 
 /// Which workloads a queue's workloads may preempt.
@@ -170,6 +204,16 @@ pub enum QueueingStrategy {
     BestEffort,
 }
 
+model::words! {
+    impl QueueingStrategy {
+        /// Name in the document.
+        pub fn name(self) {
+            Strict => "strict",
+            BestEffort => "best-effort",
+        }
+    }
+}
+
 /// Whether and how a queue stops admitting.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Stop {
@@ -183,6 +227,18 @@ pub enum Stop {
     /// Admits nothing new because its system reports it inactive (for example a missing flavor); there is no stop policy to
     /// revert.
     Inactive,
+}
+
+model::words! {
+    impl Stop {
+        /// Name in the document.
+        pub fn name(self) {
+            None => "none",
+            Hold => "hold",
+            Drain => "drain",
+            Inactive => "inactive",
+        }
+    }
 }
 
 /// When the search through flavors ends early. Source: Kueue's `flavorFungibility`.

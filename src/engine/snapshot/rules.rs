@@ -95,6 +95,16 @@ pub enum FairStrategy {
     LessThanInitialShare,
 }
 
+model::words! {
+    impl FairStrategy {
+        /// Name in the document.
+        pub fn name(self) {
+            LessThanOrEqualToFinalShare => "less-than-or-equal-to-final-share",
+            LessThanInitialShare => "less-than-initial-share",
+        }
+    }
+}
+
 /// Engine options.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EngineOptions {

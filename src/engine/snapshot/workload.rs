@@ -66,6 +66,20 @@ pub enum Op {
     Lt,
 }
 
+model::words! {
+    impl Op {
+        /// Name as Kubernetes writes it.
+        pub fn name(self) {
+            In => "In",
+            NotIn => "NotIn",
+            Exists => "Exists",
+            DoesNotExist => "DoesNotExist",
+            Gt => "Gt",
+            Lt => "Lt",
+        }
+    }
+}
+
 impl Op {
     /// Every operator.
     pub const ALL: [Self; 6] = [
@@ -76,18 +90,6 @@ impl Op {
         Self::Gt,
         Self::Lt,
     ];
-
-    /// Name as Kubernetes writes it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::In => "In",
-            Self::NotIn => "NotIn",
-            Self::Exists => "Exists",
-            Self::DoesNotExist => "DoesNotExist",
-            Self::Gt => "Gt",
-            Self::Lt => "Lt",
-        }
-    }
 }
 
 /// One comparison of a node's label (`matchExpressions` of required node affinity).
@@ -308,6 +310,18 @@ pub enum Status {
     Held,
     /// Terminating; its resources are still allocated.
     Ending,
+}
+
+model::words! {
+    impl Status {
+        /// Name in the document.
+        pub fn name(self) {
+            Waiting => "waiting",
+            Running => "running",
+            Held => "held",
+            Ending => "ending",
+        }
+    }
 }
 
 /// A workload.

@@ -122,6 +122,11 @@ impl fmt::Display for DeviceAmount {
     }
 }
 
+crate::written_as!(
+    DeviceAmount,
+    schemars::json_schema!({ "type": "number", "minimum": 0 })
+);
+
 /// A whole number where it is one, else with six digits after the point.
 impl Serialize for DeviceAmount {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

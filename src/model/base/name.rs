@@ -98,6 +98,8 @@ impl fmt::Debug for Name {
     }
 }
 
+crate::written_as!(Name, schemars::json_schema!({ "type": "string" }));
+
 impl serde::Serialize for Name {
     fn serialize<S: serde::Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
         out.serialize_str(&self.0)

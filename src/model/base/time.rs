@@ -10,6 +10,15 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct Moment(i64);
 
+crate::written_as!(
+    Moment,
+    schemars::json_schema!({
+        "type": "string",
+        "format": "date-time",
+        "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}(\\.[0-9]+)?Z$",
+    })
+);
+
 impl Moment {
     /// The moment `millis` milliseconds after the Unix epoch.
     pub const fn from_millis(millis: i64) -> Self {

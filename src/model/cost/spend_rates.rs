@@ -88,20 +88,22 @@ pub enum Scope {
     Class,
 }
 
+crate::words! {
+    impl Scope {
+        /// Name in the JSON contract.
+        pub fn name(self) {
+            Pool => "pool",
+            Queue => "queue",
+            Team => "team",
+            Job => "job",
+            Class => "class",
+        }
+    }
+}
+
 impl Scope {
     /// Every scope, in the order of the JSON contract.
     pub const ALL: [Self; 5] = [Self::Pool, Self::Queue, Self::Team, Self::Job, Self::Class];
-
-    /// Name in the JSON contract.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pool => "pool",
-            Self::Queue => "queue",
-            Self::Team => "team",
-            Self::Job => "job",
-            Self::Class => "class",
-        }
-    }
 }
 
 /// One row of one scope.

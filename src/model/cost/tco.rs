@@ -18,19 +18,21 @@ pub enum Way {
     Owned,
 }
 
+crate::words! {
+    impl Way {
+        /// As in the JSON contract.
+        pub fn name(self) {
+            OnDemand => "on-demand",
+            Reserved => "reserved",
+            Spot => "spot",
+            Owned => "owned",
+        }
+    }
+}
+
 impl Way {
     /// Every way.
     pub const ALL: [Self; 4] = [Self::OnDemand, Self::Reserved, Self::Spot, Self::Owned];
-
-    /// As in the JSON contract.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::OnDemand => "on-demand",
-            Self::Reserved => "reserved",
-            Self::Spot => "spot",
-            Self::Owned => "owned",
-        }
-    }
 
     /// True where an hour is paid whether it is used or not: then the peak is paid, not the mean.
     pub const fn is_committed(self) -> bool {

@@ -35,21 +35,21 @@ pub enum Vendor {
     Other,
 }
 
-impl Vendor {
-    /// Lower-case name, as in the JSON contract.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Nvidia => "nvidia",
-            Self::Amd => "amd",
-            Self::Google => "google",
-            Self::Intel => "intel",
-            Self::Aws => "aws",
-            Self::Furiosa => "furiosa",
-            Self::Huawei => "huawei",
-            Self::Cambricon => "cambricon",
-            Self::Metax => "metax",
-            Self::Rebellions => "rebellions",
-            Self::Other => "other",
+crate::words! {
+    impl Vendor {
+        /// Lower-case name, as in the JSON contract.
+        pub fn name(self) {
+            Nvidia => "nvidia",
+            Amd => "amd",
+            Google => "google",
+            Intel => "intel",
+            Aws => "aws",
+            Furiosa => "furiosa",
+            Huawei => "huawei",
+            Cambricon => "cambricon",
+            Metax => "metax",
+            Rebellions => "rebellions",
+            Other => "other",
         }
     }
 }
@@ -67,13 +67,13 @@ pub enum DeviceKind {
     Other,
 }
 
-impl DeviceKind {
-    /// Lower-case name, as in the JSON contract.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Gpu => "gpu",
-            Self::Tpu => "tpu",
-            Self::Other => "other",
+crate::words! {
+    impl DeviceKind {
+        /// Lower-case name, as in the JSON contract.
+        pub fn name(self) {
+            Gpu => "gpu",
+            Tpu => "tpu",
+            Other => "other",
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::base::{Age, DeviceAmount, Moment, Name, ObjectKey, Rate};
 
 use super::accelerator::{DeviceKind, Vendor};
 use super::job::JobKey;
+use super::object_parts::Phase;
 use super::seen::PodSeen;
 use super::signal::{Signal, Signals};
 
@@ -24,17 +25,19 @@ pub enum Attribution {
     Exporter,
 }
 
-impl Attribution {
-    /// Name in the JSON contract.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Counted => "counted",
-            Self::Claim => "claim",
-            Self::Exporter => "exporter",
+crate::words! {
+    impl Attribution {
+        /// Name in the JSON contract.
+        pub fn name(self) {
+            None => "none",
+            Counted => "counted",
+            Claim => "claim",
+            Exporter => "exporter",
         }
     }
+}
 
+impl Attribution {
     /// Mark that the console shows beside an inferred join.
     pub const fn mark(self) -> &'static str {
         match self {
@@ -59,15 +62,28 @@ pub enum TeamSource {
     Namespace,
 }
 
-impl TeamSource {
-    /// Name in the JSON contract.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Settings => "settings",
-            Self::Label => "label",
-            Self::NamespaceLabel => "namespace-label",
-            Self::Queue => "queue",
-            Self::Namespace => "namespace",
+crate::words! {
+    impl TeamSource {
+        /// Name in the JSON contract.
+        pub fn name(self) {
+            Settings => "settings",
+            Label => "label",
+            NamespaceLabel => "namespace-label",
+            Queue => "queue",
+            Namespace => "namespace",
+        }
+    }
+}
+
+crate::words! {
+    impl Phase {
+        /// The phase as the API spells it.
+        pub fn name(self) {
+            Pending => "Pending",
+            Running => "Running",
+            Succeeded => "Succeeded",
+            Failed => "Failed",
+            Unknown => "Unknown",
         }
     }
 }
@@ -123,17 +139,19 @@ pub enum Health {
     Unknown,
 }
 
-impl Health {
-    /// Name in the JSON contract: `ok`, `warn`, `fault`, `unknown`.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warn(_) => "warn",
-            Self::Fault(_) => "fault",
-            Self::Unknown => "unknown",
+crate::words! {
+    impl Health {
+        /// Name in the JSON contract: `ok`, `warn`, `fault`, `unknown`.
+        pub fn name(&self) {
+            Ok => "ok",
+            Warn(_) => "warn",
+            Fault(_) => "fault",
+            Unknown => "unknown",
         }
     }
+}
 
+impl Health {
     /// The reason for a warning or a fault.
     pub fn why(&self) -> Option<&Name> {
         match self {

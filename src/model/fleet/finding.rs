@@ -16,13 +16,13 @@ pub enum Severity {
     Info,
 }
 
-impl Severity {
-    /// As in the JSON contract.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Crit => "crit",
-            Self::Warn => "warn",
-            Self::Info => "info",
+crate::words! {
+    impl Severity {
+        /// As in the JSON contract.
+        pub fn name(self) {
+            Crit => "crit",
+            Warn => "warn",
+            Info => "info",
         }
     }
 }

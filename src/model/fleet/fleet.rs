@@ -36,6 +36,19 @@ pub enum Known {
     Absent,
 }
 
+crate::words! {
+    impl Known {
+        /// Name in the fleet document.
+        pub fn name(&self) {
+            Waiting => "waiting",
+            Live => "live",
+            Lost(_) => "lost",
+            NotVisible(_) => "not-visible",
+            Absent => "absent",
+        }
+    }
+}
+
 impl Known {
     /// True when an empty table means that there is nothing.
     pub const fn is_known(&self) -> bool {

@@ -64,17 +64,17 @@ pub enum JobState {
     Done,
 }
 
-impl JobState {
-    /// Name in the JSON contract.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting",
-            Self::Starting => "starting",
-            Self::Running => "running",
-            Self::Suspended => "suspended",
-            Self::Finishing => "finishing",
-            Self::Failed => "failed",
-            Self::Done => "done",
+crate::words! {
+    impl JobState {
+        /// Name in the JSON contract.
+        pub fn name(self) {
+            Waiting => "waiting",
+            Starting => "starting",
+            Running => "running",
+            Suspended => "suspended",
+            Finishing => "finishing",
+            Failed => "failed",
+            Done => "done",
         }
     }
 }

@@ -55,17 +55,19 @@ pub enum Billing {
     Owned,
 }
 
-impl Billing {
-    /// Name in the JSON contract.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::OnDemand => "on-demand",
-            Self::Spot => "spot",
-            Self::Reserved => "reserved",
-            Self::Owned => "owned",
+crate::words! {
+    impl Billing {
+        /// Name in the JSON contract.
+        pub fn name(self) {
+            OnDemand => "on-demand",
+            Spot => "spot",
+            Reserved => "reserved",
+            Owned => "owned",
         }
     }
+}
 
+impl Billing {
     /// True where an hour is paid whether used or not.
     pub const fn is_committed(self) -> bool {
         matches!(self, Self::Reserved | Self::Owned)

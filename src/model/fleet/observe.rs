@@ -224,14 +224,14 @@ pub struct SourceHealth {
     pub message: String,
 }
 
-impl SourceState {
-    /// Name in the JSON contract.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::NotVisible => "not-visible",
-            Self::Live => "live",
-            Self::Stale => "stale",
-            Self::Lost => "lost",
+crate::words! {
+    impl SourceState {
+        /// Name in the JSON contract.
+        pub fn name(self) {
+            NotVisible => "not-visible",
+            Live => "live",
+            Stale => "stale",
+            Lost => "lost",
         }
     }
 }

@@ -15,12 +15,12 @@ pub enum PoolMode {
     Dynamic,
 }
 
-impl PoolMode {
-    /// As in the JSON contract.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Static => "static",
-            Self::Dynamic => "dynamic",
+crate::words! {
+    impl PoolMode {
+        /// As in the JSON contract.
+        pub fn name(self) {
+            Static => "static",
+            Dynamic => "dynamic",
         }
     }
 }

@@ -79,20 +79,22 @@ pub enum Bottleneck {
     Mixed,
 }
 
-impl Bottleneck {
-    /// As in the JSON contract and in the column BOUND BY.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::Input => "input",
-            Self::Memory => "memory",
-            Self::Tensor => "tensor",
-            Self::Compute => "compute",
-            Self::Communication => "communication",
-            Self::Mixed => "mixed",
+crate::words! {
+    impl Bottleneck {
+        /// As in the JSON contract and in the column BOUND BY.
+        pub fn name(self) {
+            Idle => "idle",
+            Input => "input",
+            Memory => "memory",
+            Tensor => "tensor",
+            Compute => "compute",
+            Communication => "communication",
+            Mixed => "mixed",
         }
     }
+}
 
+impl Bottleneck {
     /// The same as a sentence about the job.
     pub const fn meaning(self) -> &'static str {
         match self {

@@ -28,23 +28,25 @@ pub enum QueueSystem {
     None,
 }
 
+crate::words! {
+    impl QueueSystem {
+        /// Name in the JSON contract.
+        pub fn name(self) {
+            Kueue => "kueue",
+            Volcano => "volcano",
+            Kai => "kai",
+            Stokehold => "stokehold",
+            None => "none",
+        }
+    }
+}
+
 impl QueueSystem {
     /// Kind of the API object of its queues.
     pub const fn object_kind(self) -> &'static str {
         match self {
             Self::Kueue => "ClusterQueue",
             Self::Volcano | Self::Kai | Self::Stokehold | Self::None => "Queue",
-        }
-    }
-
-    /// Name in the JSON contract.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Kueue => "kueue",
-            Self::Volcano => "volcano",
-            Self::Kai => "kai",
-            Self::Stokehold => "stokehold",
-            Self::None => "none",
         }
     }
 
@@ -72,12 +74,12 @@ pub enum QueueKind {
     Queue,
 }
 
-impl QueueKind {
-    /// Name in the fleet document.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Cohort => "cohort",
-            Self::Queue => "queue",
+crate::words! {
+    impl QueueKind {
+        /// Name in the fleet document.
+        pub fn name(self) {
+            Cohort => "cohort",
+            Queue => "queue",
         }
     }
 }
@@ -114,13 +116,13 @@ pub enum Stop {
     Drain,
 }
 
-impl Stop {
-    /// Name in the fleet document.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Hold => "hold",
-            Self::Drain => "drain",
+crate::words! {
+    impl Stop {
+        /// Name in the fleet document.
+        pub fn name(self) {
+            None => "none",
+            Hold => "hold",
+            Drain => "drain",
         }
     }
 }
@@ -257,22 +259,24 @@ pub enum Measure {
     Units,
 }
 
+crate::words! {
+    impl Measure {
+        /// Name in the fleet document.
+        pub fn name(self) {
+            MilliDevices => "devices",
+            MilliCores => "cores",
+            Bytes => "bytes",
+            Units => "units",
+        }
+    }
+}
+
 impl Measure {
     /// Amounts per whole unit.
     pub const fn whole(self) -> i64 {
         match self {
             Self::MilliDevices | Self::MilliCores => 1000,
             Self::Bytes | Self::Units => 1,
-        }
-    }
-
-    /// Name in the fleet document.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::MilliDevices => "devices",
-            Self::MilliCores => "cores",
-            Self::Bytes => "bytes",
-            Self::Units => "units",
         }
     }
 }
@@ -476,12 +480,12 @@ pub enum PriorityKind {
     Workload,
 }
 
-impl PriorityKind {
-    /// The kind of object.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pod => "PriorityClass",
-            Self::Workload => "WorkloadPriorityClass",
+crate::words! {
+    impl PriorityKind {
+        /// The kind of object.
+        pub fn name(self) {
+            Pod => "PriorityClass",
+            Workload => "WorkloadPriorityClass",
         }
     }
 }

@@ -28,20 +28,22 @@ pub enum ScalerKind {
     NodeGroup,
 }
 
+crate::words! {
+    impl ScalerKind {
+        /// Kind of its object, as rows show it.
+        pub fn object(self) {
+            NodePool => "NodePool",
+            NodeGroup => "NodeGroup",
+        }
+    }
+}
+
 impl ScalerKind {
     /// Display name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NodePool => "Karpenter",
             Self::NodeGroup => "cluster autoscaler",
-        }
-    }
-
-    /// Kind of its object, as rows show it.
-    pub const fn object(self) -> &'static str {
-        match self {
-            Self::NodePool => "NodePool",
-            Self::NodeGroup => "NodeGroup",
         }
     }
 }
@@ -64,15 +66,15 @@ pub enum ScalerState {
     Broken,
 }
 
-impl ScalerState {
-    /// Display name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Steady => "steady",
-            Self::Growing => "adding nodes",
-            Self::Full => "at its limit",
-            Self::Backoff => "backing off",
-            Self::Broken => "broken",
+crate::words! {
+    impl ScalerState {
+        /// Display name.
+        pub fn name(self) {
+            Steady => "steady",
+            Growing => "adding nodes",
+            Full => "at its limit",
+            Backoff => "backing off",
+            Broken => "broken",
         }
     }
 }
@@ -246,19 +248,21 @@ pub enum ProvisionState {
     CapacityRevoked,
 }
 
-impl ProvisionState {
-    /// Display name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Accepted => "accepted",
-            Self::Provisioned => "provisioned",
-            Self::Failed => "failed",
-            Self::BookingExpired => "booking expired",
-            Self::CapacityRevoked => "capacity revoked",
+crate::words! {
+    impl ProvisionState {
+        /// Display name.
+        pub fn name(self) {
+            Pending => "pending",
+            Accepted => "accepted",
+            Provisioned => "provisioned",
+            Failed => "failed",
+            BookingExpired => "booking expired",
+            CapacityRevoked => "capacity revoked",
         }
     }
+}
 
+impl ProvisionState {
     /// True for a final state without capacity.
     pub const fn is_lost(self) -> bool {
         matches!(

@@ -61,13 +61,13 @@ pub enum Saturation {
     Preempts,
 }
 
-impl Saturation {
-    /// A word for programs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::WaitingGrows => "waiting",
-            Self::CacheFull => "kv-cache",
-            Self::Preempts => "preemptions",
+crate::words! {
+    impl Saturation {
+        /// A word for programs.
+        pub fn name(self) {
+            WaitingGrows => "waiting",
+            CacheFull => "kv-cache",
+            Preempts => "preemptions",
         }
     }
 }

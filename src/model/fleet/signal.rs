@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 macro_rules! signals {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal, $kind:ident;)*) => {
+    ($($(#[doc = $meaning:literal])* $variant:ident = $name:literal, $kind:ident;)*) => {
         /// A canonical measurement of a device, slice, node or model server. Units are in the name; ratios are 0 to 1.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
         #[repr(u8)]
-        pub enum Signal { $($(#[$doc])* $variant,)* }
+        pub enum Signal { $($(#[doc = $meaning])* $variant,)* }
 
         impl Signal {
             /// Every signal, in the order of the enum.
@@ -18,6 +18,11 @@ macro_rules! signals {
             /// The canonical name, as `contract.md` and the dialect files spell it.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
+            }
+
+            /// What it measures, in one sentence.
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($meaning),*).trim(),)* }
             }
 
             /// Whether the value is a level or a running total.

@@ -25,19 +25,21 @@ pub enum Operator {
     Lt,
 }
 
-impl Operator {
-    /// As in the API.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::In => "In",
-            Self::NotIn => "NotIn",
-            Self::Exists => "Exists",
-            Self::DoesNotExist => "DoesNotExist",
-            Self::Gt => "Gt",
-            Self::Lt => "Lt",
+crate::words! {
+    impl Operator {
+        /// As in the API.
+        pub fn name(self) {
+            In => "In",
+            NotIn => "NotIn",
+            Exists => "Exists",
+            DoesNotExist => "DoesNotExist",
+            Gt => "Gt",
+            Lt => "Lt",
         }
     }
+}
 
+impl Operator {
     /// The operator of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         [
@@ -197,13 +199,13 @@ pub enum ConstraintMode {
     Unconstrained,
 }
 
-impl ConstraintMode {
-    /// As in the fleet document.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Required => "required",
-            Self::Preferred => "preferred",
-            Self::Unconstrained => "unconstrained",
+crate::words! {
+    impl ConstraintMode {
+        /// As in the fleet document.
+        pub fn name(self) {
+            Required => "required",
+            Preferred => "preferred",
+            Unconstrained => "unconstrained",
         }
     }
 }

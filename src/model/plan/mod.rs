@@ -1,7 +1,7 @@
 //! A plan as data: ordered steps, their guards, the expected effect, and what cannot be undone.
 //!
 //! Planners return a [`Plan`] or a [`Refusal`]; the plan dialog draws it, `exec` executes it, the journal stores it. It holds no
-//! cluster or user name: the same fleet and intent give the same plan. Its JSON follows `config/schema/plan.json`.
+//! cluster or user name: the same fleet and intent give the same plan. Its JSON Schema is [`schema`].
 
 mod difference;
 mod evicted;
@@ -14,9 +14,12 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::base::{Moment, Name, ObjectKey};
+use crate::schema::{SchemaHead, of_readable_document};
 use crate::usage::{BudgetChange, FleetSpending};
 
 pub use evicted::{Evicted, Known, evicted_words};
@@ -30,20 +33,28 @@ pub use step::{
 pub const VERSION: u32 = 1;
 
 /// The JSON Schema of a plan.
-pub const SCHEMA: &str = include_str!("../../../config/schema/plan.json");
+pub fn schema() -> Value {
+    of_readable_document::<Plan>(SchemaHead {
+        name: "plan",
+        title: "Plan",
+        description: "What to do, in which order, why, and what it is expected to change. Unknown is null, never 0; units are in the names; times are RFC 3339.",
+    })
+}
 
 /// A plan: ordered steps with reasons and the expected effect.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// [`VERSION`].
+    /// Version of the document: a reader rejects any other.
+    #[schemars(extend("const" = VERSION))]
     pub version: u32,
     /// One-line title: `drain a100-17`.
     pub title: String,
-    /// The operator's request.
+    /// What the operator asked for.
     pub intent: Intent,
     /// The fleet time that it was computed for; whole seconds in JSON.
     #[serde(with = "stamp")]
+    #[schemars(with = "Moment")]
     pub computed_at: Moment,
     /// Fleet revision that it was computed on; null for a plan made from objects read for it.
     pub revision: Option<u64>,
@@ -69,7 +80,7 @@ pub struct Plan {
 }
 
 /// An operator's request.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "action", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Intent {
     /// Cordon nodes, then evict or requeue all work on them.
@@ -78,35 +89,36 @@ pub enum Intent {
         nodes: Vec<Name>,
         /// Deadline for the drain.
         #[serde(with = "stamp::optional")]
+        #[schemars(with = "Option<Moment>")]
         deadline: Option<Moment>,
     },
     /// Mark nodes unschedulable.
     Cordon {
-        /// The nodes.
+        /// The nodes to cordon.
         nodes: Vec<Name>,
         /// Reason, written on each node.
         reason: String,
     },
     /// Mark nodes schedulable again.
     Uncordon {
-        /// The nodes.
+        /// The nodes to uncordon.
         nodes: Vec<Name>,
     },
     /// Evict a job.
     Preempt {
-        /// `NAMESPACE/NAME`.
+        /// The job, `NAMESPACE/NAME`.
         job: JobName,
     },
     /// Start a pending job.
     Admit {
-        /// `NAMESPACE/NAME`.
+        /// The job, `NAMESPACE/NAME`.
         job: JobName,
         /// Whether other jobs may be preempted for it.
         preempt: bool,
     },
     /// Change the priority of a job.
     Reprioritise {
-        /// `NAMESPACE/NAME`.
+        /// The job, `NAMESPACE/NAME`.
         job: JobName,
         /// A number, or the name of a priority class.
         priority: String,
@@ -123,14 +135,14 @@ pub enum Intent {
     },
     /// Evict a job and requeue it.
     Requeue {
-        /// `NAMESPACE/NAME`.
+        /// The job, `NAMESPACE/NAME`.
         job: JobName,
     },
     /// Change the number of replicas of a Deployment, StatefulSet or LeaderWorkerSet.
     Scale {
         /// The object, as named in the request.
         target: String,
-        /// The new number.
+        /// The new number of replicas.
         replicas: u32,
     },
     /// Move workloads to defragment free devices.
@@ -155,6 +167,11 @@ impl fmt::Display for JobName {
     }
 }
 
+crate::written_as!(
+    JobName,
+    schemars::json_schema!({ "type": "string", "pattern": "^[^/]*/.+$" })
+);
+
 impl Serialize for JobName {
     fn serialize<S: serde::Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
         out.collect_str(&self.0)
@@ -172,25 +189,25 @@ impl<'de> Deserialize<'de> for JobName {
 }
 
 /// The fleet after the plan, where it can be forecast.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub enum PlanEffect {
     /// A forecast was computed.
     Forecast(Forecast),
     /// No forecast was computed; this does not mean "no effect".
     Unknown {
-        /// The reason.
+        /// Why none was computed.
         why: String,
     },
 }
 
 /// A forecast of the fleet after the plan. Unknown values are null.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Forecast {
     /// Jobs that start earlier, later, or for the first time.
     pub starts: Vec<StartChange>,
-    /// Displaced jobs.
+    /// Jobs that lose their devices to the plan.
     pub displaced: Vec<Displaced>,
     /// Jobs whose start depends on admission order: they compete with other jobs for the freed capacity.
     #[serde(default)]
@@ -222,18 +239,20 @@ impl Forecast {
 }
 
 /// A change of a job's start time.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StartChange {
-    /// The job.
+    /// The job that starts.
     pub job: JobName,
-    /// Its devices.
+    /// Devices that it requests.
     pub devices: u32,
     /// Start without the plan; null when not known.
     #[serde(with = "stamp::optional")]
+    #[schemars(with = "Option<Moment>")]
     pub before: Option<Moment>,
     /// Start with the plan; null when not known.
     #[serde(with = "stamp::optional")]
+    #[schemars(with = "Option<Moment>")]
     pub after: Option<Moment>,
 }
 
@@ -259,10 +278,10 @@ impl StartChange {
 }
 
 /// A displaced job.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Displaced {
-    /// The job.
+    /// The job that is displaced.
     pub job: JobName,
     /// Its team; empty in a plan of an older version.
     #[serde(default)]
@@ -272,16 +291,19 @@ pub struct Displaced {
     pub priority: Option<i32>,
     /// Devices that it releases.
     pub devices: u32,
-    /// Its lost work.
+    /// Work that it loses.
     pub loss: Loss,
-    /// When it runs again; null when not known, and for a contested job ([`Forecast::contested`]), which runs at once or later.
+    /// When it runs again; null when not known, and for a contested job (see `contested`), which runs at once or later.
     #[serde(with = "stamp::optional")]
+    #[schemars(with = "Option<Moment>")]
     pub back: Option<Moment>,
     /// The 10th percentile of that time; null where `back` is, and where the range is not known.
     #[serde(with = "stamp::optional", default)]
+    #[schemars(with = "Option<Moment>")]
     pub back_p10: Option<Moment>,
-    /// Its 90th percentile.
+    /// The 90th percentile of that time; null where `back_p10` is.
     #[serde(with = "stamp::optional", default)]
+    #[schemars(with = "Option<Moment>")]
     pub back_p90: Option<Moment>,
 }
 
@@ -295,12 +317,12 @@ impl Displaced {
 }
 
 /// A pool whose allocation changes.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PoolChange {
-    /// The pool.
+    /// Name of the pool.
     pub pool: Name,
-    /// Its devices.
+    /// Devices in the pool.
     pub devices: u32,
     /// Devices allocated without the plan, after the starts that happen anyway.
     pub allocated_before: u32,
@@ -309,7 +331,7 @@ pub struct PoolChange {
 }
 
 /// An alternative to a plan.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Alternative {
     /// The alternative and its cost: `wait 1h52m for nothing`.
@@ -319,19 +341,19 @@ pub struct Alternative {
 }
 
 /// One check made before confirming.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanCheck {
     /// Name: `quota`, `budgets`, `rights`, `server dry run`, …
     pub name: String,
-    /// The result.
+    /// Result of the check.
     pub outcome: Outcome,
     /// Details; empty when the check passed.
     pub sentence: String,
 }
 
 /// Result of a check.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// Passed.
@@ -345,7 +367,7 @@ pub enum Outcome {
 }
 
 /// To what extent a plan can be undone.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Undo {
     /// True when every written field can be restored.

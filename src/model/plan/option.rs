@@ -2,12 +2,13 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::base::Name;
 
 /// What says the value of an option.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
     /// Nothing else: it is the program's default.
@@ -81,14 +82,14 @@ pub struct Origins {
 }
 
 /// An option that was used.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Used {
-    /// Its name.
+    /// Name of the option.
     pub option: String,
-    /// Its value.
+    /// Value of the option.
     pub value: String,
-    /// What says so.
+    /// Where the value came from.
     pub source: Source,
     /// The object, the file and line; for what is assumed, why it is not known; null where there is nothing to name.
     pub at: Option<String>,

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -12,20 +13,21 @@ use crate::fleet::kinds::{ApiKind, Table};
 use super::{JobName, stamp};
 
 /// One step of a plan.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
     /// The action, in operator terms.
     pub verb: Verb,
     /// The object that it changes.
     pub object: Object,
-    /// The API call.
+    /// The API call that it makes.
     pub lever: Mutation,
     /// The job that it affects, if any.
     pub job: Option<JobRef>,
     /// Facts that must still be true at execution, besides the object's uid.
     pub guards: Vec<Fact>,
     /// Numbers (from 1) of earlier steps that must finish first. A step that waits blocks only its dependents.
+    #[schemars(inner(range(min = 1)))]
     pub needs: Vec<u32>,
     /// Conditions to wait for, before and after the call.
     pub waits: Vec<Wait>,
@@ -126,29 +128,22 @@ pub enum Verb {
     Mark,
 }
 
-impl Verb {
-    /// The verb as shown.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Suspend => "suspend",
-            Self::Resume => "resume",
-            Self::Evict => "evict",
-            Self::Cordon => "cordon",
-            Self::Uncordon => "uncordon",
-            Self::Taint => "taint",
-            Self::Untaint => "untaint",
-            Self::Admit => "admit",
-            Self::Reprioritise => "reprioritise",
-            Self::Hold => "hold",
-            Self::Release => "release",
-            Self::Scale => "scale",
-            Self::Mark => "mark",
+crate::words! {
+    impl Verb {
+        /// The verb as shown.
+        pub fn word(self) {
+            Suspend => "suspend", Resume => "resume", Evict => "evict", Cordon => "cordon",
+            Uncordon => "uncordon", Taint => "taint", Untaint => "untaint", Admit => "admit",
+            Reprioritise => "reprioritise", Hold => "hold", Release => "release", Scale => "scale",
+            Mark => "mark",
         }
     }
 }
 
 /// API path of a kind of object.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[derive(
+    Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(deny_unknown_fields)]
 pub struct ApiPath {
     /// API group; empty for the core group.
@@ -156,22 +151,26 @@ pub struct ApiPath {
     /// Version; empty for the one that the cluster serves.
     pub version: Name,
     /// Plural resource name, as in API paths.
+    #[schemars(length(min = 1))]
     pub plural: Name,
 }
 
 /// One object of the cluster.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[derive(
+    Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(deny_unknown_fields)]
 pub struct Object {
-    /// Kind.
+    /// Kind of the object, `Job`.
     pub kind: Name,
     /// Namespace; empty for a cluster-wide object.
     pub namespace: Name,
-    /// Name.
+    /// Name of the object.
+    #[schemars(length(min = 1))]
     pub name: Name,
     /// Uid: an object recreated under the same name is another object. Null is no guard.
     pub uid: Option<Name>,
-    /// Its API path.
+    /// Where the API serves it.
     pub place: ApiPath,
 }
 
@@ -236,10 +235,10 @@ impl fmt::Display for Object {
 }
 
 /// The job that a step affects.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobRef {
-    /// Namespace and name.
+    /// Namespace and name of the job.
     pub name: JobName,
     /// Devices allocated to it, or requested while it is pending; null when not known.
     pub devices: Option<u32>,
@@ -247,38 +246,40 @@ pub struct JobRef {
     pub gang: Option<u32>,
 }
 
-/// The API call of a step. `cluster::mutations` defines which objects each applies to and the exact request.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// The API call of a step.
+//
+// `cluster::mutations` defines which objects each applies to and the exact request.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Mutation {
     /// The suspend field of a batch/v1 Job or another job owner.
     Suspend {
-        /// Suspended or not.
+        /// True suspends, false resumes.
         value: bool,
     },
     /// Kueue Workload `.spec.active`: false evicts it and keeps it inactive, true requeues it.
     WorkloadActive {
-        /// Active or not.
+        /// False evicts it, true requeues it.
         value: bool,
     },
     /// Kueue Workload `.spec.priority`.
     WorkloadPriority {
-        /// The new priority.
+        /// The priority that is set.
         value: i32,
     },
     /// The label of a job under Kueue that names its WorkloadPriorityClass.
     KueuePriorityClass {
-        /// The class.
+        /// Name of the WorkloadPriorityClass.
         name: String,
     },
     /// Kueue ClusterQueue or LocalQueue `.spec.stopPolicy`.
     StopPolicy {
-        /// The policy.
+        /// The stop policy that is set.
         value: Policy,
     },
     /// A Volcano `bus.volcano.sh` Command on a vcjob or a Queue.
     VolcanoCommand {
-        /// The action.
+        /// The action of the Command.
         action: VolcanoAction,
     },
     /// Volcano `.spec.priorityClassName` of a vcjob, or of the PodGroup of any other workload.
@@ -303,16 +304,16 @@ pub enum Mutation {
     },
     /// Node `.spec.unschedulable`, with user and reason in annotations.
     Cordon {
-        /// User.
+        /// The user who cordons it.
         by: String,
-        /// Reason.
+        /// The reason that is written on the node.
         why: String,
     },
     /// Clears `.spec.unschedulable` and these annotations.
     Uncordon,
     /// Adds a taint to a node.
     Taint {
-        /// Key.
+        /// Key of the taint.
         key: String,
         /// Value; may be empty.
         value: String,
@@ -321,9 +322,9 @@ pub enum Mutation {
     },
     /// Removes a taint from a node.
     Untaint {
-        /// Key.
+        /// Key of the taint.
         key: String,
-        /// Effect.
+        /// Effect of the taint.
         effect: String,
     },
     /// Removes one of a pod's scheduling gates; removing the last one makes the pod schedulable. It cannot be undone.
@@ -333,7 +334,7 @@ pub enum Mutation {
     },
     /// `.spec.replicas` of a Deployment, StatefulSet or LeaderWorkerSet.
     Scale {
-        /// The new number.
+        /// The new number of replicas.
         replicas: u32,
     },
     /// One of our annotations.
@@ -346,7 +347,7 @@ pub enum Mutation {
 }
 
 /// A Kueue queue's stop policy.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub enum Policy {
     /// Admits workloads.
     None,
@@ -368,7 +369,7 @@ impl Policy {
 }
 
 /// The action of a Volcano Command.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub enum VolcanoAction {
     /// Evicts a vcjob's pods; the vcjob can be resumed.
     AbortJob,
@@ -396,17 +397,17 @@ impl VolcanoAction {
 }
 
 /// A fact about an object, including its uid when it has one.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fact {
-    /// The object.
+    /// The object that is read.
     pub object: Object,
-    /// The test.
+    /// What must be true of it.
     pub test: Test,
 }
 
 /// A test on an object.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "test", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Test {
     /// The object exists with this uid.
@@ -415,12 +416,12 @@ pub enum Test {
     Is {
         /// JSON pointer, `/spec/suspend`.
         path: String,
-        /// The value.
+        /// The value that it has.
         value: Value,
     },
     /// A field is absent.
     Absent {
-        /// JSON pointer.
+        /// JSON pointer, `/spec/suspend`.
         path: String,
     },
     /// The object has not been written since. Used only where a whole object is written.
@@ -431,15 +432,16 @@ pub enum Test {
 }
 
 /// A condition that a step waits for.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Wait {
     /// Before the call, or after it before the step is done.
     pub when: When,
     /// The object that shows it, where it is not the step's own: what a controller makes of the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Object")]
     pub of: Option<Object>,
-    /// The condition.
+    /// What it waits for.
     pub until: Until,
     /// Timeout in seconds; null for no timeout.
     pub at_most_seconds: Option<u64>,
@@ -449,6 +451,7 @@ pub struct Wait {
         skip_serializing_if = "Option::is_none",
         with = "stamp::optional"
     )]
+    #[schemars(with = "Moment")]
     pub deadline: Option<Moment>,
     /// True to continue after the timeout; false stops the run.
     pub go_on: bool,
@@ -479,7 +482,7 @@ impl Wait {
 }
 
 /// When a step waits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum When {
     /// Before the call.
@@ -489,13 +492,14 @@ pub enum When {
 }
 
 /// A condition on an object: the step's own, or the one that the wait names.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "for", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Until {
     /// A checkpoint newer than `after` (`stokehold.dev/last-checkpoint`).
     Checkpoint {
         /// The checkpoint must be later than this.
         #[serde(with = "stamp")]
+        #[schemars(with = "Moment")]
         after: Moment,
     },
     /// A disruption budget allows the eviction. Only before an eviction; the eviction call itself checks it.
@@ -504,33 +508,34 @@ pub enum Until {
     Gone,
     /// A condition has this status.
     Condition {
-        /// Condition type.
+        /// Type of the condition, `Complete`.
         name: String,
         /// `True`, `False` or `Unknown`.
         status: String,
     },
-    /// A field has this value; an absent field counts as in [`Test::Is`].
+    /// A field has this value; an absent field counts as false, 0 or empty.
     Is {
-        /// JSON pointer.
+        /// JSON pointer, `/spec/suspend`.
         path: String,
-        /// The value.
+        /// The value that it has.
         value: Value,
     },
     /// A time is reached.
     Time {
-        /// The time.
+        /// The time that is waited for.
         #[serde(with = "stamp")]
+        #[schemars(with = "Moment")]
         at: Moment,
     },
     /// This time has passed since the wait began.
     Elapsed {
-        /// Seconds.
+        /// Seconds since the wait began.
         seconds: u64,
     },
 }
 
 /// Side effects of a mutation.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SideEffects {
     /// It stops running work.
@@ -550,7 +555,7 @@ pub struct SideEffects {
 }
 
 /// How a mutation treats disruption budgets.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Budgets {
     /// It stops no pod.
@@ -563,10 +568,10 @@ pub enum Budgets {
 }
 
 /// Lost work, which has to be repeated. Unknown values are null.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Loss {
-    /// Device-seconds.
+    /// Lost work, device-seconds.
     pub device_seconds: Option<u64>,
     /// Cost of that work, micro-USD.
     pub micro_usd: Option<i64>,
@@ -575,6 +580,7 @@ pub struct Loss {
     pub by_list: bool,
     /// The last checkpoint; null when none is known, so that the whole run counts as lost.
     #[serde(with = "stamp::optional")]
+    #[schemars(with = "Option<Moment>")]
     pub since: Option<Moment>,
 }
 

@@ -257,7 +257,7 @@ fn intents() -> Vec<Intent> {
 }
 
 fn faults(document: &Value) -> Vec<String> {
-    let schema: Value = serde_json::from_str(SCHEMA).expect("is JSON");
+    let schema = schema();
     let validator = jsonschema::draft202012::new(&schema).expect("is a schema");
     validator
         .iter_errors(document)

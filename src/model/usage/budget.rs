@@ -22,7 +22,22 @@ pub enum BudgetScope {
     Part(Dimension, Name),
 }
 
+crate::written_as!(
+    BudgetScope,
+    crate::schema::one_of(
+        std::iter::once(Self::Fleet.kind()).chain(Self::PARTS.map(Dimension::name))
+    )
+);
+
 impl BudgetScope {
+    /// The dimensions that a budget may be for.
+    pub const PARTS: [Dimension; 4] = [
+        Dimension::Team,
+        Dimension::Queue,
+        Dimension::Pool,
+        Dimension::Namespace,
+    ];
+
     /// `fleet`, `team`, ….
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -58,15 +73,17 @@ pub enum BudgetUnit {
     DeviceHours,
 }
 
-impl BudgetUnit {
-    /// Name in the JSON contract.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Usd => "usd",
-            Self::DeviceHours => "device_hours",
+crate::words! {
+    impl BudgetUnit {
+        /// Name in the JSON contract.
+        pub fn name(self) {
+            Usd => "usd",
+            DeviceHours => "device_hours",
         }
     }
+}
 
+impl BudgetUnit {
     /// An amount (micro-USD or milliseconds) as dollars or hours.
     pub fn number(self, amount: i64) -> f64 {
         amount as f64 / self.scale()
@@ -108,18 +125,20 @@ pub enum BudgetPeriod {
     Quarter,
 }
 
+crate::words! {
+    impl BudgetPeriod {
+        /// Name in the settings.
+        pub fn name(self) {
+            Week => "week",
+            Month => "month",
+            Quarter => "quarter",
+        }
+    }
+}
+
 impl BudgetPeriod {
     /// Every period.
     pub const ALL: [Self; 3] = [Self::Week, Self::Month, Self::Quarter];
-
-    /// Name in the settings.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Week => "week",
-            Self::Month => "month",
-            Self::Quarter => "quarter",
-        }
-    }
 
     /// First day of the period that contains `day`, and of the next period.
     fn around(self, day: Date) -> (Date, Date) {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::base::{Moment, Name};
@@ -47,28 +48,28 @@ pub struct FleetSpending {
 }
 
 /// Forecast for a period, with an 80 % interval.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PeriodEnd {
-    /// 10th percentile.
+    /// 10th percentile of the forecast.
     pub low: f64,
-    /// Expected value.
+    /// Expected value of the forecast.
     pub mid: f64,
-    /// 90th percentile.
+    /// 90th percentile of the forecast.
     pub high: f64,
 }
 
 /// Effect of a change on a budget. Amounts are dollars or device-hours; unknown values are null.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BudgetChange {
-    /// The budget.
+    /// Name of the budget.
     pub name: Name,
     /// Its period, `November`.
     pub period: String,
-    /// Its unit.
+    /// Unit of the amounts.
     pub unit: BudgetUnit,
-    /// Its limit.
+    /// Limit of the budget.
     pub amount: f64,
     /// Amount that the change adds until the end of the period; negative for savings.
     pub change: Option<f64>,

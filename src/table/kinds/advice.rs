@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use model::advice::{Action, Advice, Certainty, WINDOW, a_month};
@@ -9,7 +10,9 @@ use model::base::quantities::bytes;
 use model::base::{Name, SmallSort};
 use model::cost::Money;
 use model::fleet::job::{Job, JobState};
+use model::fleet::node::Billing;
 use model::fleet::profile::{Bottleneck, Evidence, NotJudged};
+use model::schema::one_of;
 
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Output, Row, id_of};
@@ -22,7 +25,7 @@ use crate::text::percent;
 use crate::{Facts, non_empty};
 
 /// Measurements of the job over the window.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct EvidenceCell {
     /// Mean utilization, 0 to 1.
     pub util_ratio: Option<f64>,
@@ -48,7 +51,7 @@ pub struct EvidenceCell {
     pub sm_deviation_ratio: Option<f64>,
     /// Share of the devices' variance that is common to those on a node, 0 to 1.
     pub sm_together_ratio: Option<f64>,
-    /// Idle devices; `None` without readings.
+    /// Idle devices; null without readings.
     pub idle_devices: Option<u32>,
 }
 
@@ -74,98 +77,70 @@ impl From<Option<Evidence>> for EvidenceCell {
 }
 
 /// The job or pool that the advice is about.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct AdviceSubject<'a> {
-    /// Its kind; `Pool` for a pool.
+    /// Kind of the object; `Pool` for a pool.
     pub kind: &'a str,
     /// Its namespace; empty for a pool.
     pub namespace: &'a str,
-    /// Its name.
+    /// Name of the job or pool.
     pub name: &'a str,
 }
 
+/// Ways of paying for devices whether they are used or not.
+struct Commitment;
+
+model::written_as!(
+    Commitment,
+    one_of([Billing::Reserved, Billing::Owned].map(Billing::name))
+);
+
 /// One recommendation.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct AdviceRow<'a> {
     /// Id, stable while the advice applies.
     pub id: String,
-    /// The job.
+    /// The job or pool that it is about.
     pub object: AdviceSubject<'a>,
-    /// Its team.
+    /// The team of the job; empty for a pool.
     pub team: &'a str,
-    /// Its bottleneck: `idle`, `input`, `memory`, `tensor`, `compute`, `communication`, `mixed`; `None` where not
-    /// classified.
+    /// The bottleneck of the job; null where it is not classified.
+    #[schemars(with = "Option<Bottleneck>")]
     pub bound: Option<&'static str>,
-    /// The measurements.
+    /// What was measured in the window.
     pub evidence: EvidenceCell,
     /// Length of the window, seconds; 0 for a pool, which is judged by its current state and the forecast.
     pub window_seconds: u64,
-    /// `release`, `fewer-devices`, `smaller-device`, `mig-slice`, `spot`, `leave-device`, `faster-input`, `use-tensor-cores`, `add-nodes`
-    /// or `remove-nodes`.
+    /// What to do, as a code.
+    #[schemars(with = "Action")]
     pub action: &'static str,
     /// What to do, as a sentence.
     pub advice: String,
     /// Number of devices concerned.
     pub devices: u32,
-    /// Their class.
+    /// Class of these devices.
     pub class: Option<&'a str>,
     /// Cost of the job's devices, or of the nodes to add or remove, USD per 730 hours.
     pub costs_usd_per_month: Option<f64>,
     /// The part of that cost that is list prices in place of what is paid, which is not known, USD.
     pub costs_list_usd_per_month: Option<f64>,
-    /// Savings, USD per 730 hours; `None` where they are unknown before it is tried, 0 with a `commitment`.
+    /// Savings, USD per 730 hours; null where they are unknown before it is tried, 0 with a `commitment`.
     pub saves_usd_per_month: Option<f64>,
     /// The part of those savings that is by list prices in place of what is paid, USD.
     pub saves_list_usd_per_month: Option<f64>,
-    /// `reserved` or `owned` where all its devices are: these are paid for whether used or not, so freeing them saves no
-    /// money.
+    /// Where all its devices are reserved or owned: these are paid for whether used or not, so freeing them saves no money.
+    #[schemars(with = "Option<Commitment>")]
     pub commitment: Option<&'static str>,
-    /// `high` or `medium`.
+    /// How sure it is.
+    #[schemars(with = "model::advice::Certainty")]
     pub certainty: &'static str,
     /// The observation that would disprove it.
     pub refuted_by: &'static str,
-    /// The command that applies it; `None` where the job's own code or manifest must change.
+    /// The command that applies it; null where the job's own code or manifest must change.
     pub command: Option<String>,
-    /// Muted by a user.
+    /// True when a user muted it.
     pub muted: bool,
 }
-
-/// Columns as CSV.
-pub(crate) const FIELDS: &[&str] = &[
-    "id",
-    "object.kind",
-    "object.namespace",
-    "object.name",
-    "team",
-    "bound",
-    "evidence.util_ratio",
-    "evidence.sm_active_ratio",
-    "evidence.tensor_active_ratio",
-    "evidence.dram_active_ratio",
-    "evidence.pcie_bytes_per_s",
-    "evidence.nvlink_bytes_per_s",
-    "evidence.mem_used_p95_ratio",
-    "evidence.sm_active_p95_ratio",
-    "evidence.util_square_wave_ratio",
-    "evidence.nvlink_of_peak_ratio",
-    "evidence.sm_deviation_ratio",
-    "evidence.sm_together_ratio",
-    "evidence.idle_devices",
-    "window_seconds",
-    "action",
-    "advice",
-    "devices",
-    "class",
-    "costs_usd_per_month",
-    "costs_list_usd_per_month",
-    "saves_usd_per_month",
-    "saves_list_usd_per_month",
-    "commitment",
-    "certainty",
-    "refuted_by",
-    "command",
-    "muted",
-];
 
 /// Advice. A row is its place among the advice about jobs (0) or about pools (1).
 pub static KIND: KindSpec = KindSpec {

@@ -1,5 +1,6 @@
 //! Alerts: findings, most severe first, each with a suggested repair.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use model::base::{Age, Moment, Name, SmallSort};
@@ -17,59 +18,45 @@ use crate::{Facts, non_empty};
 const FIRST_LOOK: Age = Age::from_seconds(30);
 
 /// The object of an alert.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct ObjectCell<'a> {
-    /// `Device`, `Node`, `Job`, ….
+    /// Kind, `Device`, `Node`, `Job`, ….
     pub kind: &'static str,
-    /// Namespace; `None` for a cluster-scoped object.
+    /// Namespace; null for a cluster-scoped object.
     pub namespace: Option<&'a str>,
-    /// Name.
+    /// Name of the object.
     pub name: &'a str,
 }
 
 /// One alert.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct AlertRow<'a> {
     /// Id, stable while the alert lasts.
     pub id: &'a str,
-    /// `crit`, `warn` or `info`.
+    /// Severity as its check gives it, whether muted or not.
+    #[schemars(with = "model::fleet::finding::Severity")]
     pub severity: &'static str,
-    /// `xid-79`, `idle-allocated`, ….
+    /// Stable code of the finding, `xid-79`.
     pub code: &'a str,
-    /// The object.
+    /// The object that it is about.
     pub object: ObjectCell<'a>,
-    /// Since when it has been true, RFC 3339; `None` where neither an object nor an exporter reports it.
+    /// Since when it has been true, RFC 3339; null where neither an object nor an exporter reports it.
+    #[schemars(with = "Option<model::base::Moment>")]
     pub since: Option<String>,
     /// When this program first saw it, RFC 3339, where no start time is reported.
+    #[schemars(with = "Option<model::base::Moment>")]
     pub first_seen: Option<String>,
-    /// The measured value.
+    /// The measured value, in the unit of `threshold`.
     pub value: Option<f64>,
     /// The threshold that it passed.
     pub threshold: Option<f64>,
-    /// A sentence.
+    /// What is wrong, as a sentence.
     pub message: &'a str,
     /// What to do about it.
     pub repair: Option<&'a str>,
     /// Muted by a user.
     pub muted: bool,
 }
-
-/// Columns as CSV.
-pub(crate) const FIELDS: &[&str] = &[
-    "id",
-    "severity",
-    "code",
-    "object.kind",
-    "object.namespace",
-    "object.name",
-    "since",
-    "first_seen",
-    "value",
-    "threshold",
-    "message",
-    "repair",
-    "muted",
-];
 
 /// Alerts. A row is the place of its finding among all findings.
 pub static KIND: KindSpec = KindSpec {

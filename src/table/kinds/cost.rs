@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use model::base::{DeviceAmount, Name, Rate, SmallSort, natural};
@@ -24,25 +25,30 @@ use crate::text::word;
 use crate::{Facts, UNATTRIBUTED, jobs};
 
 /// One row of one scope. The rows of each scope add up to the header's figure.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct CostRow<'a> {
-    /// `pool`, `queue`, `team`, `job` or `class`.
+    /// What the row sums up.
+    #[schemars(with = "model::cost::Scope")]
     pub scope: &'static str,
     /// Name; `unattributed` for devices outside every other row of the scope.
     pub name: &'a str,
-    /// Devices, and of shared devices its parts; `None` where the size of a part is not known.
+    /// Devices, and of shared devices its parts; null where the size of a part is not known.
     pub devices: Option<DeviceAmount>,
-    /// Rate of all its devices, USD/h; `None` when none has a price.
+    /// Rate of all its devices, USD/h; null when none has a price.
+    #[schemars(range(min = 0))]
     pub burn_usd_per_hour: Option<f64>,
     /// The part of that rate that is list prices in place of what is paid, which is not known, USD/h.
+    #[schemars(range(min = 0))]
     pub list_usd_per_hour: Option<f64>,
     /// Rate of its free devices, USD/h.
+    #[schemars(range(min = 0))]
     pub free_usd_per_hour: Option<f64>,
     /// Rate of its idle allocated devices, USD/h.
+    #[schemars(range(min = 0))]
     pub idle_allocated_usd_per_hour: Option<f64>,
     /// Price book and row; `mixed` for more than one. Devices without a price are counted after it.
     pub price_source: Option<Cow<'a, str>>,
-    /// The oldest date among the prices.
+    /// The oldest date among the prices, as far as it is known.
     pub price_as_of: Option<&'a str>,
 }
 
@@ -54,19 +60,6 @@ pub fn known_devices(row: &RateRow) -> String {
         _ => format!("≥{}", row.devices),
     }
 }
-
-/// Columns as CSV.
-pub(crate) const FIELDS: &[&str] = &[
-    "scope",
-    "name",
-    "devices",
-    "burn_usd_per_hour",
-    "list_usd_per_hour",
-    "free_usd_per_hour",
-    "idle_allocated_usd_per_hour",
-    "price_source",
-    "price_as_of",
-];
 
 /// Cost. A row is the place of its scope among all scopes, and its own within that.
 pub static KIND: KindSpec = KindSpec {

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use model::base::{SmallSort, natural};
@@ -19,11 +20,11 @@ use crate::select::Labelled;
 use crate::{Facts, non_empty};
 
 /// One pod.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct PodRow<'a> {
-    /// Namespace.
+    /// Namespace of the pod.
     pub namespace: &'a str,
-    /// Name.
+    /// Name of the pod.
     pub name: &'a str,
     /// The node it is bound to.
     pub node: Option<&'a str>,
@@ -35,48 +36,30 @@ pub struct PodRow<'a> {
     pub ready: bool,
     /// Total restarts of its containers.
     pub restarts: u32,
-    /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
+    /// Phase as the API reports it.
+    #[schemars(with = "Phase")]
     pub phase: &'static str,
     /// True when it has a deletion timestamp.
     pub terminating: bool,
     /// Seconds since its creation.
     pub age_seconds: u64,
-    /// Kind of its job.
+    /// Kind of the object of its job, `JobSet`.
     pub job_kind: &'a str,
-    /// Its job.
+    /// Name of its job.
     pub job: &'a str,
-    /// Its job's queue.
+    /// The queue of its job.
     pub queue: Option<&'a str>,
-    /// Team.
+    /// The team that it counts for.
     pub team: &'a str,
     /// Why it failed, restarts or is unscheduled.
     pub message: Option<&'a str>,
     /// Rate of its allocated devices, USD/h.
+    #[schemars(range(min = 0))]
     pub burn_usd_per_hour: Option<f64>,
     /// The part of that rate that is list prices in place of what is paid, which is not known, USD/h.
+    #[schemars(range(min = 0))]
     pub list_usd_per_hour: Option<f64>,
 }
-
-/// Columns as CSV.
-pub(crate) const FIELDS: &[&str] = &[
-    "namespace",
-    "name",
-    "node",
-    "devices_requested",
-    "devices_allocated",
-    "ready",
-    "restarts",
-    "phase",
-    "terminating",
-    "age_seconds",
-    "job_kind",
-    "job",
-    "queue",
-    "team",
-    "message",
-    "burn_usd_per_hour",
-    "list_usd_per_hour",
-];
 
 /// Pods. A row is the place of its job among all jobs, and its own within that.
 pub static KIND: KindSpec = KindSpec {
@@ -278,13 +261,7 @@ pub const fn stage(phase: &'static str, terminating: bool) -> &'static str {
 
 /// The phase as the API spells it.
 pub const fn phase_name(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Pending => "Pending",
-        Phase::Running => "Running",
-        Phase::Succeeded => "Succeeded",
-        Phase::Failed => "Failed",
-        Phase::Unknown => "Unknown",
-    }
+    phase.name()
 }
 
 /// True for a pod that requests devices, by resource or by claim.

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use model::base::{Moment, Name, ObjectKey};
@@ -9,12 +10,10 @@ use model::fleet::job::{Job, JobKey};
 use model::fleet::launch_failure::LaunchFailure;
 use model::fleet::replicas::{Pods, leading, why_steady};
 use model::fleet::scaling::{
-    Limit, PodScaler, Provision, ProvisionState, ScaledObject, Scaler, ScalerState, Scaling,
+    Limit, PodScaler, Provision, ProvisionState, ScaledObject, Scaler, ScalerKind, ScalerState,
+    Scaling,
 };
-
-fn collect(facts: &Facts, _: &RowScope) -> Vec<Row> {
-    places(facts).into_iter().map(ScalerAt::row).collect()
-}
+use model::schema::one_of;
 
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Output, Row, id_of};
@@ -23,35 +22,82 @@ use crate::role::Role;
 use crate::text::age;
 use crate::{Facts, non_empty};
 
+/// Kind of the autoscalers of pods.
+const POD_AUTOSCALER: &str = "HorizontalPodAutoscaler";
+/// Kind of KEDA's objects.
+const SCALED_OBJECT: &str = "ScaledObject";
+/// Kind of requests for capacity.
+const PROVISIONING_REQUEST: &str = "ProvisioningRequest";
+
+/// Kinds of objects that rows are about.
+struct AutoscalerKind;
+
+model::written_as!(AutoscalerKind, {
+    let pods = [POD_AUTOSCALER, SCALED_OBJECT, PROVISIONING_REQUEST];
+    one_of(ScalerKind::WORDS.iter().copied().chain(pods))
+});
+
+/// What an autoscaler of pods does.
+#[derive(Clone, Copy)]
+enum PodScaling {
+    Broken,
+    Adding,
+    Removing,
+    Full,
+    Steady,
+    Paused,
+    Pending,
+}
+
+model::words! {
+    impl PodScaling {
+        /// The state as it is shown.
+        pub fn name(self) {
+            Broken => "broken", Adding => "adding pods", Removing => "removing pods",
+            Full => "at its limit", Steady => "steady", Paused => "paused", Pending => "pending",
+        }
+    }
+}
+
+/// States of autoscalers of nodes and of pods, and of requests.
+struct AutoscalerState;
+
+model::written_as!(AutoscalerState, {
+    let all = [ScalerState::WORDS, PodScaling::WORDS, ProvisionState::WORDS];
+    one_of(all.into_iter().flatten().copied())
+});
+
 /// One autoscaler, or one ProvisioningRequest.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct ScalerRow<'a> {
-    /// `NodePool`, `NodeGroup`, `HorizontalPodAutoscaler`, `ScaledObject` or `ProvisioningRequest`.
+    /// Kind of the object.
+    #[schemars(with = "AutoscalerKind")]
     pub kind: &'static str,
-    /// Namespace; `None` for a cluster-scoped object.
+    /// Namespace; null for a cluster-scoped object.
     pub namespace: Option<&'a str>,
-    /// Name.
+    /// Name of the object.
     pub name: &'a str,
     /// Current number of nodes, or of pods for a HorizontalPodAutoscaler.
     pub now: Option<u32>,
     /// Desired number; for a ProvisioningRequest, the number of pods.
     pub wanted: Option<u32>,
-    /// Minimum.
+    /// Minimum number of nodes or pods.
     pub min: Option<u32>,
-    /// Maximum.
+    /// Maximum number of nodes or pods.
     pub max: Option<u32>,
     /// The metric that drives it, or the resource nearest to its limit.
     pub signal: Option<&'a str>,
-    /// Its value, formatted.
+    /// The value of that metric, formatted.
     pub value: Option<String>,
     /// The target value, or the limit.
     pub target: Option<String>,
     /// What it scales: pools, or a workload's kind and name.
     pub scales: Option<String>,
-    /// `steady`, `adding nodes`, `at its limit`, `backing off`, `broken`; for pods `adding pods`, `removing pods`; for a
-    /// ProvisioningRequest its state.
+    /// What it does now; for a ProvisioningRequest its state.
+    #[schemars(with = "AutoscalerState")]
     pub state: &'static str,
     /// Since when it has been in this state, RFC 3339; for pods, the last scaling.
+    #[schemars(with = "Option<model::base::Moment>")]
     pub since: Option<String>,
     /// Why it does not scale, or its own message.
     pub why: Option<String>,
@@ -65,24 +111,6 @@ pub struct ScalerRow<'a> {
     #[serde(skip)]
     pub pool: Option<&'a Name>,
 }
-
-/// Columns as CSV.
-pub(crate) const FIELDS: &[&str] = &[
-    "kind",
-    "namespace",
-    "name",
-    "now",
-    "wanted",
-    "min",
-    "max",
-    "signal",
-    "value",
-    "target",
-    "scales",
-    "state",
-    "since",
-    "why",
-];
 
 /// Node pools and node groups, then pod autoscalers, then ProvisioningRequests. A row is its type and its index among those.
 pub static KIND: KindSpec = KindSpec {
@@ -191,6 +219,10 @@ pub static KIND: KindSpec = KindSpec {
         json: |facts, rows, style| style.each(rows, |row| scaler(facts, row)),
     }),
 };
+
+fn collect(facts: &Facts, _: &RowScope) -> Vec<Row> {
+    places(facts).into_iter().map(ScalerAt::row).collect()
+}
 
 fn scaler(facts: &Facts, row: Row) -> Option<ScalerRow<'_>> {
     self::row(facts, ScalerAt::of(row))
@@ -455,11 +487,11 @@ fn of_pods<'a>(scaler: &'a PodScaler, facts: &Facts) -> ScalerRow<'a> {
         .as_ref()
         .filter(|(word, _)| word.as_str() == "TooManyReplicas");
     let (state, stuck) = match (failing, scaler.current, scaler.desired) {
-        (Some(_), ..) => ("broken", true),
-        (None, Some(current), Some(desired)) if desired > current => ("adding pods", false),
-        (None, Some(current), Some(desired)) if desired < current => ("removing pods", false),
-        _ if limited.is_some() => ("at its limit", true),
-        _ => ("steady", false),
+        (Some(_), ..) => (PodScaling::Broken, true),
+        (None, Some(current), Some(desired)) if desired > current => (PodScaling::Adding, false),
+        (None, Some(current), Some(desired)) if desired < current => (PodScaling::Removing, false),
+        _ if limited.is_some() => (PodScaling::Full, true),
+        _ => (PodScaling::Steady, false),
     };
     let own = failing.or(limited);
     let said = own.and_then(sentence);
@@ -469,7 +501,7 @@ fn of_pods<'a>(scaler: &'a PodScaler, facts: &Facts) -> ScalerRow<'a> {
         (None, None) => steady.map(|steady| steady.words().to_owned()),
     };
     ScalerRow {
-        kind: "HorizontalPodAutoscaler",
+        kind: POD_AUTOSCALER,
         namespace: Some(&scaler.key.namespace),
         name: &scaler.key.name,
         now: scaler.current,
@@ -480,7 +512,7 @@ fn of_pods<'a>(scaler: &'a PodScaler, facts: &Facts) -> ScalerRow<'a> {
         value: metric.and_then(|metric| metric.current.as_ref().map(Name::to_string)),
         target: metric.map(|metric| metric.target.to_string()),
         scales: Some(format!("{} {}", scaler.target.0, scaler.target.1)),
-        state,
+        state: state.name(),
         since: scaler.scaled.map(|at| at.rfc3339()),
         why,
         stuck,
@@ -494,13 +526,13 @@ fn of_scaled<'a>(object: &'a ScaledObject, facts: &'a Facts) -> ScalerRow<'a> {
     let own = facts.fleet.scaling.autoscaler_of(object);
     let own = own.map(|scaler| of_pods(scaler, facts));
     let (state, stuck) = match (&object.failing, object.paused, object.active) {
-        (Some(_), ..) => ("broken", true),
-        (None, true, _) => ("paused", false),
+        (Some(_), ..) => (PodScaling::Broken.name(), true),
+        (None, true, _) => (PodScaling::Paused.name(), false),
         (None, false, _) => match &own {
             Some(own) => (own.state, own.stuck),
             // Whoever is to act on it has not looked at it.
-            None if object.is_unseen() => ("pending", true),
-            None => ("steady", false),
+            None if object.is_unseen() => (PodScaling::Pending.name(), true),
+            None => (PodScaling::Steady.name(), false),
         },
     };
     let why = match (
@@ -519,7 +551,7 @@ fn of_scaled<'a>(object: &'a ScaledObject, facts: &'a Facts) -> ScalerRow<'a> {
         (None, false, false, _) => own.as_ref().and_then(|own| own.why.clone()),
     };
     ScalerRow {
-        kind: "ScaledObject",
+        kind: SCALED_OBJECT,
         namespace: Some(&object.key.namespace),
         name: &object.key.name,
         now: own.as_ref().and_then(|own| own.now),
@@ -541,7 +573,7 @@ fn of_scaled<'a>(object: &'a ScaledObject, facts: &'a Facts) -> ScalerRow<'a> {
 
 fn of_request(request: &Provision) -> ScalerRow<'_> {
     ScalerRow {
-        kind: "ProvisioningRequest",
+        kind: PROVISIONING_REQUEST,
         namespace: Some(&request.key.namespace),
         name: &request.key.name,
         now: None,

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use cluster::accelerators::is_of_unknown_name;
@@ -17,19 +18,20 @@ use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
 
 /// One source.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct SourceRow<'a> {
     /// Its own name.
     pub name: &'a str,
     /// `kubernetes`, or the dialect's name.
     pub kind: &'a str,
-    /// `live`, `stale` or `lost`.
+    /// Freshness; `not-visible` where RBAC refuses it.
+    #[schemars(with = "SourceState")]
     pub state: &'static str,
     /// The node that it runs on, where it belongs to one.
     pub node: Option<&'a str>,
-    /// Seconds since the first failure after its last success; `None` while it answers or where unknown.
+    /// Seconds since the first failure after its last success; null while it answers or where unknown.
     pub failing_seconds: Option<u64>,
-    /// Seconds since its last success; `None` without one.
+    /// Seconds since its last success; null without one.
     pub age_seconds: Option<u64>,
     /// Latency of its last answer, milliseconds.
     pub latency_ms: Option<u32>,
@@ -41,25 +43,9 @@ pub struct SourceRow<'a> {
     pub series_skipped: Option<u32>,
     /// Requests sent in the last minute.
     pub calls_per_minute: Option<u32>,
-    /// The fault and its fix; `None` without a fault.
+    /// The fault and its fix; null without a fault.
     pub message: Option<Cow<'a, str>>,
 }
-
-/// Columns as CSV.
-pub(crate) const FIELDS: &[&str] = &[
-    "name",
-    "kind",
-    "state",
-    "node",
-    "failing_seconds",
-    "age_seconds",
-    "latency_ms",
-    "errors",
-    "series_used",
-    "series_skipped",
-    "calls_per_minute",
-    "message",
-];
 
 /// Sources: each by itself, or the kinds, each with its sources that are broken. A row is the index of a source and whether it
 /// is of all sources of that one's kind ([`FOLDED`]).
@@ -241,9 +227,9 @@ fn source(facts: &Facts, row: Row) -> Option<&SourceHealth> {
 /// The sources of a row.
 pub fn sources(facts: &Facts, row: Row) -> impl Iterator<Item = &SourceHealth> {
     let folded = first(facts, row).filter(|_| is_folded(row)).into_iter();
-    let of_kind = folded.flat_map(|one| {
+    let of_kind = folded.flat_map(move |one| {
         let all = facts.fleet.sources.iter();
-        all.filter(|source| source.kind == one.kind)
+        all.filter(move |source| source.kind == one.kind)
     });
     of_kind.chain(source(facts, row))
 }

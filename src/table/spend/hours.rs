@@ -1,95 +1,137 @@
 //! Rows of `usage`: the hourly rows of the usage ledger.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
+use model::schema::{SchemaHead, columns, of_rows};
 use model::usage::{CostPart, HourRow, start_of};
 
 use super::{safe_line, usd};
+use crate::kind::UNKNOWN_IS_NULL;
 use crate::non_empty;
 use crate::table::{Layout, cell};
 use crate::text;
 
-/// The JSON Schema of the rows (draft 2020-12).
-pub const SCHEMA: &str = include_str!("../../../config/schema/usage.json");
-
-/// One ledger row of one hour. Times are device-seconds; unknown is `None`.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-#[expect(
-    missing_docs,
-    reason = "the fields are those of the schema, which says what each is"
-)]
-pub struct UsageHour<'a> {
-    pub hour: String,
-    pub state: &'static str,
-    pub pool: &'a str,
-    pub class: &'a str,
-    pub billing: Option<&'static str>,
-    pub zone: Option<&'a str>,
-    pub namespace: Option<&'a str>,
-    pub team: Option<&'a str>,
-    pub queue: Option<&'a str>,
-    pub owner: Option<&'a str>,
-    pub job: Option<&'a str>,
-    pub model: Option<&'a str>,
-    pub allocated_device_seconds: f64,
-    pub busy_device_seconds: f64,
-    pub idle_device_seconds: f64,
-    pub not_read_device_seconds: f64,
-    pub unallocated_device_seconds: f64,
-    pub out_of_service_device_seconds: f64,
-    pub lost_to_failure_device_seconds: Option<f64>,
-    pub lost_to_preemption_device_seconds: Option<f64>,
-    pub unobserved_device_seconds: f64,
-    pub energy_wh: Option<f64>,
-    pub cost_usd: Option<f64>,
-    pub useful_usd: Option<f64>,
-    pub under_used_usd: Option<f64>,
-    pub idle_usd: Option<f64>,
-    pub not_read_usd: Option<f64>,
-    pub unallocated_usd: Option<f64>,
-    pub out_of_service_usd: Option<f64>,
-    pub lost_to_failure_usd: Option<f64>,
-    pub lost_to_preemption_usd: Option<f64>,
-    pub price_source: Option<&'a str>,
-    pub price_as_of: Option<&'a str>,
+/// The JSON Schema of the rows.
+pub fn schema() -> serde_json::Value {
+    of_rows::<UsageHour<'_>>(SchemaHead {
+        name: "usage",
+        title: "Hours of the usage ledger",
+        description: UNKNOWN_IS_NULL,
+    })
 }
 
-/// Columns as CSV.
-pub const FIELDS: [&str; 33] = [
-    "hour",
-    "state",
-    "pool",
-    "class",
-    "billing",
-    "zone",
-    "namespace",
-    "team",
-    "queue",
-    "owner",
-    "job",
-    "model",
-    "allocated_device_seconds",
-    "busy_device_seconds",
-    "idle_device_seconds",
-    "not_read_device_seconds",
-    "unallocated_device_seconds",
-    "out_of_service_device_seconds",
-    "lost_to_failure_device_seconds",
-    "lost_to_preemption_device_seconds",
-    "unobserved_device_seconds",
-    "energy_wh",
-    "cost_usd",
-    "useful_usd",
-    "under_used_usd",
-    "idle_usd",
-    "not_read_usd",
-    "unallocated_usd",
-    "out_of_service_usd",
-    "lost_to_failure_usd",
-    "lost_to_preemption_usd",
-    "price_source",
-    "price_as_of",
-];
+/// Whether an hour is over.
+#[derive(Clone, Copy)]
+enum HourState {
+    Open,
+    Closed,
+}
+
+model::words! {
+    impl HourState {
+        /// Name in JSON.
+        pub fn name(self) {
+            Open => "open",
+            Closed => "closed",
+        }
+    }
+}
+
+/// One ledger row of one hour. Times are device-seconds; unknown is null.
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
+pub struct UsageHour<'a> {
+    /// Start of the hour, RFC 3339, a whole hour of UTC.
+    #[schemars(with = "model::base::Moment")]
+    pub hour: String,
+    /// An open hour still grows; a closed one never changes.
+    #[schemars(with = "HourState")]
+    pub state: &'static str,
+    /// Pool of the devices.
+    pub pool: &'a str,
+    /// Class of the devices.
+    pub class: &'a str,
+    /// How the devices are paid for; null where it is not known.
+    #[schemars(with = "Option<model::fleet::node::Billing>")]
+    pub billing: Option<&'static str>,
+    /// Availability zone of the nodes.
+    pub zone: Option<&'a str>,
+    /// Null for what is not allocated, as are team, queue, owner, job and model.
+    pub namespace: Option<&'a str>,
+    /// The team that the job counts for.
+    pub team: Option<&'a str>,
+    /// The queue of the job.
+    pub queue: Option<&'a str>,
+    /// Kind of the object that owns the pods.
+    pub owner: Option<&'a str>,
+    /// Name of that object.
+    pub job: Option<&'a str>,
+    /// Models that the job serves.
+    pub model: Option<&'a str>,
+    /// Allocated to pods: busy, idle and not read, together.
+    #[schemars(range(min = 0))]
+    pub allocated_device_seconds: f64,
+    /// Allocated and at work.
+    #[schemars(range(min = 0))]
+    pub busy_device_seconds: f64,
+    /// Allocated and known to do nothing.
+    #[schemars(range(min = 0))]
+    pub idle_device_seconds: f64,
+    /// Allocated, and no fresh reading says whether it works.
+    #[schemars(range(min = 0))]
+    pub not_read_device_seconds: f64,
+    /// Allocated to no pod, and usable.
+    #[schemars(range(min = 0))]
+    pub unallocated_device_seconds: f64,
+    /// Allocated to no pod, and cordoned, faulty or on a node that is not ready.
+    #[schemars(range(min = 0))]
+    pub out_of_service_device_seconds: f64,
+    /// Of the allocated time, that of runs that failed, since their last checkpoint; null where it is not known which runs
+    /// ended so.
+    #[schemars(range(min = 0))]
+    pub lost_to_failure_device_seconds: Option<f64>,
+    /// Of the allocated time, that of runs that were preempted or evicted, since their last checkpoint; null where it is not
+    /// known which runs ended so.
+    #[schemars(range(min = 0))]
+    pub lost_to_preemption_device_seconds: Option<f64>,
+    /// Device time of which nothing is known.
+    #[schemars(range(min = 0))]
+    pub unobserved_device_seconds: f64,
+    /// Energy by the devices' counters, watt-hours.
+    #[schemars(range(min = 0))]
+    pub energy_wh: Option<f64>,
+    /// The sum of the eight fields behind it, USD; an estimate, never a bill.
+    #[schemars(range(min = 0))]
+    pub cost_usd: Option<f64>,
+    /// Cost of allocated devices at work that are not under-used.
+    #[schemars(range(min = 0))]
+    pub useful_usd: Option<f64>,
+    /// Cost of allocated devices at work whose utilization is low.
+    #[schemars(range(min = 0))]
+    pub under_used_usd: Option<f64>,
+    /// Cost of allocated devices that are idle.
+    #[schemars(range(min = 0))]
+    pub idle_usd: Option<f64>,
+    /// Cost of allocated devices without a fresh reading.
+    #[schemars(range(min = 0))]
+    pub not_read_usd: Option<f64>,
+    /// Cost of usable devices that are allocated to no pod.
+    #[schemars(range(min = 0))]
+    pub unallocated_usd: Option<f64>,
+    /// Cost of devices that are out of service.
+    #[schemars(range(min = 0))]
+    pub out_of_service_usd: Option<f64>,
+    /// Cost of the time that failed runs lost.
+    #[schemars(range(min = 0))]
+    pub lost_to_failure_usd: Option<f64>,
+    /// Cost of the time that preempted or evicted runs lost.
+    #[schemars(range(min = 0))]
+    pub lost_to_preemption_usd: Option<f64>,
+    /// Price book and row; null where no price is known.
+    pub price_source: Option<&'a str>,
+    /// Date of the price, as far as it is known.
+    pub price_as_of: Option<&'a str>,
+}
 
 /// The hourly rows in the JSON contract's form.
 pub fn hours(rows: &[HourRow]) -> Vec<UsageHour<'_>> {
@@ -103,7 +145,10 @@ fn hour(row: &HourRow) -> UsageHour<'_> {
     let lost = |ms: i64| (!totals.losses_unknown).then(|| seconds(ms));
     UsageHour {
         hour: start_of(row.hour).rfc3339(),
-        state: if row.closed { "closed" } else { "open" },
+        state: match row.closed {
+            true => HourState::Closed.name(),
+            false => HourState::Open.name(),
+        },
         pool: &key.pool,
         class: &key.class,
         billing: key.billing.map(|billing| billing.name()),
@@ -140,18 +185,19 @@ fn hour(row: &HourRow) -> UsageHour<'_> {
 
 /// The rows as CSV.
 pub fn csv(rows: &[UsageHour<'_>], titled: bool) -> String {
+    let fields = columns(&schema());
     let mut out = String::new();
     if titled {
-        out.push_str(&safe_line(&FIELDS.map(str::to_owned)));
+        out.push_str(&safe_line(&fields));
     }
     for row in rows {
         let value = serde_json::to_value(row).unwrap_or_default();
-        let cells = FIELDS.map(|field| match value.get(field) {
+        let cells = fields.iter().map(|field| match value.get(field) {
             Some(serde_json::Value::String(text)) => text.clone(),
             None | Some(serde_json::Value::Null) => String::new(),
             Some(other) => other.to_string(),
         });
-        out.push_str(&safe_line(&cells));
+        out.push_str(&safe_line(&cells.collect::<Vec<String>>()));
     }
     out
 }

@@ -22,7 +22,7 @@ fn each_way_is_priced_or_says_why_not() {
     facts.fleet = Arc::new(fleet);
     let none = rows(&facts, &prices, &TcoInputs::default(), &BTreeMap::new());
     assert!(!none.is_empty());
-    let schema: serde_json::Value = serde_json::from_str(SCHEMA).expect("is JSON");
+    let schema = schema();
     let validator = jsonschema::draft202012::new(&schema).expect("is a schema");
     let document = serde_json::to_value(&none).expect("a document");
     let wrong: Vec<String> = validator
