@@ -12,13 +12,13 @@ use super::csv_output::csv;
 pub use super::csv_output::{csv_line, flat};
 use super::encode::{array, yaml};
 use super::json_style::JsonStyle;
-use super::kinds::{self, advice, alerts, cost, pods, scalers, sources, spec};
+use super::kinds::{self, spec};
 use super::query::{NotFound, Query, Unanswered};
 use super::select::Labelled;
 use super::table::{Column, Layout, cell};
 pub use super::unselected::{Unselected, unselected};
 use super::{Facts, Format, Kind, is_remainder};
-use super::{devices, document, jobs, nodes, queues, schemas, services};
+use super::{devices, document, jobs, queues, schemas, services};
 use model::value::Value;
 
 /// One row, ready for any output format.
