@@ -60,8 +60,7 @@ use super::queue::{PriorityClass, PriorityKind, QueueKey, QueueKind, QueueSystem
 use super::reading::Page;
 use super::run_hold::OpenRun;
 use super::seen::{NodeSeen, PodSeen, WorkloadSeen};
-use super::tables::Table;
-use super::{runtimes::Runs, sight};
+use super::{runtimes::Runs, sight, tables::Table};
 use node_state::NodeState;
 use readings::NodeReadings;
 pub use saved::SavedLedger;
