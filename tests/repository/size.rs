@@ -15,7 +15,7 @@ use super::workspace::{root, rust_files};
 
 /// Most of each. A change that makes one less writes the new figure here.
 const LIMITS: [(&str, usize); 6] = [
-    ("lines of the program", 195_380),
+    ("lines of the program", 195_378),
     ("lines of hand-written JSON Schema", 7_600),
     ("doc lines of one to three words", 3_148),
     ("doc comments of one to three words", 2_596),

@@ -23,8 +23,7 @@ use super::snapshot::{Status, Workload};
 
 pub(super) use condition::Look;
 use condition::Memo;
-pub(super) use gates::Gate;
-use gates::Gates;
+pub(super) use gates::{Gate, Gates};
 pub(super) use quota::Usage;
 use view::Views;
 

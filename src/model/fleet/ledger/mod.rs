@@ -52,7 +52,6 @@ use crate::base::{Moment, Name, Names, ObjectKey};
 use super::device::Pod;
 use super::fleet::{Fleet, Known};
 use super::job::{Job, JobKey};
-use super::kinds::Table;
 use super::object_parts::Labels;
 use super::observe::{ListedNamespaces, LostKind, Observation, SourceHealth, SourceState};
 use super::policy::Policy;
@@ -61,7 +60,7 @@ use super::queue::{PriorityClass, PriorityKind, QueueKey, QueueKind, QueueSystem
 use super::reading::Page;
 use super::run_hold::OpenRun;
 use super::seen::{NodeSeen, PodSeen, WorkloadSeen};
-use super::{runtimes::Runs, sight};
+use super::{kinds::Table, runtimes::Runs, sight};
 use node_state::NodeState;
 use readings::NodeReadings;
 pub use saved::SavedLedger;
