@@ -169,9 +169,10 @@ fn selection(facts: &Facts, kind: Kind, item: &OutputRow) -> Option<Selection> {
         }
         // A service's page is that of its workload.
         Kind::Services => {
-            let all = table::services::places(facts).into_iter();
-            let mut all = all.filter_map(|place| table::services::at(facts, place));
-            let (job, _) = all.find(|(job, served)| table::services::key(job, served) == key)?;
+            let all = table::kinds::services::places(facts).into_iter();
+            let mut all = all.filter_map(|place| table::kinds::services::at(facts, place));
+            let (job, _) =
+                all.find(|(job, served)| table::kinds::services::key(job, served) == key)?;
             Selection::Job(job.id.clone())
         }
         Kind::Scalers | Kind::Cost | Kind::Fleet => return None,

@@ -401,7 +401,7 @@ pub fn print(
     }
     if query.kind == Kind::Services
         && format != Format::Name
-        && let Some(said) = table::services::read_once(facts)
+        && let Some(said) = table::kinds::services::read_once(facts)
     {
         out::print_message(err, said);
     }

@@ -9,7 +9,7 @@ use model::cost::Money;
 
 use super::list_price::marked;
 use super::role::Role;
-use super::text::{UNKNOWN, celsius, watts, whole_percent};
+use super::text::{UNKNOWN, bounded_latency, celsius, decimal, watts, whole_percent};
 
 /// Value of a cell. Unknown is its own variant, never zero.
 #[derive(Clone, PartialEq, Debug)]
@@ -50,6 +50,8 @@ pub enum Value<'a> {
     Span(Age),
     /// Milliseconds.
     Millis(u64),
+    /// A latency in seconds, and whether it is a lower bound.
+    Latency(f64, bool),
     /// Degrees Celsius.
     Celsius(f64),
     /// Watts, and the limit where known; shown in kilowatts.
@@ -90,7 +92,7 @@ impl<'a> Value<'a> {
         value.map_or(Self::Unknown, make)
     }
 
-    /// The number that it sorts and compares by. Ages count in seconds up to `now`.
+    /// The number that it sorts and compares by. Ages count in seconds up to `now`, latencies in milliseconds.
     pub fn number(&self, now: Moment) -> Option<f64> {
         Some(match self {
             Self::Unknown | Self::Empty | Self::Text(_) | Self::Path(..) => return None,
@@ -104,6 +106,7 @@ impl<'a> Value<'a> {
             Self::Starts(_, at) => ((*at)?.millis() - now.millis()) as f64 / 1000.0,
             Self::Span(span) => span.millis() as f64 / 1000.0,
             Self::Millis(millis) => *millis as f64,
+            Self::Latency(seconds, _) => *seconds * 1000.0,
             Self::Celsius(degrees) => *degrees,
             Self::Power(watts, _) | Self::Watts(watts) => *watts,
             Self::Bytes(used, _) => *used,
@@ -135,12 +138,13 @@ impl<'a> Value<'a> {
             Self::Starts(words, _) => return Cow::Borrowed(words),
             Self::Span(span) => span.to_string(),
             Self::Millis(millis) => format!("{millis}ms"),
+            Self::Latency(seconds, at_least) => bounded_latency(*seconds, *at_least),
             Self::Celsius(degrees) => celsius(Some(*degrees)),
             Self::Power(used, None) | Self::Watts(used) => watts(Some(*used)),
             Self::Power(used, limit) => format!("{}/{}", watts(Some(*used)), watts(*limit)),
             Self::Bytes(used, None) => bytes(*used),
             Self::Bytes(used, Some(whole)) => format!("{}/{}", bytes(*used), bytes(*whole)),
-            Self::Number(number) => format!("{number:.2}"),
+            Self::Number(number) => decimal(*number),
             Self::Quota(quota) => quota.numbers(),
         })
     }

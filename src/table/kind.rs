@@ -4,19 +4,19 @@ use serde_json::Value;
 
 use model::schema::{SchemaHead, of_document, of_rows};
 
-use super::kinds::advice::AdviceRow;
-use super::kinds::alerts::AlertRow;
-use super::kinds::cost::CostRow;
 use super::devices::DeviceRow;
 use super::document::Document;
 use super::jobs::JobRow;
-use super::nodes::NodeRow;
+use super::kinds::advice::AdviceRow;
+use super::kinds::alerts::AlertRow;
+use super::kinds::cost::CostRow;
 use super::kinds::pods::PodRow;
+use super::kinds::scalers::ScalerRow;
+use super::kinds::services::ServiceRow;
+use super::kinds::sources::SourceRow;
+use super::nodes::NodeRow;
 use super::pools::PoolRow;
 use super::queues::QueueRow;
-use super::kinds::scalers::ScalerRow;
-use super::services::ServiceRow;
-use super::kinds::sources::SourceRow;
 
 /// How to read the values of most kinds.
 pub(crate) const UNKNOWN_IS_NULL: &str =

@@ -124,7 +124,6 @@ fn by_level<S: Serializer>(levels: &&[(Name, Name)], out: S) -> Result<S::Ok, S:
     map.end()
 }
 
-
 /// State of a node; the most severe problem counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeState {

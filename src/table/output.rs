@@ -18,7 +18,7 @@ use super::select::Labelled;
 use super::table::{Column, Layout, cell};
 pub use super::unselected::{Unselected, unselected};
 use super::{Facts, Format, Kind, is_remainder};
-use super::{devices, document, jobs, queues, schemas, services};
+use super::{devices, document, jobs, queues, schemas};
 use model::value::Value;
 
 /// One row, ready for any output format.
@@ -138,30 +138,6 @@ pub fn output_table(
                 },
                 &shape,
                 jobs::columns(),
-                query,
-                format,
-                pretty,
-            )
-        }
-        Kind::Services => {
-            let shape = Shape {
-                name: None,
-                labels: Some(|row: &services::ServiceRow<'_>| row.labels),
-                key: |row: &services::ServiceRow<'_>| Cow::Owned(row.key()),
-                also: |row| {
-                    let full = format!("{}/{}", row.namespace, row.name);
-                    let names = [Some(row.name), row.model].into_iter().flatten();
-                    let names = names.map(Cow::Borrowed);
-                    names.chain([Cow::Owned(full)]).collect()
-                },
-                place: |row| (Some(row.namespace), Some(row.team)),
-                placed: true,
-            };
-            build(
-                facts,
-                services::rows(facts),
-                &shape,
-                services::columns(),
                 query,
                 format,
                 pretty,
@@ -333,7 +309,6 @@ pub fn titles(kind: Kind) -> Vec<(&'static str, &'static str)> {
         Kind::Devices => of(kind, devices::columns()),
         Kind::Queues => of(kind, queues::columns()),
         Kind::Jobs => of(kind, jobs::columns()),
-        Kind::Services => of(kind, services::columns()),
         _ => Vec::new(),
     }
 }

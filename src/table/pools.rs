@@ -181,7 +181,6 @@ impl<'a> PoolRow<'a> {
     }
 }
 
-
 /// Waiting devices of the scope that count in no pool.
 pub fn waiting_outside(facts: &Facts) -> WaitingOutside {
     facts.fleet.waiting_outside(|job| facts.has_job(job))

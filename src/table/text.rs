@@ -289,19 +289,24 @@ pub fn seconds(value: Option<f64>) -> String {
     }))
 }
 
-/// A latency as `30ms`, `2.5s`, `41s`.
-pub fn latency(seconds: Option<f64>) -> String {
-    or_unknown(seconds.map(|value| match value {
-        value if value < 0.01 => format!("{:.1}ms", value * 1000.0),
-        value if value < 1.0 => format!("{:.0}ms", value * 1000.0),
-        value if value < 10.0 => format!("{value:.1}s"),
-        value => format!("{value:.0}s"),
-    }))
+/// A latency as `30ms`, `2.5s`, `41s`; `>=10s` where it is a lower bound.
+pub fn bounded_latency(seconds: f64, at_least: bool) -> String {
+    let bound = if at_least { ">=" } else { "" };
+    match seconds {
+        value if value < 0.01 => format!("{bound}{:.1}ms", value * 1000.0),
+        value if value < 1.0 => format!("{bound}{:.0}ms", value * 1000.0),
+        value if value < 10.0 => format!("{bound}{value:.1}s"),
+        value => format!("{bound}{value:.0}s"),
+    }
 }
 
-/// A count as a whole number: `12`.
-pub fn amount(value: Option<f64>) -> String {
-    or_unknown(value.map(|value| format!("{value:.0}")))
+/// A number of any size: `0.42`, `12.5`, `230`.
+pub fn decimal(number: f64) -> String {
+    match number.abs() {
+        size if size < 10.0 => format!("{number:.2}"),
+        size if size < 100.0 => format!("{number:.1}"),
+        _ => format!("{number:.0}"),
+    }
 }
 
 /// Request metrics of a job's pods: `12 running, 3 waiting, cache 38%, first token 0.10s, answer 2.5s`.
@@ -423,6 +428,6 @@ mod tests {
             .collect();
         assert_eq!(serving(&served), "12 running, first token 0.10s");
         assert_eq!(seconds(Some(41.4)), "41s");
-        assert_eq!((seconds(None), amount(Some(3.0))), ("-".into(), "3".into()));
+        assert_eq!(seconds(None), UNKNOWN);
     }
 }

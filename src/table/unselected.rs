@@ -8,19 +8,12 @@ use super::kinds::spec;
 use super::query::Query;
 use super::select::Labelled;
 use super::table::cell;
-use super::{Facts, Kind, jobs, services};
+use super::{Facts, Kind, jobs};
 
 /// The note about a label selector that could not be decided, or that no object matches.
 pub fn unselected(facts: &Facts, query: &Query) -> Option<Unselected> {
     let (unknown, keys) = match query.kind {
         kind if spec(kind).is_some() => described(facts, query)?,
-        Kind::Services => {
-            let rows = services::rows(facts);
-            let asked = rows
-                .iter()
-                .filter(|row| query.scope.has(Some(row.namespace), Some(row.team)));
-            labelled(asked.map(|row| row.labels))
-        }
         Kind::Jobs => {
             let rows = jobs::rows(facts);
             let asked = rows

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use console::view::{devices, jobs, queues, services};
+use console::view::{devices, jobs, queues};
 use serde_json::Value as Json;
 use table::cell::{Cell, Value};
 use table::column::{KindSpec, Row};
@@ -23,8 +23,6 @@ enum As {
     Path(&'static str, &'static str),
     /// An age: seconds at the first path that has any.
     Age(&'static str, &'static str),
-    /// Milliseconds, of seconds at this path.
-    Millis(&'static str),
     /// The same words as the cell of this title in the wide table.
     Title(&'static str),
     /// The console alone has it.
@@ -145,40 +143,6 @@ fn all() -> Vec<Compared> {
             },
         ),
         plain(
-            &services::KIND,
-            table::Kind::Services,
-            &[
-                ("service", As::Path("namespace", "name")),
-                ("model", As::Is("model")),
-                ("engine", As::Is("engine")),
-                ("replicas", As::Is("replicas")),
-                ("running", As::Is("running")),
-                ("waiting", As::Is("waiting")),
-                ("kv", As::Is("kv_cache_ratio")),
-                ("prefix", As::Is("prefix_hit_ratio")),
-                ("ttft", As::Millis("ttft_seconds.p95")),
-                ("tpot", As::Millis("tpot_seconds.p95")),
-                ("tokens", As::Is("tokens_per_second")),
-                ("goodput", As::Title("GOODPUT/S")),
-                ("burn", As::Is("burn_usd_per_hour")),
-                ("per-token", As::Is("usd_per_million_tokens")),
-                ("state", As::Title("STATE")),
-                ("scaler", As::Is("scaler")),
-                ("team", As::Is("team")),
-            ],
-            |facts, row| {
-                let (job, one) = table::services::at(facts, (row.0 as usize, row.1 as usize))?;
-                Some(table::services::key(job, one))
-            },
-            |json| {
-                let model = at(json, "model").as_str();
-                let model = model.map_or_else(String::new, |model| format!(", {model}"));
-                let [namespace, name, kind] =
-                    ["namespace", "name", "kind"].map(|key| text(json, key));
-                format!("{namespace}/{name} ({kind}{model})")
-            },
-        ),
-        plain(
             &queues::KIND,
             table::Kind::Queues,
             &[
@@ -296,11 +260,6 @@ fn same(facts: &Facts, cell: &Cell<'_>, json: &Json, cells: &[(String, String)],
                 _ => false,
             }
         }
-        As::Millis(path) => match (&cell.value, at(json, path).as_f64()) {
-            (Value::Millis(ours), Some(theirs)) => (*ours as f64 - theirs * 1000.0).abs() <= 0.5,
-            (Value::Unknown, None) => true,
-            _ => false,
-        },
         As::Title(title) => {
             let found = cells.iter().find(|(known, _)| known == title);
             let shown = &found.unwrap_or_else(|| panic!("no column {title}")).1;
@@ -393,14 +352,12 @@ fn json_agrees(fleet: &str, facts: &Facts, kind: table::Kind) -> usize {
                     since.rfc3339() == *text
                 }
                 (Value::Starts(..), _) => true,
-                (Value::Millis(millis), Json::Number(seconds))
-                    if column.field.contains("_seconds") =>
-                {
-                    near(
-                        *millis as f64 / 1000.0,
-                        seconds.as_f64().unwrap_or(f64::NAN),
-                    ) || (*millis as f64 - seconds.as_f64().unwrap_or(f64::NAN) * 1000.0).abs()
-                        <= 0.5
+                (Value::Latency(ours, _), Json::Number(seconds)) => {
+                    near(*ours, seconds.as_f64().unwrap_or(f64::NAN))
+                }
+                // Cells show whole numbers.
+                (Value::Count(count), Json::Number(number)) => {
+                    (*count as f64 - number.as_f64().unwrap_or(f64::NAN)).abs() <= 0.5
                 }
                 (Value::Since(_) | Value::SeenSince(_) | Value::Span(_), Json::Number(seconds)) => {
                     let ours = value.number(facts.now).unwrap_or(f64::NAN);

@@ -94,7 +94,8 @@ fn services_open_by_their_names_and_lead_to_their_job() {
     for word in ["services", "svc", "service"] {
         let all = lines(&format!(":{word}\n"), (200, 50)).join("\n");
         for wanted in [
-            "SERVICE",
+            "NAME",
+            "REPLICAS",
             "MODEL",
             "TTFT P95",
             "TPOT P95",
@@ -120,9 +121,9 @@ fn services_open_by_their_names_and_lead_to_their_job() {
 #[test]
 fn services_fit_a_small_screen() {
     let all = lines(":svc\n", (80, 24));
-    let head = all.iter().find(|line| line.contains("SERVICE"));
+    let head = all.iter().find(|line| line.contains("TTFT P95"));
     let head = head.unwrap_or_else(|| panic!("{}", all.join("\n")));
-    for wanted in ["WAIT", "KV", "TTFT P95", "STATE"] {
+    for wanted in ["NAME", "WAITING", "KV", "TTFT P95", "STATE"] {
         assert!(head.contains(wanted), "{head}");
     }
 }

@@ -34,7 +34,6 @@ pub mod plans;
 pub mod queues;
 pub mod run_jobs;
 pub(crate) mod scroll;
-pub mod services;
 pub mod sparkline_strip;
 pub mod subject;
 pub mod table_view;
@@ -256,9 +255,11 @@ pub fn open(id: ViewId, row_scope: RowScope) -> Box<dyn View> {
             &kinds::pods::KIND,
             row_scope,
         )),
-        (ViewId::Jobs, row_scope @ RowScope::Services(_)) => {
-            Box::new(table_view::TableView::new(id, &services::KIND, row_scope))
-        }
+        (ViewId::Jobs, row_scope @ RowScope::Services(_)) => Box::new(table_view::TableView::new(
+            id,
+            &table::kinds::services::KIND,
+            row_scope,
+        )),
         (ViewId::Jobs, row_scope) => {
             Box::new(table_view::TableView::new(id, &jobs::KIND, row_scope))
         }

@@ -8,7 +8,7 @@ use table::cell::{Cell, Value};
 
 use crate::painter::Painter;
 use crate::text::UNKNOWN;
-use table::text::whole_percent;
+use table::text::{decimal, whole_percent};
 
 use super::quota::BAR;
 
@@ -37,6 +37,10 @@ pub fn words<'c>(cell: &'c Cell<'_>, painter: &mut Painter<'_>) -> Cow<'c, str> 
         Value::Starts(words, _) => return Cow::Borrowed(words),
         Value::Span(span) => span.to_string(),
         Value::Millis(millis) => millis_text(*millis),
+        Value::Latency(seconds, at_least) => {
+            let bound = if *at_least { "+" } else { "" };
+            format!("{}{bound}", latency_text(*seconds))
+        }
         Value::Celsius(degrees) => format!("{degrees:.0}°"),
         Value::Power(watts, limit) => match limit {
             Some(limit) => format!("{}/{}", kilowatts(*watts), kilowatts(*limit)),
@@ -60,10 +64,8 @@ pub fn words<'c>(cell: &'c Cell<'_>, painter: &mut Painter<'_>) -> Cow<'c, str> 
 fn plain(number: f64) -> String {
     if number.is_infinite() {
         String::from("∞")
-    } else if number.abs() < 10.0 {
-        format!("{number:.2}")
     } else if number.abs() < 100.0 {
-        format!("{number:.1}")
+        decimal(number)
     } else {
         grouped(number.round() as i64)
     }
@@ -106,6 +108,16 @@ fn millis_text(millis: u64) -> String {
         format!("{} ms", grouped(millis as i64))
     } else {
         format!("{} s", grouped((millis / 1000) as i64))
+    }
+}
+
+/// A latency in seconds as `8.3 ms`, `493 ms`, `12 s`.
+fn latency_text(seconds: f64) -> String {
+    let millis = seconds * 1000.0;
+    if millis < 9.95 {
+        format!("{millis:.1} ms")
+    } else {
+        millis_text(millis.round() as u64)
     }
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod output;
 pub mod pods;
 pub mod pools;
 pub mod scalers;
+pub mod services;
 pub mod sources;
 
 /// The description of a kind, from which `get`, the console and their docs are made.
@@ -23,6 +24,7 @@ pub fn spec(kind: Kind) -> Option<&'static KindSpec> {
         Kind::Alerts => &alerts::KIND,
         Kind::Advice => &advice::KIND,
         Kind::Scalers => &scalers::KIND,
+        Kind::Services => &services::KIND,
         Kind::Sources => &sources::KIND,
         _ => return None,
     })

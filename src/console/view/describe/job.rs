@@ -131,7 +131,7 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
                 Some(true) => Role::Warn,
                 _ => Role::Text,
             };
-            let words = table::services::words(facts, job, one);
+            let words = table::kinds::services::words(facts, job, one);
             table.words("", format!("{name}: {words}"), role);
         }
     }

@@ -1,4 +1,4 @@
-//! Rows of `services`: each model served by a workload, its performance, and the cost of a million tokens.
+//! Services: each model served by a workload, its latency against its objective, and the cost of its tokens.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,12 +10,16 @@ use model::fleet::job::Job;
 use model::fleet::served_model::{Saturation, ServedModel};
 use model::schema::one_of;
 
-use super::jobs::money;
-use super::list_price::{list_usd, rate_cell};
-use super::select::Labelled;
-use super::table::Column;
-use super::text::{UNKNOWN, amount, latency, or_unknown, percent, usd, word};
-use super::{Facts, non_empty};
+use crate::cell::{Cell, Value};
+use crate::column::{Column, KindSpec, Output, Row, id_of};
+use crate::jobs::money;
+use crate::list_price::list_usd;
+use crate::navigation::{Destination, RowScope, Selection, ViewId};
+use crate::role::Role;
+use crate::select::{Labelled, label_of_job};
+use crate::text::{UNKNOWN, bounded_latency, decimal, usd};
+use crate::token_cost::{per_million_tokens, usd_per_million_tokens};
+use crate::{Facts, non_empty};
 
 /// Latency percentiles.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, JsonSchema)]
@@ -76,14 +80,6 @@ impl LatencyCell {
             at_least_from: first.map(|at| PERCENTILES[at]),
         }
     }
-
-    /// A percentile as a table cell, by its index in [`PERCENTILES`].
-    fn words(&self, at: usize) -> String {
-        let seconds = [self.p50, self.p95, self.p99][at];
-        let from = self.at_least_from;
-        let open = from.is_some_and(|from| PERCENTILES[..=at].contains(&from));
-        format!("{}{}", if open { ">=" } else { "" }, latency(seconds))
-    }
 }
 
 /// Requests per second that meet the objectives.
@@ -111,9 +107,6 @@ pub struct ObjectivesCell {
 /// One model of one workload.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct ServiceRow<'a> {
-    /// The labels of its workload and of the workload's pods.
-    #[serde(skip)]
-    pub labels: Labelled<'a>,
     /// Namespace of the workload.
     pub namespace: &'a str,
     /// Name of the workload.
@@ -189,76 +182,278 @@ pub struct ServiceRow<'a> {
     pub scaler: Option<&'a str>,
 }
 
-type Row<'a> = ServiceRow<'a>;
-
-/// Columns as a table.
-pub(super) fn columns<'a>() -> Vec<Column<ServiceRow<'a>>> {
-    vec![
-        Column::text("NAMESPACE", |row: &Row<'_>| row.namespace.to_owned()),
-        Column::text("NAME", |row| row.name.to_owned()),
-        Column::wide_text("KIND", |row: &Row<'_>| row.kind.to_owned()),
-        Column::text("MODEL", |row: &Row<'_>| word(row.model)),
-        Column::wide_text("ENGINE", |row: &Row<'_>| row.engine.to_owned()),
-        Column::wide_text("TEAM", |row: &Row<'_>| row.team.to_owned()),
-        Column::number("REPLICAS", |row: &Row<'_>| row.replicas.to_string()),
-        Column::number("RUNNING", |row: &Row<'_>| amount(row.running)),
-        Column::number("WAITING", |row: &Row<'_>| amount(row.waiting)),
-        Column::number("KV", |row: &Row<'_>| percent(row.kv_cache_ratio)).by("kv_cache_ratio"),
-        Column::wide_number("KV MEAN", |row: &Row<'_>| percent(row.kv_cache_mean_ratio))
-            .by("kv_cache_mean_ratio"),
-        Column::wide_number("PREFIX HIT", |row: &Row<'_>| percent(row.prefix_hit_ratio))
-            .by("prefix_hit_ratio"),
-        Column::wide_number("TTFT P50", |row: &Row<'_>| row.ttft_seconds.words(0))
-            .by("ttft_seconds.p50"),
-        Column::number("TTFT P95", |row: &Row<'_>| row.ttft_seconds.words(1))
-            .by("ttft_seconds.p95"),
-        Column::wide_number("TTFT P99", |row: &Row<'_>| row.ttft_seconds.words(2))
-            .by("ttft_seconds.p99"),
-        Column::wide_number("TPOT P50", |row: &Row<'_>| row.tpot_seconds.words(0))
-            .by("tpot_seconds.p50"),
-        Column::number("TPOT P95", |row: &Row<'_>| row.tpot_seconds.words(1))
-            .by("tpot_seconds.p95"),
-        Column::wide_number("TPOT P99", |row: &Row<'_>| row.tpot_seconds.words(2))
-            .by("tpot_seconds.p99"),
-        Column::number("TOK/S", |row: &Row<'_>| amount(row.tokens_per_second))
-            .by("tokens_per_second"),
-        Column::wide_number("REQ/S", |row: &Row<'_>| {
-            or_unknown(row.requests_per_second.map(rate))
+/// Services. A row is the index of its workload among all jobs, and of its model in that.
+pub static KIND: KindSpec = KindSpec {
+    columns: &[
+        Column::words("name", "NAME", 0, (18, 40), |facts, row| {
+            of(facts, row, |job, _| Value::path(&job.id.key)).role(Role::Title)
         })
-        .by("requests_per_second"),
-        Column::number("GOODPUT/S", |row: &Row<'_>| {
-            or_unknown(row.goodput.low.zip(row.goodput.high).map(goodput))
+        .sign(|facts, row| service(facts, row).map_or(("–", Role::Muted), |(_, one)| sign(one)))
+        .by("name"),
+        Column::words("namespace", "NAMESPACE", 13, (8, 20), |facts, row| {
+            text(facts, row, |job, _| Some(job.namespace()))
+        })
+        .by("namespace")
+        .wide(),
+        Column::words("kind", "KIND", 13, (8, 20), |facts, row| {
+            text(facts, row, |job, _| Some(&job.id.kind)).role(Role::Muted)
+        })
+        .by("kind")
+        .wide(),
+        Column::words("model", "MODEL", 6, (12, 36), |facts, row| {
+            text(facts, row, |_, one| one.model.as_deref()).middle()
+        })
+        .by("model"),
+        Column::words("engine", "ENGINE", 11, (4, 8), |facts, row| {
+            text(facts, row, |_, one| Some(&one.engine)).role(Role::Muted)
+        })
+        .by("engine")
+        .wide(),
+        Column::words("team", "TEAM", 9, (8, 16), |facts, row| {
+            text(facts, row, |job, _| Some(&job.team))
+        })
+        .by("team")
+        .wide(),
+        Column::number("replicas", "REPLICAS", 5, 4, |facts, row| {
+            of(facts, row, |_, one| Value::Count(i64::from(one.replicas)))
+        })
+        .by("replicas"),
+        Column::number("running", "RUNNING", 6, 4, |facts, row| {
+            whole(facts, row, |one| one.running)
+        })
+        .by("running"),
+        Column::number("waiting", "WAITING", 1, 4, |facts, row| {
+            let grows = service(facts, row).is_some_and(|(_, one)| one.waiting_grows == Some(true));
+            let role = if grows { Role::Warn } else { Role::Text };
+            whole(facts, row, |one| one.waiting).role(role)
+        })
+        .by("waiting"),
+        Column::number("kv", "KV", 2, 4, |facts, row| {
+            let full = |one: &ServedModel| one.saturation().any(|why| why == Saturation::CacheFull);
+            let full = service(facts, row).is_some_and(|(_, one)| full(one));
+            let role = if full { Role::Warn } else { Role::Text };
+            ratio(facts, row, |one| one.kv_max).role(role)
+        })
+        .by("kv_cache_ratio"),
+        Column::number("kv-mean", "KV MEAN", 12, 4, |facts, row| {
+            ratio(facts, row, |one| one.kv_mean)
+        })
+        .by("kv_cache_mean_ratio")
+        .wide(),
+        Column::number("prefix", "PREFIX HIT", 12, 4, |facts, row| {
+            ratio(facts, row, |one| one.prefix_hit)
+        })
+        .by("prefix_hit_ratio")
+        .wide(),
+        Column::number("ttft-p50", "TTFT P50", 12, 6, |facts, row| {
+            ttft(facts, row, 0.5)
+        })
+        .by("ttft_seconds.p50")
+        .wide(),
+        Column::number("ttft", "TTFT P95", 1, 6, |facts, row| {
+            ttft(facts, row, 0.95)
+        })
+        .by("ttft_seconds.p95"),
+        Column::number("ttft-p99", "TTFT P99", 12, 6, |facts, row| {
+            ttft(facts, row, 0.99)
+        })
+        .by("ttft_seconds.p99")
+        .wide(),
+        Column::number("tpot-p50", "TPOT P50", 12, 6, |facts, row| {
+            tpot(facts, row, 0.5)
+        })
+        .by("tpot_seconds.p50")
+        .wide(),
+        Column::number("tpot", "TPOT P95", 3, 6, |facts, row| {
+            tpot(facts, row, 0.95)
+        })
+        .by("tpot_seconds.p95"),
+        Column::number("tpot-p99", "TPOT P99", 12, 6, |facts, row| {
+            tpot(facts, row, 0.99)
+        })
+        .by("tpot_seconds.p99")
+        .wide(),
+        Column::number("tokens", "TOK/S", 4, 5, |facts, row| {
+            whole(facts, row, |one| one.tokens_per_second)
+        })
+        .by("tokens_per_second"),
+        Column::number("requests", "REQ/S", 12, 5, |facts, row| {
+            of(facts, row, |_, one| {
+                Value::known(one.requests_per_second, Value::Number)
+            })
+        })
+        .by("requests_per_second")
+        .wide(),
+        Column::number("goodput", "GOODPUT/S", 6, 9, |facts, row| {
+            of(facts, row, |_, one| {
+                Value::known(one.goodput().map(goodput), Value::text)
+            })
         })
         .by("goodput.low"),
-        Column::wide_number("PREEMPTIONS", |row: &Row<'_>| amount(row.preemptions)),
-        Column::number("$/H", |row: &Row<'_>| {
-            rate_cell(row.burn_usd_per_hour, row.list_usd_per_hour)
+        Column::number("preemptions", "PREEMPTIONS", 12, 4, |facts, row| {
+            whole(facts, row, |one| one.preemptions)
+        })
+        .by("preemptions")
+        .wide(),
+        Column::number("burn", "$/h", 7, 6, |facts, row| {
+            let rate = |job| money(facts, job).map(|spend| spend.rate);
+            of(facts, row, |job, _| Value::known(rate(job), Value::Money)).role(Role::Accent)
         })
         .by("burn_usd_per_hour"),
-        Column::number("$/M TOK", |row: &Row<'_>| {
-            rate_cell(row.usd_per_million_tokens, row.list_usd_per_hour)
+        Column::number("per-token", "$/M TOK", 4, 6, |facts, row| {
+            let cost = |job| per_million_tokens(facts, job);
+            of(facts, row, |job, _| Value::known(cost(job), Value::Sum)).role(Role::Accent)
         })
         .by("usd_per_million_tokens"),
-        Column::text("STATE", |row: &Row<'_>| {
-            verdict(row.saturated, row.saturated_by.iter().copied())
+        Column::words("state", "STATE", 2, (9, 34), |facts, row| {
+            let saturated = service(facts, row).and_then(|(_, one)| one.is_saturated());
+            let by = |one: &ServedModel| verdict(saturated, one.saturation().map(Saturation::name));
+            let role = match saturated {
+                Some(true) => Role::Warn,
+                Some(false) => Role::Muted,
+                None => return Cell::new(Value::Unknown),
+            };
+            of(facts, row, |_, one| Value::text(by(one))).role(role)
         })
         .by("saturated"),
-        Column::text("SCALER", |row: &Row<'_>| word(row.scaler)),
-    ]
+        Column::words("scaler", "SCALER", 10, (8, 20), |facts, row| {
+            of(facts, row, |job, _| {
+                Value::known(scaler(facts, job), Value::text)
+            })
+        })
+        .by("scaler"),
+    ],
+    collect,
+    id: |facts, row| service(facts, row).map_or(0, |(job, one)| id_of(key(job, one))),
+    label: |facts, row, key| {
+        let label = label_of_job(service(facts, row)?.0, key);
+        label.map(ToString::to_string)
+    },
+    selection: |facts, row| service(facts, row).map(|(job, _)| Selection::Job(job.id.clone())),
+    open: |facts, row| {
+        service(facts, row)
+            .map(|(job, _)| Destination::Part(ViewId::Jobs, RowScope::Job(job.id.clone())))
+    },
+    faulty: |facts, row| {
+        service(facts, row).is_some_and(|(_, one)| one.is_saturated() == Some(true))
+    },
+    worst: None,
+    last: |_, _| false,
+    searched: None,
+    sort: None,
+    none: "no model server is known: none of their pages was read yet, or there is none",
+    output: Some(&Output {
+        rows: |facts| collect(facts, &RowScope::All),
+        key: |facts, row| service(facts, row).map_or_else(String::new, |(job, one)| key(job, one)),
+        also: |facts, row| {
+            let service = service(facts, row).into_iter();
+            let names = service.flat_map(|(job, one)| {
+                let model = one.model.as_ref().map(ToString::to_string);
+                let names = [job.name().to_string(), job.id.key.to_string()];
+                names.into_iter().chain(model)
+            });
+            names.collect()
+        },
+        name: None,
+        place: Some(|facts, row| match service(facts, row) {
+            Some((job, _)) => (Some(job.namespace()), Some(&job.team)),
+            None => (None, None),
+        }),
+        labels: Some(|facts, row| service(facts, row).map(|(job, _)| Labelled::Job(job))),
+        json: |facts, rows, style| {
+            style.each(rows, |row| {
+                service(facts, row).map(|(job, one)| self::row(facts, job, one))
+            })
+        },
+    }),
+};
+
+fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
+    let all = places(facts).into_iter();
+    let wanted = |job: usize| match row_scope {
+        RowScope::Services(Some(namespace)) => facts.fleet.jobs[job].namespace() == namespace,
+        _ => true,
+    };
+    all.filter(|(job, _)| wanted(*job))
+        .map(|(job, within)| (job as u32, within as u32))
+        .collect()
 }
 
-/// Requests per second: `0.42`, `12.5`, `230`.
-pub fn rate(number: f64) -> String {
-    match number {
-        number if number < 10.0 => format!("{number:.2}"),
-        number if number < 100.0 => format!("{number:.1}"),
-        number => format!("{number:.0}"),
+fn service(facts: &Facts, row: Row) -> Option<(&Job, &ServedModel)> {
+    at(facts, (row.0 as usize, row.1 as usize))
+}
+
+fn of<'a>(
+    facts: &'a Facts,
+    row: Row,
+    make: impl FnOnce(&'a Job, &'a ServedModel) -> Value<'a>,
+) -> Cell<'a> {
+    let value = service(facts, row).map(|(job, one)| make(job, one));
+    Cell::new(value.unwrap_or(Value::Unknown))
+}
+
+fn text<'a>(
+    facts: &'a Facts,
+    row: Row,
+    words: fn(&'a Job, &'a ServedModel) -> Option<&'a str>,
+) -> Cell<'a> {
+    of(facts, row, |job, one| {
+        Value::known(words(job, one), Value::text)
+    })
+}
+
+fn whole(facts: &Facts, row: Row, number: fn(&ServedModel) -> Option<f64>) -> Cell<'_> {
+    of(facts, row, |_, one| {
+        Value::known(number(one), |number| Value::Count(number.round() as i64))
+    })
+}
+
+fn ratio(facts: &Facts, row: Row, share: fn(&ServedModel) -> Option<f64>) -> Cell<'_> {
+    of(facts, row, |_, one| Value::known(share(one), Value::Ratio))
+}
+
+fn ttft(facts: &Facts, row: Row, percentile: f64) -> Cell<'_> {
+    latency(facts, row, percentile, |one| {
+        (&one.ttft, one.objectives.ttft)
+    })
+}
+
+fn tpot(facts: &Facts, row: Row, percentile: f64) -> Cell<'_> {
+    latency(facts, row, percentile, |one| {
+        (&one.tpot, one.objectives.tpot)
+    })
+}
+
+/// A percentile of a latency, marked where it is a lower bound, colored where it misses the objective.
+fn latency(
+    facts: &Facts,
+    row: Row,
+    percentile: f64,
+    of: fn(&ServedModel) -> (&Latency, Option<f64>),
+) -> Cell<'_> {
+    let found = service(facts, row).map(|(_, one)| of(one));
+    let found =
+        found.and_then(|(latency, promised)| Some((latency.quantile(percentile)?, promised)));
+    let Some((told, promised)) = found else {
+        return Cell::new(Value::Unknown);
+    };
+    let missed = promised.is_some_and(|limit| told.seconds > limit);
+    let role = if missed { Role::Warn } else { Role::Text };
+    Cell::new(Value::Latency(told.seconds, told.at_least)).role(role)
+}
+
+/// A service's state as a sign.
+fn sign(one: &ServedModel) -> (&'static str, Role) {
+    match one.is_saturated() {
+        Some(true) => ("▲", Role::Warn),
+        Some(false) => ("●", Role::Ok),
+        None => ("○", Role::Muted),
     }
 }
 
 /// Goodput as a range, or as one number where both ends read the same.
-pub fn goodput((low, high): (f64, f64)) -> String {
-    let (low, high) = (rate(low), rate(high));
+fn goodput((low, high): (f64, f64)) -> String {
+    let (low, high) = (decimal(low), decimal(high));
     match low == high {
         true => low,
         false => format!("{low}-{high}"),
@@ -266,7 +461,7 @@ pub fn goodput((low, high): (f64, f64)) -> String {
 }
 
 /// `saturated: waiting, kv-cache`, `ok`, or `-`.
-pub fn verdict(saturated: Option<bool>, by: impl Iterator<Item = &'static str>) -> String {
+fn verdict(saturated: Option<bool>, by: impl Iterator<Item = &'static str>) -> String {
     match saturated {
         Some(true) => format!("saturated: {}", by.collect::<Vec<&str>>().join(", ")),
         Some(false) => String::from("ok"),
@@ -314,15 +509,15 @@ pub fn rows(facts: &Facts) -> Vec<ServiceRow<'_>> {
 /// A service in one line, for its workload's page; unknown values are left out.
 pub fn words(facts: &Facts, job: &Job, served: &ServedModel) -> String {
     let row = row(facts, job, served);
-    let (ttft, tpot) = (row.ttft_seconds, row.tpot_seconds);
-    let p95 = |name: &str, cell: LatencyCell| {
-        let words = cell.words(1);
-        cell.p95.map(|_| format!("{name} p95 {words}"))
+    let p95 = |name: &str, latency: &Latency| {
+        let told = latency.quantile(0.95)?;
+        let words = bounded_latency(told.seconds, told.at_least);
+        Some(format!("{name} p95 {words}"))
     };
     let all = [
         Some(format!("{} × {}", row.replicas, row.engine)),
-        p95("TTFT", ttft),
-        p95("TPOT", tpot),
+        p95("TTFT", &served.ttft),
+        p95("TPOT", &served.tpot),
         row.tokens_per_second.map(|rate| format!("{rate:.0} tok/s")),
         served
             .goodput()
@@ -348,49 +543,21 @@ pub fn read_once(facts: &Facts) -> Option<&'static str> {
 
 /// The unique key of a service: `NAMESPACE/NAME (KIND, MODEL)`.
 pub fn key(job: &Job, served: &ServedModel) -> String {
-    key_of(
-        &job.id.key.namespace,
-        &job.id.key.name,
-        &job.id.kind,
-        served.model.as_deref(),
-    )
-}
-
-fn key_of(namespace: &str, name: &str, kind: &str, model: Option<&str>) -> String {
-    match model {
-        Some(model) => format!("{namespace}/{name} ({kind}, {model})"),
-        None => format!("{namespace}/{name} ({kind})"),
+    let (path, kind) = (&job.id.key, &job.id.kind);
+    match served.model.as_deref() {
+        Some(model) => format!("{path} ({kind}, {model})"),
+        None => format!("{path} ({kind})"),
     }
-}
-
-impl ServiceRow<'_> {
-    /// Its unique key; see [`key`].
-    pub fn key(&self) -> String {
-        key_of(self.namespace, self.name, self.kind, self.model)
-    }
-}
-
-/// USD per million generated tokens: the workload's rate over the tokens that all its models generate. `None` without a
-/// price, without tokens, and while a replica has not been read twice.
-pub fn usd_per_million_tokens(facts: &Facts, job: &Job) -> Option<f64> {
-    let usd = money(facts, job)?.rate.usd();
-    let served = &job.serving.as_ref()?.served;
-    let all = served.iter().map(|one| {
-        let whole = one.measured == one.replicas;
-        one.tokens_per_second.filter(|_| whole)
-    });
-    let tokens: f64 = all.sum::<Option<f64>>()? * 3600.0;
-    (tokens > 0.0).then(|| usd / tokens * 1e6)
 }
 
 /// The autoscaler of a service's workload.
-pub fn scaler<'a>(facts: &'a Facts, job: &'a Job) -> Option<&'a str> {
+fn scaler<'a>(facts: &'a Facts, job: &'a Job) -> Option<&'a str> {
     let mut scalers = facts.fleet.scaling.pod_scalers_of(job);
     non_empty(&scalers.next()?.key.name)
 }
 
 /// The row of one service.
-pub fn row<'a>(facts: &'a Facts, job: &'a Job, served: &'a ServedModel) -> ServiceRow<'a> {
+fn row<'a>(facts: &'a Facts, job: &'a Job, served: &'a ServedModel) -> ServiceRow<'a> {
     let (low, high) = served.goodput().unzip();
     let rate = money(facts, job).map(|spend| spend.rate);
     let tpot = match (served.tpot.is_unknown(), served.tpot_of_requests) {
@@ -399,7 +566,6 @@ pub fn row<'a>(facts: &'a Facts, job: &'a Job, served: &'a ServedModel) -> Servi
         (false, false) => Some(TokenTimeOf::Tokens.name()),
     };
     ServiceRow {
-        labels: Labelled::Job(job),
         namespace: job.namespace(),
         name: job.name(),
         kind: &job.id.kind,
@@ -436,108 +602,5 @@ pub fn row<'a>(facts: &'a Facts, job: &'a Job, served: &'a ServedModel) -> Servi
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sample::facts;
-
-    #[test]
-    fn a_percentile_on_the_last_bound_is_not_one_above_it() {
-        // The slowest of the first half took exactly the last bound.
-        let cell = LatencyCell {
-            p50: Some(0.5),
-            p95: Some(0.5),
-            p99: Some(0.5),
-            at_least: Some(0.5),
-            at_least_from: Some("p99"),
-        };
-        let told = [0, 1, 2].map(|at| cell.words(at));
-        assert_eq!(told, ["500ms", "500ms", ">=500ms"]);
-    }
-
-    #[test]
-    fn a_model_is_a_row_with_what_is_known_of_it() {
-        let facts = facts();
-        let all = rows(&facts);
-        let [unknown, known] = all.as_slice() else {
-            panic!("{} rows", all.len())
-        };
-        assert_eq!((unknown.running, unknown.saturated), (None, None));
-        assert_eq!(unknown.ttft_seconds.p50, None);
-        assert_eq!(
-            unknown.goodput,
-            GoodputCell {
-                low: None,
-                high: None
-            }
-        );
-        assert_eq!(known.kv_cache_ratio, Some(0.96), "of the fullest replica");
-        assert_eq!(known.saturated_by, ["kv-cache"]);
-        let ttft = known.ttft_seconds;
-        assert_eq!((ttft.p99, ttft.at_least), (Some(0.5), Some(0.5)));
-        assert_eq!(ttft.at_least_from, Some("p95"));
-        assert_eq!(
-            (ttft.words(1).as_str(), ttft.words(2).as_str()),
-            (">=500ms", ">=500ms")
-        );
-        assert!(ttft.p50.is_some_and(|p50| (0.1..0.5).contains(&p50)));
-        // 40 to 90 of 100 are within 0.4 s, at 10 a second.
-        let (low, high) = (known.goodput.low, known.goodput.high);
-        assert_eq!((low, high), (Some(4.0), Some(9.0)));
-        assert_eq!(goodput((4.0, 9.0)), "4.00-9.00");
-        assert_eq!(goodput((12.5, 12.5)), "12.5");
-        // Both models together generate 1200 tokens a second.
-        let usd = known.burn_usd_per_hour.expect("has a price");
-        let cost = known.usd_per_million_tokens.expect("has a price");
-        assert!((cost - usd / 4.32).abs() < 1e-9, "{cost} of {usd}");
-        assert_eq!(known.key(), "nlp/train (Job, org/llama)");
-        let (job, served) = at(&facts, places(&facts)[1]).expect("it is there");
-        let told = words(&facts, job, served);
-        assert!(
-            told.starts_with("1 × vllm · TTFT p95 >=500ms · 1200 tok/s · goodput 4.00-9.00/s · $"),
-            "{told}"
-        );
-        assert!(
-            told.ends_with(" per million tokens · saturated: kv-cache"),
-            "{told}"
-        );
-    }
-
-    #[test]
-    fn a_single_reading_of_each_server_is_noted() {
-        let mut facts = facts();
-        assert_eq!(read_once(&facts), None, "one was read twice");
-        let fleet = std::sync::Arc::make_mut(&mut facts.fleet);
-        let once = |job: &std::sync::Arc<Job>| {
-            let mut job = (**job).clone();
-            for one in job
-                .serving
-                .iter_mut()
-                .flat_map(|serving| &mut serving.served)
-            {
-                one.window_seconds = None;
-            }
-            std::sync::Arc::new(job)
-        };
-        fleet.jobs = fleet.jobs.iter().map(once).collect();
-        assert!(read_once(&facts).is_some_and(|said| said.contains("--watch")));
-        std::sync::Arc::make_mut(&mut facts.fleet).jobs = std::sync::Arc::from([]);
-        assert_eq!(read_once(&facts), None, "nothing is served");
-    }
-
-    #[test]
-    fn what_tokens_cost_is_unknown_without_tokens_or_while_a_replica_is_not_measured() {
-        let facts = facts();
-        let cost = |change: fn(&mut ServedModel)| {
-            let mut jobs = facts.fleet.jobs.iter();
-            let job = jobs.find(|job| job.serving.is_some()).expect("one serves");
-            let mut job = (**job).clone();
-            let served = job.serving.as_mut().map(|serving| &mut serving.served[1]);
-            change(served.expect("it serves two"));
-            usd_per_million_tokens(&facts, &job)
-        };
-        assert!(cost(|_| ()).is_some());
-        assert_eq!(cost(|one| one.tokens_per_second = Some(0.0)), None);
-        assert_eq!(cost(|one| one.tokens_per_second = None), None);
-        assert_eq!(cost(|one| one.replicas = 2), None);
-    }
-}
+#[path = "tests_services.rs"]
+mod tests;

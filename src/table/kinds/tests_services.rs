@@ -1,0 +1,87 @@
+//! Tests of the rows of services.
+
+use super::*;
+use crate::sample::facts;
+
+/// A service's cell in a printed table.
+fn printed(facts: &Facts, place: (usize, usize), id: &str) -> String {
+    let column = KIND.columns.iter().find(|column| column.id == id);
+    let row = (place.0 as u32, place.1 as u32);
+    let cell = (column.expect("a column").cell)(facts, row);
+    cell.value.plain(facts.now).into_owned()
+}
+
+#[test]
+fn a_model_is_a_row_with_what_is_known_of_it() {
+    let facts = facts();
+    let all = rows(&facts);
+    let [unknown, known] = all.as_slice() else {
+        panic!("{} rows", all.len())
+    };
+    assert_eq!((unknown.running, unknown.saturated), (None, None));
+    assert_eq!(unknown.ttft_seconds.p50, None);
+    assert_eq!(
+        unknown.goodput,
+        GoodputCell {
+            low: None,
+            high: None
+        }
+    );
+    assert_eq!(known.kv_cache_ratio, Some(0.96), "of the fullest replica");
+    assert_eq!(known.saturated_by, ["kv-cache"]);
+    let ttft = known.ttft_seconds;
+    assert_eq!((ttft.p99, ttft.at_least), (Some(0.5), Some(0.5)));
+    assert_eq!(ttft.at_least_from, Some("p95"));
+    let place = places(&facts)[1];
+    let cells = ["ttft", "ttft-p99"].map(|id| printed(&facts, place, id));
+    assert_eq!(cells, [">=500ms", ">=500ms"]);
+    assert!(!printed(&facts, place, "ttft-p50").starts_with(">="));
+    assert_eq!(printed(&facts, places(&facts)[0], "ttft"), UNKNOWN);
+    assert!(ttft.p50.is_some_and(|p50| (0.1..0.5).contains(&p50)));
+    // 40 to 90 of 100 are within 0.4 s, at 10 a second.
+    let (low, high) = (known.goodput.low, known.goodput.high);
+    assert_eq!((low, high), (Some(4.0), Some(9.0)));
+    assert_eq!(goodput((4.0, 9.0)), "4.00-9.00");
+    assert_eq!(goodput((12.5, 12.5)), "12.5");
+    // Both models together generate 1200 tokens a second.
+    let usd = known.burn_usd_per_hour.expect("has a price");
+    let cost = known.usd_per_million_tokens.expect("has a price");
+    assert!((cost - usd / 4.32).abs() < 1e-9, "{cost} of {usd}");
+    // Part of the rate is by list, and so is what tokens cost by it.
+    let (rate, tokens) = ("burn", "per-token");
+    let is_marked = |id| printed(&facts, place, id).ends_with('*');
+    assert_eq!(is_marked(rate), is_marked(tokens));
+    let (job, served) = at(&facts, place).expect("it is there");
+    assert_eq!(key(job, served), "nlp/train (Job, org/llama)");
+    let told = words(&facts, job, served);
+    assert!(
+        told.starts_with("1 × vllm · TTFT p95 >=500ms · 1200 tok/s · goodput 4.00-9.00/s · $"),
+        "{told}"
+    );
+    assert!(
+        told.ends_with(" per million tokens · saturated: kv-cache"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_single_reading_of_each_server_is_noted() {
+    let mut facts = facts();
+    assert_eq!(read_once(&facts), None, "one was read twice");
+    let fleet = std::sync::Arc::make_mut(&mut facts.fleet);
+    let once = |job: &std::sync::Arc<Job>| {
+        let mut job = (**job).clone();
+        for one in job
+            .serving
+            .iter_mut()
+            .flat_map(|serving| &mut serving.served)
+        {
+            one.window_seconds = None;
+        }
+        std::sync::Arc::new(job)
+    };
+    fleet.jobs = fleet.jobs.iter().map(once).collect();
+    assert!(read_once(&facts).is_some_and(|said| said.contains("--watch")));
+    std::sync::Arc::make_mut(&mut facts.fleet).jobs = std::sync::Arc::from([]);
+    assert_eq!(read_once(&facts), None, "nothing is served");
+}
