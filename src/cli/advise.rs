@@ -61,7 +61,6 @@ pub enum AdviseOf {
     All,
 }
 
-/// Runs `advise`.
 pub(super) fn run(
     at: &Situation,
     advise: &Advise,

@@ -14,7 +14,6 @@ use super::setup::Situation;
 use super::usage::{back_from, ends, ledger};
 use super::{look, out};
 
-/// Runs `get budgets`.
 pub(super) fn get(
     at: &Situation,
     get: &Get,

@@ -26,7 +26,6 @@ pub enum Config {
     },
 }
 
-/// Runs `config`.
 pub(super) fn run(config: &Config, global: &Global, out: &mut dyn Write) -> Result<Exit, Failure> {
     match config {
         Config::Path => {

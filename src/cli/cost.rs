@@ -105,7 +105,6 @@ fn one_of<T: Copy + Send + Sync + 'static>(
 }
 
 impl Cost {
-    /// The selected record.
     pub(super) fn past(&self) -> PastFlags {
         let record = match &self.command {
             Some(CostCommand::Report(report)) => report.record.clone(),
@@ -115,7 +114,6 @@ impl Cost {
     }
 }
 
-/// Runs `cost`.
 pub(super) fn run(
     at: &Situation,
     cost: &Cost,
@@ -200,7 +198,6 @@ fn say_unobserved(err: &mut dyn Write, period: Span, bounds: Option<(Moment, Mom
     out::print_message(err, &words);
 }
 
-/// Runs `cost report`.
 fn report(
     at: &Situation,
     flags: &ReportFlags,

@@ -25,7 +25,6 @@ pub struct Describe {
     pub object: Vec<String>,
 }
 
-/// Runs `describe`.
 pub(super) fn run(
     at: &Situation,
     describe: &Describe,

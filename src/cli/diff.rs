@@ -40,7 +40,6 @@ impl Diff {
     }
 }
 
-/// Runs `diff`.
 pub(super) fn run(
     at: &Situation,
     diff: &Diff,

@@ -155,7 +155,6 @@ struct ForecastFigures {
     early_ratio: Option<f64>,
 }
 
-/// Runs `engine`.
 pub(super) fn run(
     host: &Host,
     engine: &Engine,

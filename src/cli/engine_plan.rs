@@ -46,7 +46,6 @@ pub struct DocumentPlan {
     pub output: FigureFormat,
 }
 
-/// Runs `engine plan`.
 pub(super) fn run(host: &Host, plan: &DocumentPlan, out: &mut dyn Write) -> Result<Exit, Failure> {
     let text = if plan.fleet == "-" {
         let mut text = String::new();

@@ -67,7 +67,6 @@ impl ExplainFlags {
     }
 }
 
-/// Runs `explain`.
 pub(super) fn run(
     at: &Situation,
     explain: &ExplainFlags,

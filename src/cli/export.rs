@@ -40,7 +40,6 @@ impl ExportFlags {
     }
 }
 
-/// Runs `export`.
 pub(super) fn run(
     at: &Situation,
     flags: &ExportFlags,

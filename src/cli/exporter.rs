@@ -15,7 +15,7 @@ use model::base::{Exit, Failure, Names};
 use model::fleet::reading::{Reading, Scope};
 use model::fleet::signal::{Signal, Signals};
 use table::table::{Layout, cell};
-use table::text::{UNKNOWN, amount, celsius, or_unknown, percent, seconds, watts, word};
+use table::text::{UNKNOWN, celsius, or_unknown, percent, seconds, watts, word};
 
 use crate::runtime::host::Host;
 
@@ -100,7 +100,6 @@ impl<'a> From<&'a Reading> for Row<'a> {
     }
 }
 
-/// Runs `exporter`.
 pub(super) fn run(
     host: &Host,
     exporter: &Exporter,
@@ -243,10 +242,11 @@ fn serving_sheet(rows: &[Row<'_>]) -> String {
         .iter()
         .map(|row| {
             let get = |signal| row.signals.get(signal);
+            let count = |value: Option<f64>| or_unknown(value.map(|value| format!("{value:.0}")));
             vec![
                 cell(&word(row.model)),
-                amount(get(Signal::RequestsRunning)),
-                amount(get(Signal::RequestsWaiting)),
+                count(get(Signal::RequestsRunning)),
+                count(get(Signal::RequestsWaiting)),
                 percent(get(Signal::KvCache)),
                 seconds(get(Signal::Ttft)),
                 seconds(get(Signal::E2e)),

@@ -128,7 +128,6 @@ impl GlobalFlags {
 pub struct Global {
     /// Flags before or behind any command.
     pub flags: GlobalFlags,
-    /// The host.
     pub host: Host,
 }
 

@@ -78,7 +78,6 @@ pub struct Get {
     pub past: PastFlags,
 }
 
-/// How `get` prints.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Output {
     /// In one of the plain formats.
@@ -258,7 +257,6 @@ impl From<FormatName> for Format {
     }
 }
 
-/// Runs `get`.
 pub(super) fn run(
     at: &Situation,
     get: &Get,

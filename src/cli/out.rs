@@ -53,7 +53,6 @@ impl<'e> LookProgress<'e> {
         }
     }
 
-    /// Reports progress.
     pub(super) fn at(&mut self, coming: Coming) {
         let now = self.begun.elapsed();
         let due = now >= TOLD_AFTER && (self.terminal || now - self.reported_after >= TOLD_AFTER);

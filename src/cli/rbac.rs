@@ -30,7 +30,6 @@ pub enum RoleName {
     Shell,
 }
 
-/// Runs `rbac`.
 pub(super) fn run(rbac: Rbac, namespaces: &[String], out: &mut dyn Write) -> Result<Exit, Failure> {
     let text = match rbac.role {
         RoleName::Viewer => rights::viewer(namespaces),

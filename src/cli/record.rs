@@ -79,7 +79,6 @@ pub struct ReplayFlags {
 }
 
 impl ReplayFlags {
-    /// The chosen record.
     pub(super) fn past(&self) -> PastFlags {
         PastFlags {
             at: self.at,
@@ -147,7 +146,6 @@ pub(super) fn failed(fault: impl std::fmt::Display) -> Failure {
     Failure::new(Exit::Failed, fault.to_string())
 }
 
-/// Runs `record`.
 pub(super) fn run(
     at: &Situation,
     record: &RecordFlags,

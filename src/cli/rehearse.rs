@@ -50,7 +50,6 @@ fn moment(text: &str) -> Result<Moment, String> {
     Moment::parse(text).ok_or_else(|| "write 2026-11-02T00:00:00Z".to_owned())
 }
 
-/// Runs `engine rehearse`.
 pub(super) fn run(
     host: &Host,
     rehearsal: &Rehearse,

@@ -56,7 +56,6 @@ impl RouteFlags {
     }
 }
 
-/// Runs `route`.
 pub(super) fn run(
     at: &Situation,
     route: &RouteFlags,

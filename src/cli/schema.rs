@@ -18,7 +18,6 @@ pub struct Schema {
     pub kind: Option<String>,
 }
 
-/// Runs `schema`.
 pub(super) fn run(schema: &Schema, out: &mut dyn Write) -> Result<Exit, Failure> {
     let text = match schema.kind.as_deref().and_then(schemas::schema) {
         Some(schema) => model::schema::text(&schema),

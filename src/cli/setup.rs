@@ -37,7 +37,6 @@ const SIZE: (u16, u16) = (120, 40);
 /// Where facts come from.
 #[derive(Clone, Debug)]
 pub enum FactsSource {
-    /// A cluster.
     Cluster(ContextChoice),
     /// The simulated cluster, in this process.
     Demo(FleetFlags),
@@ -51,7 +50,6 @@ const PAST_WAIT: Duration = Duration::from_secs(180);
 /// Everything that is determined before a command runs.
 #[derive(Clone, Debug)]
 pub struct Situation {
-    /// Settings.
     pub settings: Settings,
     /// Rules, thresholds, prices and dialects.
     pub rulebook: Rulebook,
@@ -59,7 +57,6 @@ pub struct Situation {
     pub target: FactsSource,
     /// Reads every readable namespace, whichever was selected.
     pub every_namespace: bool,
-    /// No progress output.
     pub quiet: bool,
     /// The host: its clock, its runtime.
     pub host: Host,

@@ -46,7 +46,6 @@ enum Target {
     },
 }
 
-/// Runs `shell`.
 pub(super) fn run(
     at: &Situation,
     choice: ContextChoice,

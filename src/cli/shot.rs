@@ -28,7 +28,6 @@ const SIZE: (u16, u16) = (120, 40);
 /// A picture of `--all`: its file, its view, its theme and its size.
 type Picture = (&'static str, ViewId, &'static str, (u16, u16));
 
-/// What `--all` draws.
 const GALLERY: &[Picture] = &[
     ("fleet", ViewId::Fleet, "ember", (170, 44)),
     ("pools", ViewId::Pools, "ember", (170, 30)),
@@ -128,7 +127,6 @@ fn view(name: &str) -> Result<ViewId, String> {
         })
 }
 
-/// Keys to press.
 #[derive(Clone, Default, Debug)]
 struct Keys(Vec<KeyPress>);
 
@@ -157,7 +155,6 @@ fn keys(text: &str) -> Result<Keys, String> {
     Ok(Keys(all))
 }
 
-/// Runs `shot`.
 pub(super) fn run(
     at: &Situation,
     shot: &Shot,

@@ -37,7 +37,6 @@ pub struct TcoFlags {
     pub past: PastFlags,
 }
 
-/// Runs `tco`.
 pub(super) fn run(
     at: &Situation,
     flags: &TcoFlags,

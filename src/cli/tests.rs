@@ -23,7 +23,6 @@ pub(super) fn host() -> Host {
     Host::bare(Arc::new(|| model::base::Moment::from_millis(0)))
 }
 
-/// Default settings.
 pub(super) fn defaults() -> Settings {
     settings::load(&settings::Inputs::default()).expect("is right")
 }

@@ -101,7 +101,6 @@ impl TopName {
     }
 }
 
-/// Runs `top`.
 pub(super) fn run(
     at: &Situation,
     top: &Top,

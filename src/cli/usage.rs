@@ -34,7 +34,6 @@ pub enum Usage {
 }
 
 impl Usage {
-    /// The chosen record.
     pub(super) fn past(&self) -> PastFlags {
         let Self::Sql { record } = self;
         PastFlags {
@@ -162,7 +161,6 @@ fn day_before(from: Moment, to: Moment) -> Span {
 const QUERY: &str = "SELECT coalesce(nullif(team, ''), CASE WHEN allocated_ms > 0 THEN 'unattributed' ELSE '(unallocated)' END) AS team, round(sum(cost_micros) / 1e6, 2) AS usd, round(sum(allocated_ms) / 3.6e6, 1) AS device_hours
   FROM usage_hours WHERE hour >= '2026-11-01' AND hour < '2026-12-01' GROUP BY 1 ORDER BY usd DESC;";
 
-/// Runs `usage`.
 pub(super) fn run(
     at: &Situation,
     out: &mut dyn Write,
@@ -196,7 +194,6 @@ pub(super) fn run(
     Ok(Exit::Done)
 }
 
-/// Runs `get usage`.
 pub(super) fn get(
     at: &Situation,
     get: &Get,

@@ -60,7 +60,6 @@ impl WatchFlags {
     }
 }
 
-/// Runs `watch`.
 pub(super) fn run(
     at: &Situation,
     flags: &WatchFlags,

@@ -29,7 +29,6 @@ pub struct WhatIf {
     pub past: PastFlags,
 }
 
-/// Runs `what-if`.
 pub(super) fn run(
     at: &Situation,
     what_if: &WhatIf,

@@ -4,9 +4,7 @@ use model::fleet::claim::{BY_CLASS, driver_of_class_name};
 
 /// How the part of a resource name after the slash must look to count devices.
 enum Shape {
-    /// Exactly this.
     Is(&'static str),
-    /// Begins with this.
     Starts(&'static str),
     /// NVIDIA passthrough names contain the chip name: two capitals and three digits (`GA102GL_A10`).
     Chip,

@@ -17,23 +17,16 @@ use super::siting::topology_constraint;
 partial! {
     /// A Workload of Kueue's, in `v1beta1` or `v1beta2`.
     WorkloadObject {
-        /// Metadata.
         meta: Meta = "metadata",
-        /// Spec.
         spec: WorkloadSpec = "spec",
-        /// Status.
         status: WorkloadStatus = "status",
     }
 }
 
 partial! {
-    /// Its `spec`.
     WorkloadSpec {
-        /// Pod sets.
         sets: List<RawPodSet> = "podSets",
-        /// LocalQueue.
         queue: Text = "queueName",
-        /// Priority.
         priority: Whole = "priority",
         /// Its class, in `v1beta1`.
         old_class: Text = "priorityClassName",
@@ -47,15 +40,12 @@ partial! {
 }
 
 partial! {
-    /// `priorityClassRef`.
     ClassRef {
-        /// Name.
         name: Text = "name",
     }
 }
 
 partial! {
-    /// A pod set.
     RawPodSet {
         /// Name; `main` when absent.
         name: Text = "name",
@@ -63,21 +53,17 @@ partial! {
         count: Whole = "count",
         /// Pods that will do.
         min: Whole = "minCount",
-        /// Their template.
         template: Template = "template",
-        /// Their topology request.
         topology: TopologyRequest = "topologyRequest",
     }
 }
 
 partial! {
-    /// `topologyRequest`.
     TopologyRequest {
         /// The level that all must share.
         required: Text = "required",
         /// The level that they should share.
         preferred: Text = "preferred",
-        /// Anywhere.
         unconstrained: OptionalBool = "unconstrained",
         /// The level that each slice must share.
         slice_level: Text = "podSetSliceRequiredTopology",
@@ -87,17 +73,13 @@ partial! {
 }
 
 partial! {
-    /// Its `status`.
     WorkloadStatus {
         /// Quota and flavors assigned at admission.
         admission: Maybe<RawAdmission> = "admission",
-        /// Conditions.
         conditions: List<RawCondition> = "conditions",
         /// When it is put back.
         requeue: Maybe<RawRequeue> = "requeueState",
-        /// Checks of others.
         checks: List<RawCheck> = "admissionChecks",
-        /// Counts.
         stats: Stats = "schedulingStats",
         /// The worker cluster that MultiKueue chose.
         cluster: Text = "clusterName",
@@ -111,9 +93,7 @@ partial! {
 partial! {
     /// Pods of a pod set that have ended.
     Reclaimable {
-        /// Pod set.
         name: Text = "name",
-        /// How many.
         count: Whole = "count",
     }
 }
@@ -121,19 +101,15 @@ partial! {
 partial! {
     /// Requests of all pods of a pod set, in the resources of quotas.
     SetRequests {
-        /// Pod set.
         name: Text = "name",
-        /// Amounts.
         resources: ResourceList = "resources",
     }
 }
 
 partial! {
-    /// `admission`.
     RawAdmission {
         /// The queue that admitted it.
         queue: Text = "clusterQueue",
-        /// By pod set.
         sets: List<Assignment> = "podSetAssignments",
     }
 }
@@ -141,13 +117,10 @@ partial! {
 partial! {
     /// Flavors and quota assigned to one pod set.
     Assignment {
-        /// Name.
         name: Text = "name",
-        /// Flavor by resource.
         flavors: Map<Text> = "flavors",
         /// Quota that all its pods use.
         usage: ResourceList = "resourceUsage",
-        /// Pods.
         count: Whole = "count",
         /// Topology domains that the pods are assigned to.
         topology: TopologyAssignment = "topologyAssignment",
@@ -157,21 +130,16 @@ partial! {
 partial! {
     /// `topologyAssignment`: by domain in `v1beta1`, packed into slices in `v1beta2`.
     TopologyAssignment {
-        /// Node labels.
         levels: List<Text> = "levels",
-        /// Domains.
         domains: List<RawDomain> = "domains",
-        /// Packed domains.
         slices: List<Slice> = "slices",
     }
 }
 
 partial! {
-    /// A domain.
     RawDomain {
         /// Values of the levels.
         values: List<Text> = "values",
-        /// Pods.
         count: Whole = "count",
     }
 }
@@ -179,11 +147,9 @@ partial! {
 partial! {
     /// Domains whose level values share a prefix, suffix or value.
     Slice {
-        /// How many.
         domains: Whole = "domainCount",
         /// Values, level by level.
         values: List<LevelValues> = "valuesPerLevel",
-        /// Pods of each.
         counts: List<Whole> = "podCounts",
         /// Pods in each domain, where all have the same number.
         count: Whole = "universalPodCount",
@@ -193,11 +159,8 @@ partial! {
 partial! {
     /// The values of one level.
     LevelValues {
-        /// Before each root.
         prefix: Text = "prefix",
-        /// After each root.
         suffix: Text = "suffix",
-        /// What differs.
         roots: List<Text> = "roots",
         /// The same for all.
         value: Text = "universalValue",
@@ -205,31 +168,22 @@ partial! {
 }
 
 partial! {
-    /// `requeueState`.
     RawRequeue {
-        /// How often.
         count: Whole = "count",
-        /// Not before.
         at: Text = "requeueAt",
     }
 }
 
 partial! {
-    /// An admission check.
     RawCheck {
-        /// Name.
         name: Text = "name",
-        /// State.
         state: Text = "state",
-        /// A sentence.
         message: Text = "message",
     }
 }
 
 partial! {
-    /// `schedulingStats`.
     Stats {
-        /// Evictions.
         evictions: List<EvictionCount> = "evictions",
     }
 }
@@ -237,11 +191,8 @@ partial! {
 partial! {
     /// Evictions for one reason.
     EvictionCount {
-        /// Reason.
         reason: Text = "reason",
-        /// Underlying cause.
         cause: Text = "underlyingCause",
-        /// How often.
         count: Whole = "count",
     }
 }
@@ -321,7 +272,6 @@ impl RawPodSet {
     }
 }
 
-/// Amounts of quotas.
 fn amounts(list: &ResourceList, names: &mut Names) -> QuotaAmounts {
     let known = list
         .iter()
@@ -554,9 +504,7 @@ partial! {
 }
 
 partial! {
-    /// One pending workload.
     PendingItem {
-        /// Metadata.
         meta: Meta = "metadata",
         /// Its place in the queue, from 0.
         in_queue: Whole = "positionInClusterQueue",

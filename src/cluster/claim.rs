@@ -18,29 +18,21 @@ use super::siting::{NodeSelector, RawTaint, node_terms, taints};
 const MOST_DEVICES: usize = 512;
 
 partial! {
-    /// A ResourceSlice.
     SliceObject {
-        /// Metadata.
         meta: Meta = "metadata",
-        /// Spec.
         spec: SliceSpec = "spec",
     }
 }
 
 partial! {
-    /// Its `spec`.
     SliceSpec {
-        /// Driver.
         driver: Text = "driver",
-        /// Pool.
         pool: SlicePool = "pool",
         /// The node of all its devices.
         node: Text = "nodeName",
         /// The nodes of all its devices.
         nodes: Maybe<NodeSelector> = "nodeSelector",
-        /// Every node.
         all_nodes: OptionalBool = "allNodes",
-        /// Devices.
         devices: List<SliceDevice> = "devices",
         /// What counter sets have in all.
         counters: List<CounterSet> = "sharedCounters",
@@ -50,9 +42,7 @@ partial! {
 partial! {
     /// The pool of a slice.
     SlicePool {
-        /// Name.
         name: Text = "name",
-        /// Generation.
         generation: Whole = "generation",
         /// Slices in this generation.
         slices: Whole = "resourceSliceCount",
@@ -62,25 +52,18 @@ partial! {
 partial! {
     /// A device of a slice.
     SliceDevice {
-        /// Name.
         name: Text = "name",
         /// Its fields in v1beta1.
         basic: Maybe<DeviceFields> = "basic",
-        /// Attributes.
         attributes: Map<Attribute> = "attributes",
-        /// Capacities.
         capacity: Map<Capacity> = "capacity",
         /// Counters that it draws from.
         counters: List<CounterUse> = "consumesCounters",
-        /// Its node.
         node: Text = "nodeName",
-        /// Its nodes.
         nodes: Maybe<NodeSelector> = "nodeSelector",
-        /// Every node.
         all_nodes: OptionalBool = "allNodes",
         /// Several claims may share it.
         shared: OptionalBool = "allowMultipleAllocations",
-        /// Taints.
         taints: List<RawTaint> = "taints",
     }
 }
@@ -88,21 +71,15 @@ partial! {
 partial! {
     /// The fields of a device.
     DeviceFields {
-        /// Attributes.
         attributes: Map<Attribute> = "attributes",
-        /// Capacities.
         capacity: Map<Capacity> = "capacity",
         /// Counters that it draws from.
         counters: List<CounterUse> = "consumesCounters",
-        /// Its node.
         node: Text = "nodeName",
-        /// Its nodes.
         nodes: Maybe<NodeSelector> = "nodeSelector",
-        /// Every node.
         all_nodes: OptionalBool = "allNodes",
         /// Several claims may share it.
         shared: OptionalBool = "allowMultipleAllocations",
-        /// Taints.
         taints: List<RawTaint> = "taints",
     }
 }
@@ -110,11 +87,8 @@ partial! {
 partial! {
     /// An attribute: exactly one of these fields is set.
     Attribute {
-        /// Text.
         text: Text = "string",
-        /// Number.
         number: Whole = "int",
-        /// Version.
         version: Text = "version",
     }
 }
@@ -290,13 +264,9 @@ impl Projected for SliceObject {
 }
 
 partial! {
-    /// A ResourceClaim.
     ClaimObject {
-        /// Metadata.
         meta: Meta = "metadata",
-        /// Spec.
         spec: ClaimSpec = "spec",
-        /// Status.
         status: ClaimStatus = "status",
     }
 }
@@ -304,7 +274,6 @@ partial! {
 partial! {
     /// `spec` of a claim.
     ClaimSpec {
-        /// Device requests.
         devices: ClaimDevices = "devices",
     }
 }
@@ -312,15 +281,12 @@ partial! {
 partial! {
     /// `spec.devices` of a claim.
     ClaimDevices {
-        /// Requests.
         requests: List<RawRequest> = "requests",
     }
 }
 
 partial! {
-    /// A request.
     RawRequest {
-        /// Name.
         name: Text = "name",
         /// The request, from v1beta2 on.
         exactly: Maybe<Exact> = "exactly",
@@ -340,13 +306,11 @@ partial! {
 partial! {
     /// Device class, mode and count of one request.
     Exact {
-        /// Class.
         class: Text = "deviceClassName",
         /// `ExactCount` or `All`.
         mode: Text = "allocationMode",
         /// Devices; one when absent.
         count: Whole = "count",
-        /// Only to look.
         admin: OptionalBool = "adminAccess",
     }
 }
@@ -354,7 +318,6 @@ partial! {
 partial! {
     /// `status` of a claim.
     ClaimStatus {
-        /// Allocation result.
         allocation: Maybe<Allocation> = "allocation",
         /// Consumers that the claim is reserved for.
         reserved: List<Consumer> = "reservedFor",
@@ -362,15 +325,12 @@ partial! {
 }
 
 partial! {
-    /// `status.allocation`.
     Allocation {
-        /// Devices.
         devices: AllocatedDevices = "devices",
     }
 }
 
 partial! {
-    /// `status.allocation.devices`.
     AllocatedDevices {
         /// One result per device.
         results: List<RawResult> = "results",
@@ -378,17 +338,11 @@ partial! {
 }
 
 partial! {
-    /// One allocated device.
     RawResult {
-        /// Request.
         request: Text = "request",
-        /// Driver.
         driver: Text = "driver",
-        /// Pool.
         pool: Text = "pool",
-        /// Device.
         device: Text = "device",
-        /// Only to look.
         admin: OptionalBool = "adminAccess",
         /// Id of its part of a device that several claims share.
         share: Text = "shareID",
@@ -402,9 +356,7 @@ partial! {
     Consumer {
         /// API group; empty for pods.
         group: Text = "apiGroup",
-        /// Plural.
         resource: Text = "resource",
-        /// Unique id.
         uid: Text = "uid",
     }
 }
@@ -489,11 +441,8 @@ impl Projected for ClaimObject {
 }
 
 partial! {
-    /// A ResourceClaimTemplate.
     TemplateObject {
-        /// Metadata.
         meta: Meta = "metadata",
-        /// Spec.
         spec: TemplateSpec = "spec",
     }
 }
@@ -520,11 +469,8 @@ impl Projected for TemplateObject {
 }
 
 partial! {
-    /// A DeviceClass.
     ClassObject {
-        /// Metadata.
         meta: Meta = "metadata",
-        /// Spec.
         spec: ClassSpec = "spec",
     }
 }
@@ -540,17 +486,13 @@ partial! {
 }
 
 partial! {
-    /// A selector.
     ClassSelector {
-        /// In CEL.
         cel: Cel = "cel",
     }
 }
 
 partial! {
-    /// An expression.
     Cel {
-        /// Its text.
         expression: Text = "expression",
     }
 }

@@ -6,9 +6,7 @@ use model::fleet::claim::{CapacityAmount, CounterAmount};
 use super::partial::{Map, Quantity, Text, partial};
 
 partial! {
-    /// An amount.
     Capacity {
-        /// How much.
         value: Quantity = "value",
     }
 }
@@ -16,9 +14,7 @@ partial! {
 partial! {
     /// A counter set that devices share.
     CounterSet {
-        /// Name.
         name: Text = "name",
-        /// Its counters.
         counters: Map<Capacity> = "counters",
     }
 }
@@ -26,7 +22,6 @@ partial! {
 partial! {
     /// Consumption of the counters of one counter set.
     CounterUse {
-        /// The set.
         set: Text = "counterSet",
         /// How much of each.
         counters: Map<Capacity> = "counters",

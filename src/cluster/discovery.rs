@@ -9,9 +9,7 @@ use super::partial::{List, Text, partial};
 partial! {
     /// What `GET /apis` answers: an aggregated `APIGroupDiscoveryList`, or a plain `APIGroupList`.
     Groups {
-        /// Aggregated groups.
         items: List<AggregatedGroup> = "items",
-        /// Plain groups.
         groups: List<PlainGroup> = "groups",
     }
 }
@@ -19,7 +17,6 @@ partial! {
 partial! {
     /// A group with its versions and resources.
     AggregatedGroup {
-        /// Its name.
         meta: Named = "metadata",
         /// Versions, the preferred one first.
         versions: List<AggregatedVersion> = "versions",
@@ -29,7 +26,6 @@ partial! {
 partial! {
     /// An object of which only the name is read.
     Named {
-        /// Name.
         name: Text = "name",
     }
 }
@@ -37,19 +33,15 @@ partial! {
 partial! {
     /// A version with its resources.
     AggregatedVersion {
-        /// Version.
         version: Text = "version",
         /// `Current`, or `Stale` when the server behind it did not answer.
         freshness: Text = "freshness",
-        /// Resources.
         resources: List<AggregatedResource> = "resources",
     }
 }
 
 partial! {
-    /// A resource.
     AggregatedResource {
-        /// Plural.
         plural: Text = "resource",
     }
 }
@@ -57,11 +49,8 @@ partial! {
 partial! {
     /// A group as `GET /apis/GROUP` answers, too.
     PlainGroup {
-        /// Name.
         name: Text = "name",
-        /// Versions.
         versions: List<PlainVersion> = "versions",
-        /// The preferred version.
         preferred: PlainVersion = "preferredVersion",
     }
 }
@@ -69,7 +58,6 @@ partial! {
 partial! {
     /// A version by name only.
     PlainVersion {
-        /// Version.
         version: Text = "version",
     }
 }
@@ -77,7 +65,6 @@ partial! {
 partial! {
     /// What `GET /apis/GROUP/VERSION` answers: an `APIResourceList`.
     Resources {
-        /// Resources and subresources.
         resources: List<Named> = "resources",
     }
 }
@@ -107,7 +94,6 @@ impl Resources {
 /// Where a table is served.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TableLocation {
-    /// In this version.
     In(String),
     /// The server serves it in no version.
     Nowhere,

@@ -10,15 +10,11 @@ use super::meta::Meta;
 use super::partial::{Text, Whole, partial};
 
 partial! {
-    /// An Event.
     EventObject {
-        /// Metadata.
         meta: Meta = "metadata",
         /// `Normal` or `Warning`.
         grade: Text = "type",
-        /// Reason code.
         reason: Text = "reason",
-        /// Message.
         message: Text = "message",
         /// Occurrences, in older events.
         count: Whole = "count",
@@ -40,29 +36,21 @@ partial! {
 }
 
 partial! {
-    /// `involvedObject`.
     Involved {
-        /// Kind.
         kind: Text = "kind",
-        /// Name.
         name: Text = "name",
     }
 }
 
 partial! {
-    /// `source`.
     Source {
-        /// The reporting component.
         component: Text = "component",
     }
 }
 
 partial! {
-    /// `series`.
     Series {
-        /// Occurrences.
         count: Whole = "count",
-        /// Last occurrence.
         last: Text = "lastObservedTime",
     }
 }
@@ -82,7 +70,6 @@ impl EventObject {
             .find_map(Text::moment)
     }
 
-    /// Last occurrence.
     fn last(&self) -> Option<Moment> {
         let said = self.series.last.moment().or(self.last.moment());
         said.or_else(|| self.first())

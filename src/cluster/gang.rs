@@ -20,11 +20,8 @@ use super::siting::topology_constraint;
 partial! {
     /// A Workload or a PodGroup.
     GangObject {
-        /// Metadata.
         meta: Meta = "metadata",
-        /// Spec.
         spec: GangSpec = "spec",
-        /// Status.
         status: GangStatus = "status",
     }
 }
@@ -44,7 +41,6 @@ partial! {
         constraints: Constraints = "schedulingConstraints",
         /// Name of its priority class.
         priority_class: Text = "priorityClassName",
-        /// Its priority.
         priority: Whole = "priority",
     }
 }
@@ -52,9 +48,7 @@ partial! {
 partial! {
     /// A reference to an object in the same namespace.
     Reference {
-        /// Kind.
         kind: Text = "kind",
-        /// Name.
         name: Text = "name",
     }
 }
@@ -62,13 +56,9 @@ partial! {
 partial! {
     /// One group of pods of a Workload.
     GroupPart {
-        /// Name.
         name: Text = "name",
-        /// Policy, in `v1alpha1`.
         old_policy: Policy = "policy",
-        /// Policy, later.
         policy: Policy = "schedulingPolicy",
-        /// Constraints.
         constraints: Constraints = "schedulingConstraints",
     }
 }
@@ -76,13 +66,11 @@ partial! {
 partial! {
     /// How a group is scheduled; `basic` is the other way.
     Policy {
-        /// All or nothing.
         gang: Gang = "gang",
     }
 }
 
 partial! {
-    /// `gang`.
     Gang {
         /// Pods without which it does nothing.
         min: Whole = "minCount",
@@ -90,7 +78,6 @@ partial! {
 }
 
 partial! {
-    /// `schedulingConstraints`.
     Constraints {
         /// Topology levels: all pods must run within one domain of each.
         topology: List<Level> = "topology",
@@ -100,7 +87,6 @@ partial! {
 partial! {
     /// A level of a topology.
     Level {
-        /// Node label.
         key: Text = "key",
     }
 }
@@ -108,7 +94,6 @@ partial! {
 partial! {
     /// The `status` of a PodGroup.
     GangStatus {
-        /// Conditions.
         conditions: List<RawCondition> = "conditions",
     }
 }

@@ -10,9 +10,7 @@ use super::meta::Meta;
 use super::partial::{Map, Text, partial};
 
 partial! {
-    /// The ConfigMap.
     GovernQueuesObject {
-        /// Metadata.
         meta: Meta = "metadata",
         /// Keys of the ConfigMap; one of them is the document.
         data: Map<Text> = "data",

@@ -14,9 +14,7 @@ use super::partial::{List, Map, Text, Whole, partial, yaml};
 const LAST_UPDATED: &str = "cluster-autoscaler.kubernetes.io/last-updated";
 
 partial! {
-    /// The ConfigMap.
     NodeGroupsObject {
-        /// Metadata.
         meta: Meta = "metadata",
         /// `status` is the only key.
         data: Map<Text> = "data",
@@ -28,7 +26,6 @@ partial! {
     StatusYaml {
         /// Time of the write, in Go's time format.
         time: Text = "time",
-        /// Node groups.
         groups: List<GroupYaml> = "nodeGroups",
     }
 }
@@ -38,27 +35,21 @@ partial! {
     GroupYaml {
         /// As its cloud calls it.
         name: Text = "name",
-        /// Health and size.
         health: HealthYaml = "health",
-        /// Adding nodes.
         up: ScaleUpYaml = "scaleUp",
-        /// Taking nodes away.
         down: ScaleDownYaml = "scaleDown",
     }
 }
 
 partial! {
-    /// `health`.
     HealthYaml {
         /// `Healthy` or `Unhealthy`.
         status: Text = "status",
-        /// Nodes by state.
         counts: CountsYaml = "nodeCounts",
         /// Desired number of nodes.
         target: Whole = "cloudProviderTarget",
         /// Nodes at least; left out when zero.
         min: Whole = "minSize",
-        /// Nodes at most.
         max: Whole = "maxSize",
         /// When the status last changed.
         since: Text = "lastTransitionTime",
@@ -66,7 +57,6 @@ partial! {
 }
 
 partial! {
-    /// `nodeCounts`.
     CountsYaml {
         /// Those that are nodes.
         registered: RegisteredYaml = "registered",
@@ -76,19 +66,14 @@ partial! {
 }
 
 partial! {
-    /// `registered`.
     RegisteredYaml {
-        /// All.
         total: Whole = "total",
-        /// Ready.
         ready: Whole = "ready",
-        /// Not ready.
         unready: UnreadyYaml = "unready",
     }
 }
 
 partial! {
-    /// `unready`.
     UnreadyYaml {
         /// Ready but for their devices.
         resources: Whole = "resourceUnready",
@@ -96,11 +81,9 @@ partial! {
 }
 
 partial! {
-    /// `scaleUp`.
     ScaleUpYaml {
         /// `NoActivity`, `InProgress`, `Backoff`, ….
         status: Text = "status",
-        /// Why it waits.
         backoff: BackoffYaml = "backoffInfo",
         /// When the status last changed.
         since: Text = "lastTransitionTime",
@@ -108,17 +91,13 @@ partial! {
 }
 
 partial! {
-    /// `backoffInfo`.
     BackoffYaml {
-        /// Machine-readable error code.
         code: Text = "errorCode",
-        /// A sentence.
         message: Text = "errorMessage",
     }
 }
 
 partial! {
-    /// `scaleDown`.
     ScaleDownYaml {
         /// Nodes that it would take away.
         candidates: Whole = "candidates",

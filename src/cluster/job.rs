@@ -13,13 +13,9 @@ use super::siting::topology_constraint;
 use super::workload::blank;
 
 partial! {
-    /// A batch/v1 Job.
     JobObject {
-        /// Metadata.
         meta: Meta = "metadata",
-        /// Spec.
         spec: JobSpec = "spec",
-        /// Status.
         status: JobStatus = "status",
     }
 }
@@ -33,13 +29,11 @@ partial! {
         completions: Whole = "completions",
         /// `Indexed` or `NonIndexed`.
         completion_mode: Text = "completionMode",
-        /// Suspended.
         suspend: OptionalBool = "suspend",
         /// The controller that manages it.
         managed_by: Text = "managedBy",
         /// Maximum run time, seconds.
         deadline: Whole = "activeDeadlineSeconds",
-        /// The pods' template.
         template: Template = "template",
     }
 }
@@ -53,9 +47,7 @@ partial! {
         completed: Text = "completionTime",
         /// Pods that ended well.
         succeeded: Whole = "succeeded",
-        /// Pods that failed.
         failed: Whole = "failed",
-        /// Conditions.
         conditions: List<RawCondition> = "conditions",
     }
 }
@@ -116,11 +108,8 @@ impl Projected for JobObject {
 partial! {
     /// A JobSet, in any version served so far.
     JobSetObject {
-        /// Metadata.
         meta: Meta = "metadata",
-        /// Spec.
         spec: JobSetSpec = "spec",
-        /// Status.
         status: JobSetStatus = "status",
     }
 }
@@ -128,9 +117,7 @@ partial! {
 partial! {
     /// `spec` of a JobSet.
     JobSetSpec {
-        /// Its pod sets.
         replicated: List<ReplicatedJob> = "replicatedJobs",
-        /// Suspended.
         suspend: OptionalBool = "suspend",
         /// The controller that manages it.
         managed_by: Text = "managedBy",
@@ -140,7 +127,6 @@ partial! {
 }
 
 partial! {
-    /// `startupPolicy`.
     StartupPolicy {
         /// `AnyOrder` or `InOrder`: each pod set after all before it are ready.
         order: Text = "startupPolicyOrder",
@@ -160,11 +146,9 @@ partial! {
 partial! {
     /// A Job template and how often it is made.
     ReplicatedJob {
-        /// Name.
         name: Text = "name",
         /// Replicas; one when absent.
         replicas: Whole = "replicas",
-        /// The Job's template.
         template: JobTemplate = "template",
         /// Pod sets that come first.
         depends_on: List<Dependency> = "dependsOn",
@@ -172,11 +156,9 @@ partial! {
 }
 
 partial! {
-    /// A Job template.
     JobTemplate {
         /// Its labels and annotations.
         meta: Meta = "metadata",
-        /// Its Job spec.
         spec: JobSpec = "spec",
     }
 }
@@ -184,7 +166,6 @@ partial! {
 partial! {
     /// `status` of a JobSet.
     JobSetStatus {
-        /// Conditions.
         conditions: List<RawCondition> = "conditions",
         /// Its Jobs by pod set, in any order.
         jobs: List<ReplicatedJobStatus> = "replicatedJobsStatus",
@@ -198,11 +179,9 @@ partial! {
     ReplicatedJobStatus {
         /// Name of the pod set.
         name: Text = "name",
-        /// Jobs with pods.
         active: Whole = "active",
         /// Jobs of which all pods are ready or succeeded.
         ready: Whole = "ready",
-        /// Jobs that failed.
         failed: Whole = "failed",
         /// Jobs that succeeded: their pods are not created again.
         succeeded: Whole = "succeeded",

@@ -17,29 +17,23 @@ use super::siting::topology_constraint;
 partial! {
     /// A PodGroup of KAI's.
     KaiPodGroupObject {
-        /// Metadata.
         meta: Meta = "metadata",
-        /// Spec.
         spec: KaiPodGroupSpec = "spec",
-        /// Status.
         status: KaiPodGroupStatus = "status",
     }
 }
 
 partial! {
-    /// Its `spec`.
     KaiPodGroupSpec {
         /// Pods without which it does nothing.
         min: Whole = "minMember",
         /// Parts that are gangs of their own.
         parts: List<SubGroup> = "subGroups",
-        /// Queue.
         queue: Text = "queue",
         /// Name of its priority class.
         priority_class: Text = "priorityClassName",
         /// `preemptible` or `non-preemptible`.
         preemptibility: Text = "preemptibility",
-        /// Its topology constraint.
         topology: TopologyConstraint = "topologyConstraint",
     }
 }
@@ -53,7 +47,6 @@ partial! {
 }
 
 partial! {
-    /// `topologyConstraint`.
     TopologyConstraint {
         /// The level that all pods must share.
         required: Text = "requiredTopologyLevel",
@@ -63,11 +56,9 @@ partial! {
 }
 
 partial! {
-    /// Its `status`.
     KaiPodGroupStatus {
         /// Why it cannot be scheduled, pool by pool; the last is the latest.
         conditions: List<SchedulingCondition> = "schedulingConditions",
-        /// Pods that run.
         running: Whole = "running",
     }
 }
@@ -75,7 +66,6 @@ partial! {
 partial! {
     /// An entry of `schedulingConditions`.
     SchedulingCondition {
-        /// `UnschedulableOnNodePool`.
         kind: Text = "type",
         /// `True` or `False`; `True` when absent.
         status: Text = "status",
@@ -83,7 +73,6 @@ partial! {
         reason: Text = "reason",
         /// A sentence, in older versions.
         message: Text = "message",
-        /// Reasons with messages.
         reasons: List<Explanation> = "reasons",
         /// Time of the last transition.
         since: Text = "lastTransitionTime",
@@ -93,9 +82,7 @@ partial! {
 partial! {
     /// An entry of `reasons`.
     Explanation {
-        /// Machine-readable reason.
         reason: Text = "reason",
-        /// A sentence.
         message: Text = "message",
     }
 }
@@ -204,19 +191,14 @@ impl Projected for KaiPodGroupObject {
 partial! {
     /// A Queue of KAI's.
     KaiQueueObject {
-        /// Metadata.
         meta: Meta = "metadata",
-        /// Spec.
         spec: KaiQueueSpec = "spec",
-        /// Status.
         status: KaiQueueStatus = "status",
     }
 }
 
 partial! {
-    /// Its `spec`.
     KaiQueueSpec {
-        /// The queue above.
         parent: Text = "parentQueue",
         /// Priority among queues; 100 when absent.
         priority: Whole = "priority",
@@ -230,9 +212,7 @@ partial! {
 }
 
 partial! {
-    /// `resources`.
     KaiResources {
-        /// Whole GPUs.
         gpu: KaiQuota = "gpu",
         /// Thousandths of a core.
         cpu: KaiQuota = "cpu",
@@ -244,7 +224,6 @@ partial! {
 partial! {
     /// The quota of one resource; `-1` means unlimited.
     KaiQuota {
-        /// Its own.
         quota: Real = "quota",
         /// Hard limit; the quota itself when absent or 0.
         limit: Real = "limit",
@@ -254,7 +233,6 @@ partial! {
 }
 
 partial! {
-    /// Its `status`.
     KaiQueueStatus {
         /// Resources allocated to its workloads.
         allocated: Maybe<ResourceList> = "allocated",

@@ -11,19 +11,14 @@ use super::resources::{ResourceList, of_node};
 use super::siting::{RawExpression, expression};
 
 partial! {
-    /// A NodePool.
     NodePoolObject {
-        /// Metadata.
         meta: Meta = "metadata",
-        /// Spec.
         spec: NodePoolSpec = "spec",
-        /// Status.
         status: NodePoolStatus = "status",
     }
 }
 
 partial! {
-    /// Its `spec`.
     NodePoolSpec {
         /// Limits on the total resources of its nodes.
         limits: ResourceList = "limits",
@@ -39,7 +34,6 @@ partial! {
 }
 
 partial! {
-    /// `disruption`.
     Disruption {
         /// `WhenEmpty` or `WhenEmptyOrUnderutilized`.
         policy: Text = "consolidationPolicy",
@@ -63,11 +57,9 @@ partial! {
 }
 
 partial! {
-    /// `template`.
     ClaimTemplate {
         /// Labels of the nodes.
         meta: Meta = "metadata",
-        /// What they fulfil.
         spec: ClaimSpec = "spec",
     }
 }
@@ -97,7 +89,6 @@ partial! {
         resources: ResourceList = "resources",
         /// Its nodes, from Karpenter 1.7 on.
         nodes: Whole = "nodes",
-        /// Conditions.
         conditions: List<RawCondition> = "conditions",
     }
 }
@@ -225,25 +216,18 @@ impl Projected for NodePoolObject {
 }
 
 partial! {
-    /// A NodeClaim.
     NodeClaimObject {
-        /// Metadata.
         meta: Meta = "metadata",
-        /// Spec.
         spec: ClaimSpec = "spec",
-        /// Status.
         status: NodeClaimStatus = "status",
     }
 }
 
 partial! {
-    /// Its `status`.
     NodeClaimStatus {
-        /// Its node.
         node: Text = "nodeName",
         /// Capacity of the machine.
         capacity: ResourceList = "capacity",
-        /// Conditions.
         conditions: List<RawCondition> = "conditions",
     }
 }

@@ -15,25 +15,17 @@ use super::partial::{List, Text, Whole, partial};
 const MOST: u32 = 100;
 
 partial! {
-    /// A ScaledObject.
     ScaledObjectObject {
-        /// Metadata.
         meta: Meta = "metadata",
-        /// Spec.
         spec: ScaledObjectSpec = "spec",
-        /// Status.
         status: ScaledObjectStatus = "status",
     }
 }
 
 partial! {
-    /// Its `spec`.
     ScaledObjectSpec {
-        /// Scale target.
         target: ScaleTarget = "scaleTargetRef",
-        /// Pods at least.
         min: Whole = "minReplicaCount",
-        /// Pods at most.
         max: Whole = "maxReplicaCount",
         /// The triggers of the scaling.
         triggers: List<Trigger> = "triggers",
@@ -41,11 +33,8 @@ partial! {
 }
 
 partial! {
-    /// `scaleTargetRef`.
     ScaleTarget {
-        /// Kind.
         kind: Text = "kind",
-        /// Name.
         name: Text = "name",
     }
 }
@@ -53,17 +42,14 @@ partial! {
 partial! {
     /// An entry of `triggers`.
     Trigger {
-        /// Its type.
         kind: Text = "type",
     }
 }
 
 partial! {
-    /// Its `status`.
     ScaledObjectStatus {
         /// The autoscaler that it made.
         autoscaler: Text = "hpaName",
-        /// Conditions.
         conditions: List<RawCondition> = "conditions",
     }
 }

@@ -17,11 +17,8 @@ use super::siting::{RawTaint, RawToleration, taints, tolerations};
 partial! {
     /// A ClusterQueue or a Cohort.
     QueueObject {
-        /// Metadata.
         meta: Meta = "metadata",
-        /// Spec.
         spec: QueueSpec = "spec",
-        /// Status.
         status: QueueStatus = "status",
     }
 }
@@ -29,7 +26,6 @@ partial! {
 partial! {
     /// The `spec` of either.
     QueueSpec {
-        /// Quotas.
         groups: List<ResourceGroup> = "resourceGroups",
         /// A ClusterQueue's cohort, in `v1beta1`.
         old_cohort: Text = "cohort",
@@ -43,11 +39,9 @@ partial! {
         strategy: Text = "queueingStrategy",
         /// How flavors are tried.
         fungibility: Fungibility = "flavorFungibility",
-        /// Preemption policy.
         preemption: RawPreemption = "preemption",
         /// `None`, `Hold` or `HoldAndDrain`.
         stop: Text = "stopPolicy",
-        /// Its weight.
         fair: FairSharing = "fairSharing",
     }
 }
@@ -63,9 +57,7 @@ partial! {
 partial! {
     /// The quotas of one flavor.
     FlavorQuotas {
-        /// Flavor.
         name: Text = "name",
-        /// By resource.
         resources: List<ResourceQuota> = "resources",
     }
 }
@@ -73,11 +65,8 @@ partial! {
 partial! {
     /// The quota of one resource.
     ResourceQuota {
-        /// Resource.
         name: Text = "name",
-        /// Its own.
         nominal: Quantity = "nominalQuota",
-        /// Borrowing limit.
         borrow: Quantity = "borrowingLimit",
         /// How much of its own it lends.
         lend: Quantity = "lendingLimit",
@@ -95,19 +84,16 @@ partial! {
 }
 
 partial! {
-    /// `preemption`.
     RawPreemption {
         /// Preemption within the ClusterQueue.
         within: Text = "withinClusterQueue",
         /// To get its own back.
         reclaim: Text = "reclaimWithinCohort",
-        /// To borrow.
         borrow: BorrowPolicy = "borrowWithinCohort",
     }
 }
 
 partial! {
-    /// `borrowWithinCohort`.
     BorrowPolicy {
         /// `Never` or `LowerPriority`.
         policy: Text = "policy",
@@ -131,17 +117,13 @@ partial! {
     QueueStatus {
         /// Reserved quota, by flavor.
         reserved: List<FlavorUsage> = "flavorsReservation",
-        /// Usage by flavor.
         used: List<FlavorUsage> = "flavorsUsage",
-        /// Workloads that wait.
         pending: Whole = "pendingWorkloads",
         /// Workloads with a reservation.
         reserving: Whole = "reservingWorkloads",
         /// Workloads that were admitted.
         admitted: Whole = "admittedWorkloads",
-        /// Conditions.
         conditions: List<RawCondition> = "conditions",
-        /// Its share.
         fair: FairSharing = "fairSharing",
     }
 }
@@ -149,9 +131,7 @@ partial! {
 partial! {
     /// Usage of one flavor.
     FlavorUsage {
-        /// Flavor.
         name: Text = "name",
-        /// By resource.
         resources: List<ResourceUsage> = "resources",
     }
 }
@@ -159,11 +139,8 @@ partial! {
 partial! {
     /// Usage of one resource.
     ResourceUsage {
-        /// Resource.
         name: Text = "name",
-        /// In all.
         total: Quantity = "total",
-        /// Of that, borrowed.
         borrowed: Quantity = "borrowed",
     }
 }
@@ -329,19 +306,14 @@ impl Projected for QueueObject {
 }
 
 partial! {
-    /// A LocalQueue.
     LocalQueueObject {
-        /// Metadata.
         meta: Meta = "metadata",
-        /// Spec.
         spec: LocalQueueSpec = "spec",
-        /// Status.
         status: QueueStatus = "status",
     }
 }
 
 partial! {
-    /// Its `spec`.
     LocalQueueSpec {
         /// The queue behind it.
         queue: Text = "clusterQueue",
@@ -367,17 +339,13 @@ impl Projected for LocalQueueObject {
 }
 
 partial! {
-    /// A ResourceFlavor.
     FlavorObject {
-        /// Metadata.
         meta: Meta = "metadata",
-        /// Spec.
         spec: FlavorSpec = "spec",
     }
 }
 
 partial! {
-    /// Its `spec`.
     FlavorSpec {
         /// Labels of its nodes.
         node_labels: Map<Text> = "nodeLabels",
@@ -385,7 +353,6 @@ partial! {
         taints: List<RawTaint> = "nodeTaints",
         /// Tolerations added to pods of this flavor.
         tolerations: List<RawToleration> = "tolerations",
-        /// Its topology.
         topology: Text = "topologyName",
     }
 }
@@ -408,17 +375,13 @@ impl Projected for FlavorObject {
 }
 
 partial! {
-    /// A Topology.
     TopologyObject {
-        /// Metadata.
         meta: Meta = "metadata",
-        /// Spec.
         spec: TopologySpec = "spec",
     }
 }
 
 partial! {
-    /// Its `spec`.
     TopologySpec {
         /// From the widest to the narrowest.
         levels: List<TopologyLevel> = "levels",
@@ -426,9 +389,7 @@ partial! {
 }
 
 partial! {
-    /// A level.
     TopologyLevel {
-        /// Node label.
         label: Text = "nodeLabel",
     }
 }

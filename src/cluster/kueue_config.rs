@@ -22,9 +22,7 @@ const KIND: &str = "Configuration";
 const WITHOUT_SWITCH: &str = "config.kueue.x-k8s.io/v1beta2";
 
 partial! {
-    /// The ConfigMap.
     KueueConfigObject {
-        /// Metadata.
         meta: Meta = "metadata",
         /// Keys of the ConfigMap; one of them is the configuration.
         data: Map<Text> = "data",
@@ -41,7 +39,6 @@ struct Configuration {
     resources: RawResources,
 }
 
-/// `resources`.
 #[derive(serde::Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 struct RawResources {

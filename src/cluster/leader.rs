@@ -11,19 +11,14 @@ use super::sets::{of_sets, pod_set};
 use super::siting::topology_constraint;
 
 partial! {
-    /// A LeaderWorkerSet.
     LeaderWorkerSetObject {
-        /// Metadata.
         meta: Meta = "metadata",
-        /// Spec.
         spec: LeaderWorkerSetSpec = "spec",
-        /// Status.
         status: LeaderWorkerSetStatus = "status",
     }
 }
 
 partial! {
-    /// Its `spec`.
     LeaderWorkerSetSpec {
         /// Groups; one when absent.
         replicas: Whole = "replicas",
@@ -33,11 +28,9 @@ partial! {
 }
 
 partial! {
-    /// `leaderWorkerTemplate`.
     GroupTemplate {
         /// The leader's template; the workers' template when absent.
         leader: Maybe<Template> = "leaderTemplate",
-        /// The workers' template.
         worker: Template = "workerTemplate",
         /// Pods of a group, the leader included; one when absent.
         size: Whole = "size",
@@ -45,9 +38,7 @@ partial! {
 }
 
 partial! {
-    /// Its `status`.
     LeaderWorkerSetStatus {
-        /// Conditions.
         conditions: List<RawCondition> = "conditions",
     }
 }

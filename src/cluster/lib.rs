@@ -48,7 +48,6 @@ use pod::PodObject;
 
 /// A partial object of one or more tables, ready to be converted to the fleet's model.
 pub trait Projected: Send + std::fmt::Debug + 'static {
-    /// Its metadata.
     fn meta(&self) -> &Meta;
     /// The observation of the object's current state. `None` when the object has no name, because it cannot be identified.
     fn project(&self, table: Table, names: &mut Names) -> Option<Observation>;

@@ -7,19 +7,13 @@ use model::fleet::observe::{Condition, Labels, OwnerRef};
 use super::partial::{List, Map, OptionalBool, Text, Whole, partial};
 
 partial! {
-    /// `metadata`.
     Meta {
-        /// Name.
         name: Text = "name",
-        /// Namespace.
         namespace: Text = "namespace",
-        /// Unique id.
         uid: Text = "uid",
         /// Version of this state of the object.
         resource_version: Text = "resourceVersion",
-        /// Labels.
         labels: Map<Text> = "labels",
-        /// Annotations.
         annotations: Map<Text> = "annotations",
         /// Version of its spec.
         generation: Whole = "generation",
@@ -27,7 +21,6 @@ partial! {
         created: Text = "creationTimestamp",
         /// Time at which deletion was requested.
         deleted: Text = "deletionTimestamp",
-        /// Owners.
         owners: List<Owner> = "ownerReferences",
     }
 }
@@ -35,7 +28,6 @@ partial! {
 partial! {
     /// The part of an object that a watch resumes from.
     Versioned {
-        /// Its metadata.
         meta: Version = "metadata",
     }
 }
@@ -53,11 +45,8 @@ partial! {
     Owner {
         /// API group and version.
         api: Text = "apiVersion",
-        /// Kind.
         kind: Text = "kind",
-        /// Name.
         name: Text = "name",
-        /// Unique id.
         uid: Text = "uid",
         /// True for the owner that is the managing controller.
         controller: OptionalBool = "controller",
@@ -67,11 +56,9 @@ partial! {
 partial! {
     /// An entry of `status.conditions`.
     RawCondition {
-        /// Type.
         kind: Text = "type",
         /// `True`, `False` or `Unknown`.
         status: Text = "status",
-        /// Machine-readable reason.
         reason: Text = "reason",
         /// A sentence for people.
         message: Text = "message",
@@ -106,7 +93,6 @@ impl Meta {
         ))
     }
 
-    /// Every label.
     pub fn labels(&self, names: &mut Names) -> Labels {
         labels(&self.labels, names)
     }

@@ -10,13 +10,9 @@ use super::resources::{ResourceList, of_node};
 use super::siting::{RawTaint, taints};
 
 partial! {
-    /// A v1 Node.
     NodeObject {
-        /// Metadata.
         meta: Meta = "metadata",
-        /// Spec.
         spec: NodeSpec = "spec",
-        /// Status.
         status: NodeStatus = "status",
     }
 }
@@ -26,9 +22,7 @@ partial! {
     NodeSpec {
         /// The cloud's id of the machine.
         provider_id: Text = "providerID",
-        /// Cordoned.
         unschedulable: OptionalBool = "unschedulable",
-        /// Taints.
         taints: List<RawTaint> = "taints",
     }
 }
@@ -40,7 +34,6 @@ partial! {
         capacity: ResourceList = "capacity",
         /// Resources that pods may request.
         allocatable: ResourceList = "allocatable",
-        /// Conditions.
         conditions: List<RawCondition> = "conditions",
     }
 }
@@ -69,9 +62,7 @@ impl Projected for NodeObject {
 }
 
 partial! {
-    /// A v1 Namespace.
     NamespaceObject {
-        /// Metadata.
         meta: Meta = "metadata",
     }
 }

@@ -102,7 +102,6 @@ pub(crate) use {else_default, partial};
 pub struct Key<'a>(Cow<'a, str>);
 
 impl Key<'_> {
-    /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -378,7 +377,6 @@ impl<T> Map<T> {
             .map(|(_, value)| value)
     }
 
-    /// Keys and values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
         self.0.iter().map(|(key, value)| (&**key, value))
     }

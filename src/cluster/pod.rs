@@ -14,13 +14,9 @@ use super::resources::{PodShape, of_annotated_pod};
 use super::siting::{membership, siting};
 
 partial! {
-    /// A v1 Pod.
     PodObject {
-        /// Metadata.
         meta: Meta = "metadata",
-        /// Spec.
         spec: PodShape = "spec",
-        /// Status.
         status: PodStatus = "status",
     }
 }
@@ -28,7 +24,6 @@ partial! {
 partial! {
     /// `status` of a pod.
     PodStatus {
-        /// Phase.
         phase: Text = "phase",
         /// Reason for the phase (`Evicted`).
         reason: Text = "reason",
@@ -36,11 +31,8 @@ partial! {
         message: Text = "message",
         /// When the kubelet acknowledged it.
         started: Text = "startTime",
-        /// Address.
         ip: Text = "podIP",
-        /// Conditions.
         conditions: List<RawCondition> = "conditions",
-        /// Main containers.
         containers: List<ContainerStatus> = "containerStatuses",
         /// Init containers and sidecars.
         init_containers: List<ContainerStatus> = "initContainerStatuses",
@@ -72,7 +64,6 @@ partial! {
 partial! {
     /// One extended resource that a claim backs.
     ExtendedMapping {
-        /// Resource.
         resource: Text = "resourceName",
     }
 }
@@ -82,11 +73,9 @@ partial! {
     ContainerStatus {
         /// Times that it was restarted.
         restarts: Whole = "restartCount",
-        /// State now.
         state: ContainerState = "state",
         /// State before the last restart.
         last: ContainerState = "lastState",
-        /// Allocated devices.
         allocated: List<AllocatedResource> = "allocatedResourcesStatus",
     }
 }
@@ -94,11 +83,8 @@ partial! {
 partial! {
     /// Exactly one of these is set.
     ContainerState {
-        /// Not started.
         waiting: Maybe<Waiting> = "waiting",
-        /// Running.
         running: Maybe<Running> = "running",
-        /// Ended.
         terminated: Maybe<Terminated> = "terminated",
     }
 }
@@ -106,7 +92,6 @@ partial! {
 partial! {
     /// Why a container does not run.
     Waiting {
-        /// Machine-readable reason.
         reason: Text = "reason",
         /// A sentence for people.
         message: Text = "message",
@@ -116,7 +101,6 @@ partial! {
 partial! {
     /// A container that runs.
     Running {
-        /// Since when.
         started: Text = "startedAt",
     }
 }
@@ -124,15 +108,12 @@ partial! {
 partial! {
     /// A container that ended.
     Terminated {
-        /// Exit code.
         exit_code: Whole = "exitCode",
         /// `OOMKilled`, `Error`, `Completed`, ….
         reason: Text = "reason",
         /// Contents of its termination log.
         message: Text = "message",
-        /// When it started.
         started: Text = "startedAt",
-        /// When it ended.
         finished: Text = "finishedAt",
     }
 }
@@ -142,13 +123,11 @@ partial! {
     AllocatedResource {
         /// Resource name, or `claim:NAME/REQUEST`.
         name: Text = "name",
-        /// The devices.
         resources: List<ResourceId> = "resources",
     }
 }
 
 partial! {
-    /// One device.
     ResourceId {
         /// The device plugin's id, or `DRIVER/POOL/DEVICE`.
         id: Text = "resourceID",

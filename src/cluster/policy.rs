@@ -11,19 +11,14 @@ use super::partial::{Maybe, OptionalBool, Text, Whole, partial};
 use super::siting::{RawSelector, selector};
 
 partial! {
-    /// A PodDisruptionBudget.
     BudgetObject {
-        /// Metadata.
         meta: Meta = "metadata",
-        /// Spec.
         spec: BudgetSpec = "spec",
-        /// Status.
         status: BudgetStatus = "status",
     }
 }
 
 partial! {
-    /// Its `spec`.
     BudgetSpec {
         /// The pods it is about.
         selector: Maybe<RawSelector> = "selector",
@@ -33,7 +28,6 @@ partial! {
 }
 
 partial! {
-    /// Its `status`.
     BudgetStatus {
         /// Evictions that the budget allows now.
         allowed: Whole = "disruptionsAllowed",
@@ -41,7 +35,6 @@ partial! {
         healthy: Whole = "currentHealthy",
         /// Pods that must stay well.
         wanted: Whole = "desiredHealthy",
-        /// Pods in all.
         expected: Whole = "expectedPods",
         /// The version of the spec that this is about.
         observed: Whole = "observedGeneration",
@@ -72,9 +65,7 @@ impl Projected for BudgetObject {
 partial! {
     /// A PriorityClass, or Kueue's WorkloadPriorityClass.
     PriorityClassObject {
-        /// Metadata.
         meta: Meta = "metadata",
-        /// The priority.
         value: Whole = "value",
         /// For pods that name no class.
         default: OptionalBool = "globalDefault",

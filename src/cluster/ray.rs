@@ -11,33 +11,23 @@ use super::resources::{PodShape, Template};
 use super::sets::{common_condition, of_sets, pod_set};
 
 partial! {
-    /// A RayCluster.
     RayClusterObject {
-        /// Metadata.
         meta: Meta = "metadata",
-        /// Spec.
         spec: RayClusterSpec = "spec",
-        /// Status.
         status: RayClusterStatus = "status",
     }
 }
 
 partial! {
-    /// Its `spec`.
     RayClusterSpec {
-        /// Suspended.
         suspend: OptionalBool = "suspend",
-        /// The head.
         head: HeadGroup = "headGroupSpec",
-        /// The workers.
         workers: List<WorkerGroup> = "workerGroupSpecs",
     }
 }
 
 partial! {
-    /// `headGroupSpec`.
     HeadGroup {
-        /// The head's template.
         template: Template = "template",
     }
 }
@@ -45,25 +35,19 @@ partial! {
 partial! {
     /// An entry of `workerGroupSpecs`.
     WorkerGroup {
-        /// Name.
         name: Text = "groupName",
         /// Replicas; `minReplicas` when absent.
         replicas: Whole = "replicas",
-        /// Replicas at least.
         min: Whole = "minReplicas",
         /// Pods of a replica; one when absent.
         hosts: Whole = "numOfHosts",
-        /// Suspended.
         suspend: OptionalBool = "suspend",
-        /// Their template.
         template: Template = "template",
     }
 }
 
 partial! {
-    /// Its `status`.
     RayClusterStatus {
-        /// Conditions.
         conditions: List<RawCondition> = "conditions",
     }
 }
@@ -108,21 +92,15 @@ impl Projected for RayClusterObject {
 }
 
 partial! {
-    /// A RayJob.
     RayJobObject {
-        /// Metadata.
         meta: Meta = "metadata",
-        /// Spec.
         spec: RayJobSpec = "spec",
-        /// Status.
         status: RayJobStatus = "status",
     }
 }
 
 partial! {
-    /// Its `spec`.
     RayJobSpec {
-        /// Suspended.
         suspend: OptionalBool = "suspend",
         /// The controller that manages it.
         managed_by: Text = "managedBy",
@@ -134,13 +112,11 @@ partial! {
 }
 
 partial! {
-    /// Its `status`.
     RayJobStatus {
         /// `PENDING`, `RUNNING`, `STOPPED`, `SUCCEEDED`, `FAILED`.
         job: Text = "jobStatus",
         /// `Initializing`, `Running`, `Complete`, `Failed`, `ValidationFailed`, `Suspended`, ….
         deployment: Text = "jobDeploymentStatus",
-        /// Machine-readable reason.
         reason: Text = "reason",
         /// The same in a sentence.
         message: Text = "message",
@@ -148,7 +124,6 @@ partial! {
         failed: Whole = "failed",
         /// When it first ran.
         started: Text = "startTime",
-        /// When it ended.
         ended: Text = "endTime",
     }
 }

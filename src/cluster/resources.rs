@@ -18,9 +18,7 @@ pub type ResourceList = Map<Quantity>;
 partial! {
     /// `resources` of a container or pod.
     Asked {
-        /// Requests.
         requests: ResourceList = "requests",
-        /// Limits.
         limits: ResourceList = "limits",
     }
 }
@@ -28,13 +26,10 @@ partial! {
 partial! {
     /// The part of a container with its requests and ports.
     Container {
-        /// Resources.
         resources: Asked = "resources",
         /// `Always` makes an init container a sidecar.
         restart_policy: Text = "restartPolicy",
-        /// Ports.
         ports: List<Port> = "ports",
-        /// Image.
         image: Text = "image",
     }
 }
@@ -42,9 +37,7 @@ partial! {
 partial! {
     /// A port of a container.
     Port {
-        /// Name.
         name: Text = "name",
-        /// Number.
         number: Whole = "containerPort",
     }
 }
@@ -52,7 +45,6 @@ partial! {
 partial! {
     /// The part of a pod's spec (or template) with its requests and placement rules.
     PodShape {
-        /// Main containers.
         containers: List<Container> = "containers",
         /// Init containers and sidecars, in order.
         init_containers: List<Container> = "initContainers",
@@ -66,17 +58,12 @@ partial! {
         priority: Whole = "priority",
         /// Node that it is bound to.
         node: Text = "nodeName",
-        /// Node selector.
         node_selector: Map<Text> = "nodeSelector",
-        /// Affinity.
         affinity: Affinity = "affinity",
-        /// Tolerations.
         tolerations: List<RawToleration> = "tolerations",
-        /// Claims on devices.
         claims: List<PodClaim> = "resourceClaims",
         /// Gates that keep the scheduler away.
         gates: List<Named> = "schedulingGates",
-        /// Scheduler.
         scheduler: Text = "schedulerName",
         /// The gang of the pod, from Kubernetes 1.36.
         scheduling_group: SchedulingGroup = "schedulingGroup",
@@ -123,11 +110,9 @@ impl PodClaim {
 }
 
 partial! {
-    /// A pod template.
     Template {
         /// Its labels and annotations.
         meta: Meta = "metadata",
-        /// Its pod spec.
         spec: PodShape = "spec",
     }
 }
@@ -290,7 +275,6 @@ pub fn times(one: &Resources, times: u32) -> Resources {
     }
 }
 
-/// Both together.
 pub fn plus(a: &Resources, b: &Resources) -> Resources {
     let mut devices: BTreeMap<Name, u32> = BTreeMap::new();
     for (name, count) in a.devices.iter().chain(b.devices.iter()) {

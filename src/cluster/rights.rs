@@ -29,7 +29,6 @@ pub struct Right {
     pub only: Option<(&'static str, &'static str)>,
     /// The one namespace in which it is used; `None` for any.
     pub namespace: Option<&'static str>,
-    /// Verbs.
     pub verbs: &'static [&'static str],
     /// What is missing without this permission.
     pub what: &'static str,

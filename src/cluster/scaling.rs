@@ -13,23 +13,17 @@ use super::partial::{List, Quantity, Text, Whole, partial};
 use super::siting::Named;
 
 partial! {
-    /// A ProvisioningRequest.
     ProvisionObject {
-        /// Metadata.
         meta: Meta = "metadata",
-        /// Spec.
         spec: ProvisionSpec = "spec",
-        /// Status.
         status: Conditions = "status",
     }
 }
 
 partial! {
-    /// Its `spec`.
     ProvisionSpec {
         /// How it is to be met.
         class: Text = "provisioningClassName",
-        /// Pods.
         sets: List<ProvisionSet> = "podSets",
     }
 }
@@ -37,7 +31,6 @@ partial! {
 partial! {
     /// An entry of `podSets`.
     ProvisionSet {
-        /// Pods.
         count: Whole = "count",
     }
 }
@@ -45,7 +38,6 @@ partial! {
 partial! {
     /// A status of which the conditions are read.
     Conditions {
-        /// Conditions.
         conditions: List<RawCondition> = "conditions",
     }
 }
@@ -95,25 +87,18 @@ impl Projected for ProvisionObject {
 }
 
 partial! {
-    /// A HorizontalPodAutoscaler.
     PodScalerObject {
-        /// Metadata.
         meta: Meta = "metadata",
-        /// Spec.
         spec: PodScalerSpec = "spec",
-        /// Status.
         status: PodScalerStatus = "status",
     }
 }
 
 partial! {
-    /// Its `spec`.
     PodScalerSpec {
-        /// Scale target.
         target: Target = "scaleTargetRef",
         /// Minimum of pods; one when absent.
         min: Whole = "minReplicas",
-        /// Pods at most.
         max: Whole = "maxReplicas",
         /// Metrics that it scales on.
         metrics: List<RawMetric> = "metrics",
@@ -123,11 +108,8 @@ partial! {
 }
 
 partial! {
-    /// Its `behavior`.
     Behavior {
-        /// Up.
         up: Rules = "scaleUp",
-        /// Down.
         down: Rules = "scaleDown",
     }
 }
@@ -139,17 +121,14 @@ partial! {
         tolerance: Quantity = "tolerance",
         /// Which policy applies: `Max`, `Min` or `Disabled`.
         select: Text = "selectPolicy",
-        /// Policies.
         policies: List<Policy> = "policies",
     }
 }
 
 partial! {
-    /// A scaling policy.
     Policy {
         /// `Pods` or `Percent`.
         kind: Text = "type",
-        /// The largest change.
         value: Whole = "value",
     }
 }
@@ -177,11 +156,8 @@ impl Rules {
 }
 
 partial! {
-    /// Scale target.
     Target {
-        /// Kind.
         kind: Text = "kind",
-        /// Name.
         name: Text = "name",
     }
 }
@@ -193,9 +169,7 @@ partial! {
         resource: Measured = "resource",
         /// The same for one container.
         container: Measured = "containerResource",
-        /// Of each pod.
         pods: Measured = "pods",
-        /// Of another object.
         object: Measured = "object",
         /// Of nothing in the cluster.
         external: Measured = "external",
@@ -223,9 +197,7 @@ partial! {
     Amount {
         /// Average utilization, percent of the request.
         utilization: Whole = "averageUtilization",
-        /// Mean over pods.
         average: Text = "averageValue",
-        /// In all.
         value: Text = "value",
     }
 }
@@ -274,9 +246,7 @@ impl RawMetric {
 }
 
 partial! {
-    /// Its `status`.
     PodScalerStatus {
-        /// Pods now.
         current: Whole = "currentReplicas",
         /// Desired number of pods.
         desired: Whole = "desiredReplicas",
@@ -284,7 +254,6 @@ partial! {
         scaled: Text = "lastScaleTime",
         /// Values as last read.
         metrics: List<RawMetric> = "currentMetrics",
-        /// Conditions.
         conditions: List<RawCondition> = "conditions",
     }
 }

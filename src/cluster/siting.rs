@@ -23,7 +23,6 @@ partial! {
 }
 
 partial! {
-    /// `nodeAffinity`.
     NodeAffinity {
         /// Required terms, checked when the pod is scheduled.
         required: NodeSelector = "requiredDuringSchedulingIgnoredDuringExecution",
@@ -33,7 +32,6 @@ partial! {
 partial! {
     /// A node selector: any of its terms.
     NodeSelector {
-        /// Terms.
         terms: List<RawTerm> = "nodeSelectorTerms",
     }
 }
@@ -41,9 +39,7 @@ partial! {
 partial! {
     /// A term of a node selector: all of its expressions.
     RawTerm {
-        /// On labels.
         labels: List<RawExpression> = "matchExpressions",
-        /// On fields.
         fields: List<RawExpression> = "matchFields",
     }
 }
@@ -51,9 +47,7 @@ partial! {
 partial! {
     /// A condition on a label or field.
     RawExpression {
-        /// Label or field.
         key: Text = "key",
-        /// Comparison.
         operator: Text = "operator",
         /// Values to compare with.
         values: List<Text> = "values",
@@ -61,15 +55,11 @@ partial! {
 }
 
 partial! {
-    /// A toleration.
     RawToleration {
-        /// Key.
         key: Text = "key",
         /// `Exists` or `Equal`.
         operator: Text = "operator",
-        /// Value.
         value: Text = "value",
-        /// Effect.
         effect: Text = "effect",
         /// How long a `NoExecute` taint is borne.
         seconds: Whole = "tolerationSeconds",
@@ -79,19 +69,14 @@ partial! {
 partial! {
     /// Something that has a name and nothing else of interest: a scheduling gate, a topology's level.
     Named {
-        /// Name.
         name: Text = "name",
     }
 }
 
 partial! {
-    /// A taint.
     RawTaint {
-        /// Key.
         key: Text = "key",
-        /// Value.
         value: Text = "value",
-        /// Effect.
         effect: Text = "effect",
         /// When it was added.
         since: Text = "timeAdded",
@@ -101,17 +86,14 @@ partial! {
 partial! {
     /// `schedulingGroup` of a pod, from Kubernetes 1.36.
     SchedulingGroup {
-        /// Its PodGroup.
         pod_group: Text = "podGroupName",
     }
 }
 
 partial! {
-    /// A label selector.
     RawSelector {
         /// Labels that must be there.
         labels: Map<Text> = "matchLabels",
-        /// Conditions.
         expressions: List<RawExpression> = "matchExpressions",
     }
 }

@@ -35,7 +35,6 @@ fn pod(value: &Value) -> PodSeen {
     }
 }
 
-/// A device's fields.
 fn fields(index: u32) -> Value {
     json!({
         "attributes": {

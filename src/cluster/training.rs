@@ -13,11 +13,8 @@ use super::sets::{end, of_sets, pod_set};
 partial! {
     /// A training job with replicas by role.
     ReplicaJobObject {
-        /// Metadata.
         meta: Meta = "metadata",
-        /// Spec.
         spec: ReplicaJobSpec = "spec",
-        /// Status.
         status: TrainingStatus = "status",
     }
 }
@@ -25,13 +22,9 @@ partial! {
 partial! {
     /// Its `spec`: one of the maps is set, by kind.
     ReplicaJobSpec {
-        /// Of a PyTorchJob.
         pytorch: Map<Replicas> = "pytorchReplicaSpecs",
-        /// Of a TFJob.
         tf: Map<Replicas> = "tfReplicaSpecs",
-        /// Of an MPIJob.
         mpi: Map<Replicas> = "mpiReplicaSpecs",
-        /// Its run policy.
         policy: RunPolicy = "runPolicy",
         /// The elastic bounds of a PyTorchJob.
         elastic: Elastic = "elasticPolicy",
@@ -43,13 +36,11 @@ partial! {
     Replicas {
         /// Number of pods; 1 when not set.
         replicas: Whole = "replicas",
-        /// Their template.
         template: Template = "template",
     }
 }
 
 partial! {
-    /// `runPolicy`.
     RunPolicy {
         /// True while the job is suspended.
         suspend: OptionalBool = "suspend",
@@ -57,23 +48,19 @@ partial! {
         managed_by: Text = "managedBy",
         /// Longest run time, in seconds.
         deadline: Whole = "activeDeadlineSeconds",
-        /// Gang scheduling policy.
         scheduling: SchedulingPolicy = "schedulingPolicy",
     }
 }
 
 partial! {
-    /// `schedulingPolicy`.
     SchedulingPolicy {
         /// Minimum number of pods (gang size).
         min: Whole = "minAvailable",
-        /// Its priority class.
         priority_class: Text = "priorityClass",
     }
 }
 
 partial! {
-    /// `elasticPolicy`.
     Elastic {
         /// Minimum number of workers.
         min: Whole = "minReplicas",
@@ -83,11 +70,9 @@ partial! {
 partial! {
     /// `status` of any training job.
     TrainingStatus {
-        /// Conditions.
         conditions: List<RawCondition> = "conditions",
         /// When the controller first processed it.
         started: Text = "startTime",
-        /// When it ended.
         completed: Text = "completionTime",
         /// Status of its replicas, by role.
         replicas: Map<ReplicaStatus> = "replicaStatuses",
@@ -97,7 +82,6 @@ partial! {
 partial! {
     /// Status of the replicas of one role.
     ReplicaStatus {
-        /// Pods that failed.
         failed: Whole = "failed",
     }
 }
@@ -159,13 +143,9 @@ impl Projected for ReplicaJobObject {
 }
 
 partial! {
-    /// A TrainJob.
     TrainJobObject {
-        /// Metadata.
         meta: Meta = "metadata",
-        /// Spec.
         spec: TrainJobSpec = "spec",
-        /// Status.
         status: TrainingStatus = "status",
     }
 }
@@ -179,13 +159,11 @@ partial! {
         managed_by: Text = "managedBy",
         /// Longest run time, in seconds.
         deadline: Whole = "activeDeadlineSeconds",
-        /// The training pods.
         trainer: Trainer = "trainer",
     }
 }
 
 partial! {
-    /// `trainer`.
     Trainer {
         /// Number of pods; the runtime's number when not set.
         nodes: Whole = "numNodes",

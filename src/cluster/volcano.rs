@@ -19,49 +19,37 @@ use super::sets::{common_condition, of_sets, pod_set};
 use super::siting::topology_constraint;
 
 partial! {
-    /// A Volcano Job.
     VolcanoJobObject {
-        /// Metadata.
         meta: Meta = "metadata",
-        /// Spec.
         spec: VolcanoJobSpec = "spec",
-        /// Status.
         status: VolcanoJobStatus = "status",
     }
 }
 
 partial! {
-    /// Its `spec`.
     VolcanoJobSpec {
         /// Minimum number of pods (gang size); all when not set.
         min: Whole = "minAvailable",
-        /// Its pod sets.
         tasks: List<Task> = "tasks",
-        /// Queue.
         queue: Text = "queue",
         /// Name of its priority class.
         priority_class: Text = "priorityClassName",
-        /// Its topology constraint.
         network: NetworkTopology = "networkTopology",
     }
 }
 
 partial! {
-    /// A pod set.
     Task {
-        /// Name.
         name: Text = "name",
         /// Number of pods; 1 when not set.
         replicas: Whole = "replicas",
         /// Minimum number of pods of this set; all when not set.
         min: Whole = "minAvailable",
-        /// Their template.
         template: Template = "template",
     }
 }
 
 partial! {
-    /// `networkTopology`.
     NetworkTopology {
         /// `hard` or `soft`.
         mode: Text = "mode",
@@ -73,11 +61,8 @@ partial! {
 }
 
 partial! {
-    /// Its `status`.
     VolcanoJobStatus {
-        /// Its phase.
         state: JobPhase = "state",
-        /// Pods that failed.
         failed: Whole = "failed",
     }
 }
@@ -87,9 +72,7 @@ partial! {
     JobPhase {
         /// `Pending`, `Running`, `Aborted`, `Completed`, `Failed`, `Terminated`, ….
         phase: Text = "phase",
-        /// Reason.
         reason: Text = "reason",
-        /// Message.
         message: Text = "message",
         /// Time of the last transition.
         since: Text = "lastTransitionTime",
@@ -169,33 +152,25 @@ impl Projected for VolcanoJobObject {
 const QUEUE_LABEL: &str = "volcano.sh/queue-name";
 
 partial! {
-    /// A Volcano PodGroup.
     VolcanoPodGroupObject {
-        /// Metadata.
         meta: Meta = "metadata",
-        /// Spec.
         spec: VolcanoPodGroupSpec = "spec",
-        /// Status.
         status: VolcanoPodGroupStatus = "status",
     }
 }
 
 partial! {
-    /// Its `spec`.
     VolcanoPodGroupSpec {
         /// Minimum number of pods (gang size).
         min: Whole = "minMember",
-        /// Queue.
         queue: Text = "queue",
         /// Name of its priority class.
         priority_class: Text = "priorityClassName",
-        /// Its topology constraint.
         network: NetworkTopology = "networkTopology",
     }
 }
 
 partial! {
-    /// Its `status`.
     VolcanoPodGroupStatus {
         /// `Pending`, `Inqueue`, `Running`, `Unknown`, `Completed`.
         phase: Text = "phase",
@@ -261,19 +236,14 @@ impl Projected for VolcanoPodGroupObject {
 }
 
 partial! {
-    /// A Volcano Queue.
     VolcanoQueueObject {
-        /// Metadata.
         meta: Meta = "metadata",
-        /// Spec.
         spec: VolcanoQueueSpec = "spec",
-        /// Status.
         status: VolcanoQueueStatus = "status",
     }
 }
 
 partial! {
-    /// Its `spec`.
     VolcanoQueueSpec {
         /// Weight among its siblings; 1 when not set.
         weight: Whole = "weight",
@@ -283,9 +253,7 @@ partial! {
         deserved: ResourceList = "deserved",
         /// Resources that are never lent.
         guarantee: Guarantee = "guarantee",
-        /// The parent queue.
         parent: Text = "parent",
-        /// Rank among queues.
         priority: Whole = "priority",
         /// Whether other queues may reclaim borrowed resources; true when not set.
         reclaimable: OptionalBool = "reclaimable",
@@ -295,15 +263,12 @@ partial! {
 }
 
 partial! {
-    /// `guarantee`.
     Guarantee {
-        /// Amounts.
         resource: ResourceList = "resource",
     }
 }
 
 partial! {
-    /// Its `status`.
     VolcanoQueueStatus {
         /// `Open`, `Closing`, `Closed` or `Unknown`.
         state: Text = "state",
@@ -313,7 +278,6 @@ partial! {
         pending: Whole = "pending",
         /// PodGroups that are admitted and not running.
         inqueue: Whole = "inqueue",
-        /// Running PodGroups.
         running: Whole = "running",
     }
 }

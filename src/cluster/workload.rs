@@ -14,31 +14,24 @@ use super::sets::only_set;
 partial! {
     /// An apps/v1 object with a pod template and a number of replicas.
     ReplicatedObject {
-        /// Metadata.
         meta: Meta = "metadata",
-        /// Spec.
         spec: ReplicatedSpec = "spec",
-        /// Status.
         status: ReplicatedStatus = "status",
     }
 }
 
 partial! {
-    /// Its `spec`.
     ReplicatedSpec {
         /// Desired number of pods; 1 when not set.
         replicas: Whole = "replicas",
-        /// The pods' template.
         template: Template = "template",
     }
 }
 
 partial! {
-    /// Its `status`.
     ReplicatedStatus {
         /// A DaemonSet's number of nodes.
         desired: Whole = "desiredNumberScheduled",
-        /// Conditions.
         conditions: List<RawCondition> = "conditions",
     }
 }

@@ -16,7 +16,6 @@ use table::navigation::Selection;
 pub struct PlanRequest {
     /// Number of the request.
     pub number: u64,
-    /// The intent.
     pub intent: Intent,
     /// The victims that the operator has seen: those of the shown plan, or those on the job's page.
     pub known: Known,
@@ -27,7 +26,6 @@ pub struct PlanRequest {
 pub enum PlanOutcome {
     /// A plan, with its checks.
     Plan(Box<Plan>),
-    /// Refused, with alternatives.
     Refused(Refusal),
     /// Failed: no answer from the server.
     Failed(String),
@@ -47,7 +45,6 @@ pub struct ConfirmedPlan {
 /// What an action key requests.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ActionRequest {
-    /// Plan this intent.
     Intent(Intent),
     /// Ask for a priority for this job.
     Priority(JobName),
@@ -55,7 +52,6 @@ pub enum ActionRequest {
     Replicas(JobKey),
     /// Ask for a reason to cordon these nodes.
     Cordon(Vec<Name>),
-    /// Continue this run.
     GoOn(String),
 }
 

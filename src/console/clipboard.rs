@@ -16,7 +16,6 @@ pub enum As {
     Row,
     /// The kubectl command that shows the objects.
     Kubectl,
-    /// A Markdown table.
     Markdown,
 }
 
@@ -51,7 +50,6 @@ pub fn rows(heads: &[String], rows: &[Vec<String>]) -> String {
     lines.join("\n")
 }
 
-/// A Markdown table.
 pub fn markdown(heads: &[String], rows: &[Vec<String>]) -> String {
     let safe = |words: &str| cell(words).replace('\\', "\\\\").replace('|', "\\|");
     let mut out = String::new();

@@ -8,7 +8,6 @@ pub enum ColorDepth {
     /// 24 bits.
     #[default]
     True,
-    /// xterm's 256 colors.
     Ansi256,
     /// The 16 colors of the user's palette.
     Ansi16,

@@ -7,11 +7,9 @@ use table::navigation::ViewId;
 pub enum Context {
     /// Everywhere, including text fields.
     Anywhere,
-    /// In every view.
     Global,
     /// In the fleet view, in addition to table commands.
     Fleet,
-    /// In table views.
     Table,
     /// In the cost view, in addition to table commands.
     Cost,
@@ -19,7 +17,6 @@ pub enum Context {
     Alerts,
     /// In the plans view, in addition to table commands.
     Plans,
-    /// On the heatmap.
     Heatmap,
     /// In text pages: YAML, events, logs.
     Text,
@@ -113,7 +110,6 @@ impl Context {
 /// A command's name, description and contexts.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec {
-    /// The command.
     pub command: Command,
     /// Name in key files and the palette.
     pub name: &'static str,

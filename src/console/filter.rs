@@ -73,7 +73,6 @@ pub(super) enum Node {
     Compare(usize, Op, Literal),
 }
 
-/// A parsed filter.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RowFilter {
     /// The text as typed.

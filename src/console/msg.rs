@@ -25,33 +25,19 @@ use model::object::{ObjectNews, ObjectRequest};
 pub enum Key {
     /// A character as typed, the space bar included.
     Char(char),
-    /// Enter.
     Enter,
-    /// Escape.
     Esc,
-    /// Tab.
     Tab,
-    /// Shift and tab.
     BackTab,
-    /// Backspace.
     Backspace,
-    /// Delete.
     Delete,
-    /// Up.
     Up,
-    /// Down.
     Down,
-    /// Left.
     Left,
-    /// Right.
     Right,
-    /// Home.
     Home,
-    /// End.
     End,
-    /// Page up.
     PageUp,
-    /// Page down.
     PageDown,
     /// A function key, from 1.
     F(u8),
@@ -76,19 +62,14 @@ const NAMED: [(&str, Key); 16] = [
     ("plus", Key::Char('+')),
 ];
 
-/// One key press.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct KeyPress {
-    /// The key.
     pub key: Key,
-    /// With control.
     pub ctrl: bool,
-    /// With alt.
     pub alt: bool,
 }
 
 impl KeyPress {
-    /// A key alone.
     pub const fn plain(key: Key) -> Self {
         Self {
             key,
@@ -97,7 +78,6 @@ impl KeyPress {
         }
     }
 
-    /// A character alone.
     pub const fn char(c: char) -> Self {
         Self::plain(Key::Char(c))
     }
@@ -228,7 +208,6 @@ impl Mouse {
 pub enum Msg {
     /// A key was pressed.
     Key(KeyPress),
-    /// A mouse event.
     Mouse(Mouse),
     /// The terminal's new width and height.
     Resize(u16, u16),
@@ -256,7 +235,6 @@ pub enum Msg {
     Resume,
     /// A notice for a few seconds.
     Notice(String),
-    /// The running port-forwards.
     PortForwards(Vec<PortForward>),
     /// Findings that were muted or acknowledged earlier.
     Silences(Silences),
@@ -281,7 +259,6 @@ pub enum Msg {
 pub struct Session {
     /// Name of its context.
     pub context: Name,
-    /// Every selectable context.
     pub contexts: Vec<Name>,
     /// The namespaces that it is restricted to; empty for all.
     pub namespaces: Vec<Name>,
@@ -296,16 +273,13 @@ pub enum Switch {
     Context(Name),
     /// These namespaces of the same cluster; empty for all.
     Namespaces(Vec<Name>),
-    /// The simulated fleet.
     Demo,
-    /// Reconnect.
     Again,
 }
 
 /// Where to enter the record of a live cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rewind {
-    /// At a moment.
     To(When),
     /// At the last notable change.
     LastChange,
@@ -348,7 +322,6 @@ pub enum Effect {
     CarryOut(Box<ConfirmedPlan>),
     /// Stop this run after its current step.
     Stop(String),
-    /// Continue this run.
     GoOn(String),
     /// A playback command for the replayed record.
     Replay(Playback),

@@ -25,11 +25,9 @@ const READ: f64 = 3.0;
 /// The theme and the terminal's capabilities.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RenderStyle {
-    /// The theme.
     pub theme: Theme,
     /// Color depth of the terminal.
     pub depth: ColorDepth,
-    /// ASCII symbols only.
     pub ascii: bool,
 }
 
@@ -176,7 +174,6 @@ const fn ansi16(role: Role) -> Color {
 
 /// Paints into a buffer.
 pub struct Painter<'a> {
-    /// The cells.
     pub buf: &'a mut Buffer,
     /// The theme and capabilities that it uses.
     pub render_style: &'a RenderStyle,

@@ -33,7 +33,6 @@ impl fmt::Display for ShellTarget {
 pub struct Ports {
     /// Local port; 0 picks a free one.
     pub local: u16,
-    /// The pod's port.
     pub remote: u16,
 }
 
@@ -67,7 +66,6 @@ pub struct PortForward {
     pub number: u64,
     /// The context of its cluster.
     pub context: Name,
-    /// The pod.
     pub pod: ObjectKey,
     /// Its ports as requested.
     pub ports: Ports,

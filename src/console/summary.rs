@@ -18,13 +18,10 @@ pub struct Summary {
     pub more_devices: bool,
     /// Share of the devices that are allocated, 0 to 1; without a scope only.
     pub allocated: Option<f64>,
-    /// Waiting jobs.
     pub waiting_jobs: u64,
     /// Devices that they request.
     pub waiting_devices: u64,
-    /// Critical findings.
     pub crit: u64,
-    /// Warnings.
     pub warn: u64,
     /// Mean utilization of the devices with readings, 0 to 1.
     pub util: Option<f64>,

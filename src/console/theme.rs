@@ -59,7 +59,6 @@ impl Theme {
         BUILTIN.iter().map(|(name, _)| *name)
     }
 
-    /// A built-in theme.
     pub fn builtin(name: &str) -> Result<Self, LoadError> {
         match BUILTIN.iter().find(|(known, _)| *known == name) {
             Some((known, text)) => Self::parse(&format!("themes/{known}.toml"), text, &|_| None),
@@ -75,7 +74,6 @@ impl Theme {
         }
     }
 
-    /// The default look.
     pub fn ember() -> Self {
         Self::builtin("ember").expect("the theme that comes with the program is checked by a test")
     }

@@ -33,7 +33,6 @@ fn short(timeline: &Timeline, at: Moment) -> String {
     text.get(part).unwrap_or(&text).replace('T', " ")
 }
 
-/// Draws it.
 pub(super) fn draw(app: &App, timeline: &Timeline, painter: &mut Painter<'_>, line: Rect) {
     painter.clear(line, Role::Background);
     let (muted, title) = (

@@ -37,7 +37,6 @@ pub struct WorkloadExplanation {
 /// A change with which a workload starts later.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Later {
-    /// The change.
     pub change: UnblockChange,
     /// Its start with the change; the median is known.
     pub start: Start,

@@ -12,7 +12,6 @@ use crate::snapshot::Queue;
 use crate::state::State;
 use model::base::Name;
 
-/// A contended resource.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Contended {
     /// Nodes of a pool.

@@ -49,16 +49,13 @@ const SHAPES: [(u32, u32, usize); 9] = [
     (64, 8, 1),
 ];
 
-/// What to generate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Recipe {
     /// Nodes, of [`GPUS`] devices each.
     pub nodes: usize,
-    /// Pending workloads.
     pub waiting: usize,
     /// Percentage of devices that are allocated.
     pub full: usize,
-    /// Queues that admit.
     pub queues: usize,
     /// Queues may preempt and reclaim.
     pub preempts: bool,
@@ -66,7 +63,6 @@ pub struct Recipe {
     pub fair: bool,
     /// The largest pending gang, in devices.
     pub widest: u32,
-    /// Seed.
     pub seed: u64,
 }
 
@@ -94,7 +90,6 @@ impl Recipe {
         }
     }
 
-    /// The snapshot, settled.
     pub fn snapshot(&self) -> Snapshot {
         let mut rng = Rng::new(self.seed);
         let nodes: Vec<Node> = (0..self.nodes).map(|at| node(at, self.nodes)).collect();

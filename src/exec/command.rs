@@ -20,7 +20,6 @@ pub enum RunCommand {
         step: u32,
         /// Number of attempts for this step, including this one.
         attempt: u32,
-        /// The call.
         call: Box<Call>,
         /// Previous values of the fields that the call writes, by path.
         before: Map<String, Value>,
@@ -43,7 +42,6 @@ pub enum RunEnd {
     Failed {
         /// Number of the step, from 1.
         step: u32,
-        /// Why.
         words: String,
     },
 }
@@ -80,33 +78,28 @@ pub enum Note {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StepResult {
-    /// Carried out.
     Done,
     /// The object already had this state: nothing was sent.
     Already,
     /// Skipped, as the plan allows.
     Left,
-    /// Failed.
     Failed,
 }
 
 /// Status of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StepStatus {
-    /// Not started.
     Todo,
     /// Waiting before its call; the time of the next check.
     Waiting(Moment),
     /// Sent and not finished; the time of the next check.
     Settling(Moment),
-    /// Finished.
     Finished(StepResult),
 }
 
 /// Result of reading an object.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Seen {
-    /// The object exists.
     There(Box<Value>),
     /// No object has this name.
     Gone,

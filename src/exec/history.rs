@@ -13,12 +13,10 @@ use super::journal::Pages;
 use super::machine::{Item, RunEnd, StepResult, StepStatus};
 use super::record::{ClusterIdentity, Line, Record, Who};
 
-/// One run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Run {
     /// Name of the run.
     pub name: String,
-    /// Start time.
     pub begun: Moment,
     /// Time of the last journal line.
     pub last: Moment,
@@ -49,7 +47,6 @@ pub struct Trace {
     pub before: Option<Map<String, Value>>,
     /// Result; `None` while the step has not finished.
     pub over: Option<StepResult>,
-    /// The last message.
     pub words: String,
 }
 

@@ -19,7 +19,6 @@ use super::run::is_name_of_run;
 /// Size from which a file is renamed when the next run begins, bytes.
 const LARGE: u64 = 8 << 20;
 
-/// The journal's folder.
 #[derive(Clone, Debug)]
 pub struct Journal {
     folder: PathBuf,

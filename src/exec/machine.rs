@@ -68,7 +68,6 @@ enum Doing {
 /// What is read for a step.
 #[derive(Clone, Debug)]
 struct Reading {
-    /// The step's index.
     at: usize,
     /// The objects still to read, the step's own last.
     queue: Vec<Object>,

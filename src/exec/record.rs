@@ -9,7 +9,6 @@ use model::plan::Plan;
 
 use super::machine::{RunEnd, StepResult};
 
-/// One journal line.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Line {
     /// Time, RFC 3339.
@@ -26,7 +25,6 @@ pub struct Line {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "kebab-case")]
 pub enum Record {
-    /// A run begins.
     Begin {
         /// Cluster of the run.
         cluster: ClusterIdentity,
@@ -48,7 +46,6 @@ pub enum Record {
         step: u32,
         /// Number of attempts for this step, including this one.
         attempt: u32,
-        /// The call.
         call: Call,
         /// Previous values of the fields that the call writes, by path; null for an absent field.
         before: Map<String, Value>,
@@ -63,7 +60,6 @@ pub enum Record {
         code: Option<u16>,
         /// Whether the call was carried out; null when that is unknown.
         accepted: Option<bool>,
-        /// The server's message.
         words: String,
     },
     /// An intent without an answer was resolved by reading the object.
@@ -87,7 +83,6 @@ pub enum Record {
         step: u32,
         /// Result of the step.
         how: StepResult,
-        /// Reason.
         words: String,
     },
     /// The run has ended.
@@ -127,16 +122,13 @@ pub struct ClusterIdentity {
 /// Whether two records refer to the same cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Same {
-    /// The same cluster.
     Yes,
     /// Contexts and addresses are equal; at least one UID is unknown.
     ByAddress,
-    /// Different clusters.
     No,
 }
 
 impl ClusterIdentity {
-    /// Compares two clusters.
     pub fn compare(&self, other: &Self) -> Same {
         if !self.uid.is_empty() && !other.uid.is_empty() {
             return match self.uid == other.uid {

@@ -16,7 +16,6 @@ use source::api_stats::retry_after;
 use super::machine::Seen;
 use super::response::ServerResponse;
 
-/// Concurrent requests.
 const AT_ONCE: usize = 8;
 
 /// Maximum size of a response body that is read, bytes.
@@ -67,7 +66,6 @@ pub(super) async fn get(client: &Client, path: &str) -> ServerResponse {
     ask(client, Method::GET, path, "application/json", &Value::Null).await
 }
 
-/// Reads one object.
 pub(super) async fn read(client: &Client, object: &Object) -> Seen {
     let Some(path) = path(object, false) else {
         return Seen::Not(unwritable(object));

@@ -14,7 +14,6 @@ pub struct ServerResponse {
     pub code: Option<u16>,
     /// Response body; null when it is not JSON.
     pub body: Value,
-    /// Value of Retry-After.
     pub retry_after: Option<Duration>,
     /// Why no answer arrived; empty when one did.
     pub transport_error: String,
@@ -23,7 +22,6 @@ pub struct ServerResponse {
 /// Meaning of an answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// Carried out.
     Accepted,
     /// A disruption budget refuses the eviction for now; with the server's message and Retry-After.
     Budget(String, Option<Duration>),
@@ -55,7 +53,6 @@ impl ServerResponse {
         }
     }
 
-    /// No answer arrived.
     pub fn none(trouble: impl Into<String>) -> Self {
         Self {
             code: None,

@@ -83,13 +83,10 @@ pub fn is_name_of_run(name: &str) -> bool {
 pub struct RunContext<'a> {
     /// Sends calls to the cluster.
     pub writer: &'a Writer,
-    /// Records the run.
     pub journal: &'a Journal,
-    /// Local user name.
     pub local: String,
     /// This machine's clock, for the journal.
     pub clock: &'a (dyn Fn() -> Moment + Send + Sync),
-    /// Receives the progress.
     pub progress: watch::Sender<Option<Progress>>,
     /// True once the operator asked to stop after the current step.
     pub stop: watch::Receiver<bool>,

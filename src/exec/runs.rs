@@ -11,7 +11,6 @@ pub struct Runs {
     all: Vec<Run>,
     /// Bytes read of each file.
     read: BTreeMap<FileId, u64>,
-    /// Total bytes read.
     total: u64,
 }
 

@@ -167,12 +167,10 @@ impl Writer {
         self.client.stats.now()
     }
 
-    /// Reads one object.
     pub async fn read(&self, object: &Object) -> Seen {
         read(&self.client.client, object).await
     }
 
-    /// Sends one call.
     pub(super) async fn send(&self, call: &Call) -> ServerResponse {
         send(&self.client, call, false).await
     }

@@ -58,10 +58,8 @@ impl Discovery {
     }
 }
 
-/// One exporter's dialect.
 #[derive(Debug)]
 pub struct Dialect {
-    /// Short name: `dcgm`.
     pub name: Name,
     /// The exporter's own name.
     pub title: String,
@@ -173,7 +171,6 @@ pub(super) enum Use {
         rank: u16,
         part: SamplePart,
     },
-    /// An info metric.
     Join(u16),
     /// The number of cores of a device.
     Cores,
@@ -185,7 +182,6 @@ pub(super) enum SamplePart {
     Value,
     /// The total of a mean.
     Sum,
-    /// What divides it.
     Count,
     /// A bucket of the histogram that it is the mean of.
     Bucket,
@@ -261,7 +257,6 @@ pub(super) enum Scale {
 }
 
 impl Scale {
-    /// The scale `by`.
     pub fn of(by: f64) -> Self {
         let over = (1.0 / by).round();
         if over > 1.0 && (by * over - 1.0).abs() < 1e-12 {

@@ -33,12 +33,10 @@ impl Default for Limits {
     }
 }
 
-/// One sample line.
 #[derive(Debug)]
 pub struct Series<'a, 'b> {
     /// Number of the line in the page, from 1.
     pub line: usize,
-    /// The metric's name.
     pub name: Cow<'a, str>,
     /// The labels in the order of the page.
     pub labels: &'b [Label<'a>],
@@ -67,7 +65,6 @@ impl Series<'_, '_> {
 pub struct BadLine {
     /// Its number, from 1.
     pub line: usize,
-    /// Why.
     pub fault: LineFault,
 }
 
@@ -79,9 +76,7 @@ pub enum Nature {
     Metrics,
     /// Nothing but blanks and comments: an exporter before its first cycle.
     Empty,
-    /// A web page.
     Html,
-    /// A JSON document.
     Json,
     /// A gzip stream that was not decompressed.
     Gzip,

@@ -7,7 +7,6 @@ use memchr::memchr2;
 /// One label of a series. Borrowed from the page unless it had an escape or bytes that are not UTF-8.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Label<'a> {
-    /// The label's name.
     pub name: Cow<'a, str>,
     /// The label's value, unescaped.
     pub value: Cow<'a, str>,

@@ -51,7 +51,6 @@ pub struct Total {
     pub reading: usize,
     /// The rate or mean that it makes.
     pub signal: Signal,
-    /// The total.
     pub value: f64,
     /// Of how many, for a mean.
     pub count: Option<f64>,

@@ -95,7 +95,6 @@ fn id_of(samples: &Samples, target: &Scraped) -> String {
     parts.join(",")
 }
 
-/// One target's samples.
 #[derive(Clone, Copy, Debug)]
 pub struct Scrape<'s> {
     samples: &'s Samples,

@@ -41,7 +41,6 @@ pub(super) struct Sample {
     pub block: u32,
     /// Milliseconds since the Unix epoch.
     pub at: i64,
-    /// The value.
     pub value: f64,
 }
 
@@ -56,7 +55,6 @@ pub(super) struct Scraped {
     pub samples: Vec<Sample>,
 }
 
-/// Samples by target.
 #[derive(Debug, Default)]
 pub struct Samples {
     texts: Vec<Box<str>>,

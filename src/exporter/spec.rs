@@ -15,7 +15,6 @@ pub(super) use super::faults::{FileFaults, nearest, parse};
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Spec {
-    /// Short name: `dcgm`.
     pub name: Spanned<String>,
     /// The exporter's own name.
     pub title: String,
@@ -66,14 +65,12 @@ pub(super) struct Spec {
     pub derive: Vec<DeriveSpec>,
 }
 
-/// `host = …`.
 #[derive(Deserialize, Debug, Default, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum HostSpec {
     /// The node of the scraped pod; labels are a hint.
     #[default]
     Target,
-    /// The host label.
     Label,
     /// The host label is an instance id: the tail of a node's `spec.providerID`.
     ProviderId,
@@ -123,10 +120,8 @@ pub(super) struct DiscoverySpec {
 #[derive(Deserialize, Debug, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MissingSpec {
-    /// Exact values.
     #[serde(default)]
     pub values: Vec<f64>,
-    /// Closed ranges.
     #[serde(default)]
     pub ranges: Vec<[f64; 2]>,
     /// This and everything above.
@@ -136,7 +131,6 @@ pub(super) struct MissingSpec {
     pub texts: Vec<String>,
 }
 
-/// Which rows count.
 #[derive(Deserialize, Debug, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RowsSpec {
@@ -216,7 +210,6 @@ pub(super) struct ShareSpec {
 pub(super) struct ProfileMemorySpec {
     /// Its first group is the amount.
     pub regex: Spanned<String>,
-    /// Bytes of one.
     pub scale: f64,
 }
 
@@ -230,7 +223,6 @@ pub(super) struct CoreSpec {
     pub per_device: Option<u32>,
     /// Metric with a label for the number of cores of a device.
     pub per_device_from: Option<String>,
-    /// That label.
     pub per_device_label: Option<String>,
     /// Cores of a device by another label of the rows, where no metric has them.
     pub per_device_by: Option<CoresBySpec>,
@@ -240,7 +232,6 @@ pub(super) struct CoreSpec {
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CoresBySpec {
-    /// The label.
     pub label: String,
     /// Its values (`*` for any text), with the number of cores that a device has.
     pub of: BTreeMap<String, u32>,
@@ -306,7 +297,6 @@ pub(super) struct JoinSpec {
     pub labels: FieldsSpec,
 }
 
-/// `on = …`.
 #[derive(Deserialize, Debug, Default, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum JoinOn {
@@ -320,9 +310,7 @@ pub(super) enum JoinOn {
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MapSpec {
-    /// Canonical signal.
     pub to: Spanned<String>,
-    /// Metric names.
     pub from: Spanned<Vec<String>>,
     /// For a `kind = "mean"` whose names are no histograms: the counts that divide each of the names.
     #[serde(default)]
@@ -382,17 +370,14 @@ pub(super) enum ScaleSpec {
     Word(String),
 }
 
-/// `kind = …`.
 #[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum KindSpec {
-    /// A level.
     Gauge,
     /// A running total; of a signal that is a rate, the difference over time.
     Counter,
     /// A count within a window.
     Window,
-    /// Already a rate.
     Rate,
     /// The mean of a histogram (its `_sum` over its `_count`), or of a total over `count`: of the observations since the
     /// previous page, and of all on the first page. Of a latency that services are judged by (`ttft_seconds`, `tpot_seconds`,
@@ -400,7 +385,6 @@ pub(super) enum KindSpec {
     Mean,
 }
 
-/// `scope = …`.
 #[derive(Deserialize, Debug, Default, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum ScopeSpec {
@@ -411,9 +395,7 @@ pub(super) enum ScopeSpec {
     Whole,
     /// The slice that the row names, or the device where it names none.
     Slice,
-    /// A core.
     Core,
-    /// The node.
     Node,
     /// One pod's use of a device.
     Pod,
@@ -423,7 +405,6 @@ pub(super) enum ScopeSpec {
     Serving,
 }
 
-/// `reduce = …`.
 #[derive(Deserialize, Debug, Default, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Reduce {
@@ -435,7 +416,6 @@ pub(super) enum Reduce {
     Mean,
 }
 
-/// `rollup = …`.
 #[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Rollup {
@@ -505,7 +485,6 @@ pub(super) struct SourceSpec {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LongSource {
-    /// The label.
     label: String,
     /// The first group (or the whole match) is the value; no match is no value.
     regex: Option<String>,

@@ -46,10 +46,8 @@ crate::words! {
     }
 }
 
-/// The advised action.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Action {
-    /// Release the devices.
     Release,
     /// Request this many devices fewer.
     FewerDevices(u32),
@@ -72,7 +70,6 @@ pub enum Action {
     UseTensorCores,
     /// Add nodes to the pool.
     AddNodes {
-        /// Number of nodes.
         nodes: u32,
         /// Jobs that start immediately on them, `NAMESPACE/NAME`.
         starts: Box<[Name]>,
@@ -119,13 +116,11 @@ pub struct Advice {
     pub team: Name,
     /// Its bottleneck, where known.
     pub bound: Option<Bottleneck>,
-    /// The action.
     pub action: Action,
     /// Number of devices concerned.
     pub devices: u32,
     /// Class of the job's devices.
     pub class: Option<Name>,
-    /// The readings.
     pub evidence: Option<Evidence>,
     /// Hourly cost of the job's devices, or of the nodes to add or remove; `None` without a price.
     pub costs: Option<Money>,
@@ -133,7 +128,6 @@ pub struct Advice {
     pub saves: Option<Money>,
     /// Set when all its devices are reserved or owned, and so paid whether used or not.
     pub commitment: Option<Billing>,
-    /// Its certainty.
     pub certainty: Certainty,
 }
 

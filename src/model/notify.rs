@@ -14,12 +14,10 @@ pub enum ReceiverKind {
     Alertmanager,
     /// An incoming webhook of Slack, or of what takes the same, such as Mattermost: text.
     Slack,
-    /// Any other: JSON.
     Webhook,
 }
 
 impl ReceiverKind {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Alertmanager, Self::Slack, Self::Webhook];
 
     /// As in the settings.
@@ -36,7 +34,6 @@ impl ReceiverKind {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FindingPlace {
-    /// Its node.
     pub node: Option<Name>,
     /// The rack of that node.
     pub rack: Option<Name>,

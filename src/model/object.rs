@@ -20,7 +20,6 @@ impl ObjectRef {
         }
     }
 
-    /// A node.
     pub fn node(name: &Name) -> Self {
         Self::new("Node", ObjectKey::new("", name.clone()))
     }
@@ -39,44 +38,34 @@ pub struct LogWant {
     pub tail: u32,
 }
 
-/// What to read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ObjectPart {
     /// The object as YAML.
     Yaml(ObjectRef),
     /// Events of these objects.
     Events(Vec<ObjectRef>),
-    /// Logs, followed.
     Logs(LogWant),
 }
 
 /// The request of the front view. A new request replaces the previous one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ObjectRequest {
-    /// What to read.
     pub part: ObjectPart,
     /// Incremented to repeat the same request.
     pub turn: u32,
 }
 
-/// A Kubernetes event.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EventSeen {
     /// Kind and name of the object that it concerns.
     pub about: String,
     /// True for type `Warning`.
     pub warning: bool,
-    /// Reason code.
     pub reason: String,
-    /// Message.
     pub message: String,
-    /// First occurrence.
     pub first: Option<Moment>,
-    /// Last occurrence.
     pub last: Option<Moment>,
-    /// Number of occurrences.
     pub count: u32,
-    /// Reporting component.
     pub by: String,
 }
 
@@ -94,13 +83,11 @@ pub struct LogLine {
 /// A result of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ObjectNews {
-    /// The complete text.
     Text(Vec<String>),
     /// All events, newest first; true when there are more than these.
     Events(Vec<EventSeen>, bool),
     /// The containers of the first pod, and the one that is shown.
     Containers(Vec<Name>, Name),
-    /// More lines.
     Lines(Vec<LogLine>),
     /// The log of this pod (by index) has ended or does not exist, with the reason.
     Ended(u32, Option<String>),

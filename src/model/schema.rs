@@ -12,7 +12,6 @@ use crate::value::Value as OrderedValue;
 pub struct SchemaHead {
     /// Last part of its `$id`, without `.json`: the name on the command line.
     pub name: &'static str,
-    /// Title.
     pub title: &'static str,
     /// How to read the values: what null means, where units are.
     pub description: &'static str,
@@ -288,7 +287,6 @@ mod tests {
 
     use super::*;
 
-    /// A light.
     #[derive(Clone, Copy)]
     enum Light {
         Red,

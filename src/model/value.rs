@@ -11,21 +11,14 @@ use crate::base::name::{is_hostile, printable_lines};
 /// A JSON value with its fields in order.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value {
-    /// Unknown.
     Null,
-    /// True or false.
     Bool(bool),
     /// A whole number below zero.
     Int(i64),
-    /// A whole number.
     Uint(u64),
-    /// A number.
     Float(f64),
-    /// A text.
     Text(String),
-    /// A list.
     List(Vec<Self>),
-    /// Fields.
     Map(Vec<(String, Self)>),
 }
 

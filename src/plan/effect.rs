@@ -63,7 +63,6 @@ pub(super) struct FirstCycle {
 /// Changes between the first cycle and the second one.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Then<'a> {
-    /// Nodes to uncordon.
     pub(super) opened: &'a [NodeId],
     /// Workloads that were kept out of their queues, to return to them.
     pub(super) back: &'a [WorkloadId],
@@ -294,7 +293,6 @@ fn allocated_by_pool(state: &State<'_>) -> BTreeMap<Name, i64> {
 /// A job that a plan evicts.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Leaver {
-    /// The job.
     pub(super) key: JobKey,
     /// Devices that it frees.
     pub(super) devices: u32,

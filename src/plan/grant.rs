@@ -23,7 +23,6 @@ pub struct Grant {
 pub struct Denied {
     /// A few words for a disabled key: `read-only`.
     pub short: &'static str,
-    /// The whole sentence.
     pub sentence: String,
 }
 
@@ -168,7 +167,6 @@ pub struct Approved {
 }
 
 impl Approved {
-    /// The plan.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }

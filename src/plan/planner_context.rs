@@ -24,9 +24,7 @@ const STUCK: u64 = 600;
 /// Who requests a plan, and why; both are written where the object can keep them (a cordoned node).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Author {
-    /// User name.
     pub by: String,
-    /// Reason.
     pub why: String,
 }
 

@@ -32,9 +32,7 @@ const NAMED: usize = 4;
 /// What sets the replicas of objects.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Autoscalers {
-    /// HorizontalPodAutoscalers.
     pub pods: Vec<PodScaler>,
-    /// KEDA ScaledObjects.
     pub keda: Vec<ScaledObject>,
 }
 

@@ -18,16 +18,12 @@ use model::plan::{
 pub struct FoundObject {
     /// Its reference, with the UID.
     pub object: Object,
-    /// Its content.
     pub now: Value,
 }
 
-/// A priority class.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SubjectPriorityClass {
-    /// Its name.
     pub name: String,
-    /// Its value.
     pub value: i64,
 }
 
@@ -38,37 +34,30 @@ pub struct Subject {
     pub chain: Vec<FoundObject>,
     /// Its Kueue Workloads that have not ended, by name; the newest one where all have. A LeaderWorkerSet has one for each group.
     pub workloads: Vec<FoundObject>,
-    /// Its Volcano PodGroup.
     pub pod_group: Option<FoundObject>,
     /// The cluster's PriorityClasses, followed by Kueue's WorkloadPriorityClasses.
     pub classes: Vec<SubjectPriorityClass>,
-    /// Kueue's WorkloadPriorityClasses.
     pub workload_classes: Vec<SubjectPriorityClass>,
 }
 
 /// The target of an action.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ActionTarget {
-    /// A job.
     Job(Box<Subject>),
-    /// A queue.
     Queue(Box<FoundObject>),
 }
 
 /// The system that decides when a job runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum System {
-    /// Kueue.
     Kueue,
     /// Volcano, by a Volcano Job.
     VolcanoJob,
     /// Volcano, by a PodGroup.
     VolcanoGroup,
-    /// KAI.
     Kai,
     /// Our own admission controller (`govern`).
     Ours,
-    /// Only kube-scheduler.
     None,
 }
 

@@ -47,10 +47,8 @@ const VERBS: [&str; 16] = [
     "cycle",
 ];
 
-/// A parsed text.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Question {
-    /// A plan.
     Plan(Intent),
     /// Why a job waits; all waiting jobs without a name.
     Explain(Option<String>),
@@ -67,7 +65,6 @@ pub enum Question {
 /// Why a text cannot be parsed.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ParseError {
-    /// Invalid syntax.
     Usage(String),
     /// It names something that does not exist.
     Refused(Refusal),

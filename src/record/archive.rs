@@ -39,7 +39,6 @@ pub struct Archive {
 /// The next step of a replay.
 #[derive(Clone)]
 pub enum Step {
-    /// An entry.
     Entry(RecordEntry),
     /// The record restarts: the recorder was restarted, its clock went back, or a part is damaged. Discard all earlier state.
     Restart(Box<Keyframe>),

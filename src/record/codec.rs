@@ -265,7 +265,6 @@ impl Codec {
         self.start(frame, at, Next::Judged);
     }
 
-    /// Writes a page.
     pub(crate) fn page(&mut self, frame: &mut Writing, at: Moment, page: &Page) {
         self.start(frame, at, Next::Page);
         let (shape, is_new) = self.shape_of(page, frame);

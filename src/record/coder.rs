@@ -13,7 +13,6 @@ const WHOLE: u32 = 1 << 15;
 const SPEED: u32 = 5;
 const TOP: u32 = 1 << 24;
 
-/// Encodes bits.
 pub(crate) struct Encoder {
     low: u64,
     range: u32,
@@ -92,7 +91,6 @@ impl Encoder {
     }
 }
 
-/// Decodes bits.
 pub(crate) struct Decoder<'a> {
     code: u32,
     range: u32,

@@ -32,7 +32,6 @@ pub enum RecordFault {
     Locked(PathBuf),
     /// The directory contains another cluster's record.
     OtherCluster {
-        /// The directory.
         folder: PathBuf,
         /// Context and UID of the recorded cluster.
         held: String,

@@ -86,7 +86,6 @@ pub struct SegmentHead {
 /// Kind of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FrameKind {
-    /// A complete state.
     Key,
     /// Changes since the previous frame.
     Delta,

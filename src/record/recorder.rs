@@ -50,18 +50,15 @@ pub struct RecordOptions {
     pub max_bytes: u64,
 }
 
-/// Amounts written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Written {
     /// All frames and heads, bytes.
     pub bytes: u64,
     /// Keyframes, bytes.
     pub keyframe_bytes: u64,
-    /// Number of frames.
     pub frames: u64,
     /// Number of device readings.
     pub readings: u64,
-    /// Number of segments.
     pub segments: u64,
 }
 
@@ -166,7 +163,6 @@ impl Recorder {
         std::mem::take(&mut self.recalled)
     }
 
-    /// The directory.
     pub fn folder(&self) -> &Path {
         &self.options.folder
     }

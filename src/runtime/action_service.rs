@@ -44,7 +44,6 @@ pub struct ActionService {
     right: Result<(Grant, WritingClient), Denied>,
     /// Opens shells and port-forwards; `None` on a simulated cluster, which has no containers.
     kubectl: Option<Kubectl>,
-    /// The host's clock.
     clock: Clock,
     /// The runs of this process, and the flags of this cluster for the processes in which they go on; `None` on a simulated
     /// cluster, which ends with this process.
@@ -180,12 +179,10 @@ impl ActionService {
         &self.connection.context
     }
 
-    /// The server's clock.
     pub fn now(&self) -> Moment {
         self.connection.stats.now()
     }
 
-    /// The host's clock.
     pub fn local_now(&self) -> Moment {
         (self.clock)()
     }

@@ -106,7 +106,6 @@ impl ActionTask {
         self.acted.subscribe()
     }
 
-    /// The next event.
     pub async fn next(&mut self) -> ActionEvent {
         match self.news.recv().await {
             Some(deed) => deed,

@@ -27,7 +27,6 @@ pub type FleetLook =
 pub struct Outcome {
     /// Name of the run.
     pub run: String,
-    /// How it ended.
     pub end: RunEnd,
     /// What is not as planned, for the journal; `None` where everything is.
     pub aftermath: Option<Record>,

@@ -30,7 +30,6 @@ pub fn shared() -> Arc<dyn Fn() -> Moment + Send + Sync> {
 pub struct Stopwatch(Instant);
 
 impl Stopwatch {
-    /// Starts a stopwatch.
     pub fn start() -> Self {
         Self(Instant::now())
     }
@@ -55,7 +54,6 @@ pub enum SessionClock {
 pub struct ClockHands(Arc<AtomicI64>);
 
 impl ClockHands {
-    /// Sets the time.
     pub fn set(&self, at: Moment) {
         self.0.store(at.millis(), Ordering::Relaxed);
     }
@@ -68,7 +66,6 @@ impl SessionClock {
         (Self::Past(Arc::clone(&millis)), ClockHands(millis))
     }
 
-    /// The current time.
     pub fn now(&self) -> Moment {
         match self {
             Self::Server(stats) => stats.now(),

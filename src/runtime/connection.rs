@@ -30,7 +30,6 @@ const PARTING: Duration = Duration::from_secs(2);
 /// Cluster and namespaces to open.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ConnectionRequest {
-    /// Which cluster.
     pub place: ClusterChoice,
     /// Only these namespaces; `None` leaves it to the settings.
     pub namespaces: Option<Vec<Name>>,
@@ -44,7 +43,6 @@ pub enum ClusterChoice {
     Named,
     /// A context of the kubeconfig.
     Context(Name),
-    /// The simulated fleet.
     Demo,
 }
 
@@ -71,7 +69,6 @@ impl ConnectionRequest {
 
 /// A session with its description for the screen.
 pub struct Opened {
-    /// The session.
     pub session: Session,
     /// Its context and namespaces, and the contexts that can be selected instead.
     pub about: msg::Session,
@@ -110,7 +107,6 @@ pub struct Connections {
     /// The host's clock, until there is a session.
     clock: Clock,
     wish: ConnectionRequest,
-    /// The running session.
     pub session: Option<Session>,
     opening: Option<(ConnectionRequest, JoinHandle<Result<Opened, Failure>>)>,
     /// The record of the running session, while it is shown instead.
@@ -232,7 +228,6 @@ impl Connections {
         self.past.as_ref().or(self.session.as_ref())
     }
 
-    /// As [`Self::shown`], mutable.
     pub(super) fn shown_mut(&mut self) -> Option<&mut Session> {
         self.past.as_mut().or(self.session.as_mut())
     }

@@ -197,7 +197,6 @@ fn hourly(facts: &Facts, prices: &Prices) -> Vec<UsageRow> {
 /// The hours before a demo. In each there are the devices of the snapshot; teams take turns on them, and fewer are allocated at night
 /// and at weekends. Over all hours each team has the share of the snapshot.
 struct DemoMonth {
-    /// The first hour.
     from: i64,
     /// The usage of an hour as in the snapshot.
     rows: Vec<UsageRow>,

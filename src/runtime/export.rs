@@ -47,7 +47,6 @@ pub fn counted(
 
 /// The metrics that are served.
 pub struct ServedExport {
-    /// Their data.
     pub metrics: RecordMetrics,
     /// When the last complete snapshot came.
     pub last: watch::Receiver<Option<Instant>>,

@@ -24,7 +24,6 @@ use super::own_runs::OwnRuns;
 pub struct Folders {
     /// The home directory, for `~/`.
     pub home: Option<PathBuf>,
-    /// Settings.
     pub config: Option<PathBuf>,
     /// Journal, records, silences: state that is kept and is no setting.
     pub state: Option<PathBuf>,
@@ -48,11 +47,8 @@ impl Folders {
 /// Which of the standard streams are a terminal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Terminals {
-    /// Standard input.
     pub input: bool,
-    /// Standard output.
     pub output: bool,
-    /// Standard error.
     pub error: bool,
 }
 
@@ -85,13 +81,9 @@ impl Input {
 /// The host of a command. It has no default, so that no command runs on another host than its caller's.
 #[derive(Clone)]
 pub struct Host {
-    /// The wall clock.
     pub clock: Clock,
-    /// Environment variables.
     pub variables: Arc<BTreeMap<OsString, OsString>>,
-    /// The user's folders.
     pub folders: Folders,
-    /// Standard input.
     pub input: Input,
     /// Which of the standard streams are a terminal.
     pub terminal: Terminals,
@@ -138,12 +130,10 @@ impl Host {
         }
     }
 
-    /// The current time.
     pub fn now(&self) -> Moment {
         (self.clock)()
     }
 
-    /// An environment variable.
     pub fn variable(&self, name: &str) -> Option<OsString> {
         self.variables.get(OsStr::new(name)).cloned()
     }

@@ -41,7 +41,6 @@ pub struct Kubectl {
 /// A kubectl command that opens a shell.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ShellCommand {
-    /// Arguments of kubectl.
     pub arguments: Vec<OsString>,
     /// Arguments of the kubectl command that deletes a pod that the shell may have left.
     pub cleanup: Option<Vec<OsString>>,

@@ -70,7 +70,6 @@ impl Replay {
         self.player.follow(archive)
     }
 
-    /// Advances to `at`.
     pub(super) fn go(&mut self, at: Moment) -> Result<(), RecordFault> {
         self.advance(at, Store::pass)
     }

@@ -43,7 +43,6 @@ impl PastPlans {
         Self { facts, out, news }
     }
 
-    /// The next event.
     pub async fn next(&mut self) -> ActionEvent {
         match self.news.recv().await {
             Some(event) => event,

@@ -119,7 +119,6 @@ pub(super) fn play(
     Ok((task, control))
 }
 
-/// The playback task.
 struct PlaybackTask {
     archive: Archive,
     rules: Rules,

@@ -20,9 +20,7 @@ const QUEUE: usize = 120;
 /// The data that the metrics are made of.
 #[derive(Clone)]
 pub struct RecordMetrics {
-    /// The latest facts.
     pub facts: watch::Receiver<Option<Arc<Facts>>>,
-    /// Usage counters.
     pub counters: watch::Receiver<UsageCounters>,
     /// States of the budgets.
     pub usage: watch::Receiver<Arc<UsageFacts>>,

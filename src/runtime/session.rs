@@ -257,7 +257,6 @@ pub(super) enum Purpose<'n> {
     Govern(Duration),
 }
 
-/// The store's rules.
 pub(super) fn rules(setup: &Setup, context: Name, one_look: bool) -> Rules {
     let mut policy = (*setup.rulebook.policy).clone();
     policy.xids = Arc::new(setup.rulebook.thresholds.xid.clone());

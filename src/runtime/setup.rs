@@ -7,7 +7,6 @@ use super::host::Host;
 /// Validated inputs of a session.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Settings.
     pub settings: Settings,
     /// Rules, thresholds, prices and dialects.
     pub rulebook: Rulebook,

@@ -34,10 +34,8 @@ pub enum ShellEnd {
     HungUp,
 }
 
-/// How kubectl ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KubectlExit {
-    /// Exit status.
     pub status: ExitStatus,
     /// The last line on standard error; empty without any.
     pub last_line: String,

@@ -117,9 +117,7 @@ pub struct Demo {
 /// A running simulated fleet and its usage ledger.
 #[derive(Clone)]
 pub struct KeptFleet {
-    /// Its API.
     pub service: sim::Service,
-    /// Its usage ledger.
     pub(super) ledger: DemoLedger,
 }
 

@@ -35,7 +35,6 @@ pub trait ServedStatus: Send + Sync + 'static {
     fn degraded(&self) -> Option<String> {
         None
     }
-    /// The metrics page.
     fn metrics(&self) -> String;
 }
 

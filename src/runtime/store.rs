@@ -22,7 +22,6 @@ pub const JUDGING: Duration = Duration::from_secs(4);
 /// Shortest interval between two samples of the history, on the server's clock.
 const SAMPLING: Duration = Duration::from_secs(15);
 
-/// The store's rules.
 #[derive(Clone)]
 pub struct Rules {
     /// Name of the context, for the screen's header.
@@ -31,7 +30,6 @@ pub struct Rules {
     pub policy: Arc<Policy>,
     /// When a finding fires and clears.
     pub thresholds: Arc<Thresholds>,
-    /// Prices.
     pub prices: Arc<Prices>,
     /// Shortest interval between facts after the first lists.
     pub refresh: Duration,
@@ -66,7 +64,6 @@ pub struct Store {
 const PAST_KEPT: usize = 256;
 
 impl Store {
-    /// An empty store.
     pub fn new(rules: Rules) -> Self {
         Self {
             ledger: Ledger::new(Arc::clone(&rules.policy)),

@@ -53,7 +53,6 @@ impl PerJob {
 const COUNTED: [usize; 2] = [800, 8_000];
 
 impl RecordSettings {
-    /// From the settings.
     pub fn of(settings: &Settings) -> Self {
         let state_dir = settings.state_dir.clone();
         let settings = &settings.record;
@@ -345,7 +344,6 @@ impl Tape {
         });
     }
 
-    /// Writes the rest.
     pub(super) fn close(&mut self) {
         let Some(recorder) = self.recorder.take() else {
             return;

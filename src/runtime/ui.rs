@@ -48,7 +48,6 @@ const PARTING: Duration = Duration::from_millis(500);
 pub enum ConsoleEnd {
     /// The operator quit, or the time of `--for` is over.
     Quit,
-    /// SIGINT or SIGTERM.
     Interrupted,
     /// The terminal is gone.
     Gone,
@@ -64,7 +63,6 @@ pub struct Ui {
     pub end_after: Option<Duration>,
     /// File of silenced findings; `None` for a simulated fleet.
     pub silences: Option<PathBuf>,
-    /// Directory of screenshots.
     pub pictures: PathBuf,
 }
 
@@ -90,9 +88,7 @@ impl Signals {
 
 /// Why the loop ends before the next message.
 enum Leave {
-    /// A regular end.
     End(ConsoleEnd),
-    /// The terminal failed.
     Failed(io::Error),
 }
 

@@ -131,7 +131,6 @@ impl UsageLedger {
         written
     }
 
-    /// The file.
     pub fn file(&self) -> &UsageFile {
         &self.file
     }
@@ -195,7 +194,6 @@ impl UsageTape {
         }
     }
 
-    /// Writes the rest.
     pub(super) fn close(mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.samples = None;

@@ -20,7 +20,6 @@ pub struct PrometheusUsage {
     kept: Arc<Mutex<Option<Kept>>>,
 }
 
-/// The cached ledger.
 struct Kept {
     file: UsageFile,
     /// The first hour that was requested.

@@ -81,9 +81,7 @@ pub fn receivers(settings: &Settings, cluster: &str) -> Vec<Receiver> {
 /// Prints the body of a message to a receiver.
 pub type PrintMessage<'p> = dyn FnMut(&DeliveryRules, &str) -> Result<(), Failure> + 'p;
 
-/// Where messages go.
 pub enum Delivers<'p> {
-    /// To the receivers.
     Sends(Arc<Notifier>),
     /// To standard output, with the name of the receiver.
     Prints(Box<PrintMessage<'p>>),
@@ -91,7 +89,6 @@ pub enum Delivers<'p> {
 
 /// Inputs of the loop.
 pub struct WatchInputs {
-    /// The facts.
     pub facts: watch::Receiver<Option<Arc<Facts>>>,
     /// States of the budgets.
     pub usage: watch::Receiver<Arc<UsageFacts>>,
@@ -99,7 +96,6 @@ pub struct WatchInputs {
     pub clock: SessionClock,
     /// Scope of the findings that are sent.
     pub scope: Scope,
-    /// When findings fire.
     pub thresholds: Arc<Thresholds>,
     /// File of silenced and acknowledged findings of this machine.
     pub silences: Option<PathBuf>,

@@ -94,7 +94,6 @@ impl WatchStatus {
         families
     }
 
-    /// Metrics about delivery.
     pub(super) fn delivery(&self) -> Vec<MetricFamily> {
         use MetricKind::{Counter, Gauge};
         let kept = f64::from(u8::from(self.state_fault.is_none()));
@@ -151,7 +150,6 @@ impl WatchStatus {
 
 /// The served status, with the labels of every series.
 pub struct ServedWatch {
-    /// The status.
     pub status: watch::Receiver<WatchStatus>,
     /// Labels of every series.
     pub common: Labels,

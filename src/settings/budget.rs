@@ -15,10 +15,8 @@ const MOST: f64 = 1e9;
 const MOST_STEPS: usize = 10;
 const HIGHEST: u32 = 1_000;
 
-/// A budget.
 #[derive(Clone, PartialEq, Debug)]
 pub struct BudgetSettings {
-    /// Its name.
     pub name: String,
     /// The scope that the budget covers.
     pub scope: BudgetScope,
@@ -26,7 +24,6 @@ pub struct BudgetSettings {
     pub unit: BudgetUnit,
     /// Amount, dollars or device-hours.
     pub amount: f64,
-    /// Calendar period.
     pub period: BudgetPeriod,
     /// IANA time zone whose midnight starts a period; UTC when absent.
     pub time_zone: Option<String>,

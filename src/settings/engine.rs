@@ -21,7 +21,6 @@ const DEEPEST: u16 = 1024;
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EngineSettings {
-    /// Node placement policy.
     pub placement: Option<Placement>,
     /// Number of pending workloads in each queue that get a reservation (backfill depth).
     pub backfill: Option<Depth>,
@@ -155,7 +154,6 @@ pub struct RouteSettings {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RouteMatch {
-    /// Queue.
     pub queue: Option<String>,
     /// Labels of the workload.
     pub label: BTreeMap<String, String>,
@@ -165,7 +163,6 @@ pub struct RouteMatch {
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RouteFlavor {
-    /// Its name.
     pub flavor: String,
     /// Relative speed of a job on this flavor; 1 when absent.
     pub speed: Option<Positive>,

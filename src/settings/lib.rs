@@ -48,7 +48,6 @@ use model::fleet::accelerator::Catalog;
 use model::fleet::policy::{Policy, PoolRule, TeamRule};
 use model::usage::EnergyRates;
 
-/// The base layer.
 pub const DEFAULTS: &str = include_str!("../../config/stokehold.toml");
 
 impl Settings {

@@ -55,7 +55,6 @@ pub(super) const WITHOUT_DEFAULT: &[&str] = &[
 pub struct Text {
     /// `Machine` or `User`.
     pub layer: Layer,
-    /// Its path.
     pub path: String,
     /// Content of the file.
     pub text: String,

@@ -18,12 +18,9 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// A receiver.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NotifySettings {
-    /// Its name.
     pub name: String,
-    /// Its protocol.
     pub kind: ReceiverKind,
     /// Its address; absent when `url_file` is set.
     pub url: Option<String>,

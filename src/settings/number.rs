@@ -19,7 +19,6 @@ macro_rules! number {
         pub struct $name(f64);
 
         impl $name {
-            /// The number.
             pub const fn get(self) -> f64 {
                 self.0
             }
@@ -74,7 +73,6 @@ number! {
 }
 
 impl Usd {
-    /// As a rate.
     pub fn rate(self) -> Rate {
         Rate::from_usd(self.0).unwrap_or_default()
     }
@@ -85,7 +83,6 @@ impl Usd {
 pub struct Span(Duration);
 
 impl Span {
-    /// As a duration.
     pub const fn duration(self) -> Duration {
         self.0
     }

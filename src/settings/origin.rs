@@ -6,26 +6,20 @@ use std::fmt;
 /// Layers of settings, lowest precedence first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Layer {
-    /// The built-in defaults.
     Default,
-    /// The machine's file.
     Machine,
-    /// The user's file.
     User,
     /// The section of a context in the machine's file.
     MachineContext,
     /// The section of a context in the user's file.
     UserContext,
-    /// An environment variable.
     Environment,
-    /// A flag.
     Flag,
 }
 
 /// Origin of one value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Origin {
-    /// Layer.
     pub layer: Layer,
     /// The file, variable or flag.
     pub place: String,

@@ -8,9 +8,7 @@ use exporter::Matchers;
 /// A service behind the API server: `namespace/name:port`, `namespace/https:name:port/prefix`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServicePath {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// Number or name of its port.
     pub port: String,

@@ -14,28 +14,21 @@ use super::types::Settings;
 /// Contents of the files that the settings name, each with its path.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Texts {
-    /// Of `accelerators_file`.
     pub accelerators: Option<(String, String)>,
-    /// Of `alerts_file`.
     pub alerts: Option<(String, String)>,
-    /// Of `prices.files`.
     pub books: Vec<(String, String)>,
-    /// Of `exporters_dir`.
     pub dialects: Vec<(String, String)>,
 }
 
 /// Rules, thresholds, prices and dialects, ready for use.
 #[derive(Clone, Debug)]
 pub struct Rulebook {
-    /// Known accelerators.
     pub catalog: Arc<Catalog>,
     /// Pools, teams, queues, idleness.
     pub policy: Arc<Policy>,
     /// Thresholds at which findings fire and resolve.
     pub thresholds: Arc<Thresholds>,
-    /// What devices cost.
     pub prices: Arc<Prices>,
-    /// Exporter dialects.
     pub dialects: Arc<Dialects>,
 }
 

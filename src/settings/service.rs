@@ -29,11 +29,8 @@ pub struct ServiceSettings {
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServiceMatch {
-    /// Namespaces.
     pub namespace: OneOrMany,
-    /// Names of workloads.
     pub name: OneOrMany,
-    /// Models.
     pub model: OneOrMany,
 }
 

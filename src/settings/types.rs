@@ -44,7 +44,6 @@ macro_rules! section {
 section! {
     /// Every setting, merged and checked.
     Settings, RawSettings {
-        /// Theme by name.
         theme: String,
         /// Draw with ASCII only.
         ascii: bool,
@@ -52,7 +51,6 @@ section! {
         color: ColorChoice,
         /// Interval at which the console redraws changes.
         refresh: Span,
-        /// Take mouse events.
         mouse: bool,
         /// Whether writing to clusters is allowed.
         write: bool,
@@ -72,7 +70,6 @@ section! {
         exporters_dir: Option<PathBuf>,
         /// File with the user's accelerators.
         accelerators_file: Option<PathBuf>,
-        /// What to show.
         scope: Scope = RawScope,
         /// Labels that carry meaning.
         labels: Labels = RawLabels,
@@ -80,11 +77,8 @@ section! {
         idle: Idle = RawIdle,
         /// How exporters are scraped.
         scrape: Scrape = RawScrape,
-        /// Readings from Prometheus.
         prometheus: Prometheus = RawPrometheus,
-        /// Recording of observations.
         record: Recording = RawRecording,
-        /// Prices of devices.
         prices: PriceSettings = RawPriceSettings,
         /// Energy cost and emissions.
         #[serde(default)]
@@ -94,7 +88,6 @@ section! {
         /// Pools by node labels.
         #[serde(default)]
         pool: Vec<PoolSettings>,
-        /// Teams.
         #[serde(default)]
         team: Vec<TeamSettings>,
         /// Budgets of parts of the fleet.
@@ -103,7 +96,6 @@ section! {
         /// Latency objectives of model servers; the first matching service applies.
         #[serde(default)]
         service: Vec<ServiceSettings>,
-        /// Alternatives for `tco`.
         #[serde(default)]
         tco: TcoSettings,
         /// Where `watch` sends findings.
@@ -129,11 +121,9 @@ section! {
 }
 
 section! {
-    /// What to show.
     Scope, RawScope {
         /// Only these namespaces; all when empty.
         namespaces: Vec<String>,
-        /// Only this team.
         team: Option<String>,
     }
 }
@@ -171,7 +161,6 @@ section! {
 section! {
     /// When an allocated device counts as idle.
     Idle, RawIdle {
-        /// Utilization below this.
         util_below: Ratio,
         /// Power below this many times the model's idle power.
         power_factor: Positive,
@@ -189,7 +178,6 @@ section! {
         per_second: Positive,
         /// Additional burst for exporters that were never scraped.
         burst: u32,
-        /// Maximum concurrent requests.
         in_flight: std::num::NonZeroU32,
         /// Timeout of one scrape.
         timeout: Span,
@@ -200,9 +188,7 @@ section! {
 }
 
 section! {
-    /// Readings from Prometheus.
     Prometheus, RawPrometheus {
-        /// Its address.
         url: Option<String>,
         /// Its service, queried through the API server.
         service: Option<ServicePath>,
@@ -211,14 +197,12 @@ section! {
         /// Label matchers that are added to every query.
         #[serde(default)]
         matcher: Matcher,
-        /// Headers to send.
         #[serde(default)]
         headers: BTreeMap<String, String>,
         /// File that contains a bearer token.
         bearer_file: Option<PathBuf>,
         /// File that contains the CA certificate.
         ca_file: Option<PathBuf>,
-        /// Interval of queries.
         interval: Span,
         /// Maximum requests per minute.
         per_minute: Positive,
@@ -238,9 +222,7 @@ section! {
         enabled: bool,
         /// The directory; one per context in the state directory when absent.
         dir: Option<PathBuf>,
-        /// Retention time.
         keep: Span,
-        /// Maximum size.
         max_size: Size,
         /// Value of the cluster label in metrics; the context name when absent.
         cluster: Option<String>,
@@ -256,9 +238,7 @@ section! {
 section! {
     /// Receiver of `record`'s metrics, by Prometheus remote write.
     RemoteWriteSettings, RawRemoteWriteSettings {
-        /// The receiver's address.
         url: Option<String>,
-        /// Headers to send.
         #[serde(default)]
         headers: BTreeMap<String, String>,
         /// File that contains a bearer token.
@@ -301,7 +281,6 @@ section! {
 }
 
 section! {
-    /// Prices of devices.
     PriceSettings, RawPriceSettings {
         /// Provider of nodes that do not report one.
         provider: Option<String>,
@@ -324,7 +303,6 @@ section! {
         residual: Ratio,
         /// Network, storage and spares as a share of the price.
         overhead: Amount,
-        /// Power usage effectiveness.
         pue: Positive,
         /// USD per kWh.
         usd_per_kwh: Amount,
@@ -343,7 +321,6 @@ pub struct ScrapeTarget {
     pub url: String,
     /// The node that the page describes, when the page does not name it.
     pub node: Option<String>,
-    /// Headers to send.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
     /// File that contains a bearer token.
@@ -356,9 +333,7 @@ pub struct ScrapeTarget {
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PriceOverride {
-    /// Machine type.
     pub instance: Option<String>,
-    /// Class.
     pub class: Option<String>,
     /// Applies only to nodes with this billing mode.
     pub billing: Option<Paid>,
@@ -366,16 +341,13 @@ pub struct PriceOverride {
     pub usd_per_device_hour: Usd,
 }
 
-/// A pool.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoolSettings {
-    /// Its name.
     pub name: String,
     /// Node labels that must all match; an empty value means present.
     #[serde(rename = "match", deserialize_with = "not_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Static or dynamic.
     pub mode: Option<Mode>,
     /// Billing mode of its nodes.
     pub billing: Option<Paid>,
@@ -406,7 +378,6 @@ pub enum PoolPriceSettings {
     Rate(Usd),
     /// A factor on the list price.
     Multiplier(Positive),
-    /// Owned machines.
     Owned(OwnedSettings),
 }
 
@@ -444,7 +415,6 @@ pub struct OwnedSettings {
     pub residual: Option<Ratio>,
     /// Network, storage and spares as a share of the price.
     pub overhead: Option<Amount>,
-    /// Power usage effectiveness.
     pub pue: Option<Positive>,
     /// USD per kWh.
     pub usd_per_kwh: Option<Amount>,
@@ -470,15 +440,12 @@ pub struct TcoMachine {
     pub class: String,
     /// Number of its devices.
     pub devices: NonZeroU32,
-    /// Its cost.
     pub machine: OwnedSettings,
 }
 
-/// A team.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TeamSettings {
-    /// Its name.
     pub name: String,
     /// What belongs to the team.
     #[serde(rename = "match", deserialize_with = "says_something")]
@@ -491,7 +458,6 @@ pub struct TeamSettings {
 pub struct TeamMatch {
     /// Namespaces; a trailing `*` matches any suffix.
     pub namespace: OneOrMany,
-    /// Queues.
     pub queue: OneOrMany,
     /// Labels of the workload or pod.
     pub label: BTreeMap<String, String>,

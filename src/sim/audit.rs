@@ -16,11 +16,9 @@ pub struct AuditEntry {
     pub at: Moment,
     /// The user of the request.
     pub user: String,
-    /// Its method.
     pub method: String,
     /// Its path, with its query.
     pub path: String,
-    /// The answer's code.
     pub code: u16,
 }
 
@@ -60,7 +58,6 @@ fn sort(method: &str, path: &str, watches: bool) -> String {
     }
 }
 
-/// The log.
 #[derive(Clone, Debug, Default)]
 pub struct Audit {
     entries: VecDeque<AuditEntry>,
@@ -68,7 +65,6 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// Adds an entry.
     pub fn note(&mut self, entry: AuditEntry) {
         if self.entries.len() == KEPT {
             self.entries.pop_front();

@@ -30,9 +30,7 @@ pub enum Request {
 /// A page that a pod of the world serves over HTTP.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Served {
-    /// Content type.
     pub content_type: &'static str,
-    /// Body.
     pub body: String,
 }
 
@@ -41,7 +39,6 @@ pub struct Served {
 pub trait SimBackend: Send {
     /// All objects at the start, in an order in which they could have been created.
     fn start(&mut self) -> Vec<WorldChange>;
-    /// The world's clock.
     fn now(&self) -> Moment;
     /// Moves the clock to `to` (never back) and returns the changes on the way, in order.
     fn advance(&mut self, to: Moment) -> Vec<WorldChange>;

@@ -21,7 +21,6 @@ pub type Clock = Arc<dyn Fn() -> Moment + Send + Sync>;
 
 /// The mutable state: the world and the store, behind one lock that is never kept across an await.
 pub struct Core {
-    /// The objects.
     pub store: Store,
     /// The world that produces the objects.
     pub scene: Box<dyn SimBackend>,
@@ -158,7 +157,6 @@ impl SimCluster {
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// The virtual clock.
     pub fn now(&self) -> Moment {
         self.core().scene.now()
     }
@@ -221,7 +219,6 @@ impl SimCluster {
         self.faults.borrow().clone()
     }
 
-    /// Sets the faults.
     pub fn set_faults(&self, faults: InjectedFaults) {
         self.faults.send_replace(faults);
     }

@@ -36,17 +36,12 @@ pub struct InjectedFaults {
 /// What to do with one request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// Serve it.
     Serve,
     /// Answer 429 with this `Retry-After` in seconds.
     TooMany(u32),
-    /// Answer 500.
     ServerError,
-    /// Answer HTML.
     Html,
-    /// Answer 401.
     Expired,
-    /// Do not answer.
     Silent,
 }
 

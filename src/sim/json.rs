@@ -39,7 +39,6 @@ pub(crate) fn condition<'a>(object: &'a Value, kind: &str) -> &'a str {
         .map_or("", |condition| text(condition, "/status"))
 }
 
-/// `metadata.name`.
 pub(crate) fn name(object: &Value) -> &str {
     text(object, "/metadata/name")
 }

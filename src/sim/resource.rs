@@ -13,13 +13,11 @@ use super::specs::SPECS;
 /// A resource as the API server describes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Spec {
-    /// Which one.
     pub resource: Resource,
     /// The table of the fleet that lists it; `None` for what the fleet is not made of.
     pub table: Option<Table>,
     /// API group; empty for the core group.
     pub group: &'static str,
-    /// API version.
     pub version: &'static str,
     /// Kind of one object.
     pub kind: &'static str,
@@ -31,7 +29,6 @@ pub struct Spec {
     pub categories: &'static [&'static str],
     /// True when it lives in namespaces.
     pub namespaced: bool,
-    /// Subresources by name.
     pub subresources: &'static [&'static str],
 }
 
@@ -93,7 +90,6 @@ impl Spec {
         !kinds::is_built_in(self.group)
     }
 
-    /// Singular name.
     pub fn singular(&self) -> String {
         self.kind.to_ascii_lowercase()
     }

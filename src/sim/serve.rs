@@ -36,7 +36,6 @@ const RETENTION: usize = 8192;
 /// How long open requests may take to finish when the server ends.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// How to serve.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Where the API listens; port 0 picks one.
@@ -72,14 +71,12 @@ impl Default for Options {
     }
 }
 
-/// Starts servers.
 pub struct Server;
 
 /// A running server. Dropping it ends it at once; [`Running::shutdown`] lets open requests finish.
 pub struct Running {
     /// `https://ADDRESS:PORT` of the API.
     pub url: String,
-    /// The kubeconfig's text.
     pub kubeconfig: String,
     /// `http://ADDRESS:PORT` of the exporters' pages.
     pub exporters: Option<String>,
@@ -146,7 +143,6 @@ fn team_namespaces(store: &Store) -> Vec<String> {
     names
 }
 
-/// Four random tokens.
 fn tokens() -> anyhow::Result<[String; 4]> {
     let provider = rustls::crypto::ring::default_provider();
     let mut tokens = [const { String::new() }; 4];

@@ -30,16 +30,13 @@ pub struct Logged {
 /// The log does not reach back to the requested revision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Expired {
-    /// The requested revision.
     pub asked: u64,
     /// The oldest revision in the log.
     pub oldest: u64,
 }
 
-/// What to list.
 #[derive(Default)]
 pub struct ListOptions<'a> {
-    /// Only this namespace.
     pub namespace: Option<&'a str>,
     /// As it was at this revision; `None` for now.
     pub at: Option<u64>,

@@ -10,7 +10,6 @@ use super::specs::SPECS;
 /// A user with a context in the kubeconfig.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum User {
-    /// May do everything.
     Admin,
     /// May read everything, cluster-wide, pod logs and proxies included.
     Viewer,
@@ -38,9 +37,7 @@ impl User {
 /// The requester, as authenticated or impersonated.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Identity {
-    /// User name.
     pub name: String,
-    /// Groups, in order.
     pub groups: Vec<String>,
     /// Uid; empty when none is known.
     pub uid: String,
@@ -75,7 +72,6 @@ pub enum AccessRequest<'a> {
         verb: &'a str,
         /// API group; empty for the core group.
         group: &'a str,
-        /// Plural name.
         plural: &'a str,
         /// Subresource; empty for the main resource.
         subresource: &'a str,
@@ -85,12 +81,7 @@ pub enum AccessRequest<'a> {
         name: &'a str,
     },
     /// A path outside of the resources.
-    Path {
-        /// `get`, `post`, ...
-        verb: &'a str,
-        /// The path.
-        path: &'a str,
-    },
+    Path { verb: &'a str, path: &'a str },
 }
 
 /// One rule of a role.

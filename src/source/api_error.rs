@@ -15,11 +15,9 @@ use super::login::LoginFailed;
 /// A request that failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ApiError {
-    /// Kind of failure.
     pub what: What,
     /// What failed, and the repair.
     pub message: String,
-    /// The server's `Retry-After`.
     pub retry_after: Option<Duration>,
 }
 

@@ -26,7 +26,6 @@ pub enum RequestClass {
     Server,
     /// Pages of pods and services through the API server's proxy.
     Proxy,
-    /// Anything else.
     Other,
 }
 
@@ -230,7 +229,6 @@ impl ApiStats {
         Arc::clone(&self.clock)
     }
 
-    /// This machine's clock.
     pub fn local(&self) -> Moment {
         (self.clock)()
     }

@@ -3,10 +3,8 @@
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
-/// The shortest wait.
 const FIRST: Duration = Duration::from_millis(500);
 
-/// The longest wait.
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// The wait before try number `attempt` (from 1): doubling from half a second to half a minute, of which `salt` removes up to

@@ -25,7 +25,6 @@ pub struct Connection {
     pub stats: Arc<ApiStats>,
     /// Name of the kubeconfig context, or a substitute for it.
     pub context: Name,
-    /// The context's namespace.
     pub namespace: String,
     /// The server's address, for messages; empty for a server in this process.
     pub server: String,

@@ -26,7 +26,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// An answer that does not come from a Kubernetes API server.
 #[derive(Debug)]
 pub struct NotKubernetes {
-    /// Its content type.
     pub content_type: String,
 }
 

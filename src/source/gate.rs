@@ -99,9 +99,7 @@ fn is_plain(path: &str) -> bool {
 /// A request that the gate refused.
 #[derive(Debug)]
 pub struct Refused {
-    /// Method.
     pub method: Method,
-    /// Path.
     pub path: String,
 }
 

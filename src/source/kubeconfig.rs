@@ -36,7 +36,6 @@ pub struct ContextChoice {
     pub impersonate: Option<String>,
     /// `--as-group`: the groups to impersonate.
     pub impersonate_groups: Vec<String>,
-    /// Environment variables.
     pub environment: Environment,
     /// Sends requests in the place of TCP and TLS: a server in this process.
     pub transport: Option<Transport>,
@@ -85,7 +84,6 @@ pub struct Resolved {
     pub config: Config,
     /// Name of the context; `in-cluster` without one.
     pub context: String,
-    /// The context's namespace.
     pub namespace: String,
     /// The credential plugin, where one is configured.
     pub exec: Option<ExecConfig>,

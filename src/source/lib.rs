@@ -55,7 +55,6 @@ use scrape_coverage::{Reach, ScrapeCoverage};
 pub struct StartOptions {
     /// The way to the cluster.
     pub connection: Connection,
-    /// Which namespaces.
     pub namespaces: Namespaces,
     /// Which tables; the others stay unknown.
     pub tables: Vec<Table>,

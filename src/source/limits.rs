@@ -120,7 +120,6 @@ impl<B> Limited<B> {
         }
     }
 
-    /// Counts these bytes.
     fn count(&mut self, data: &Bytes) -> Result<(), TooLarge> {
         let length = |part: &[u8]| part.len() as u64;
         let (largest, limit) = match self.limit {

@@ -70,7 +70,6 @@ struct State {
     fingerprint: u64,
     client: Option<Client>,
     token: Option<HeaderValue>,
-    /// When to renew.
     renew_at: Option<Moment>,
     tried: Option<Moment>,
     /// The plugin failed the last time.

@@ -28,14 +28,11 @@ const LARGEST: usize = 1 << 20;
 /// How long to wait for the rest of the output after a plugin has ended.
 const LATE: Duration = Duration::from_millis(500);
 
-/// A plugin's credential.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Credential {
-    /// Bearer token.
     pub token: Option<String>,
     /// Client certificate and key, PEM.
     pub identity: Option<(String, String)>,
-    /// When it expires.
     pub expires: Option<Moment>,
 }
 

@@ -10,7 +10,6 @@ use super::fetch::failure_message;
 /// Something that a role may allow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Permission<'a> {
-    /// The verb.
     pub verb: &'a str,
     /// API group; empty for the core group.
     pub group: &'a str,

@@ -8,7 +8,6 @@ use model::base::{Name, ObjectKey};
 
 use super::serving::ServingPod;
 
-/// What Prometheus covers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ScrapeCoverage {
     /// Prometheus has not answered yet: exporters are scraped after a short wait.
@@ -20,14 +19,12 @@ pub enum ScrapeCoverage {
 /// Exporters that Prometheus scrapes and has fresh samples of.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Covered {
-    /// By their pods.
     pub pods: FxHashSet<ObjectKey>,
     /// By dialect and node, where the pod is not known.
     pub nodes: FxHashSet<(Name, Name)>,
 }
 
 impl ScrapeCoverage {
-    /// Nothing is covered.
     pub fn nothing() -> Self {
         Self::Of(Covered::default())
     }
@@ -53,7 +50,6 @@ pub enum Reach {
     Undecided,
     /// Those of these nodes.
     Nodes(BTreeSet<Name>),
-    /// All.
     All,
 }
 

@@ -31,9 +31,7 @@ const AFRESH: Duration = Duration::from_secs(2);
 /// Whether a table is served.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Served {
-    /// In this version.
     In(String),
-    /// Not at all.
     Not,
 }
 

@@ -12,15 +12,10 @@ use model::fleet::observe::PodSeen;
 /// A pod that serves a metrics page.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServingPod {
-    /// Namespace and name.
     pub key: ObjectKey,
-    /// Unique id.
     pub uid: Name,
-    /// Its dialect.
     pub dialect: Name,
-    /// Its node.
     pub node: Option<Name>,
-    /// Its address.
     pub ip: Option<Name>,
     /// The port of the page.
     pub port: u16,
@@ -33,7 +28,6 @@ pub struct ServingPod {
 /// News of pods that serve metrics pages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ServingNews {
-    /// A list begins.
     Begin,
     /// The list is complete: pods that it did not contain are deleted.
     End,

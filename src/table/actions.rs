@@ -11,10 +11,8 @@ use model::plan::{Intent, JobName, Mutation, Plan};
 /// Whether this console may write to the cluster.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum May {
-    /// Not checked yet.
     #[default]
     Unknown,
-    /// Writes are allowed.
     Yes,
     /// Writes are not allowed.
     No {
@@ -28,24 +26,20 @@ pub enum May {
 /// State of one step of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StepState {
-    /// Nothing was sent.
     Todo,
     /// Waiting before its call, or sent and not finished.
     Waiting,
     /// Sent; the outcome is unknown.
     Unresolved,
-    /// Succeeded.
     Done,
     /// The object already had the target state.
     Already,
     /// Skipped, as its plan allows.
     Left,
-    /// Failed.
     Failed,
 }
 
 impl StepState {
-    /// The displayed name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Todo => "not done",
@@ -69,7 +63,6 @@ impl StepState {
 pub struct StepRow {
     /// What the step does: `suspend Job nlp/train`.
     pub words: String,
-    /// Its state.
     pub state: StepState,
     /// What it waits for, or why it failed; empty otherwise.
     pub note: String,
@@ -78,7 +71,6 @@ pub struct StepRow {
 /// State of a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum RunState {
-    /// In progress.
     Running,
     /// Its process ended before the run did.
     BrokenOff,
@@ -95,7 +87,6 @@ pub enum RunState {
 }
 
 impl RunState {
-    /// The displayed name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -114,14 +105,11 @@ impl RunState {
     }
 }
 
-/// One run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RunRow {
-    /// Its name.
     pub name: String,
     /// Title of its plan.
     pub title: String,
-    /// Start time.
     pub begun: Moment,
     /// Time of its last step so far.
     pub last: Moment,
@@ -129,11 +117,9 @@ pub struct RunRow {
     pub by: String,
     /// Why; may be empty.
     pub reason: String,
-    /// Its state.
     pub state: RunState,
     /// Why it failed or is incomplete; empty otherwise.
     pub words: String,
-    /// Its steps.
     pub steps: Vec<StepRow>,
     /// Nodes that it cordoned and that its undo uncordons.
     pub cordons: Vec<Name>,
@@ -162,11 +148,9 @@ impl RunRow {
 /// Write access, and the runs on this cluster.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ActionState {
-    /// Write access.
     pub may: May,
     /// The missing right by command: `patch nodes`.
     pub lacking: BTreeMap<&'static str, String>,
-    /// Runs, newest first.
     pub runs: Vec<RunRow>,
 }
 

@@ -14,15 +14,11 @@ use super::text::{UNKNOWN, bounded_latency, celsius, decimal, watts, whole_perce
 /// Value of a cell. Unknown is its own variant, never zero.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value<'a> {
-    /// Not known.
     Unknown,
-    /// No value.
     Empty,
-    /// Words.
     Text(Cow<'a, str>),
     /// A namespace (or nothing) and a name.
     Path(&'a str, &'a str),
-    /// A whole number.
     Count(i64),
     /// A part of a whole.
     Part(u64, u64),
@@ -87,7 +83,6 @@ impl<'a> Value<'a> {
         Self::Sum(Money::known(all))
     }
 
-    /// `make(value)`, or unknown.
     pub fn known<T>(value: Option<T>, make: impl FnOnce(T) -> Self) -> Self {
         value.map_or(Self::Unknown, make)
     }
@@ -183,7 +178,6 @@ use model::base::natural;
 /// A value and how it is shown.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cell<'a> {
-    /// The value.
     pub value: Value<'a>,
     /// Role for painting; `Text` by default.
     pub role: Role,
@@ -200,7 +194,6 @@ pub struct Cell<'a> {
 }
 
 impl<'a> Cell<'a> {
-    /// A plain cell.
     pub const fn new(value: Value<'a>) -> Self {
         Self {
             value,
@@ -227,24 +220,20 @@ impl<'a> Cell<'a> {
         self
     }
 
-    /// Words.
     pub fn text(words: impl Into<Cow<'a, str>>) -> Self {
         Self::new(Value::text(words))
     }
 
-    /// Text, or unknown.
     pub fn maybe(words: Option<&'a str>) -> Self {
         Self::new(Value::known(words, Value::text))
     }
 
-    /// In this role.
     #[must_use]
     pub const fn role(mut self, role: Role) -> Self {
         self.role = role;
         self
     }
 
-    /// Old, if so.
     #[must_use]
     pub const fn stale(mut self, stale: bool) -> Self {
         self.stale = stale;
@@ -273,7 +262,6 @@ pub struct Quota {
     pub nominal: Option<u64>,
     /// In use, borrowed quota included; `None` means unknown.
     pub used: Option<u64>,
-    /// Of that, borrowed.
     pub borrowed: u64,
 }
 

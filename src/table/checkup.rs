@@ -27,7 +27,6 @@ pub fn schema() -> serde_json::Value {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// Passed.
     Ok,
     /// Degraded: something is missing, the rest works.
     Warn,
@@ -46,10 +45,8 @@ model::words! {
     }
 }
 
-/// What is checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Check {
-    /// The settings files.
     Settings,
     /// The kubeconfig and its context.
     Kubeconfig,
@@ -132,7 +129,6 @@ impl Point {
         }
     }
 
-    /// A degraded result.
     pub fn warn(check: Check, message: impl Into<String>, mend: impl Into<String>) -> Self {
         Self {
             level: Level::Warn,
@@ -141,7 +137,6 @@ impl Point {
         }
     }
 
-    /// A failed result.
     pub fn fail(
         check: Check,
         exit: Exit,

@@ -18,9 +18,7 @@ use super::select::Labelled;
 /// Alignment of a column's cells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Align {
-    /// Words.
     Left,
-    /// Numbers.
     Right,
 }
 
@@ -35,14 +33,10 @@ pub enum Width {
     Graphic(u16, u16),
 }
 
-/// A column's layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ColumnHead {
-    /// Its title.
     pub title: &'static str,
-    /// Side.
     pub align: Align,
-    /// Width policy.
     pub width: Width,
     /// Drop priority when width is short: the highest is dropped first; 0 is never dropped.
     pub drop: u8,
@@ -192,7 +186,6 @@ impl Column {
         self.head.title.trim_end_matches(" 60m")
     }
 
-    /// Its title.
     pub fn title(&self, facts: &Facts) -> Cow<'static, str> {
         match (self.titled, self.whole) {
             (Some(title), _) => Cow::Owned(title(facts)),
@@ -208,7 +201,6 @@ impl Column {
         self
     }
 
-    /// With a past.
     #[must_use]
     pub const fn trend(mut self, trend: PastOf) -> Self {
         self.trend = Some(trend);
@@ -266,7 +258,6 @@ impl Column {
 
 /// What a table of rows is: its columns, and for each row its object, its labels and where `open` leads.
 pub struct KindSpec {
-    /// The columns.
     pub columns: &'static [Column],
     /// The rows, in their natural order.
     pub collect: fn(&Facts, &RowScope) -> Vec<Row>,
@@ -276,7 +267,6 @@ pub struct KindSpec {
     pub label: fn(&Facts, Row, &str) -> Option<String>,
     /// The object of a row.
     pub selection: fn(&Facts, Row) -> Option<Selection>,
-    /// Where `open` leads.
     pub open: fn(&Facts, Row) -> Option<Destination>,
     /// Shown when only faults are.
     pub faulty: fn(&Facts, Row) -> bool,

@@ -107,7 +107,6 @@ pub fn as_planned(
 pub struct JobExplanations {
     /// The moment of that snapshot; `None` before the first result.
     pub at: Option<Moment>,
-    /// Explanations by job.
     pub jobs: BTreeMap<JobKey, JobExplanation>,
     /// Advice on growing or shrinking pools.
     pub pools: Arc<[Advice]>,
@@ -268,7 +267,6 @@ pub fn now(fleet: &Fleet, burn: &SpendRates, snapshot: &Snapshot, job: &JobKey) 
     Some(now_of(fleet, burn, &compiled, &victims?))
 }
 
-/// The longest-waiting jobs.
 fn longest(fleet: &Fleet) -> Vec<JobKey> {
     let mut all: Vec<_> = fleet
         .jobs

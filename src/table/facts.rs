@@ -21,13 +21,11 @@ use super::what_if::Suppositions;
 pub struct Facts {
     /// Name of the kubeconfig context, or `demo`.
     pub context: Name,
-    /// The fleet.
     pub fleet: Arc<Fleet>,
     /// Cost rates of the fleet.
     pub spend_rates: Arc<SpendRates>,
     /// The part in the current scope; `None` for the whole fleet.
     pub part: Option<Arc<ScopedFleet>>,
-    /// Reading history.
     pub history: Arc<History>,
     /// Advice about jobs' devices, largest savings first.
     pub advice: Arc<[Advice]>,

@@ -36,9 +36,7 @@ pub fn stragglers<'a>(facts: &'a Facts, job: &Job) -> Vec<(&'a Node, &'a Device,
 /// The slowest device of a gang, far below the others.
 #[derive(Clone, Copy, Debug)]
 pub struct Slowest<'a> {
-    /// Its node.
     pub node: &'a Node,
-    /// The device.
     pub device: &'a Device,
     /// The pod that it is allocated to.
     pub pod: &'a Pod,

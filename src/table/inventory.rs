@@ -13,7 +13,6 @@ use model::fleet::observe::Labels;
 use super::document::Amounts;
 use super::non_empty;
 
-/// Taint effects.
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 /// The pod that a device or slice is allocated to, and how that is known.
@@ -124,7 +123,6 @@ pub struct NodeCell<'a> {
     pub devices: Vec<DeviceCell<'a>>,
 }
 
-/// Labels by key.
 pub fn label_map(labels: &Labels) -> BTreeMap<&str, &str> {
     let pairs = labels.iter();
     pairs

@@ -238,9 +238,7 @@ pub fn clock(job: &Job) -> Option<JobAge> {
 pub enum Waited {
     /// Creation: it never ran.
     SinceMade,
-    /// Suspension.
     SinceSuspended(Moment),
-    /// Eviction or requeue.
     SinceEvicted(Moment),
     /// Submission to its queue.
     SinceQueued(Moment),

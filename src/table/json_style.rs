@@ -11,12 +11,10 @@ use super::column::Row;
 pub enum JsonStyle {
     /// On one line, for output that is read by lines.
     Line,
-    /// Indented, for people.
     Indented,
 }
 
 impl JsonStyle {
-    /// Indented where `pretty`.
     pub const fn of(pretty: bool) -> Self {
         match pretty {
             true => Self::Indented,

@@ -25,29 +25,22 @@ pub(crate) const UNKNOWN_IS_NULL: &str =
 /// A kind of object that `get` prints.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Kind {
-    /// Pools.
     Pools,
-    /// Nodes.
     Nodes,
     /// Devices and their slices.
     Devices,
-    /// Queues.
     Queues,
-    /// Jobs.
     Jobs,
     /// Pods that request devices.
     Pods,
     /// Models served by workloads.
     Services,
-    /// Cost.
     Cost,
-    /// Findings.
     Alerts,
     /// Advice about jobs' devices.
     Advice,
     /// Autoscalers of nodes and pods.
     Scalers,
-    /// Data sources.
     Sources,
     /// The whole fleet as one document.
     Fleet,
@@ -109,7 +102,6 @@ impl Kind {
         }
     }
 
-    /// Its JSON Schema.
     pub fn schema(self) -> Value {
         let head = |title, description| SchemaHead {
             name: self.name(),
@@ -153,12 +145,9 @@ impl Kind {
     }
 }
 
-/// An output format.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Format {
-    /// Columns for people.
     Table,
-    /// More columns.
     Wide,
     /// A JSON array of objects.
     Json,

@@ -7,7 +7,6 @@ use super::text::usd;
 /// Which amounts of a row with several have the mark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ListMarks {
-    /// The rate.
     pub rate: bool,
     /// The part of free devices.
     pub free: bool,

@@ -14,7 +14,6 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Labels of a sample, by name.
 pub type Labels = Vec<(&'static str, String)>;
 
-/// Metric type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MetricKind {
     /// A value that only increases while its process runs.
@@ -26,11 +25,9 @@ pub enum MetricKind {
 /// A metric with its samples.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MetricFamily {
-    /// Its name.
     pub name: &'static str,
     /// Help text, a sentence.
     pub help: &'static str,
-    /// Its type.
     pub kind: MetricKind,
     /// Its samples; an unknown value has no sample.
     pub samples: Vec<(Labels, f64)>,

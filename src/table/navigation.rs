@@ -17,7 +17,6 @@ macro_rules! views {
             /// Every view, in the order of the tabs.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// Its name.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
@@ -51,7 +50,6 @@ views! {
 /// Which part of everything a view shows.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum RowScope {
-    /// Everything.
     #[default]
     All,
     /// Everything, row by row in the order of its kind: alerts of one node do not stand together.
@@ -125,21 +123,15 @@ impl RowScope {
 /// An object of the fleet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Selection {
-    /// A pool.
     Pool(Name),
-    /// A node.
     Node(Name),
     /// A device: node and index.
     Device(Name, u32),
-    /// A job.
     Job(JobKey),
-    /// A pod.
     Pod(ObjectKey),
     /// A finding, by id.
     Finding(Name),
-    /// A source.
     Source(Name),
-    /// A queue.
     Queue(Name),
     /// A cohort of queues that borrow from each other; a queue may have the same name.
     Cohort(Name),
@@ -214,7 +206,6 @@ impl Selection {
     }
 }
 
-/// Where `open` leads.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Destination {
     /// A view of a part.

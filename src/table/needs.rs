@@ -12,7 +12,6 @@ use super::{Format, Kind, Query};
 /// The inputs of one snapshot.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Needs {
-    /// Tables to list.
     pub tables: &'static [Table],
     /// Nodes whose exporters are read.
     pub readings: Readings,
@@ -29,7 +28,6 @@ pub enum Readings {
     Priced,
     /// The nodes of `Unnamed`, and the nodes that the query's rows are about.
     Of(Box<Query>),
-    /// All nodes.
     All,
 }
 

@@ -127,7 +127,6 @@ fn by_level<S: Serializer>(levels: &&[(Name, Name)], out: S) -> Result<S::Ok, S:
 /// State of a node; the most severe problem counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeState {
-    /// RBAC hides nodes.
     Hidden,
     /// Nodes cannot be listed any more.
     Lost,
@@ -137,9 +136,7 @@ pub enum NodeState {
     Faulty,
     /// An alert requires action on it.
     Alarmed,
-    /// Cordoned.
     Cordoned,
-    /// No problem.
     Ready,
 }
 

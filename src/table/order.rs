@@ -14,7 +14,6 @@ use super::select::sorted_by;
 pub struct Sort {
     /// Fields to compare; the first known one decides.
     fields: Vec<String>,
-    /// Descending.
     falls: bool,
 }
 
@@ -72,7 +71,6 @@ impl Sort {
         self.fields.iter().map(String::as_str)
     }
 
-    /// Compares two rows.
     pub fn compare(&self, a: &Value, b: &Value) -> Ordering {
         let of = |row: &Value| self.fields.iter().find_map(|field| row.at(field).cloned());
         match (of(a), of(b)) {

@@ -28,7 +28,6 @@ pub struct OutputRow {
     pub key: String,
     /// Its name for `-o name`: `node/a100-1`, `job/nlp/pretrain`.
     pub name: String,
-    /// Its JSON.
     pub json: String,
     /// Its cells, when a table was requested.
     pub cells: Vec<String>,
@@ -39,7 +38,6 @@ pub struct OutputRow {
 pub struct OutputTable {
     /// Column titles, each with whether it is right-aligned.
     pub titles: Vec<(&'static str, bool)>,
-    /// The rows.
     pub items: Vec<OutputRow>,
 }
 

@@ -6,7 +6,6 @@ use super::{Kind, Scope, Select, Sort, Template};
 /// A query for rows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Query {
-    /// Kind.
     pub kind: Kind,
     /// Only objects with these names; empty for all.
     pub names: Vec<String>,
@@ -63,9 +62,7 @@ impl Query {
 /// No object has the requested name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NotFound {
-    /// Kind.
     pub kind: Kind,
-    /// The requested name.
     pub name: String,
     /// The nearest existing name.
     pub nearest: Option<String>,

@@ -125,23 +125,19 @@ pub struct QueueRow<'a> {
 /// Workload counts of one queue or of several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
-    /// Jobs with devices.
     pub running: u32,
-    /// Waiting jobs.
     pub waiting: u32,
     /// When the longest wait began.
     pub oldest: Option<Moment>,
 }
 
 impl Tally {
-    /// Adds another tally.
     pub fn merge(&mut self, other: &Self) {
         self.running += other.running;
         self.waiting += other.waiting;
         self.oldest = self.oldest.into_iter().chain(other.oldest).min();
     }
 
-    /// Adds a job.
     pub fn add(&mut self, job: &Job) {
         match job.state {
             JobState::Starting | JobState::Running | JobState::Finishing => self.running += 1,

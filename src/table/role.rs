@@ -20,13 +20,11 @@ macro_rules! roles {
 }
 
 roles! {
-    /// Behind everything.
     Background = "background";
     /// Behind the first and last line and inside popups; the empty part of a bar.
     Panel = "panel";
     /// Behind the selected row.
     Selection = "selection";
-    /// Words and numbers.
     Text = "text";
     /// Names and what must be read first.
     Title = "title";
@@ -34,22 +32,16 @@ roles! {
     Muted = "muted";
     /// Decoration that tells nothing by itself.
     Faint = "faint";
-    /// Lines round panels.
     Border = "border";
     /// Keys, money, the open tab, bars.
     Accent = "accent";
-    /// Well.
     Ok = "ok";
-    /// Look at it.
     Warn = "warn";
-    /// Act on it.
     Crit = "crit";
-    /// Good to know.
     Info = "info";
     /// Brackets round the device under the cursor.
     Mark = "mark";
     /// An idle allocated device.
     IdleDevice = "idle_device";
-    /// Idle cost.
     IdleMoney = "idle_money";
 }

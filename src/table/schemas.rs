@@ -10,8 +10,11 @@ use model::schema::{SchemaHead, columns as columns_of, of_rows};
 use super::document::FleetFigures;
 use super::{Kind, budgets, checkup, spend, tco};
 
+/// Makes a schema.
+type MakeSchema = fn() -> Value;
+
 /// What has a schema besides the kinds of objects.
-const OTHERS: [(&str, fn() -> Value); 5] = [
+const OTHERS: [(&str, MakeSchema); 5] = [
     ("budgets", budgets::schema),
     ("usage", spend::schema),
     ("plan", model::plan::schema),

@@ -209,7 +209,6 @@ impl Reach {
 /// The part of the fleet in a scope.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ScopedFleet {
-    /// The scope.
     pub scope: Scope,
     /// The objects that its jobs use.
     pub reach: Reach,

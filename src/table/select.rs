@@ -120,7 +120,6 @@ impl Select {
         !self.labels.is_empty()
     }
 
-    /// The selected fields.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.fields.iter().map(|field| field.name.as_str())
     }

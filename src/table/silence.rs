@@ -33,7 +33,6 @@ impl Silence {
 /// The silence of one finding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SilenceEntry {
-    /// Muted or acknowledged.
     pub silence: Silence,
     /// When it was set.
     pub at: Moment,

@@ -4,9 +4,7 @@ use unicode_width::UnicodeWidthStr;
 
 use model::base::name::printable;
 
-/// A column.
 pub struct Column<R> {
-    /// Header.
     pub title: &'static str,
     /// True when right-aligned, as numbers are.
     pub right: bool,
@@ -22,7 +20,6 @@ pub struct Column<R> {
 }
 
 impl<R> Column<R> {
-    /// A text column.
     pub const fn text(title: &'static str, cell: fn(&R) -> String) -> Self {
         Self {
             title,
@@ -34,7 +31,6 @@ impl<R> Column<R> {
         }
     }
 
-    /// A number column.
     pub const fn number(title: &'static str, cell: fn(&R) -> String) -> Self {
         Self {
             title,

@@ -19,7 +19,6 @@ use serde_json::{Value, json};
 use super::Kind;
 use super::output::fields;
 
-/// A parsed template.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Template {
     parts: Vec<TemplatePart>,
@@ -29,7 +28,6 @@ pub struct Template {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum TemplatePart {
-    /// Literal text.
     Text(String),
     /// The values at a path.
     Path(Path),
@@ -60,16 +58,13 @@ enum Step {
     Field(String),
     /// The translated content of brackets.
     Index(String),
-    /// `..`
     Deep,
 }
 
 /// What a path starts from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum At {
-    /// The whole answer.
     Answer,
-    /// A row.
     Row,
     /// A value whose fields are not known in advance.
     Other,

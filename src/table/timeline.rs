@@ -85,7 +85,6 @@ impl Timeline {
     }
 }
 
-/// A playback command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Playback {
     /// Jump to a moment.
@@ -95,17 +94,13 @@ pub enum Playback {
         /// True for the next one.
         forward: bool,
     },
-    /// Play or pause.
     Toggle,
     /// Compare two moments within a scope; the result is stored under `name`.
     Compare {
         /// Name of the comparison.
         name: Name,
-        /// The earlier moment.
         from: Moment,
-        /// The later moment.
         to: Moment,
-        /// The scope.
         scope: Scope,
     },
 }

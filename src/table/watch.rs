@@ -20,7 +20,6 @@ const CLOCKS: &[&str] = &[
 /// What happened to a row.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum RowEvent {
-    /// New or changed.
     Set,
     /// Deleted; its last values are given.
     Gone,
@@ -36,10 +35,8 @@ impl RowEvent {
     }
 }
 
-/// One change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RowChange {
-    /// What happened.
     pub event: RowEvent,
     /// The row, current or last known.
     pub item: OutputRow,

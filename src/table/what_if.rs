@@ -22,7 +22,6 @@ const KEPT: usize = 8;
 /// The result of a what-if question.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Supposed {
-    /// Being computed.
     Asked,
     /// Computed from the fleet at this moment, with notes about what was unknown.
     Told(Box<Outcome>, Moment, Vec<String>),

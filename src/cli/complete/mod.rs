@@ -74,7 +74,6 @@ pub(super) fn answer(host: Host, mut command: Command, words: &[OsString]) -> St
     text
 }
 
-/// One possible ending.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Offer {
     pub value: String,
@@ -107,11 +106,9 @@ pub(super) struct Offers {
 
 /// A command line up to the cursor.
 struct Line<'c> {
-    /// Its command.
     command: &'c Command,
     /// The names of the commands on the way there, without the program's own.
     path: Vec<&'c str>,
-    /// Every possible flag.
     flags: Vec<&'c Arg>,
     /// Flags that are given, with their values.
     given: Vec<(&'c str, String)>,
@@ -123,7 +120,6 @@ struct Line<'c> {
     escaped: bool,
     /// The text before the unfinished value in its word: `--team=`.
     before: String,
-    /// The unfinished value.
     value: String,
 }
 

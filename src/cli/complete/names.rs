@@ -25,9 +25,7 @@ const MOST: Duration = Duration::from_secs(2);
 
 /// The cluster to query, once one of its names is needed.
 pub(super) enum CompletionCluster {
-    /// By these flags.
     Named(Box<Global>),
-    /// Known already.
     #[cfg(test)]
     Known(Box<Facts>),
 }

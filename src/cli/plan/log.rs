@@ -16,7 +16,6 @@ use super::show::document_text;
 use super::{PlanFlags, PlanFormat};
 use crate::cli::out;
 
-/// Prints past runs.
 pub(super) fn log(
     host: &Host,
     settings: &Settings,

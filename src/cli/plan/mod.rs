@@ -179,7 +179,6 @@ pub enum PlanFormat {
     Yaml,
 }
 
-/// Runs `plan`.
 pub(super) fn run(
     at: &Situation,
     choice: ContextChoice,

@@ -12,14 +12,12 @@ pub const AGENT: &str = "stokehold";
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
-    /// POST.
     Create,
     /// PATCH with a JSON Patch.
     Patch,
 }
 
 impl Method {
-    /// The RBAC verb.
     pub const fn verb(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -50,7 +48,6 @@ impl Method {
 pub enum Subresource {
     /// The object itself, or its collection.
     None,
-    /// `pods/eviction`.
     Eviction,
 }
 
@@ -58,13 +55,10 @@ pub enum Subresource {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Call {
-    /// How it writes.
     pub method: Method,
     /// The object that the call addresses; for a create, the new object.
     pub object: Object,
-    /// A subresource.
     pub subresource: Subresource,
-    /// Request body.
     pub body: Value,
 }
 

@@ -13,7 +13,6 @@ use super::{CORDONED_BY, CORDONED_WHY, KAI_CLASS, KUEUE_CLASS, entry, text};
 /// The run and step that a call belongs to. New objects are named after it, so that a repeated call creates nothing new.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mark<'a> {
-    /// The run.
     pub run: &'a str,
     /// The step's number, from 1.
     pub step: u32,
@@ -119,7 +118,6 @@ impl<'a> PatchDraft<'a> {
         }
     }
 
-    /// The patch.
     pub(super) fn finish(mut self) -> Value {
         self.tests.append(&mut self.writes);
         self.tests.into()

@@ -12,10 +12,8 @@ use super::compose::{PatchDraft, escaped};
 use super::support::{controller, foreign_manager, has_ended, suspend_path, unsuspendable_ray};
 use super::{entry, text};
 
-/// One write.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GovernWrite {
-    /// The job.
     pub object: Object,
     /// The job as it was decided on.
     pub seen: GovernSeen,
@@ -80,7 +78,6 @@ impl GovernSeen {
 /// A node label and its accepted values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NodeRule {
-    /// The label's key.
     pub label: String,
     /// The values; never empty.
     pub values: Vec<String>,

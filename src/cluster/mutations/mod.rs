@@ -39,7 +39,6 @@ pub const KAI_CLASS: &str = "priorityClassName";
 pub const TOUCHED: &str = "stokehold.dev/touched";
 /// Who cordoned a node.
 pub const CORDONED_BY: &str = "stokehold.dev/cordoned-by";
-/// Why.
 pub const CORDONED_WHY: &str = "stokehold.dev/cordoned-why";
 /// When the work was last saved, RFC 3339.
 pub const CHECKPOINT: &str = "stokehold.dev/last-checkpoint";

@@ -15,7 +15,6 @@ pub struct Right {
     pub verb: &'static str,
     /// API group; empty for the core group.
     pub group: String,
-    /// Plural name.
     pub resource: String,
     /// Subresource; empty for the object itself.
     pub subresource: &'static str,

@@ -11,7 +11,6 @@ use super::{CORDONED_BY, CORDONED_WHY, KAI_CLASS, KUEUE_CLASS, entry, text};
 /// How a step is taken back.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Inverse {
-    /// By this step.
     Step(Box<Step>),
     /// It was so before: there is nothing to take back.
     Nothing,

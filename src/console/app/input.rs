@@ -388,7 +388,6 @@ impl App {
         })
     }
 
-    /// Opens a plan.
     fn plan(&mut self, wish: ActionRequest) {
         if self.is_frozen() {
             self.notify(String::from(

@@ -59,13 +59,11 @@ pub struct Drawn {
 /// A message in the last line.
 struct Notice {
     words: String,
-    /// When it expires.
     until: Moment,
     /// True for a hint about a key that did nothing: the next key removes it.
     of_key: bool,
 }
 
-/// The console.
 pub struct App {
     pub(crate) options: AppOptions,
     pub(crate) render_style: RenderStyle,
@@ -74,7 +72,6 @@ pub struct App {
     /// Rates of the whole fleet, in any scope.
     whole: Arc<SpendRates>,
     pub(crate) summary: Summary,
-    /// The current scope.
     pub(crate) scope: Scope,
     pub(crate) memory: Memory,
     /// Why no session could be opened, while none is open.
@@ -96,7 +93,6 @@ pub struct App {
     asked: u64,
     /// The run that is being stopped.
     stopping: Option<String>,
-    /// Running port-forwards.
     pub(crate) port_forwards: Vec<PortForward>,
     /// Replay state, where a record is shown.
     pub(crate) timeline: Option<Timeline>,
@@ -274,12 +270,10 @@ impl App {
         &self.facts
     }
 
-    /// The current scope.
     pub const fn scope(&self) -> &Scope {
         &self.scope
     }
 
-    /// The current notice.
     pub fn notice(&self) -> Option<&str> {
         self.notice.as_ref().map(|notice| notice.words.as_str())
     }
@@ -291,7 +285,6 @@ impl App {
             .unwrap_or_else(|| self.view().contexts())
     }
 
-    /// The whole screen.
     pub(crate) fn area(&self) -> Rect {
         Rect::new(0, 0, self.size.0, self.size.1)
     }

@@ -6,18 +6,14 @@ use crate::theme::Theme;
 use model::base::Name;
 use table::navigation::ViewId;
 
-/// Startup options.
 #[derive(Clone, Debug)]
 pub struct AppOptions {
-    /// The theme.
     pub theme: Theme,
     /// Further themes in the palette.
     pub themes: Vec<Theme>,
     /// Color depth of the terminal.
     pub depth: ColorDepth,
-    /// ASCII symbols only.
     pub ascii: bool,
-    /// The key map.
     pub keys: Keymap,
     /// Name of the context, until facts arrive.
     pub context: Name,
@@ -27,9 +23,7 @@ pub struct AppOptions {
     pub team: Option<Name>,
     /// The namespaces of the scope; empty for all.
     pub namespaces: Vec<Name>,
-    /// Every selectable context.
     pub contexts: Vec<Name>,
-    /// The first view.
     pub view: ViewId,
 }
 

@@ -117,7 +117,6 @@ impl Places {
 }
 
 impl App {
-    /// The front view.
     pub fn view(&self) -> &dyn View {
         self.places.front()
     }

@@ -136,7 +136,6 @@ impl App {
         self.refresh(true);
     }
 
-    /// Shows these facts.
     pub(super) fn put(&mut self, mut facts: Facts) {
         let same = Arc::ptr_eq(&facts.fleet, &self.facts.fleet)
             && Arc::ptr_eq(&facts.spend_rates, &self.whole);

@@ -41,25 +41,18 @@ use table::actions::May;
 use table::navigation::{Destination, Selection, ViewId};
 use time_prompt::TimePrompt;
 
-/// The open overlay.
 pub enum Overlay {
-    /// Nothing.
     None,
-    /// The keys.
     Help(Box<Help>),
     /// An object's facts, with the scroll position.
     Facts(Selection, PopupScroll),
-    /// The palette.
     Palette(Box<Palette>),
-    /// The filter line.
     Filter(FilterLine),
     /// The prompt for a time of a record.
     Time(TimePrompt),
-    /// The copy prompt.
     Copy,
     /// The list of columns, with the cursor on one.
     Columns(usize),
-    /// A plan.
     Plan(Box<plan::Dialog>),
     /// The screen of missing data, with the scroll position.
     Missing(PopupScroll),
@@ -69,9 +62,7 @@ pub enum Overlay {
 
 /// The result of a key in an overlay.
 pub enum Verdict {
-    /// Stay open.
     Stay,
-    /// Close.
     Close,
     /// Copy this name; stay open.
     Copy(String),
@@ -81,7 +72,6 @@ pub enum Verdict {
     Filter(String, bool),
     /// Toggle this column; stay open.
     Column(usize),
-    /// Close and navigate.
     Navigation(Navigation),
     /// Carry out this plan; stay open.
     Carry(Box<ConfirmedPlan>),
@@ -100,11 +90,9 @@ pub enum Verdict {
 /// A navigation or a command from the palette or a dialog.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Navigation {
-    /// Run this command.
     Command(Command),
     /// Switch to this theme.
     Theme(String),
-    /// Open this object.
     Object(Selection),
     /// Plan this action for an object.
     Deed(Command, Selection),
@@ -116,7 +104,6 @@ pub enum Navigation {
     Sort(usize),
     /// Open the palette with this text.
     Palette(String),
-    /// Switch the session.
     Switch(Switch),
     /// Open this view and switch the session.
     There(ViewId, Switch),
@@ -212,7 +199,6 @@ impl Overlay {
         self
     }
 
-    /// Handles pasted text.
     pub fn paste(&mut self, words: &str, app: &App) -> Verdict {
         match self {
             Self::Palette(palette) => {
@@ -299,7 +285,6 @@ fn above_hints(area: Rect) -> Rect {
     }
 }
 
-/// Scrolling of popups.
 fn scrolled(scroll: &mut PopupScroll, command: Option<Command>) -> Verdict {
     match command {
         Some(Command::Close) => return Verdict::Close,

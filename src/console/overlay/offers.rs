@@ -20,7 +20,6 @@ use super::{Navigation, port_forward, suppose};
 /// Maximum number of offers listed.
 const MOST: usize = 60;
 
-/// One offer.
 #[derive(Clone)]
 pub(super) struct Offer {
     pub(super) label: String,

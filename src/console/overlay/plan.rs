@@ -35,7 +35,6 @@ pub(super) enum PlanInput {
     Cordon(Vec<model::base::Name>),
 }
 
-/// The dialog's phase.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Phase {
     /// Input is needed first.
@@ -61,7 +60,6 @@ pub(super) enum Phase {
 enum Newer {
     /// Another plan, and how it differs.
     Plan(Box<Plan>, String),
-    /// None.
     Refused(Refusal),
 }
 
@@ -74,7 +72,6 @@ pub(super) enum Focus {
     Typed,
 }
 
-/// The dialog.
 pub struct Dialog {
     number: u64,
     pub(super) intent: Option<Intent>,

@@ -12,7 +12,6 @@ use table::role::Role;
 
 use super::{Navigation, Verdict};
 
-/// The accepted formats.
 const FORMS: &str = "03:12 · yesterday 14:00 · -2h · 2026-11-21 06:40 (UTC) · now: live again";
 
 /// The typed text, and its error.

@@ -25,7 +25,6 @@ const MEASURED: usize = 300;
 pub struct TableModel {
     /// The kind of rows.
     pub kind: &'static KindSpec,
-    /// The row scope.
     pub row_scope: RowScope,
     rows: Vec<Row>,
     ids: Vec<u64>,
@@ -377,7 +376,6 @@ impl TableModel {
             .unwrap_or(0);
     }
 
-    /// Shows another part.
     pub fn set_lens(&mut self, row_scope: RowScope, facts: &Facts) {
         self.row_scope = row_scope;
         self.go_to_top();

@@ -60,7 +60,6 @@ pub(super) fn line(facts: &Facts) -> Option<String> {
     }
 }
 
-/// Paints the panel.
 pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
     let UsageStatus::Read(until) = &facts.usage.status else {
         if let Some(words) = line(facts) {

@@ -46,7 +46,6 @@ impl Detail {
         }
     }
 
-    /// A node.
     pub fn node(name: Name) -> Self {
         Self {
             subject: Selection::Node(name.clone()),
@@ -57,7 +56,6 @@ impl Detail {
         }
     }
 
-    /// A job.
     pub fn job(id: JobKey) -> Self {
         Self {
             subject: Selection::Job(id.clone()),

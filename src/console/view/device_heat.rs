@@ -18,12 +18,9 @@ use table::column::id_of;
 /// What the heatmap shows of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Metric {
-    /// Utilization.
     #[default]
     Util,
-    /// Memory in use.
     Memory,
-    /// Temperature.
     Temp,
     /// Power as a share of its limit.
     Power,
@@ -44,7 +41,6 @@ impl Metric {
         Self::Dram,
     ];
 
-    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Util => "utilization",
@@ -116,7 +112,6 @@ impl Scale {
     /// Every scale, in the order of the key.
     pub const ALL: [Self; 3] = [Self::Absolute, Self::Relative, Self::Outlier];
 
-    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Absolute => "absolute",

@@ -25,11 +25,8 @@ use table::navigation::{Destination, RowScope, Selection, ViewId};
 pub(super) enum Panel {
     /// The table of pools.
     Pools,
-    /// Waiting jobs.
     Waiting,
-    /// Teams by burn.
     Teams,
-    /// Findings.
     Needs,
 }
 

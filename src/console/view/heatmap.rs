@@ -29,7 +29,6 @@ pub(super) enum Zoom {
     OneNode,
 }
 
-/// The heatmap's state.
 pub struct Heatmap {
     row_scope: RowScope,
     pub(super) metric: Metric,

@@ -15,20 +15,14 @@ use table::column::Row;
 /// What devices are grouped by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Grouping {
-    /// Pool, then rack.
     #[default]
     Pool,
-    /// Rack alone.
     Rack,
     /// NVLink domain or TPU slice.
     Domain,
-    /// Queue.
     Queue,
-    /// Job.
     Job,
-    /// Team.
     Team,
-    /// Zone.
     Zone,
 }
 
@@ -44,7 +38,6 @@ impl Grouping {
         Self::Zone,
     ];
 
-    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pool => "pool ▸ rack",
@@ -89,7 +82,6 @@ type Key = (Name, Option<Name>);
 pub struct Spot {
     /// Column from the left of the map.
     pub x: u16,
-    /// Node and device.
     pub row: Row,
 }
 
@@ -99,29 +91,22 @@ pub const NODE: u32 = u32::MAX;
 /// One line of the map.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Line {
-    /// A group's name.
     Head(usize),
     /// Cells: ranges of spots above and below, and labels with their columns.
     Cells {
-        /// Upper devices.
         top: std::ops::Range<usize>,
         /// Lower devices; empty where each has a cell of its own.
         bottom: std::ops::Range<usize>,
-        /// Racks' names.
         labels: Vec<(u16, Name)>,
     },
-    /// Air.
     Blank,
 }
 
 /// A group and the text of its heading.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HeatmapGroup {
-    /// Its name.
     pub name: Name,
-    /// Its devices.
     pub devices: usize,
-    /// Its cells.
     pub spots: std::ops::Range<usize>,
 }
 
@@ -130,7 +115,6 @@ pub struct HeatmapGroup {
 pub struct HeatmapLayout {
     /// Lines from the top.
     pub lines: Vec<Line>,
-    /// Groups in order.
     pub groups: Vec<HeatmapGroup>,
     /// Every cell, by line, upper before lower, from the left.
     pub spots: Vec<Spot>,
@@ -141,7 +125,6 @@ pub struct HeatmapLayout {
 pub struct Plan {
     /// What devices are grouped by.
     pub grouping: Grouping,
-    /// Cells across.
     pub width: u16,
     /// Two devices a cell.
     pub paired: bool,

@@ -48,7 +48,6 @@ pub use waiting::longest_first as longest_waiting;
 /// Result of a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CommandOutcome {
-    /// Done.
     Done,
     /// Done, and now show this.
     Navigate(Destination),
@@ -85,7 +84,6 @@ pub trait View {
             table.refresh(facts, settle);
         }
     }
-    /// Obeys a command.
     fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> CommandOutcome;
     /// Takes a press of the mouse at a place within `area`; true when something is there.
     fn point(&mut self, facts: &Facts, x: u16, y: u16, area: Rect) -> bool {
@@ -157,7 +155,6 @@ pub trait View {
     }
     /// Handles the result of its read request.
     fn on_object_news(&mut self, _news: &ObjectNews, _facts: &Facts) {}
-    /// Draws it.
     fn draw(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect);
 }
 
@@ -194,9 +191,7 @@ pub const PLANS: &[Context] = &[
 /// Keys of the heatmap.
 pub const HEATMAP: &[Context] = &[Context::Heatmap, Context::Global, Context::Anywhere];
 
-/// Keys of texts.
 pub const TEXT: &[Context] = &[Context::Text, Context::Global, Context::Anywhere];
-/// Keys of logs.
 pub const LOGS: &[Context] = &[
     Context::Logs,
     Context::Text,

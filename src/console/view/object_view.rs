@@ -209,7 +209,6 @@ impl ObjectView {
     }
 }
 
-/// Columns of events.
 const HEADS: &[ColumnHead] = &[
     head("LAST", Align::Right, Width::Fit(5), 0),
     head("TIMES", Align::Right, Width::Fit(4), 5),

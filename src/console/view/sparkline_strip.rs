@@ -190,9 +190,7 @@ impl DeviceStrip {
 
 /// The history of a track: one value per step, oldest first, and the step.
 pub struct Past {
-    /// The values.
     pub values: Vec<Option<f32>>,
-    /// Time per value.
     pub step: Duration,
     /// The end of the last.
     pub to: Moment,
@@ -255,7 +253,6 @@ impl Past {
         last.map(f64::from)
     }
 
-    /// The largest value.
     pub fn top(&self) -> f32 {
         self.values.iter().flatten().copied().fold(0.0, f32::max)
     }

@@ -41,7 +41,6 @@ impl TextField {
         }
     }
 
-    /// The text.
     pub fn text(&self) -> &str {
         &self.text
     }

@@ -12,25 +12,20 @@ pub enum HeatLevel {
     Heat(u8),
     /// Allocated, but does no work.
     Idle,
-    /// Not allocated.
     Free,
-    /// Broken.
     Fault,
-    /// Nothing is known.
     Unknown,
 }
 
 /// One device's cell: its heat, and whether that is stale.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeatCell {
-    /// How it glows.
     pub heat: HeatLevel,
     /// The reading is stale.
     pub stale: bool,
 }
 
 impl HeatCell {
-    /// A fresh one.
     pub const fn fresh(heat: HeatLevel) -> Self {
         Self { heat, stale: false }
     }

@@ -32,14 +32,12 @@ pub type ResourceId = usize;
 /// Index of a flavor and resource in [`Tree::pairs`] of one root.
 pub type PairId = usize;
 
-/// A snapshot, compiled.
 #[derive(Clone, Debug)]
 pub struct CompiledFleet {
     /// The settled source snapshot.
     pub snapshot: Arc<Snapshot>,
     /// Resources of devices and slices, by name.
     pub resources: Vec<Name>,
-    /// Shapes of nodes.
     pub node_shapes: Vec<NodeShape>,
     /// Per node: its shape and whether it is open.
     pub nodes: Vec<CompiledNode>,
@@ -49,15 +47,11 @@ pub struct CompiledFleet {
     pub ladders: Vec<TopologyTree>,
     /// Queue tree with quotas.
     pub tree: Arc<Tree>,
-    /// Distinct pod requests.
     pub requests: Vec<PodRequest>,
-    /// Distinct placement constraints.
     pub constraints: Vec<Constraint>,
-    /// Per workload.
     pub workloads: Vec<CompiledWorkload>,
     /// Number of distinct workload shapes: [`CompiledWorkload::shape`] is below it.
     pub shapes: usize,
-    /// Typical pod requests.
     pub(super) demand: PackingDemand,
 }
 

@@ -43,7 +43,6 @@ pub struct NodeShape {
     pub units: Vec<Unit>,
 }
 
-/// A node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CompiledNode {
     /// Index of its shape in [`super::CompiledFleet::node_shapes`].

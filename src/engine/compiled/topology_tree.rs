@@ -14,15 +14,12 @@ pub struct TopologyDomain {
     pub level: usize,
     /// Value, such as the name of the rack.
     pub value: Name,
-    /// Parent domain.
     pub parent: Option<usize>,
-    /// Child domains.
     pub children: Vec<usize>,
     /// All its nodes, in order.
     pub nodes: Vec<NodeId>,
 }
 
-/// One topology.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TopologyTree {
     /// Name; empty for the topology of the nodes' own positions.

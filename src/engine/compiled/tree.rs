@@ -10,7 +10,6 @@ use super::{FlavorId, PairId, QueueId};
 /// Resources that share a list of flavors: a pod set gets one flavor for all of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ResourceGroup {
-    /// Resources, by name.
     pub resources: Vec<Name>,
     /// Flavors, in the order in which they are tried.
     pub flavors: Vec<FlavorId>,
@@ -19,7 +18,6 @@ pub struct ResourceGroup {
 /// The quotas of one queue for one flavor and resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Quotas {
-    /// Nominal quota.
     pub nominal: i64,
     /// Borrowing limit; none: no limit.
     pub borrow: Option<i64>,
@@ -38,11 +36,8 @@ pub struct Quotas {
 /// A queue in the tree.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Branch {
-    /// Name.
     pub name: Name,
-    /// Parent.
     pub parent: Option<QueueId>,
-    /// Children, in order.
     pub children: Vec<QueueId>,
     /// Root of its tree.
     pub root: QueueId,
@@ -251,7 +246,6 @@ impl Tree {
         std::iter::successors(Some(queue), |&at| self.branches[at].parent)
     }
 
-    /// Root queues.
     pub fn roots(&self) -> Vec<QueueId> {
         let all = 0..self.branches.len();
         all.filter(|&id| self.branches[id].parent.is_none())

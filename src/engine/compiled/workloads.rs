@@ -23,11 +23,9 @@ pub struct PodRequest {
 /// Placement constraints, without topology and flavors.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Constraint {
-    /// Required node labels.
     pub selector: BTreeMap<Name, Name>,
     /// Node affinity: one of these lists must match.
     pub affinity: Vec<Vec<Requirement>>,
-    /// Tolerations.
     pub tolerations: Vec<Toleration>,
 }
 
@@ -48,12 +46,10 @@ pub struct CompiledPodSet {
     pub quota: BTreeMap<Name, i64>,
 }
 
-/// A workload.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CompiledWorkload {
     /// Its queue; none if it names a missing one.
     pub queue: Option<QueueId>,
-    /// Pod sets.
     pub sets: Vec<CompiledPodSet>,
     /// Allowed flavors, best first, each with its speed in thousandths; none: those of its queue.
     pub choices: Option<Vec<(FlavorId, i64)>>,

@@ -62,7 +62,6 @@ impl Reservations {
         false
     }
 
-    /// Drops all reservations.
     pub(super) fn forget(&mut self) {
         self.made.clear();
         self.carried.clear();

@@ -66,7 +66,6 @@ impl Options<'static> {
 /// A workload that starts.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AdmittedWorkload {
-    /// Workload.
     pub work: WorkloadId,
     /// Its allocation from now on.
     pub allocation: Arc<Allocation>,
@@ -79,18 +78,14 @@ pub struct AdmittedWorkload {
 pub struct Preempted {
     /// The preemptor; also listed in `admitted` or `quota_reserved`.
     pub by: WorkloadId,
-    /// Its victims.
     pub victims: Victims,
 }
 
 /// Reserved capacity for a workload.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Reservation {
-    /// Workload.
     pub work: WorkloadId,
-    /// Start time.
     pub at: Moment,
-    /// Its future allocation.
     pub allocation: Arc<Allocation>,
 }
 
@@ -216,7 +211,6 @@ pub(super) fn watched(state: &mut State<'_>, options: Options<'_>, mut watch: Wa
 #[derive(Clone, Debug)]
 struct Line {
     queue: QueueId,
-    /// In queue order.
     works: Vec<WorkloadId>,
     /// Number of workloads already tried.
     next: usize,

@@ -77,7 +77,6 @@ pub(super) fn lines(state: &State<'_>) -> Vec<Line> {
 pub(super) enum HeadOrder {
     /// Heads that need not borrow first, then those that borrow at a lower height of the tree, then by rank.
     Plain(std::vec::IntoIter<(usize, WorkloadId)>),
-    /// By fair share.
     Fair(Fair),
 }
 

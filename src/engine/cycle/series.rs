@@ -28,7 +28,6 @@ const MOST_LOOKS: usize = 2;
 #[derive(Clone, Debug)]
 struct Line {
     queue: QueueId,
-    /// In queue order.
     works: Vec<WorkloadId>,
     strict: bool,
 }
@@ -313,11 +312,9 @@ impl Series {
 /// Cost of a reservation search, in start attempts.
 const LOOK_FOR_ROOM: usize = 100;
 
-/// One cycle.
 struct Run {
     /// By shape: it does not start; the value is whether that may change.
     failed: FxHashMap<usize, bool>,
-    /// Per line.
     places: Vec<LineProgress>,
     /// By position: the lines whose workload at that position is tried.
     heads: BTreeMap<usize, Vec<usize>>,

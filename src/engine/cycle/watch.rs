@@ -21,7 +21,6 @@ pub(crate) struct Watch<'w> {
     /// Pending workloads by queue in order, and durations, if already known. Workloads of missing queues may be
     /// left out.
     pub known: Option<Known>,
-    /// The empty relaxation.
     pub plain: Relaxation,
 }
 
@@ -36,7 +35,6 @@ pub(crate) struct Known {
 pub(crate) struct Attempt<'a, 'p> {
     pub(super) state: &'a mut State<'p>,
     pub(super) reservations: &'a mut Reservations,
-    /// Workload.
     pub work: WorkloadId,
     /// Why it does not start.
     pub misses: &'a Arc<[Miss]>,
@@ -48,7 +46,6 @@ pub(crate) struct Attempt<'a, 'p> {
 }
 
 impl<'p> Attempt<'_, 'p> {
-    /// Its fleet.
     pub fn compiled(&self) -> &'p CompiledFleet {
         self.state.compiled()
     }

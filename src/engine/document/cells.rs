@@ -17,9 +17,7 @@ use crate::snapshot::{
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Decimal {
-    /// A whole number.
     Whole(i64),
-    /// Any other.
     Part(f64),
 }
 
@@ -39,7 +37,6 @@ impl Decimal {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Amount {
-    /// Whole units.
     Whole(i64),
     /// Thousandths, `500m`.
     Milli(String),

@@ -74,7 +74,6 @@ pub(super) fn pods(root: &DocumentCell<'_>, nodes: &[Node]) -> Read<Pods> {
     Ok(Pods(by_job))
 }
 
-/// Pods by job.
 pub(super) struct Pods(BTreeMap<JobKey, Vec<Pod>>);
 
 /// A job with its pods as a workload; none if it has ended.

@@ -4,19 +4,14 @@
 pub(super) const CPU: i64 = 1_000_000_000;
 /// Bytes: a pebibyte.
 pub(super) const MEMORY: i64 = 1 << 50;
-/// Devices per node.
 pub(super) const DEVICES_OF_A_NODE: u32 = 256;
 /// Largest index of a device.
 pub(super) const INDEX: u32 = 65_535;
-/// Slices per device.
 pub(super) const SLICES_OF_A_DEVICE: usize = 64;
-/// Devices per pod.
 pub(super) const DEVICES_OF_A_POD: u32 = 65_535;
-/// Pods per set.
 pub(super) const PODS: u32 = 100_000;
 /// Pods of all workloads.
 pub(super) const ALL_PODS: u64 = 4_000_000;
-/// Sets per workload.
 pub(super) const SETS: usize = 64;
 /// Levels of a topology.
 pub(super) const LEVELS: usize = 16;

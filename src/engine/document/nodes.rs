@@ -239,7 +239,6 @@ fn place(cell: &DocumentCell<'_>) -> Read<Vec<(Name, Name)>> {
     Ok(place)
 }
 
-/// A taint.
 pub(super) fn taint(cell: &DocumentCell<'_>) -> Read<Taint> {
     Ok(Taint {
         key: cell.need("key", |cell| cell.filled())?,

@@ -14,7 +14,6 @@ use super::limits;
 use super::nodes::{BILLING, taint, toleration};
 use super::reader::{DocumentCell, Flaw, Read, shown};
 
-/// A flavor.
 pub(super) fn flavor(cell: &DocumentCell<'_>) -> Read<Flavor> {
     Ok(Flavor {
         name: cell.need("name", |cell| cell.filled())?,
@@ -71,7 +70,6 @@ fn preemption(cell: &DocumentCell<'_>) -> Read<Preemption> {
     })
 }
 
-/// A priority.
 pub(super) fn priority(cell: &DocumentCell<'_>) -> Read<i32> {
     let whole = cell.whole(i64::from(i32::MIN), i64::from(i32::MAX))?;
     Ok(i32::try_from(whole).unwrap_or_default())
@@ -215,7 +213,6 @@ pub(super) fn check_tree(cell: &DocumentCell<'_>, queues: &[Queue]) -> Read<()> 
     Ok(())
 }
 
-/// A disruption budget.
 pub(super) fn budget(cell: &DocumentCell<'_>) -> Read<Budget> {
     let mut pods = cell.list("pods", |cell| cell.filled())?;
     pods.small_sort();
@@ -229,7 +226,6 @@ pub(super) fn budget(cell: &DocumentCell<'_>) -> Read<Budget> {
     })
 }
 
-/// A priority class.
 pub(super) fn class(cell: &DocumentCell<'_>) -> Read<SnapshotPriorityClass> {
     let kinds = [("PriorityClass", false), ("WorkloadPriorityClass", true)];
     Ok(SnapshotPriorityClass {
@@ -272,7 +268,6 @@ pub(super) fn choice(cell: &DocumentCell<'_>) -> Read<FlavorChoice> {
     Ok(choice)
 }
 
-/// A route.
 pub(super) fn route(cell: &DocumentCell<'_>) -> Read<Route> {
     let (queue, labels) = cell.or("match", (None, BTreeMap::new()), |cell| {
         cell.must_be_object()?;
@@ -319,7 +314,6 @@ pub(super) fn origins(cell: &DocumentCell<'_>) -> Read<Origins> {
     })
 }
 
-/// Engine options.
 pub(super) fn options(cell: &DocumentCell<'_>) -> Read<EngineOptions> {
     cell.must_be_object()?;
     let plain = EngineOptions::default();

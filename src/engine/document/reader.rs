@@ -113,7 +113,6 @@ impl<'a> DocumentCell<'a> {
         }
     }
 
-    /// Requires an object.
     pub(super) fn must_be_object(&self) -> Read<()> {
         self.object().map(|_| ())
     }
@@ -221,7 +220,6 @@ impl<'a> DocumentCell<'a> {
         Ok(pairs.into_iter().collect())
     }
 
-    /// A text.
     pub(super) fn text(&self) -> Read<&'a str> {
         match self.value {
             Value::String(text) => Ok(text),
@@ -243,7 +241,6 @@ impl<'a> DocumentCell<'a> {
         Ok(name)
     }
 
-    /// A boolean.
     pub(super) fn flag(&self) -> Read<bool> {
         match self.value {
             Value::Bool(flag) => Ok(*flag),

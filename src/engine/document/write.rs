@@ -18,7 +18,6 @@ use super::cells::{
     SchedulingCells, Search, SetTopology, TolerationCell, WorkloadCell, WorkloadPods,
 };
 
-/// The whole document.
 pub fn value(snapshot: &Snapshot) -> Value {
     let classes = snapshot.classes.iter().map(|class| {
         let kind = match class.of_workloads {

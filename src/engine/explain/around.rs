@@ -39,7 +39,6 @@ struct Most {
     units: BTreeMap<usize, i64>,
 }
 
-/// Computes the supply.
 pub(super) fn around(state: &mut State<'_>, it: &CompiledPodSet, flavors: &[FlavorId]) -> Around {
     let compiled: &CompiledFleet = state.compiled();
     let want = it.want;

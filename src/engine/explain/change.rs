@@ -16,7 +16,6 @@ const NAMED: usize = 5;
 /// Name of a taint.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 pub struct TaintName {
-    /// Key.
     pub key: Name,
     /// Value; may be empty.
     pub value: Name,
@@ -74,17 +73,14 @@ pub enum UnblockChange {
     },
     /// Its pods tolerate these taints.
     Tolerate {
-        /// The taints.
         taints: Vec<TaintName>,
     },
     /// It no longer requires one topology domain.
     RelaxTopology {
-        /// The requested level.
         level: Name,
     },
     /// It requests only this flavor.
     Flavor {
-        /// The flavor.
         flavor: Name,
     },
     /// It no longer requires these node labels: no node with them fits.
@@ -94,47 +90,35 @@ pub enum UnblockChange {
     },
     /// Its pod requests less of a resource: as much as one node has free now.
     Ask {
-        /// `memory`.
         resource: Name,
         /// Current request in bytes.
         from: i64,
         /// New request in bytes.
         to: i64,
     },
-    /// Its priority changes.
     Priority {
-        /// From.
         from: i32,
-        /// To.
         to: i32,
     },
     /// Its queue, or the stopped queue above it, admits again.
     ResumeQueue {
-        /// The queue.
         queue: Name,
     },
     /// These jobs are evicted and requeued behind it.
     Preempt {
-        /// The jobs.
         jobs: Vec<JobName>,
     },
     /// Cordoned nodes accept new pods again.
     Uncordon {
-        /// The nodes.
         nodes: Vec<Name>,
     },
     /// A queue's nominal quota grows, with its hard cap if it has one. Amounts are in thousandths; of memory in
     /// bytes.
     Quota {
-        /// The queue.
         queue: Name,
-        /// The flavor.
         flavor: Name,
-        /// The resource.
         resource: Name,
-        /// Increase.
         add: i64,
-        /// New nominal quota.
         nominal: i64,
     },
     /// More nodes like an existing one: same shape, labels, taints and topology.
@@ -143,14 +127,12 @@ pub enum UnblockChange {
         like: Name,
         /// Its machine type, where known.
         instance_type: Option<Name>,
-        /// Its pool.
         pool: Name,
         /// Why the pool's autoscaler does not add them; none where it may add them, or where that is not known.
         #[serde(skip_serializing_if = "Option::is_none")]
         no_more: Option<Name>,
         /// Number of new nodes.
         count: u32,
-        /// Devices per node.
         devices: u32,
         /// How many such nodes all pods of the workload fill, packed closely: more are for other jobs. Not in documents.
         #[serde(skip)]
@@ -190,7 +172,6 @@ impl UnblockChange {
         }
     }
 
-    /// One-line description.
     pub fn sentence(&self) -> String {
         match self {
             Self::Wait { at } => format!("wait until {}", at.rfc3339()),
@@ -427,7 +408,6 @@ pub struct Unblock {
     pub proven: bool,
     /// Workloads that are evicted for it, by the scheduler or, if a change says so, by an operator.
     pub victims: Vec<Evicted>,
-    /// One-line description.
     pub sentence: String,
 }
 

@@ -68,32 +68,25 @@ pub(super) const AS_TOLD: cycle::Options<'static> = cycle::Options {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StartState {
-    /// Cannot start now.
     Waiting,
     /// Starts now: nothing blocks it except the workloads that are evicted for it ([`Explanation::victims`]).
     Ready,
-    /// Running.
     Running,
     /// Suspended or on hold.
     Held,
     /// Neither a queue nor the scheduler can start it.
     Blocked,
-    /// Terminating.
     Ending,
 }
 
 /// Explanation of one workload.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Explanation {
-    /// Namespace and name.
     pub job: JobName,
-    /// Kind.
     pub kind: Name,
     /// Queue; null if it names none.
     pub queue: Option<Name>,
-    /// Priority.
     pub priority: i32,
-    /// State.
     pub state: StartState,
     /// Position in its queue, from 1; null if it is not pending.
     pub position: Option<usize>,

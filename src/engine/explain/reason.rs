@@ -23,78 +23,43 @@ pub enum Reason {
     /// It is suspended or deactivated.
     Held,
     /// Neither a queue nor the scheduler can start it.
-    Blocked {
-        /// Why, in words.
-        why: Name,
-    },
+    Blocked { why: Name },
     /// Admitted; only nodes for its pods are missing.
-    LetIn {
-        /// The queue.
-        queue: Name,
-    },
+    LetIn { queue: Name },
     /// Its queue does not exist.
-    NoQueue {
-        /// The name.
-        queue: Name,
-    },
+    NoQueue { queue: Name },
     /// Its queue is a cohort, which admits nothing.
-    Cohort {
-        /// The queue.
-        queue: Name,
-    },
+    Cohort { queue: Name },
     /// Its queue, or one above it, does not admit now.
-    Stopped {
-        /// The stopped queue.
-        queue: Name,
-    },
+    Stopped { queue: Name },
     /// Its queue has no quota for a requested resource.
-    NotCovered {
-        /// The queue.
-        queue: Name,
-        /// The resource.
-        resource: Name,
-    },
+    NotCovered { queue: Name, resource: Name },
     /// None of its own flavors belongs to its queue.
     NoFlavor {
-        /// The queue.
         queue: Name,
         /// Flavors of the queue.
         offered: Vec<Name>,
     },
     /// The flavor's nodes have a taint that it does not tolerate.
     FlavorTaint {
-        /// The flavor.
         flavor: Name,
         /// Key of the taint.
         key: Name,
     },
     /// It requires labels other than the flavor's.
-    FlavorLabels {
-        /// The flavor.
-        flavor: Name,
-    },
+    FlavorLabels { flavor: Name },
     /// It requests more than its queue could ever use, borrowing included.
     OverMost {
-        /// The queue.
         queue: Name,
-        /// The flavor.
         flavor: Name,
-        /// The resource.
         resource: Name,
-        /// Requested.
         asked: i64,
-        /// Maximum.
         most: i64,
     },
-    /// Insufficient quota.
     Quota {
-        /// The queue.
         queue: Name,
-        /// The flavor.
         flavor: Name,
-        /// The resource.
         resource: Name,
-        /// Requested.
         asked: i64,
         /// Free for its queue, borrowing included.
         free: i64,
@@ -124,21 +89,18 @@ pub enum Reason {
     Taints {
         /// The taints, at most eight.
         taints: Vec<TaintName>,
-        /// Nodes.
         nodes: usize,
         /// Pods that fit on them.
         room: u64,
     },
     /// Nodes with free capacity lack required labels.
     Labels {
-        /// Nodes.
         nodes: usize,
         /// Pods that fit on them.
         room: u64,
     },
     /// Nodes with free capacity are cordoned or not ready.
     Closed {
-        /// Nodes.
         nodes: usize,
         /// Pods that fit on them.
         room: u64,
@@ -150,18 +112,13 @@ pub enum Reason {
     },
     /// Enough capacity is free, but not in one domain.
     Topology {
-        /// The requested level.
         level: Name,
-        /// Pods.
         asked: u32,
         /// Most pods that fit in one domain.
         best: u64,
     },
     /// Its queue is strict, and another workload is ahead.
-    Behind {
-        /// The workload ahead.
-        job: JobName,
-    },
+    Behind { job: JobName },
     /// It would delay a reservation.
     Reserved {
         /// The workload with the reservation.
@@ -179,9 +136,7 @@ pub struct NodeSupply {
     pub set_name: Option<Name>,
     /// Flavors that were tried; empty if flavors do not apply.
     pub flavors: Vec<Name>,
-    /// Pods.
     pub asked: u32,
-    /// Pods that fit.
     pub room: u64,
     /// Thousandths of devices requested in all.
     pub asked_devices_milli: i64,
@@ -247,7 +202,6 @@ fn nodes_with_room(nodes: usize, pods: u64) -> String {
 }
 
 impl Reason {
-    /// Code.
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Held => "held",
@@ -307,7 +261,6 @@ impl Reason {
         matches!(self, Self::NotVisible { .. })
     }
 
-    /// One-line description.
     pub fn sentence(&self) -> String {
         match self {
             Self::Held => "it is held: suspended or deactivated".to_owned(),

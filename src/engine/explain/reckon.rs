@@ -12,7 +12,6 @@ use super::unblock::{Axis, MOST_NODES};
 /// What workloads of one shape lack at the end of the cycle.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Lack {
-    /// Missing quota.
     quota: Vec<(PairId, i64)>,
     /// Missing nodes, like an existing one.
     nodes: Option<(NodeId, i64)>,

@@ -19,7 +19,6 @@ pub(super) type Alike = (usize, Option<usize>);
 /// Pod request, constraint, flavors, and the ladder and level that matters.
 type SumKey = (usize, usize, Vec<FlavorId>, Option<(usize, usize)>);
 
-/// Cached sums.
 #[derive(Default, Debug)]
 pub(super) struct Sums {
     priorities: Option<Vec<i32>>,

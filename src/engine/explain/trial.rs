@@ -30,7 +30,6 @@ pub(super) struct Trials {
     pub flavors: Vec<FlavorId>,
     /// Not requiring node labels.
     pub no_labels: bool,
-    /// Unlimited quota.
     pub no_quota: bool,
     /// Reservations decided some test of another workload of its shape: its own duration, or a later turn, may decide otherwise.
     pub by_reservations: bool,

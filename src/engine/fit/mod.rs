@@ -31,17 +31,14 @@ const MOST_WAYS: usize = 32;
 /// Constraints that are ignored in a search, to isolate one cause from another.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Relaxation {
-    /// Quotas.
     pub no_quota: bool,
     /// Free capacity of nodes; the result has no placements.
     pub no_nodes: bool,
     /// Topology requests, including required ones.
     pub no_topology: bool,
-    /// Taints.
     pub no_taints: bool,
     /// Labels that pods require (those of flavors still apply).
     pub no_labels: bool,
-    /// Additional tolerations.
     pub tolerate: Vec<Toleration>,
     /// Only this flavor for accelerators, overriding the workload's own list; it must be one of the queue's.
     pub only_flavor: Option<FlavorId>,
@@ -55,76 +52,50 @@ pub enum Why {
     /// Its queue does not exist.
     NoQueue,
     /// Its queue, or one above it, does not admit now.
-    Stopped {
-        /// The stopped queue.
-        queue: QueueId,
-    },
+    Stopped { queue: QueueId },
     /// Its queue is a cohort, which admits nothing.
     Cohort,
     /// Its queue has no quota for a requested resource.
-    NotCovered {
-        /// The resource.
-        resource: Name,
-    },
+    NotCovered { resource: Name },
     /// None of its own flavors belongs to its queue.
     NoFlavor,
     /// The flavor's nodes have a taint that it does not tolerate.
     FlavorTaint {
-        /// Flavor.
         flavor: FlavorId,
         /// Key of the taint.
         key: Name,
     },
     /// It requires labels other than the flavor's.
-    FlavorLabels {
-        /// Flavor.
-        flavor: FlavorId,
-    },
+    FlavorLabels { flavor: FlavorId },
     /// It requests more than its queue could ever use, borrowing included.
     OverMost {
         /// Flavor and resource in the queue's tree.
         pair: PairId,
-        /// Requested.
         asked: i64,
-        /// Maximum.
         most: i64,
     },
-    /// Insufficient quota.
     Quota {
         /// Flavor and resource in the queue's tree.
         pair: PairId,
-        /// Requested.
         asked: i64,
         /// Free for its queue now.
         free: i64,
     },
     /// Too few pods fit on nodes.
-    Nodes {
-        /// Set of pods.
-        set: usize,
-        /// Pods.
-        asked: u32,
-        /// Pods that fit.
-        room: u64,
-    },
+    Nodes { set: usize, asked: u32, room: u64 },
     /// Enough capacity is free, but not in one domain.
     Topology {
-        /// Set of pods.
         set: usize,
         /// Index of the ladder.
         ladder: usize,
         /// Index of the level.
         level: usize,
-        /// Pods.
         asked: u32,
         /// Most pods that fit in one domain.
         best: u64,
     },
     /// The queue is strict, and another workload is ahead.
-    Behind {
-        /// The workload ahead.
-        work: WorkloadId,
-    },
+    Behind { work: WorkloadId },
     /// It would delay a reservation.
     Reserved {
         /// The workload with the reservation.
@@ -146,14 +117,12 @@ impl Why {
     }
 }
 
-/// A failed attempt.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Miss {
     /// The pod set that failed.
     pub set: usize,
     /// Flavors that were tried; empty if it failed earlier.
     pub flavors: Vec<FlavorId>,
-    /// Reason.
     pub why: Why,
 }
 

@@ -69,15 +69,12 @@ pub enum Basis {
 /// Forecast start of a workload.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Start {
-    /// Namespace and name.
     pub job: JobName,
     /// 10th percentile; null if unknown.
     #[serde(serialize_with = "moment")]
     pub p10: Option<Moment>,
-    /// Median.
     #[serde(serialize_with = "moment")]
     pub p50: Option<Moment>,
-    /// 90th percentile.
     #[serde(serialize_with = "moment")]
     pub p90: Option<Moment>,
     /// Basis of the forecast.
@@ -120,17 +117,14 @@ fn moment<S: serde::Serializer>(at: &Option<Moment>, out: S) -> Result<S::Ok, S:
 /// Start of one workload in one timeline, as a range.
 #[derive(Clone, Copy)]
 struct Span {
-    /// Earliest time.
     from: Moment,
     /// Time of its cycle.
     at: Moment,
-    /// Latest time.
     to: Moment,
 }
 
 /// One run of the timeline.
 struct Timeline {
-    /// Start by workload.
     starts: BTreeMap<WorkloadId, Span>,
     /// Earliest time at which a workload with a drawn runtime ended.
     drawn: Option<Moment>,

@@ -85,7 +85,6 @@ fn runs(fleet: &Fleet) -> Vec<Runs> {
     runs.collect()
 }
 
-/// A device's price.
 fn price(node: &node::Node, class: &Name, burn: &SpendRates) -> Option<Money> {
     burn.prices
         .iter()

@@ -137,7 +137,6 @@ impl CpuReserve {
     }
 }
 
-/// Greatest common divisor.
 fn divisor(mut a: i64, mut b: i64) -> i64 {
     while b != 0 {
         (a, b) = (b, a % b);
@@ -148,7 +147,6 @@ fn divisor(mut a: i64, mut b: i64) -> i64 {
 /// The demand that a cluster is packed for.
 #[derive(Clone, Debug)]
 pub(crate) struct PackingDemand {
-    /// Kinds of nodes.
     pub(super) kinds: Vec<Kind>,
     /// Kind of each node.
     pub(crate) kind_of: Vec<usize>,

@@ -25,5 +25,4 @@ pub use policy::Policy;
 pub use replay::{Arrival, Mark, Outcome, Replay, Setup};
 pub use trace::{TraceNode, TracePod, nodes, pods};
 
-/// One whole GPU.
 pub const WHOLE: i32 = 1_000;

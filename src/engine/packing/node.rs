@@ -8,9 +8,7 @@ use super::{TraceNode, WHOLE};
 pub(crate) struct Idle {
     /// Index of the node's kind.
     pub(super) kind: usize,
-    /// Idle CPU.
     pub(super) cpu: i64,
-    /// Idle memory.
     pub(super) memory: i64,
     /// Idle thousandths of each device.
     pub(super) left: Vec<i32>,
@@ -33,7 +31,6 @@ pub(crate) struct Idle {
 }
 
 impl Idle {
-    /// An empty node.
     pub(super) fn new(node: &TraceNode, kind: usize, demand: &PackingDemand) -> Self {
         let gpus = node.gpus as usize;
         let mut idle = Self {

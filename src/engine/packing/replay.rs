@@ -12,7 +12,6 @@ use super::{Policy, TraceNode, TracePod, WHOLE};
 /// Parameters of a replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Setup {
-    /// The placement policy.
     pub policy: Policy,
     /// Total GPU request as a ratio of the cluster's GPU; 0 for the unmodified list.
     pub inflate: Ratio,
@@ -35,7 +34,6 @@ impl Default for Setup {
     }
 }
 
-/// One pod's arrival.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Arrival {
     /// Index of the pod in the input list.
@@ -58,15 +56,10 @@ pub struct Mark {
 /// Result of a replay.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
-    /// The policy.
     pub policy: Policy,
-    /// The seed.
     pub seed: u64,
-    /// Nodes.
     pub nodes: usize,
-    /// GPUs.
     pub devices: u64,
-    /// Pods that arrived.
     pub pods: usize,
     /// GPU that arrived, as a share of the cluster's.
     pub arrived: f64,
@@ -76,7 +69,6 @@ pub struct Outcome {
     pub fragmentation: Option<f64>,
     /// Progress, percent by percent.
     pub curve: Vec<Mark>,
-    /// Pods placed.
     pub placements: usize,
     /// Pods that fit nowhere when they arrived.
     pub failed: usize,
@@ -178,7 +170,6 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Figures so far.
     pub fn outcome(&self) -> Outcome {
         let share = |part: f64| part / self.capacity as f64;
         let mark = |(percent, sums): (usize, &Sums)| {

@@ -16,16 +16,13 @@ const MOST_MEMORY: i64 = 1 << 40;
 /// Maximum number of devices of one node.
 const MOST_DEVICES: i64 = 128;
 
-/// An empty node.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct TraceNode {
-    /// Unique name.
     pub name: String,
     /// CPU, in thousandths of a core.
     pub cpu: i64,
     /// Memory, in MiB.
     pub memory: i64,
-    /// GPUs.
     pub gpus: u32,
     /// Model of its GPUs.
     pub model: String,
@@ -34,7 +31,6 @@ pub struct TraceNode {
 /// A pod and its requests.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct TracePod {
-    /// Its name.
     pub name: String,
     /// CPU, in thousandths of a core.
     pub cpu: i64,

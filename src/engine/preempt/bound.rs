@@ -24,7 +24,6 @@ struct Lack {
     large: Vec<usize>,
 }
 
-/// All missing resources.
 #[derive(Debug)]
 pub(super) struct MissingResources {
     lacks: Vec<Lack>,

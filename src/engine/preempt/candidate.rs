@@ -16,7 +16,6 @@ use super::{Reason, Victim};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Candidate {
     pub(super) work: WorkloadId,
-    /// Its queue.
     pub(super) queue: QueueId,
     pub(super) reason: Reason,
     /// It is in the preemptor's queue.
@@ -181,11 +180,9 @@ fn meets(state: &State<'_>, scene: &SearchContext) -> Vec<(bool, bool)> {
 /// Position of a queue relative to the preemptor's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Side {
-    /// The same queue.
     Own,
     /// Another queue that exceeds its own quota.
     Other {
-        /// Lowest common ancestor.
         meet: QueueId,
         /// The preemptor has a claim on everything below it.
         claim: bool,

@@ -97,7 +97,6 @@ impl Reason {
 /// A workload to evict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Victim {
-    /// Workload.
     pub work: WorkloadId,
     /// Why it may be preempted.
     pub reason: Reason,

@@ -37,7 +37,6 @@ pub(super) struct SearchOptions<'a> {
     pub(super) whole: bool,
     /// Only flavors with which the flavor search ends: it fits in a later one without victims.
     pub(super) stops: bool,
-    /// Workloads with allocations.
     pub(super) holders: &'a Holders,
     /// Workloads that must not be preempted.
     pub(super) spared: &'a dyn Fn(WorkloadId) -> bool,

@@ -7,7 +7,6 @@ use super::NODE;
 pub struct Hold {
     /// Index of the node in its queue.
     pub node: usize,
-    /// Devices.
     pub devices: u32,
 }
 

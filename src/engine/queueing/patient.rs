@@ -10,9 +10,7 @@ use super::replay::{Fate, Span};
 /// How a head that does not fit affects the jobs behind it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum HeadPolicy {
-    /// They wait.
     Strict,
-    /// They may start.
     Skip,
     /// They may start if that does not delay the head.
     Reserve,

@@ -15,7 +15,6 @@ const PATIENCE: i64 = 10 * 86_400_000;
 /// How the remaining time is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Foresight {
-    /// Exactly.
     Known,
     /// Estimated from past runs of the same queue and size.
     Learnt,
@@ -39,11 +38,9 @@ struct JobProgress {
 /// Next event of a job.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Event {
-    /// It finishes.
     End,
     /// It reaches another age level.
     Older,
-    /// It becomes overdue.
     Overdue,
 }
 

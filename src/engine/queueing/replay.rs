@@ -11,7 +11,6 @@ use super::patient::{self, HeadPolicy};
 use super::preemptive::{self, Foresight};
 use super::{TraceJob, TraceQueue};
 
-/// Queueing discipline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Discipline {
     /// First come, first served; the head of the queue blocks.
@@ -27,7 +26,6 @@ pub enum Discipline {
 }
 
 impl Discipline {
-    /// Every discipline.
     pub const ALL: [Self; 5] = [
         Self::Fifo,
         Self::BestEffort,
@@ -85,7 +83,6 @@ pub struct Fate {
     pub finish: i64,
     /// Time without devices between submission and completion.
     pub waited: i64,
-    /// Number of preemptions.
     pub preempted: u32,
     /// Time spent on resuming instead of working.
     pub lost: i64,
@@ -156,23 +153,18 @@ pub fn replay(
 /// Figures of a replay; times in milliseconds, means rounded down. None if there is no such job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueingReplayFigures {
-    /// Jobs that ran.
     pub jobs: usize,
     /// Jobs that never ran: too large for their queue, or without one.
     pub never: usize,
     /// Mean time from submission to finish.
     pub jct_mean: Option<i64>,
-    /// Its median.
     pub jct_p50: Option<i64>,
-    /// Its 95th percentile.
     pub jct_p95: Option<i64>,
     /// Mean total wait, including waits between runs.
     pub wait_mean: Option<i64>,
-    /// Its 95th percentile.
     pub wait_p95: Option<i64>,
     /// Its 99th percentile over gangs of eight devices and more.
     pub wait_p99_gangs: Option<i64>,
-    /// Preemptions.
     pub preemptions: u64,
     /// Device-milliseconds spent on resuming.
     pub lost: i64,

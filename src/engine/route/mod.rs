@@ -19,10 +19,8 @@ use super::snapshot::{Device, FlavorChoice, Route, Snapshot, Workload};
 use super::state::State;
 use model::plan::JobName;
 
-/// One flavor.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct FlavorCandidate {
-    /// Its name.
     pub flavor: Name,
     /// Speed in thousandths; 1,000 if neither route nor list specifies it.
     pub speed_milli: i64,
@@ -39,7 +37,6 @@ pub struct FlavorCandidate {
     /// Median forecast start; null if unknown.
     #[serde(serialize_with = "moment")]
     pub start: Option<Moment>,
-    /// Completion.
     #[serde(serialize_with = "moment")]
     pub done: Option<Moment>,
     /// Run time, in seconds; null if unknown.
@@ -61,13 +58,11 @@ fn moment<S: serde::Serializer>(at: &Option<Moment>, out: S) -> Result<S::Ok, S:
 /// Recommended flavors for a workload.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Routing {
-    /// Workload.
     pub job: JobName,
     /// Its state; routing applies to pending workloads.
     pub state: StartState,
     /// Price limit of its route, in micro-USD a device-hour; null for no limit.
     pub most_micro_usd_per_device_hour: Option<i64>,
-    /// Flavors, best first.
     pub flavors: Vec<FlavorCandidate>,
     /// Options behind the decision, and their origins.
     pub options: Vec<Used>,

@@ -33,7 +33,6 @@ const SLICE: &str = "slice";
 /// A pool in which more nodes let pending workloads start.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Growth {
-    /// Pool.
     pub pool: Name,
     /// Additional nodes: the fewest with which these start.
     pub nodes: u32,
@@ -50,11 +49,8 @@ pub struct Growth {
 /// Idle nodes of a pool whose removal delays no workload.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shrink {
-    /// Pool.
     pub pool: Name,
-    /// The nodes.
     pub nodes: Vec<Name>,
-    /// Their devices.
     pub devices: u32,
     /// Class of their devices.
     pub class: Name,

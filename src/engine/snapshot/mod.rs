@@ -43,11 +43,9 @@ pub struct Snapshot {
     pub revision: u64,
     /// Time of the snapshot.
     pub at: Moment,
-    /// Nodes, by name.
     pub nodes: Vec<Node>,
     /// Topologies of node labels, by name.
     pub topologies: Vec<Topology>,
-    /// Flavors, by name.
     pub flavors: Vec<Flavor>,
     /// Queues and cohorts, by name. Empty: queues are unknown, and a workload's queue is only a name.
     pub queues: Vec<Queue>,
@@ -63,7 +61,6 @@ pub struct Snapshot {
     pub runs: Vec<Runs>,
     /// Routes, in order: the first match applies.
     pub routes: Vec<Route>,
-    /// Engine options.
     pub options: EngineOptions,
     /// What the author of the snapshot could not see: `nodes`, `queues`, `other namespaces`. If not empty, the engine does not
     /// conclude why a workload waits or when it starts.

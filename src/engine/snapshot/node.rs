@@ -9,7 +9,6 @@ use model::fleet::node::Billing;
 /// Health of a device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum EngineHealth {
-    /// No problem reported.
     Ok,
     /// Works, with a warning.
     Warn,
@@ -52,13 +51,11 @@ pub struct Device {
     pub class: Name,
     /// Extended resource that requests it: `nvidia.com/gpu`.
     pub resource: Name,
-    /// Health.
     pub health: EngineHealth,
     /// Price in micro-USD an hour, where known.
     pub price: Option<i64>,
     /// True for a list price in place of what is paid, which is not known.
     pub by_list: bool,
-    /// Slices, by name.
     pub slices: Vec<Slice>,
 }
 
@@ -73,7 +70,6 @@ impl Device {
 /// What a taint does to pods that do not tolerate it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum TaintEffect {
-    /// No new pods.
     NoSchedule,
     /// Prefers no new pods; the engine allows them.
     PreferNoSchedule,
@@ -93,18 +89,15 @@ model::words! {
 }
 
 impl TaintEffect {
-    /// Every effect.
     pub const ALL: [Self; 3] = [Self::NoSchedule, Self::PreferNoSchedule, Self::NoExecute];
 }
 
 /// A taint of a node.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Taint {
-    /// Key.
     pub key: Name,
     /// Value; may be empty.
     pub value: Name,
-    /// Effect.
     pub effect: TaintEffect,
 }
 
@@ -120,17 +113,13 @@ pub struct Topology {
 /// A pod on a node that uses no devices.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Resident {
-    /// Namespace.
     pub namespace: Name,
-    /// Name.
     pub name: Name,
     /// Unique id; empty where unknown.
     pub uid: Name,
-    /// Node.
     pub node: Name,
     /// Kind of its controller: `DaemonSet`, `Node` for a static pod; empty where it has none.
     pub owner: Name,
-    /// Deletion timestamp.
     pub deleted: Option<Moment>,
     /// CPU request in thousandths of a core; 0 if a workload already counts the pod.
     pub cpu_milli: i64,
@@ -143,14 +132,11 @@ pub fn belongs_to_node(kind: &str) -> bool {
     matches!(kind, "DaemonSet" | "Node")
 }
 
-/// A node.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Node {
-    /// Unique name.
     pub name: Name,
     /// Unique id; empty where unknown.
     pub uid: Name,
-    /// Pool.
     pub pool: Name,
     /// False only if the node is known not to be ready.
     pub ready: bool,
@@ -160,9 +146,7 @@ pub struct Node {
     pub against_uncordon: Vec<Name>,
     /// Why the pool's autoscaler adds no node; none where it may add one, or where that is not known.
     pub no_more: Option<Name>,
-    /// Labels.
     pub labels: BTreeMap<Name, Name>,
-    /// Taints, in order.
     pub taints: Vec<Taint>,
     /// CPU that pods may request, in thousandths of a core; [`super::PLENTY`] where unknown.
     pub cpu_milli: i64,
@@ -170,13 +154,10 @@ pub struct Node {
     pub memory_bytes: i64,
     /// Billing model of its hours.
     pub billing: Option<Billing>,
-    /// Machine type.
     pub instance_type: Option<Name>,
-    /// Region.
     pub region: Option<Name>,
     /// Position in the topology: level and value, from wide to narrow; `block`, `rack`, `clique`, `slice`.
     pub topology: Vec<(Name, Name)>,
-    /// Devices, by index.
     pub devices: Vec<Device>,
 }
 

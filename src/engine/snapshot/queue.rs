@@ -12,7 +12,6 @@ use super::workload::Toleration;
 /// A kind of capacity with its own quota: a set of nodes that share labels.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Flavor {
-    /// Name.
     pub name: Name,
     /// Labels of its nodes. None: any node.
     pub labels: BTreeMap<Name, Name>,
@@ -31,13 +30,9 @@ pub struct Flavor {
 /// The queueing system that manages a queue, which determines what its rules mean in detail.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum System {
-    /// Kueue.
     Kueue,
-    /// Volcano.
     Volcano,
-    /// KAI.
     Kai,
-    /// Stokehold.
     Stokehold,
     /// No queueing system: pods are placed wherever they fit.
     #[default]
@@ -58,7 +53,6 @@ model::words! {
 }
 
 impl System {
-    /// Every system.
     pub const ALL: [Self; 5] = [
         Self::Kueue,
         Self::Volcano,
@@ -88,11 +82,9 @@ pub fn least_amount(resource: &str) -> i64 {
 /// Quota of a queue for one resource in one flavor, in the resource's unit ([`unit_is_milli`]).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Quota {
-    /// Flavor.
     pub flavor: Name,
     /// Resource; [`super::DEVICES`] for accelerators of every kind.
     pub resource: Name,
-    /// Nominal quota.
     pub nominal: i64,
     /// Borrowing limit above the nominal quota. None: as much as others lend.
     pub borrow: Option<i64>,
@@ -105,7 +97,6 @@ pub struct Quota {
 /// Which workloads of the same queue may be preempted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Within {
-    /// None.
     #[default]
     Never,
     /// Workloads of lower priority.
@@ -141,12 +132,10 @@ impl Within {
 /// own nominal quota back.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Reclaim {
-    /// None.
     #[default]
     Never,
     /// Workloads of lower priority.
     LowerPriority,
-    /// Any workload.
     Any,
 }
 
@@ -164,7 +153,6 @@ model::words! {
 /// Whether a workload that needs to borrow may preempt in other queues.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Borrow {
-    /// No.
     #[default]
     Never,
     /// Workloads of lower priority, up to a threshold.
@@ -184,7 +172,6 @@ model::words! {
 /// Which workloads a queue's workloads may preempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Preemption {
-    /// Within the queue.
     pub within: Within,
     /// In the cohort, to reclaim nominal quota.
     pub reclaim: Reclaim,
@@ -199,7 +186,6 @@ pub struct Preemption {
 pub enum QueueingStrategy {
     /// They wait as well.
     Strict,
-    /// They may start.
     #[default]
     BestEffort,
 }
@@ -217,7 +203,6 @@ model::words! {
 /// Whether and how a queue stops admitting.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Stop {
-    /// Admits.
     #[default]
     None,
     /// Admits nothing new; running workloads continue.
@@ -272,7 +257,6 @@ pub struct LeftAlone {
 /// A queue, or a cohort, which admits nothing itself.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Queue {
-    /// Unique name.
     pub name: Name,
     /// Name of its object, if it differs from [`Self::name`], which is unique; otherwise empty.
     pub object: Name,
@@ -286,11 +270,9 @@ pub struct Queue {
     pub weight_milli: i64,
     /// Quotas, in the order in which flavors are tried. Empty: no limit.
     pub quotas: Vec<Quota>,
-    /// Preemption rules.
     pub preemption: Preemption,
     /// Minimum run times of its workloads.
     pub left_alone: LeftAlone,
-    /// Queueing strategy.
     pub order: QueueingStrategy,
     /// Whether it admits now.
     pub stop: Stop,

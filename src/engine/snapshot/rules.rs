@@ -11,9 +11,7 @@ use model::plan::Origin;
 /// How many pods may be disrupted: a `policy/v1` `PodDisruptionBudget`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Budget {
-    /// Namespace.
     pub namespace: Name,
-    /// Name.
     pub name: Name,
     /// Names of the pods that it covers, sorted.
     pub pods: Vec<Name>,
@@ -28,9 +26,7 @@ pub struct Budget {
 pub struct SnapshotPriorityClass {
     /// Whether it is a `WorkloadPriorityClass`.
     pub of_workloads: bool,
-    /// Name.
     pub name: Name,
-    /// Priority.
     pub value: i32,
 }
 
@@ -41,11 +37,8 @@ pub struct Runs {
     pub owner: Name,
     /// Number of known runs.
     pub count: u32,
-    /// 10th percentile.
     pub p10_ms: i64,
-    /// Median.
     pub p50_ms: i64,
-    /// 90th percentile.
     pub p90_ms: i64,
 }
 
@@ -105,7 +98,6 @@ model::words! {
     }
 }
 
-/// Engine options.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EngineOptions {
     /// Placement policy: how to choose among nodes that fit.

@@ -17,7 +17,6 @@ pub const CORDON: &str = "node.kubernetes.io/unschedulable";
 pub struct DeviceRequest {
     /// Extended resource: `nvidia.com/gpu`, `nvidia.com/mig-1g.10gb`, `google.com/tpu`.
     pub resource: Name,
-    /// How many.
     pub count: u32,
     /// Share of each device, in thousandths; [`WHOLE`] for a whole device.
     pub milli: i32,
@@ -49,14 +48,12 @@ impl ResourceRequests {
     }
 }
 
-/// Label comparison operator.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Op {
     /// One of the values.
     In,
     /// None of the values, or absent.
     NotIn,
-    /// The label exists.
     Exists,
     /// The label does not exist.
     DoesNotExist,
@@ -81,7 +78,6 @@ model::words! {
 }
 
 impl Op {
-    /// Every operator.
     pub const ALL: [Self; 6] = [
         Self::In,
         Self::NotIn,
@@ -95,9 +91,7 @@ impl Op {
 /// One comparison of a node's label (`matchExpressions` of required node affinity).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Requirement {
-    /// Label key.
     pub key: Name,
-    /// Operator.
     pub op: Op,
     /// Values to compare with.
     pub values: Vec<Name>,
@@ -199,9 +193,7 @@ pub struct Placement {
     pub pod: Name,
     /// Its unique id; empty where unknown.
     pub uid: Name,
-    /// Deletion timestamp.
     pub deleted: Option<Moment>,
-    /// Node.
     pub node: Name,
     /// Allocated devices. Empty although the pod requests devices: it is unknown which ones.
     pub devices: Vec<HeldDevices>,
@@ -220,13 +212,10 @@ pub struct PodSet {
     pub min: u32,
     /// Requests of each pod.
     pub requests: ResourceRequests,
-    /// Node selector.
     pub selector: BTreeMap<Name, Name>,
     /// Required node affinity: all requirements of at least one list must match. Empty: any node.
     pub affinity: Vec<Vec<Requirement>>,
-    /// Tolerations.
     pub tolerations: Vec<Toleration>,
-    /// Topology request.
     pub topology: Option<TopologyRequest>,
     /// Admitted flavor by resource, where known.
     pub admitted: BTreeMap<Name, Name>,
@@ -271,7 +260,6 @@ impl Default for PodSet {
 /// A flavor that a workload can use, and its speed there.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct FlavorChoice {
-    /// Flavor.
     pub flavor: Name,
     /// Speed in thousandths: at 1,300 a workload finishes in 1/1.3 of the time.
     pub speed_milli: i64,
@@ -301,7 +289,6 @@ impl Default for WorkloadMutations {
 /// Status of a workload.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Status {
-    /// Pending.
     #[default]
     Waiting,
     /// Quota reserved; its pods run or are starting.
@@ -324,7 +311,6 @@ model::words! {
     }
 }
 
-/// A workload.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Workload {
     /// Kind, namespace, name; unique.
@@ -341,7 +327,6 @@ pub struct Workload {
     pub priority: i32,
     /// Creation time; breaks ties in priority.
     pub created: Moment,
-    /// Pod sets.
     pub sets: Vec<PodSet>,
     /// Flavors in the workload's order of preference; empty: those of its queue, in the queue's order.
     pub flavors: Vec<FlavorChoice>,
@@ -357,11 +342,9 @@ pub struct Workload {
     pub preemptible: bool,
     /// Its pods have `preemptionPolicy: Never`: without a queue it preempts no other workload.
     pub never_preempts: bool,
-    /// Supported mutations.
     pub mutations: WorkloadMutations,
     /// Object of its queueing system; none if no queueing system manages it.
     pub admission: Option<Handle>,
-    /// Status.
     pub status: Status,
     /// Why neither a queue nor the scheduler can start its pods, in words: a scheduling gate or another of its roles comes first,
     /// or where they may run is not known. It is not considered then; quota that it has stays reserved.

@@ -12,7 +12,6 @@ use super::{State, WorkloadState};
 /// A pod on a node, with its devices.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct PodPlacement {
-    /// Node.
     pub node: NodeId,
     /// Units of the node's shape, and thousandths of each.
     pub units: Arc<[(u32, i32)]>,
@@ -36,7 +35,6 @@ pub struct Allocation {
     pub queue: Option<QueueId>,
     /// Quota usage: pair of the queue's tree, amount.
     pub usage: Vec<(PairId, i64)>,
-    /// Per pod set.
     pub sets: Vec<PodSetAllocation>,
     /// Speed in thousandths: that of the slowest flavor in use.
     pub speed_milli: i64,

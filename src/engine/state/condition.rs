@@ -16,11 +16,8 @@ const MOST_PODS: i64 = 1_000_000;
 /// Free resources of a node, regardless of which units are free.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct FreeShape {
-    /// Shape.
     pub(super) make: usize,
-    /// Free CPU.
     pub(super) cpu: i64,
-    /// Free memory.
     pub(super) memory: i64,
     /// Free thousandths of each healthy unit, by resource, ascending. Never negative.
     left: Vec<(ResourceId, bool, i32)>,

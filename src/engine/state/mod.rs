@@ -36,11 +36,8 @@ pub use node_free::NodeFree;
 /// State of a workload.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WorkloadState {
-    /// Its status.
     pub status: Status,
-    /// Its allocation.
     pub allocation: Option<Arc<Allocation>>,
-    /// Its priority.
     pub priority: i32,
     /// Start of its allocation.
     pub since: Option<Moment>,
@@ -169,7 +166,6 @@ impl<'p> State<'p> {
         state
     }
 
-    /// The compiled fleet.
     pub fn compiled(&self) -> &'p CompiledFleet {
         self.compiled
     }
@@ -473,7 +469,6 @@ impl<'p> State<'p> {
         self.occupancy.nodes.len()
     }
 
-    /// A node.
     pub fn node_free(&self, node: NodeId) -> &NodeFree {
         &self.occupancy.nodes[node]
     }
@@ -515,7 +510,6 @@ impl<'p> State<'p> {
         });
     }
 
-    /// Removes a pod.
     pub fn remove_pod(&mut self, placement: &PodPlacement, want: usize) {
         let condition = self.apply(placement, want, -1);
         self.journal.push(Undo::PodPlacement {

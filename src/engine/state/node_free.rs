@@ -11,7 +11,6 @@ const UNKNOWN: u32 = u32::MAX;
 /// Log of node changes; views follow it.
 #[derive(Clone, Default, Debug)]
 pub(super) struct NodeChangeLog {
-    /// Number of changes.
     pub(super) count: u64,
     /// Per node: number of its last change.
     pub(super) last: Vec<u64>,
@@ -66,7 +65,6 @@ impl NodeChangeLog {
 pub struct NodeFree {
     /// The snapshot's node, or the one that a hypothetical node copies.
     pub origin: NodeId,
-    /// Its shape.
     pub node_shape: usize,
     /// Free CPU, in thousandths of a core; negative if overcommitted.
     pub cpu: i64,

@@ -38,7 +38,6 @@ impl Clone for Views {
     }
 }
 
-/// One view.
 #[derive(Default, Debug)]
 pub(crate) struct View {
     key: Key,
@@ -158,7 +157,6 @@ impl View {
         self.seen = occupancy.changes.count;
     }
 
-    /// Updates one node.
     fn follow(
         &mut self,
         occupancy: &mut Occupancy,

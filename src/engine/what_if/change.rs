@@ -27,55 +27,41 @@ pub enum Suppose {
     Nodes {
         /// Pool, machine type or node.
         like: String,
-        /// Difference.
         by: i64,
     },
     /// Loss of all nodes of a pool, a zone or a name.
     Lost {
         /// `pool`, `zone` or `node`.
         what: LostPart,
-        /// Its name.
         name: String,
     },
     /// Changes a queue's device quota of a flavor by a difference.
     QuotaBy {
-        /// Queue.
         queue: String,
-        /// Flavor.
         flavor: String,
-        /// Difference, in devices.
         by: i64,
     },
     /// Sets a queue's device quota of a flavor.
     QuotaSet {
-        /// Queue.
         queue: String,
-        /// Flavor.
         flavor: String,
-        /// Devices.
         to: i64,
     },
     /// Moves device quota of a flavor from one queue to another.
     QuotaMove {
-        /// From.
         from: String,
-        /// To.
         to: String,
-        /// Flavor.
         flavor: String,
-        /// Devices.
         devices: i64,
     },
     /// Sets the price of a flavor's or class's devices.
     Price {
-        /// Flavor or class.
         of: String,
         /// Micro-USD a device-hour.
         micro_usd: i64,
     },
     /// Turns a pool into spot nodes at a price.
     Spot {
-        /// Pool.
         pool: String,
         /// Micro-USD a device-hour.
         micro_usd: i64,
@@ -84,17 +70,14 @@ pub enum Suppose {
     JobFlavor {
         /// `NAMESPACE/NAME`.
         job: String,
-        /// Flavor.
         flavor: String,
     },
     /// Sets a workload's priority.
     JobPriority {
         /// `NAMESPACE/NAME`.
         job: String,
-        /// Priority.
         priority: i32,
     },
-    /// Removes a workload.
     JobRemoved {
         /// `NAMESPACE/NAME`.
         job: String,
@@ -103,7 +86,6 @@ pub enum Suppose {
     JobAdded {
         /// `NAMESPACE/NAME` of the original.
         job: String,
-        /// Number of copies.
         count: i64,
     },
 }
@@ -111,11 +93,9 @@ pub enum Suppose {
 /// Kind of a loss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LostPart {
-    /// A pool.
     Pool,
     /// A zone, by its node label.
     Zone,
-    /// A node.
     Node,
 }
 

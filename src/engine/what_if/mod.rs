@@ -32,15 +32,11 @@ pub use grammar::{GRAMMAR, VERBS, parse, split};
 /// Figures of a fleet after everything that can start has started.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct WhatIfFigures {
-    /// Nodes.
     pub nodes: usize,
-    /// Devices.
     pub devices: usize,
     /// Allocated thousandths of devices and slices.
     pub allocated_milli: i64,
-    /// Running workloads.
     pub running: usize,
-    /// Pending workloads.
     pub waiting: usize,
     /// Of these, those with an unknown start.
     pub unknown: usize,
@@ -64,9 +60,7 @@ pub enum WhatIfEffect {
     Evicted,
     /// It is about to be preempted; with the changes it keeps running.
     Kept,
-    /// It starts earlier.
     Earlier,
-    /// It starts later.
     Later,
     /// Its start becomes known.
     Known,
@@ -103,10 +97,8 @@ pub struct When {
     /// 10th percentile; null if unknown, or if it is not pending.
     #[serde(serialize_with = "moment")]
     pub p10: Option<Moment>,
-    /// Median.
     #[serde(serialize_with = "moment")]
     pub p50: Option<Moment>,
-    /// 90th percentile.
     #[serde(serialize_with = "moment")]
     pub p90: Option<Moment>,
 }
@@ -132,9 +124,7 @@ impl When {
 /// A workload that the changes affect.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Shift {
-    /// What they do.
     pub effect: WhatIfEffect,
-    /// Workload.
     pub job: JobName,
     /// The queue that it is pending in or whose quota it uses; null if it has none.
     pub queue: Option<Name>,
@@ -159,13 +149,10 @@ fn moment<S: serde::Serializer>(at: &Option<Moment>, out: S) -> Result<S::Ok, S:
 pub struct Outcome {
     /// The changes as they were parsed.
     pub changes: Vec<String>,
-    /// Without the changes.
     pub before: WhatIfFigures,
-    /// With the changes.
     pub after: WhatIfFigures,
     /// Affected workloads: those that start first, then the evicted ones, each by name.
     pub jobs: Vec<Shift>,
-    /// Caveats.
     pub notes: Vec<String>,
     /// Effect on budgets. The engine leaves it empty; the caller with access to the usage ledger fills it in.
     #[serde(skip_serializing_if = "Vec::is_empty")]

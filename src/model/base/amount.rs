@@ -16,9 +16,7 @@ const WHOLE: u64 = 1_000_000;
 pub struct DeviceAmount(u64);
 
 impl DeviceAmount {
-    /// Nothing.
     pub const ZERO: Self = Self(0);
-    /// One whole device.
     pub const ONE: Self = Self(WHOLE);
 
     /// This many whole devices.
@@ -50,7 +48,6 @@ impl DeviceAmount {
         rate.share(self.0, WHOLE)
     }
 
-    /// In devices.
     pub fn devices(self) -> f64 {
         self.0 as f64 / WHOLE as f64
     }

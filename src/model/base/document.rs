@@ -45,7 +45,6 @@ impl DocumentFault {
     }
 }
 
-/// `FILE:LINE: KEY: MESSAGE`.
 impl fmt::Display for DocumentFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.place)?;

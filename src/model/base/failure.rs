@@ -5,17 +5,13 @@ use std::fmt;
 /// The exit codes of the contract.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Exit {
-    /// Done.
     Done,
-    /// Failed.
     Failed,
     /// Wrong use, wrong settings included.
     Usage,
     /// Refused: by rights, by read-only.
     Refused,
-    /// Not reachable.
     Unreachable,
-    /// Interrupted.
     Interrupted,
 }
 

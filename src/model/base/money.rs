@@ -9,7 +9,6 @@ use std::ops::{Add, AddAssign, Sub};
 pub struct Rate(i64);
 
 impl Rate {
-    /// Nothing per hour.
     pub const ZERO: Self = Self(0);
 
     /// From USD per hour, rounded to the nearest micro-dollar; `None` when not finite or negative.

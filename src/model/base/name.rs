@@ -49,7 +49,6 @@ impl Name {
         Self(Arc::from(text))
     }
 
-    /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -6,12 +6,10 @@ use std::cmp::Ordering;
 
 /// Stable sorting of a slice.
 pub trait SmallSort<T> {
-    /// As [`slice::sort`].
     fn small_sort(&mut self)
     where
         T: Ord;
 
-    /// As [`slice::sort_by`].
     fn small_sort_by(&mut self, order: impl FnMut(&T, &T) -> Ordering);
 
     /// As [`slice::sort_by_key`]: the key is made at each comparison.

@@ -14,7 +14,6 @@ pub struct When(Form);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Form {
-    /// Exactly this.
     At(Moment),
     /// So long before the end.
     Before(Duration),
@@ -36,7 +35,6 @@ fn of_day(text: &str) -> Option<Time> {
 }
 
 impl When {
-    /// Exactly this moment.
     pub const fn at(moment: Moment) -> Self {
         Self(Form::At(moment))
     }

@@ -33,7 +33,6 @@ pub const MARKET: &str = "market";
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Purchase {
-    /// By the hour.
     OnDemand,
     /// Cheap, and taken back at will.
     Spot,
@@ -69,7 +68,6 @@ pub struct BookRow {
     pub usd_per_hour: f64,
     /// The date of the price, or the known part of the date.
     pub as_of: String,
-    /// Key of `sources`.
     #[serde(default)]
     pub source: String,
     /// What to know before trusting it.
@@ -89,12 +87,10 @@ impl BookRow {
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PriceBook {
-    /// Short name, `aws`.
     pub provider: String,
     /// Schemes of `spec.providerID` that mean this provider.
     #[serde(default)]
     pub schemes: Vec<String>,
-    /// Its prices.
     #[serde(default)]
     pub prices: Vec<BookRow>,
     /// Where they come from, in full.

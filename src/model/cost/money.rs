@@ -14,14 +14,12 @@ pub const LIST_NOTE: &str = "* list price: what is paid is not known";
 /// Money an hour, unless stated otherwise. Ordered by the total.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Money {
-    /// The total.
     pub all: Rate,
     /// The part that is list prices in place of what is paid, which is not known ([`Price::is_stand_in`]).
     pub by_list: Rate,
 }
 
 impl Money {
-    /// None.
     pub const ZERO: Self = Self {
         all: Rate::ZERO,
         by_list: Rate::ZERO,

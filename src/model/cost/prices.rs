@@ -18,7 +18,6 @@ type Map<K, V> = HashMap<K, V, FxBuildHasher>;
 /// The price of one device, with where it comes from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Price {
-    /// Money an hour.
     pub rate: Rate,
     /// Book and row, or the setting.
     pub source: Name,
@@ -104,9 +103,7 @@ pub enum PoolPrice {
 pub struct Override {
     /// Machine type, or any.
     pub instance: Option<String>,
-    /// Class, or any.
     pub class: Option<String>,
-    /// Purchase, or any.
     pub billing: Option<Billing>,
     /// Money an hour for a device.
     pub rate: Rate,

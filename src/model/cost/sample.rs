@@ -126,7 +126,6 @@ pub fn sliced(mut device: Device, slices: &[(&str, Option<&Arc<Pod>>)]) -> Devic
     device
 }
 
-/// A ready node.
 pub fn node(name: &str, pool: &str, instance: Option<&str>, devices: Vec<Device>) -> Node {
     Node {
         seen: Arc::new(NodeSeen {

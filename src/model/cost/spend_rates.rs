@@ -76,15 +76,10 @@ impl std::ops::AddAssign for Spend {
 /// What a row is grouped by.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Scope {
-    /// A pool.
     Pool,
-    /// A queue.
     Queue,
-    /// A team.
     Team,
-    /// A job.
     Job,
-    /// A device class.
     Class,
 }
 
@@ -109,7 +104,6 @@ impl Scope {
 /// One row of one scope.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RateRow {
-    /// Scope.
     pub scope: Scope,
     /// Name; `unattributed` for what no row of the scope covers.
     pub name: Name,
@@ -130,15 +124,10 @@ pub struct RateRow {
 /// Devices with the same price.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PriceGroup {
-    /// Pool.
     pub pool: Name,
-    /// Class.
     pub class: Name,
-    /// Machine type.
     pub instance_type: Option<Name>,
-    /// Region.
     pub region: Option<Name>,
-    /// Billing mode.
     pub billing: Option<Billing>,
     /// Price of one device; `None` when not known.
     pub price: Option<Arc<Price>>,
@@ -149,7 +138,6 @@ pub struct PriceGroup {
 pub enum NodePrices {
     /// All have this one; `None` where they have no price.
     Alike(Option<Arc<Price>>),
-    /// Each its own.
     Each(Box<[Option<Arc<Price>>]>),
 }
 
@@ -179,7 +167,6 @@ impl FromIterator<Option<Arc<Price>>> for NodePrices {
 /// The fleet's spend rate by every scope. In each scope the rows add up to `total`, to the micro-dollar.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct SpendRates {
-    /// The fleet total.
     pub total: Spend,
     /// Devices in total; of nodes that are known from their pods alone, what those hold.
     pub devices: DeviceAmount,

@@ -8,13 +8,11 @@ pub const MONTH_HOURS: f64 = 730.0;
 /// How devices are paid for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// By the hour.
     OnDemand,
     /// By the hour for a year or more, used or not.
     Reserved,
     /// Cheap, and taken back at will.
     Spot,
-    /// Bought.
     Owned,
 }
 
@@ -31,7 +29,6 @@ crate::words! {
 }
 
 impl Way {
-    /// Every way.
     pub const ALL: [Self; 4] = [Self::OnDemand, Self::Reserved, Self::Spot, Self::Owned];
 
     /// True where an hour is paid whether it is used or not: then the peak is paid, not the mean.
@@ -43,7 +40,6 @@ impl Way {
 /// How many devices are used.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DevicesUsed {
-    /// On average.
     pub mean: f64,
     /// At most, at any hour.
     pub peak: f64,

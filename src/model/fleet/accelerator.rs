@@ -10,25 +10,15 @@ use crate::base::Name;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Vendor {
-    /// NVIDIA.
     Nvidia,
-    /// AMD.
     Amd,
-    /// Google.
     Google,
-    /// Intel, Gaudi included.
     Intel,
-    /// AWS.
     Aws,
-    /// FuriosaAI.
     Furiosa,
-    /// Huawei, Ascend.
     Huawei,
-    /// Cambricon.
     Cambricon,
-    /// MetaX.
     Metax,
-    /// Rebellions.
     Rebellions,
     /// Not known to us.
     #[default]
@@ -58,11 +48,8 @@ crate::words! {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DeviceKind {
-    /// A GPU.
     Gpu,
-    /// A TPU chip.
     Tpu,
-    /// Anything else.
     #[default]
     Other,
 }
@@ -84,7 +71,6 @@ crate::words! {
 pub struct Accelerator {
     /// Short class, `H100`: what pools, quotas and prices speak of.
     pub class: Name,
-    /// Vendor.
     pub vendor: Vendor,
     /// GPU, TPU or other.
     pub kind: DeviceKind,

@@ -15,9 +15,7 @@ use super::siting::{PodSet, TopologyConstraint};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Requeue {
-    /// Number of requeues.
     pub count: u32,
-    /// Earliest readmission.
     pub at: Option<Moment>,
 }
 
@@ -29,11 +27,9 @@ pub struct Eviction {
     pub reason: Name,
     /// Underlying cause, such as `InCohortReclamation`; may be empty.
     pub cause: Name,
-    /// Number of evictions.
     pub count: u32,
     /// Time of the last one; known for the latest eviction only.
     pub at: Option<Moment>,
-    /// Message.
     pub message: Name,
     /// Uid of the workload that preempted it.
     pub preemptor: Option<Name>,
@@ -44,7 +40,6 @@ pub struct Eviction {
 pub struct DomainAssignment {
     /// Values of the topology's levels, from the widest named level.
     pub values: Box<[Name]>,
-    /// Pods.
     pub count: u32,
 }
 
@@ -73,11 +68,9 @@ pub struct Assigned {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AdmissionCheck {
-    /// Name.
     pub name: Name,
     /// `Pending`, `Ready`, `Retry` or `Rejected`.
     pub state: Name,
-    /// Message.
     pub message: Name,
 }
 
@@ -90,19 +83,14 @@ pub struct GroupSeen {
     pub system: QueueSystem,
     /// Kind of object, `Workload` or `PodGroup`.
     pub kind: Name,
-    /// Namespace and name.
     pub key: ObjectKey,
-    /// Uid.
     pub uid: Name,
     /// The object that it represents: its controller, or its only owner.
     pub owner: Option<OwnerRef>,
-    /// Labels.
     pub labels: Labels,
     /// Annotations that we read.
     pub annotations: Labels,
-    /// Creation time.
     pub created: Moment,
-    /// Deletion timestamp.
     pub deleted: Option<Moment>,
     /// The queue name in its spec: a LocalQueue in Kueue, the queue itself elsewhere.
     pub queue_name: Option<Name>,
@@ -136,7 +124,6 @@ pub struct GroupSeen {
     pub outcome: Option<bool>,
     /// Its phase, in systems that name one (Volcano).
     pub phase: Option<Name>,
-    /// See [`Requeue`].
     pub requeue: Option<Requeue>,
     /// Evictions, the latest first.
     pub evictions: Box<[Eviction]>,
@@ -205,7 +192,6 @@ impl GroupSeen {
 /// State of a job in its queueing system.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Admission {
-    /// As last seen.
     pub seen: Arc<GroupSeen>,
     /// The queue that it waits in or is charged to: the one that admitted it, else the one of its LocalQueue.
     pub queue: Option<Name>,
@@ -218,7 +204,6 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Its queueing system.
     pub fn system(&self) -> QueueSystem {
         self.seen.system
     }

@@ -30,11 +30,9 @@ impl Selector {
     }
 }
 
-/// A PodDisruptionBudget.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Budget {
-    /// Namespace and name.
     pub key: ObjectKey,
     /// The pods it is about; `None` chooses none (a budget without a selector).
     pub selector: Option<Selector>,
@@ -44,7 +42,6 @@ pub struct Budget {
     pub healthy: u32,
     /// Pods that must stay well.
     pub wanted: u32,
-    /// Pods in all.
     pub expected: u32,
     /// Pods that are not well may always be evicted (`unhealthyPodEvictionPolicy: AlwaysAllow`).
     pub spares_unhealthy: bool,

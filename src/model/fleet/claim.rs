@@ -21,11 +21,9 @@ pub enum ClaimAsk {
 /// The nodes that can access a device.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum Reach {
-    /// This node.
     Node(Name),
     /// Nodes that match one of these terms.
     Nodes(Box<[NodeTerm]>),
-    /// All nodes.
     All,
     /// Set per device, or not at all.
     #[default]
@@ -36,7 +34,6 @@ pub enum Reach {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CounterAmount {
-    /// The counter set.
     pub set: Name,
     /// The counter in it.
     pub counter: Name,
@@ -62,13 +59,10 @@ pub struct Published {
     pub name: Name,
     /// The nodes that can access it, where set per device.
     pub reach: Reach,
-    /// The vendor's UUID.
     pub uuid: Option<Name>,
     /// The UUID of the device that it is a partition of.
     pub parent: Option<Name>,
-    /// PCI address.
     pub pci: Option<Name>,
-    /// Product name.
     pub product: Option<Name>,
     /// Index on its node; for a partition, that of its device.
     pub index: Option<u32>,
@@ -78,7 +72,6 @@ pub struct Published {
     pub part: bool,
     /// Memory in bytes.
     pub memory: Option<i64>,
-    /// Driver version.
     pub version: Option<Name>,
     /// Shared counter sets that it consumes: devices with a common set overlap.
     pub counters: Box<[Name]>,
@@ -86,7 +79,6 @@ pub struct Published {
     pub draws: Box<[CounterAmount]>,
     /// The capacities of a device that several claims may share (`allowMultipleAllocations`); `None` for others.
     pub shared: Option<Box<[CapacityAmount]>>,
-    /// Taints.
     pub taints: Box<[Taint]>,
 }
 
@@ -96,9 +88,7 @@ pub struct Published {
 pub struct SliceSeen {
     /// Name of the object.
     pub name: Name,
-    /// Driver.
     pub driver: Name,
-    /// Pool.
     pub pool: Name,
     /// Generation of the pool: slices of an older generation are obsolete.
     pub generation: i64,
@@ -106,7 +96,6 @@ pub struct SliceSeen {
     pub slices: u32,
     /// The nodes that can access its devices.
     pub reach: Reach,
-    /// Devices.
     pub devices: Box<[Published]>,
     /// What its counter sets have in all.
     pub counters: Box<[CounterAmount]>,
@@ -116,9 +105,7 @@ pub struct SliceSeen {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClaimRequest {
-    /// Name.
     pub name: Name,
-    /// Device class.
     pub class: Name,
     /// Devices; one for `All`, which only the allocation can count.
     pub count: u32,
@@ -134,13 +121,9 @@ pub struct ClaimRequest {
 pub struct ClaimResult {
     /// The request, with the subrequest after a slash.
     pub request: Name,
-    /// Driver.
     pub driver: Name,
-    /// Pool.
     pub pool: Name,
-    /// Device.
     pub device: Name,
-    /// See [`ClaimRequest::admin`].
     pub admin: bool,
     /// What it consumes of a device that several claims share (`consumedCapacity`).
     pub consumed: Option<Consumed>,
@@ -171,11 +154,9 @@ impl Consumed {
     }
 }
 
-/// A ResourceClaim.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClaimSeen {
-    /// Namespace and name.
     pub key: ObjectKey,
     /// Its requests; for alternatives, the preferred one.
     pub requests: Box<[ClaimRequest]>,
@@ -185,21 +166,17 @@ pub struct ClaimSeen {
     pub pods: Box<[Name]>,
 }
 
-/// A ResourceClaimTemplate.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TemplateSeen {
-    /// Namespace and name.
     pub key: ObjectKey,
     /// Requests of each claim that it creates.
     pub requests: Box<[ClaimRequest]>,
 }
 
-/// A DeviceClass.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClassSeen {
-    /// Name.
     pub name: Name,
     /// The driver of its devices, where its selectors name one.
     pub driver: Option<Name>,

@@ -11,11 +11,8 @@ pub struct Condition {
     pub kind: Name,
     /// True, false, or `None` for Unknown.
     pub status: Option<bool>,
-    /// Reason code.
     pub reason: Name,
-    /// Message.
     pub message: Name,
-    /// Last transition time.
     pub since: Option<Moment>,
 }
 

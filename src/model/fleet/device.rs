@@ -56,9 +56,7 @@ pub enum TeamSource {
     Label,
     /// A label of the namespace.
     NamespaceLabel,
-    /// The queue.
     Queue,
-    /// The namespace itself.
     Namespace,
 }
 
@@ -91,20 +89,17 @@ crate::words! {
 /// A pod with its joins.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Pod {
-    /// As last seen.
     pub seen: Arc<PodSeen>,
     /// Its job: the top of its owner chain, or the pod itself.
     pub job: JobKey,
     /// The queue that its job waits in or is charged to.
     pub queue: Option<Name>,
-    /// Team.
     pub team: Name,
     /// The rule that set the team.
     pub team_source: TeamSource,
 }
 
 impl Pod {
-    /// Namespace and name.
     pub fn key(&self) -> &ObjectKey {
         &self.seen.key
     }
@@ -134,7 +129,6 @@ pub enum Health {
     Warn(Name),
     /// Failed or about to fail.
     Fault(Name),
-    /// No reading.
     #[default]
     Unknown,
 }
@@ -220,20 +214,15 @@ impl DeviceCell<'_> {
     }
 }
 
-/// A physical device.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Device {
     /// `NODE/gpu3`: stable while the node and the index are.
     pub id: Name,
     /// Index on its node, from 0.
     pub index: u32,
-    /// The vendor's UUID.
     pub uuid: Option<Name>,
-    /// Board serial number.
     pub serial: Option<Name>,
-    /// PCI address.
     pub pci: Option<Name>,
-    /// Vendor.
     pub vendor: Vendor,
     /// GPU, TPU or other.
     pub kind: DeviceKind,
@@ -247,9 +236,7 @@ pub struct Device {
     pub holder: Option<Arc<Pod>>,
     /// How that pod is known.
     pub attribution: Attribution,
-    /// Health.
     pub health: Health,
-    /// Last readings.
     pub signals: Signals,
     /// Time of the last readings; `None` when it was never read.
     pub read_at: Option<Moment>,

@@ -12,7 +12,6 @@ pub enum Severity {
     Crit,
     /// Will become worse or costs money.
     Warn,
-    /// Good to know.
     Info,
 }
 
@@ -27,7 +26,6 @@ crate::words! {
     }
 }
 
-/// One of [`KINDS`].
 type Kind = &'static str;
 
 /// What findings are about.
@@ -53,12 +51,10 @@ fn kind<'a, D: Deserializer<'a>>(deserializer: D) -> Result<Kind, D::Error> {
         .ok_or_else(|| D::Error::custom("it has a finding of a later version"))
 }
 
-/// One finding.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Finding {
     /// Stable for as long as it lasts: code and subject.
     pub id: Name,
-    /// Severity.
     pub severity: Severity,
     /// `xid-79`, `idle-allocated`, ….
     pub code: Name,
@@ -72,7 +68,6 @@ pub struct Finding {
     pub value: Option<f64>,
     /// The threshold that it passed, where there is one.
     pub threshold: Option<f64>,
-    /// A sentence.
     pub message: String,
     /// What to do about it; may be empty.
     pub repair: String,

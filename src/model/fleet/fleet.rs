@@ -24,9 +24,7 @@ use super::scheduling::KueueConfig;
 /// State of a table.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Known {
-    /// Not listed yet.
     Waiting,
-    /// Listed and watched.
     Live,
     /// Was listed; its source fails now. Its rows stay.
     Lost(Lost),
@@ -67,15 +65,12 @@ pub struct Fleet {
     pub skew_ms: Option<i64>,
     /// All nodes, sorted by name; nodes without accelerators have no devices.
     pub nodes: Arc<[Arc<Node>]>,
-    /// Pools by name.
     pub pools: Arc<[Pool]>,
     /// Jobs that request devices, sorted by namespace, name, kind.
     pub jobs: Arc<[Arc<Job>]>,
     /// Queues and cohorts, by system, kind and name.
     pub queues: Arc<[Arc<Queue>]>,
-    /// Flavors by name.
     pub flavors: Arc<[Arc<Flavor>]>,
-    /// Topologies by name.
     pub topologies: Arc<[Arc<Topology>]>,
     /// Disruption budgets by namespace and name.
     pub budgets: Arc<[Arc<Budget>]>,
@@ -87,13 +82,10 @@ pub struct Fleet {
     pub govern: Option<Arc<GovernState>>,
     /// Runs of this machine that have left jobs suspended.
     pub open_runs: Arc<[OpenRun]>,
-    /// Autoscaling objects.
     pub scaling: Scaling,
     /// Runtimes of past jobs.
     pub runtimes: Runtimes,
-    /// Findings, worst first.
     pub findings: Arc<[Finding]>,
-    /// Sources by name.
     pub sources: Arc<[SourceHealth]>,
     /// True when each exporter that a listed pod serves is among the sources.
     pub exporters_found: bool,

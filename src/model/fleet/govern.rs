@@ -22,7 +22,6 @@ pub const FLAVOR: &str = "stokehold.dev/flavor";
 pub const POSITION: &str = "stokehold.dev/position";
 /// Annotation: why it waits.
 pub const REASON: &str = "stokehold.dev/reason";
-/// Annotation: estimated start.
 pub const ETA: &str = "stokehold.dev/eta";
 /// Annotation: number of preemptions.
 pub const EVICTIONS: &str = "stokehold.dev/evictions";
@@ -40,12 +39,10 @@ pub const SUSPENDED: &str = "suspended";
 /// The queues of `govern` from one read of their ConfigMap.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct GovernQueues {
-    /// The ConfigMap.
     pub key: ObjectKey,
     /// Its UID; empty where none was read.
     #[serde(default)]
     pub uid: Name,
-    /// Creation time.
     #[serde(default)]
     pub created: Moment,
     /// The queues, or the error in the document, with line and fix.
@@ -55,11 +52,9 @@ pub struct GovernQueues {
 /// State of the queues of `govern`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GovernState {
-    /// The ConfigMap.
     pub key: ObjectKey,
     /// Its UID; empty where none was read.
     pub uid: Name,
-    /// Creation time.
     pub created: Moment,
     /// Error in the document; the queues are then those of the last valid one.
     pub fault: Option<Name>,
@@ -93,7 +88,6 @@ pub struct Governed {
     pub queue: Name,
     /// True when its kind can be suspended.
     pub suspends: bool,
-    /// Creation time.
     pub created: Moment,
     /// True when it is suspended.
     pub suspended: bool,
@@ -113,9 +107,7 @@ pub struct Governed {
     pub is_deleted: bool,
     /// `metadata.generation`; 0 where absent.
     pub generation: i64,
-    /// Its label [`PRIORITY`].
     pub priority_label: Option<Name>,
-    /// Our annotations.
     pub notes: Labels,
 }
 
@@ -195,7 +187,6 @@ impl Governed {
         })
     }
 
-    /// Number of preemptions.
     pub fn evictions(&self) -> u32 {
         let told = self.notes.get(EVICTIONS);
         told.and_then(|text| text.parse().ok()).unwrap_or(0)

@@ -95,7 +95,6 @@ impl Latency {
         self.0.is_empty()
     }
 
-    /// Number of observations.
     pub fn total(&self) -> f64 {
         self.0.iter().map(|part| part.total).sum()
     }
@@ -118,14 +117,12 @@ impl Latency {
     }
 }
 
-/// Observations by bucket.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Buckets {
     /// Finite upper bounds, seconds, rising.
     bounds: Box<[f64]>,
     /// Observations up to each bound. Between the bounds of a server they are taken to lie evenly.
     below: Box<[f64]>,
-    /// All.
     total: f64,
 }
 

@@ -33,9 +33,7 @@ impl IdleSince {
 /// What past readings say of a device that was idle at the first reading of this process.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct IdleBefore {
-    /// Its node.
     pub node: Name,
-    /// Its index there.
     pub device: u32,
     /// Since when it is idle.
     pub idle: IdleSince,

@@ -33,9 +33,7 @@ const BETWEEN_PODS: u64 = 120;
     serde::Deserialize,
 )]
 pub struct JobKey {
-    /// Namespace and name.
     pub key: ObjectKey,
-    /// Kind, `JobSet` say.
     pub kind: Name,
 }
 
@@ -54,13 +52,10 @@ pub enum JobState {
     Starting,
     /// All the pods that it needs are running.
     Running,
-    /// Suspended.
     Suspended,
     /// Terminating; its pods still have devices allocated.
     Finishing,
-    /// Failed.
     Failed,
-    /// Succeeded.
     Done,
 }
 
@@ -91,7 +86,6 @@ pub struct Gang {
 /// A device, or a slice of one, that is allocated to a job.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct HeldDevice {
-    /// Node.
     pub node: Name,
     /// Index of the device on its node.
     pub device: u32,
@@ -129,13 +123,11 @@ pub struct Job {
     pub queue: Option<Name>,
     /// The queueing system of that queue.
     pub queue_system: QueueSystem,
-    /// Team.
     pub team: Name,
     /// The rule that set the team.
     pub team_source: TeamSource,
     /// Priority: the one that orders the job in its queue, else its pods' priority.
     pub priority: Option<i32>,
-    /// State.
     pub state: JobState,
     /// Devices (or slices) requested in total.
     pub devices_requested: u32,
@@ -147,13 +139,10 @@ pub struct Job {
     pub pools: Box<[Name]>,
     /// Its gang, when it has one.
     pub gang: Option<Gang>,
-    /// Creation time.
     pub created: Moment,
     /// Start of the current wait, while the job is pending or suspended: its creation, or the loss of its previous allocation.
     pub waiting_since: Option<Moment>,
-    /// First start.
     pub started: Option<Moment>,
-    /// Completion time.
     pub finished: Option<Moment>,
     /// Reason code for the wait: `unschedulable`, `suspended`, `quota`, `gated`, `no-pods`, ….
     pub reason_code: Option<&'static str>,
@@ -179,7 +168,6 @@ pub struct Job {
     pub admission: Option<Arc<Admission>>,
     /// Runtime estimate set by the owner (`stokehold.dev/runtime-estimate`).
     pub estimate: Option<Duration>,
-    /// Maximum runtime.
     pub time_limit: Option<Duration>,
     /// Time of the last checkpoint (`stokehold.dev/last-checkpoint`).
     pub last_checkpoint: Option<Moment>,
@@ -231,12 +219,10 @@ impl Job {
         }
     }
 
-    /// Namespace.
     pub fn namespace(&self) -> &Name {
         &self.id.key.namespace
     }
 
-    /// Name.
     pub fn name(&self) -> &Name {
         &self.id.key.name
     }

@@ -29,9 +29,7 @@ pub enum Contents {
     Groups,
     /// Rules by which work is queued, admitted or evicted.
     Rules,
-    /// Devices by claim.
     Claims,
-    /// Autoscalers.
     Scaling,
 }
 
@@ -244,53 +242,33 @@ macro_rules! kinds {
 
 kinds! {
     listed {
-        /// Nodes.
         Nodes: "" "nodes" "Node".version("v1").cluster_wide().role(KindRole::Owner).patched();
-        /// Pods.
         Pods: "" "pods" "Pod".version("v1").role(KindRole::Job).patched();
         /// Namespaces (for the labels that name a team).
         Namespaces: "" "namespaces" "Namespace".version("v1").cluster_wide();
         /// ReplicaSets: links of an owner chain.
         ReplicaSets: "apps" "replicasets" "ReplicaSet".version("v1").job();
-        /// Deployments.
         Deployments: "apps" "deployments" "Deployment".version("v1").job().patched();
-        /// StatefulSets.
         StatefulSets: "apps" "statefulsets" "StatefulSet".version("v1").job().patched();
         /// DaemonSets: links of an owner chain.
         DaemonSets: "apps" "daemonsets" "DaemonSet".version("v1").role(KindRole::Owner).holds(Contents::Jobs);
-        /// batch/v1 Jobs.
         Jobs: "batch" "jobs" "Job".version("v1").job().governed_by("/spec/suspend");
-        /// JobSets.
         JobSets: "jobset.x-k8s.io" "jobsets" "JobSet".job().governed_by("/spec/suspend");
-        /// LeaderWorkerSets.
         LeaderWorkerSets: "leaderworkerset.x-k8s.io" "leaderworkersets" "LeaderWorkerSet".job().patched();
-        /// Kubeflow's PyTorchJobs.
         PyTorchJobs: "kubeflow.org" "pytorchjobs" "PyTorchJob".job().governed_by("/spec/runPolicy/suspend");
-        /// Kubeflow's TFJobs.
         TfJobs: "kubeflow.org" "tfjobs" "TFJob".job().governed_by("/spec/runPolicy/suspend");
-        /// Kubeflow's MPIJobs.
         MpiJobs: "kubeflow.org" "mpijobs" "MPIJob".job().governed_by("/spec/runPolicy/suspend");
-        /// Kubeflow's TrainJobs.
         TrainJobs: "trainer.kubeflow.org" "trainjobs" "TrainJob".job().governed_by("/spec/suspend");
-        /// RayJobs.
         RayJobs: "ray.io" "rayjobs" "RayJob".job().governed_by("/spec/suspend");
-        /// RayClusters.
         RayClusters: "ray.io" "rayclusters" "RayCluster".job().suspended_by("/spec/suspend");
         /// Volcano's Jobs. They have the kind of Kubernetes' own, and two such jobs may have the same name.
         VolcanoJobs: "batch.volcano.sh" "jobs" "Job".job().patched().named_by_group().shown_as("VolcanoJob");
-        /// Kueue's Workloads.
         KueueWorkloads: "kueue.x-k8s.io" "workloads" "Workload".role(KindRole::Owner).holds(Contents::Groups).patched().named_by_group();
-        /// Kueue's ClusterQueues.
         ClusterQueues: "kueue.x-k8s.io" "clusterqueues" "ClusterQueue".cluster_wide().role(KindRole::Queue).holds(Contents::Rules).patched();
-        /// Kueue's LocalQueues.
         LocalQueues: "kueue.x-k8s.io" "localqueues" "LocalQueue".role(KindRole::Queue).patched();
-        /// Kueue's Cohorts.
         Cohorts: "kueue.x-k8s.io" "cohorts" "Cohort".cluster_wide().holds(Contents::Rules);
-        /// Kueue's ResourceFlavors.
         ResourceFlavors: "kueue.x-k8s.io" "resourceflavors" "ResourceFlavor".cluster_wide().holds(Contents::Rules);
-        /// Kueue's Topologies.
         Topologies: "kueue.x-k8s.io" "topologies" "Topology".cluster_wide().holds(Contents::Rules);
-        /// Kueue's WorkloadPriorityClasses.
         WorkloadPriorityClasses: "kueue.x-k8s.io" "workloadpriorityclasses" "WorkloadPriorityClass".cluster_wide().holds(Contents::Rules);
         /// The one ConfigMap that holds Kueue's own configuration, where Kueue's manifests put it.
         KueueConfig: "" "configmaps" "ConfigMap".version("v1").holds(Contents::Rules)
@@ -300,33 +278,22 @@ kinds! {
         GovernQueues: "" "configmaps" "ConfigMap".version("v1").holds(Contents::Rules)
             .only("stokehold", "stokehold-queues", "configmaps/stokehold-queues")
             .optional().what("the queues of `stokehold govern`");
-        /// Volcano's PodGroups.
         VolcanoPodGroups: "scheduling.volcano.sh" "podgroups" "PodGroup".role(KindRole::Owner).holds(Contents::Groups).patched().named_by_group();
-        /// Volcano's Queues.
         VolcanoQueues: "scheduling.volcano.sh" "queues" "Queue".cluster_wide().role(KindRole::Queue).holds(Contents::Rules).patched().named_by_group();
-        /// KAI's PodGroups.
         KaiPodGroups: "scheduling.run.ai" "podgroups" "PodGroup".holds(Contents::Groups).named_by_group();
-        /// KAI's Queues.
         KaiQueues: "scheduling.run.ai" "queues" "Queue".cluster_wide().role(KindRole::Queue).holds(Contents::Rules).named_by_group();
         /// Kubernetes' own Workloads (gangs, from 1.35).
         Workloads: "scheduling.k8s.io" "workloads" "Workload".holds(Contents::Groups).named_by_group();
         /// Kubernetes' own PodGroups (gangs, from 1.36).
         PodGroups: "scheduling.k8s.io" "podgroups" "PodGroup".holds(Contents::Groups).named_by_group();
-        /// PodDisruptionBudgets.
         Budgets: "policy" "poddisruptionbudgets" "PodDisruptionBudget".version("v1").holds(Contents::Rules);
-        /// PriorityClasses.
         PriorityClasses: "scheduling.k8s.io" "priorityclasses" "PriorityClass".version("v1").cluster_wide().holds(Contents::Rules);
         /// ResourceSlices: what drivers publish of devices.
         ResourceSlices: "resource.k8s.io" "resourceslices" "ResourceSlice".cluster_wide().holds(Contents::Claims);
-        /// ResourceClaims.
         ResourceClaims: "resource.k8s.io" "resourceclaims" "ResourceClaim".holds(Contents::Claims);
-        /// ResourceClaimTemplates.
         ResourceClaimTemplates: "resource.k8s.io" "resourceclaimtemplates" "ResourceClaimTemplate".holds(Contents::Claims);
-        /// DeviceClasses.
         DeviceClasses: "resource.k8s.io" "deviceclasses" "DeviceClass".cluster_wide().holds(Contents::Claims);
-        /// Karpenter's NodePools.
         NodePools: "karpenter.sh" "nodepools" "NodePool".cluster_wide().holds(Contents::Scaling);
-        /// Karpenter's NodeClaims.
         NodeClaims: "karpenter.sh" "nodeclaims" "NodeClaim".cluster_wide().holds(Contents::Scaling);
         /// Events of NodeClaims that Karpenter deleted because the cloud had no capacity for them. Events about objects without a
         /// namespace are in `default`.
@@ -343,9 +310,7 @@ kinds! {
             .what("maximum sizes of the cluster autoscaler's node groups");
         /// ProvisioningRequests: capacity asked for before pods are made.
         ProvisioningRequests: "autoscaling.x-k8s.io" "provisioningrequests" "ProvisioningRequest".holds(Contents::Scaling);
-        /// HorizontalPodAutoscalers.
         PodAutoscalers: "autoscaling" "horizontalpodautoscalers" "HorizontalPodAutoscaler".holds(Contents::Scaling);
-        /// KEDA's ScaledObjects.
         ScaledObjects: "keda.sh" "scaledobjects" "ScaledObject".holds(Contents::Scaling);
     }
     unlisted {

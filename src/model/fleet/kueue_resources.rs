@@ -24,7 +24,6 @@ pub struct KueueResources {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Transformation {
-    /// The requested resource.
     pub input: Name,
     /// True where the requested resource itself is not counted.
     pub replaces: bool,
@@ -40,7 +39,6 @@ pub struct Transformation {
 pub struct DeviceClassMapping {
     /// The resource of quotas.
     pub resource: Name,
-    /// The classes.
     pub classes: Vec<Name>,
     /// True where it counts counters or capacities of the devices (`sources`), which the request does not say.
     pub by_source: bool,
@@ -51,7 +49,6 @@ fn is_class(resource: &Name) -> bool {
     !resource.contains('/')
 }
 
-/// Thousandths times thousandths.
 fn times(one: i64, other: i64) -> i64 {
     let product = i128::from(one) * i128::from(other) / 1000;
     i64::try_from(product).unwrap_or(if product < 0 { i64::MIN } else { i64::MAX })

@@ -17,7 +17,6 @@ use super::scaling::{
 pub struct LaunchFailure {
     /// Namespace and name of the event.
     pub key: ObjectKey,
-    /// The NodeClaim.
     pub claim: Name,
     /// Reason code and sentence.
     pub why: (Name, Name),

@@ -10,11 +10,8 @@ use super::seen::{NodeSeen, PodSeen};
 /// User, time and reason of a cordon, where known.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Cordon {
-    /// User.
     pub by: Option<Name>,
-    /// Time.
     pub at: Option<Moment>,
-    /// Reason.
     pub reason: Option<Name>,
 }
 
@@ -49,9 +46,7 @@ pub enum Billing {
     OnDemand,
     /// Discounted, may be reclaimed at any time.
     Spot,
-    /// Committed.
     Reserved,
-    /// Purchased.
     Owned,
 }
 
@@ -85,12 +80,9 @@ impl Billing {
     }
 }
 
-/// A node.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Node {
-    /// As last seen.
     pub seen: Arc<NodeSeen>,
-    /// Its pool.
     pub pool: Name,
     /// Ready; `None` when its kubelet stopped posting node status.
     pub ready: Option<bool>,
@@ -100,11 +92,8 @@ pub struct Node {
     pub cordon: Option<Cordon>,
     /// Billing mode, where known.
     pub billing: Option<Billing>,
-    /// Machine type.
     pub instance_type: Option<Name>,
-    /// Zone.
     pub zone: Option<Name>,
-    /// Region.
     pub region: Option<Name>,
     /// Rack, or the closest topology level.
     pub rack: Option<Name>,
@@ -118,7 +107,6 @@ pub struct Node {
     pub devices: Box<[Device]>,
     /// Capacity and allocatable count of its accelerator resources.
     pub device_capacity: u32,
-    /// See `device_capacity`.
     pub device_allocatable: u32,
     /// True when its devices are allocated by claim and its ResourceSlices are not visible: the number of devices is not known,
     /// beyond those that exporters report.
@@ -134,7 +122,6 @@ pub struct Node {
 }
 
 impl Node {
-    /// Name.
     pub fn name(&self) -> &Name {
         &self.seen.name
     }

@@ -31,7 +31,6 @@ impl Labels {
         self.0.iter().map(|(key, value)| (key, value))
     }
 
-    /// Number of entries.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -114,10 +113,8 @@ impl Resources {
     }
 }
 
-/// A node's taint.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Taint {
-    /// Key.
     pub key: Name,
     /// Value, may be empty.
     pub value: Name,
@@ -127,18 +124,15 @@ pub struct Taint {
     pub since: Option<Moment>,
 }
 
-/// A controller reference.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct OwnerRef {
     /// Kind, such as `Job`.
     pub kind: Name,
     /// Name, in the same namespace.
     pub name: Name,
-    /// Unique id.
     pub uid: Name,
 }
 
-/// A pod's phase.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 pub enum Phase {
     /// Accepted; not all containers are running.
@@ -146,9 +140,7 @@ pub enum Phase {
     Pending,
     /// Scheduled; at least one container is running.
     Running,
-    /// Succeeded.
     Succeeded,
-    /// Failed.
     Failed,
     /// The node does not answer.
     Unknown,
@@ -169,7 +161,6 @@ pub struct WorkloadFailure {
     pub exit_code: Option<i32>,
     /// `OOMKilled`, `Error`, `Evicted`, … with the message where there is one.
     pub message: Name,
-    /// Restarts in total.
     pub restarts: u32,
     /// Time of the last eviction of a pod.
     pub last_eviction: Option<Moment>,

@@ -115,7 +115,6 @@ pub enum Observation {
     Skew(i64),
 }
 
-/// Past readings.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Past {
     /// Pages of devices, each with one timestamp.
@@ -130,16 +129,13 @@ pub struct Past {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Pending {
-    /// The queue.
     pub queue: Name,
     /// Workload, position in the queue, and position in its LocalQueue, from 0.
     pub rows: Vec<(ObjectKey, u32, u32)>,
 }
 
-/// The listed namespaces.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum ListedNamespaces {
-    /// All namespaces.
     #[default]
     All,
     /// The namespaces that the operator chose.
@@ -148,7 +144,6 @@ pub enum ListedNamespaces {
     Only(Arc<[Name]>),
     /// One namespace, because listing all is forbidden. Which others may be read is not known: none was tried.
     Fallback {
-        /// The namespace.
         namespace: Name,
         /// True for the namespace of the context, false for the first of the settings.
         of_context: bool,
@@ -182,11 +177,9 @@ pub struct Lost {
 pub enum SourceState {
     /// Access was always forbidden: missing permissions, not a failure.
     NotVisible,
-    /// Answers in time.
     Live,
     /// No answer for longer than `patience`.
     Stale,
-    /// Fails.
     Lost,
 }
 
@@ -206,7 +199,6 @@ pub struct SourceHealth {
     /// Start and end of the last outage; `None` where none ended while we watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_outage: Option<(Moment, Moment)>,
-    /// Last successful answer.
     pub last_ok: Option<Moment>,
     /// Time without an answer after which it is stale.
     pub patience: std::time::Duration,

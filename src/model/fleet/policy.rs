@@ -16,13 +16,10 @@ use super::xid::XidTable;
 /// A pool defined in the settings.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct PoolRule {
-    /// Its name.
     pub name: String,
     /// Labels that a node must all have; an empty value requires only the key.
     pub labels: Vec<(String, String)>,
-    /// Static or dynamic.
     pub mode: Option<PoolMode>,
-    /// Billing mode.
     pub billing: Option<Billing>,
     /// The team that owns it.
     pub owner: Option<String>,
@@ -35,11 +32,9 @@ pub struct PoolRule {
 /// A team defined in the settings.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct TeamRule {
-    /// Its name.
     pub name: String,
     /// Namespaces; a final `*` matches any suffix.
     pub namespaces: Vec<String>,
-    /// Queues.
     pub queues: Vec<String>,
     /// Labels of the workload or pod that must all match.
     pub labels: Vec<(String, String)>,
@@ -50,11 +45,8 @@ pub struct TeamRule {
 pub struct ServiceRule {
     /// Namespaces; a final `*` matches any suffix, also below. An empty list matches everything.
     pub namespaces: Vec<String>,
-    /// Names of workloads.
     pub names: Vec<String>,
-    /// Models.
     pub models: Vec<String>,
-    /// Its thresholds.
     pub objectives: Objectives,
 }
 
@@ -81,7 +73,6 @@ pub fn glob(pattern: &str, text: &str) -> bool {
 /// Settings of the ledger.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// Known accelerators.
     pub catalog: Arc<Catalog>,
     /// Health rules for XID codes.
     pub xids: Arc<XidTable>,
@@ -103,7 +94,6 @@ pub struct Policy {
     pub idle_power_factor: f64,
     /// Minimum time since allocation before a device can count as idle.
     pub idle_grace: Duration,
-    /// Engine settings.
     pub engine: EngineRules,
     /// Service objectives, first match wins.
     pub services: Vec<ServiceRule>,

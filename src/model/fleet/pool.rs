@@ -9,7 +9,6 @@ use super::node::{Billing, Node};
 /// Whether a pool's size changes by itself.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum PoolMode {
-    /// Fixed.
     Static,
     /// Grown and shrunk by an autoscaler.
     Dynamic,
@@ -28,26 +27,19 @@ crate::words! {
 /// How many devices of one class a pool has.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ClassCount {
-    /// Class.
     pub class: Name,
-    /// Vendor.
     pub vendor: Vendor,
     /// GPU, TPU or other.
     pub kind: DeviceKind,
-    /// Devices.
     pub devices: u32,
     /// Devices in one node, when all its nodes have the same number.
     pub per_node: Option<u32>,
 }
 
-/// Counts of nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NodeCounts {
-    /// All.
     pub total: u32,
-    /// Ready.
     pub ready: u32,
-    /// Cordoned.
     pub cordoned: u32,
     /// Smallest size the autoscaler may choose.
     pub min: Option<u32>,
@@ -62,7 +54,6 @@ pub struct Unusable {
     pub not_ready: DeviceAmount,
     /// Their node is cordoned.
     pub cordoned: DeviceAmount,
-    /// Faulty.
     pub unhealthy: DeviceAmount,
     /// Their node does not offer them: its device plugin has taken them out of use, or is not up, or no slice takes them.
     pub not_allocatable: DeviceAmount,
@@ -109,7 +100,6 @@ impl Unusable {
         }
     }
 
-    /// All of them.
     pub fn total(&self) -> DeviceAmount {
         self.not_ready + self.cordoned + self.unhealthy + self.not_allocatable
     }
@@ -143,7 +133,6 @@ impl std::ops::AddAssign for Unusable {
 /// belongs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeviceCounts {
-    /// All.
     pub total: u32,
     /// Allocated to pods: whole devices, and the allocated parts of shared ones.
     pub allocated: DeviceAmount,
@@ -160,7 +149,6 @@ pub struct DeviceCounts {
 /// What may be said of counts of devices: nothing where not every node and pod is visible.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct VisibleCounts {
-    /// All.
     pub total: Option<u32>,
     /// Allocated to pods: whole devices, and the allocated parts of shared ones.
     pub allocated: Option<DeviceAmount>,
@@ -222,10 +210,8 @@ impl std::ops::AddAssign for DeviceCounts {
     }
 }
 
-/// A pool.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Pool {
-    /// Name.
     pub name: Name,
     /// Static or dynamic, where anything says so.
     pub mode: Option<PoolMode>,
@@ -237,9 +223,7 @@ pub struct Pool {
     pub owner: Option<Name>,
     /// Classes of its devices, most devices first.
     pub classes: Box<[ClassCount]>,
-    /// Nodes.
     pub nodes: NodeCounts,
-    /// Devices.
     pub devices: DeviceCounts,
     /// Mean utilization of devices with a fresh reading, 0 to 1.
     pub util: Option<f64>,

@@ -49,7 +49,6 @@ pub const DIP: f64 = 0.08;
 pub const TOGETHER: f64 = 0.5;
 /// A square wave is low below this utilization and high above [`SWING_HIGH`], 0 to 1: ours.
 pub const SWING_LOW: f64 = 0.15;
-/// See [`SWING_LOW`].
 pub const SWING_HIGH: f64 = 0.4;
 /// Each of the two ends of a square wave holds at least this share of the time: ours.
 pub const SWING_SHARE: f64 = 0.2;
@@ -122,13 +121,9 @@ pub enum NotJudged {
     UtilizationOnly,
     /// These of SM, tensor and memory activity and PCIe traffic are not known.
     Missing {
-        /// SM activity.
         sm: bool,
-        /// Tensor activity.
         tensor: bool,
-        /// Memory activity.
         dram: bool,
-        /// PCIe traffic.
         pcie: bool,
     },
 }
@@ -269,9 +264,7 @@ pub struct JobProfile {
     pub devices: u32,
     /// Share of the window in which something of each device was known, 0 to 1.
     pub known: f64,
-    /// Means.
     pub evidence: Evidence,
-    /// The verdict.
     pub verdict: Result<Bottleneck, NotJudged>,
 }
 

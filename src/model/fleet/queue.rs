@@ -15,13 +15,9 @@ use super::siting::Toleration;
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
 pub enum QueueSystem {
-    /// Kueue.
     Kueue,
-    /// Volcano.
     Volcano,
-    /// KAI.
     Kai,
-    /// Stokehold's own (`govern`).
     Stokehold,
     /// No known system: a label alone, or Kubernetes' own gangs, which have no queues.
     #[default]
@@ -69,7 +65,6 @@ impl QueueSystem {
 pub enum QueueKind {
     /// A group of queues that share quota (Kueue's Cohort); no job waits in it.
     Cohort,
-    /// A queue.
     #[default]
     Queue,
 }
@@ -88,11 +83,8 @@ crate::words! {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct QueueKey {
-    /// Its system.
     pub system: QueueSystem,
-    /// Cohort or queue.
     pub kind: QueueKind,
-    /// Name.
     pub name: Name,
 }
 
@@ -107,7 +99,6 @@ impl fmt::Display for QueueKey {
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
 pub enum Stop {
-    /// It admits workloads.
     #[default]
     None,
     /// It admits none; running ones continue.
@@ -154,10 +145,8 @@ impl Strategy {
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
 pub enum Within {
-    /// None.
     #[default]
     Never,
-    /// Lower priorities.
     LowerPriority,
     /// Lower priorities, and newer workloads of equal priority.
     LowerOrNewerEqual,
@@ -179,12 +168,9 @@ impl Within {
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
 pub enum Reclaim {
-    /// None.
     #[default]
     Never,
-    /// Lower priorities.
     LowerPriority,
-    /// Any.
     Any,
 }
 
@@ -204,7 +190,6 @@ impl Reclaim {
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
 pub enum Borrow {
-    /// None.
     #[default]
     Never,
     /// Lower priorities, up to the threshold if there is one.
@@ -336,11 +321,9 @@ impl Quota {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct QueueCounts {
-    /// Pending.
     pub pending: Option<u32>,
     /// Quota reserved, admitted or not.
     pub reserving: Option<u32>,
-    /// Admitted.
     pub admitted: Option<u32>,
 }
 
@@ -352,7 +335,6 @@ pub struct QueueActivity {
     pub active: Option<bool>,
     /// Reason code: `Stopped`, `FlavorNotFound`.
     pub reason: Name,
-    /// Message.
     pub message: Name,
 }
 
@@ -360,15 +342,12 @@ pub struct QueueActivity {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Door {
-    /// Namespace and name.
     pub key: ObjectKey,
-    /// Its ClusterQueue.
     pub queue: Name,
     /// Whether it admits workloads.
     pub stop: Stop,
     /// Whether it is active.
     pub activity: QueueActivity,
-    /// Its workload counts.
     pub counts: QueueCounts,
 }
 
@@ -378,7 +357,6 @@ pub struct Door {
 pub struct Queue {
     /// System, kind and name.
     pub key: QueueKey,
-    /// Uid.
     pub uid: Name,
     /// Name of its parent: a cohort in Kueue, a queue elsewhere.
     pub parent: Option<Name>,
@@ -390,9 +368,7 @@ pub struct Queue {
     pub stop: Stop,
     /// Whether it is active.
     pub activity: QueueActivity,
-    /// Queueing strategy.
     pub strategy: Strategy,
-    /// Preemption policy.
     pub preemption: Preemption,
     /// True when other queues may reclaim what it borrowed.
     pub reclaimable: bool,
@@ -405,21 +381,17 @@ pub struct Queue {
     pub share: Option<f64>,
     /// Its quotas, in the order in which its flavors are tried.
     pub quotas: Box<[Quota]>,
-    /// Its workload counts.
     pub counts: QueueCounts,
     /// Its LocalQueues, sorted by namespace and name.
     pub doors: Box<[Door]>,
-    /// Creation time.
     pub created: Moment,
 }
 
 impl Queue {
-    /// Name.
     pub fn name(&self) -> &Name {
         &self.key.name
     }
 
-    /// System.
     pub fn system(&self) -> QueueSystem {
         self.key.system
     }
@@ -446,7 +418,6 @@ impl Queue {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Flavor {
-    /// Name.
     pub name: Name,
     /// Labels of its nodes.
     pub node_labels: Labels,
@@ -454,7 +425,6 @@ pub struct Flavor {
     pub taints: Box<[Taint]>,
     /// Tolerations added to its workloads.
     pub tolerations: Box<[Toleration]>,
-    /// Its topology.
     pub topology: Option<Name>,
 }
 
@@ -462,7 +432,6 @@ pub struct Flavor {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Topology {
-    /// Name.
     pub name: Name,
     /// Node labels from the widest level to the narrowest.
     pub levels: Box<[Name]>,
@@ -473,7 +442,6 @@ pub struct Topology {
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
 pub enum PriorityKind {
-    /// Pods: `scheduling.k8s.io` PriorityClass.
     #[default]
     Pod,
     /// Order in Kueue's queues only: WorkloadPriorityClass.
@@ -490,13 +458,10 @@ crate::words! {
     }
 }
 
-/// A priority class.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PriorityClass {
-    /// Its scope.
     pub kind: PriorityKind,
-    /// Name.
     pub name: Name,
     /// Priority; the highest goes first.
     pub value: i32,

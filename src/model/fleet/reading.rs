@@ -10,9 +10,7 @@ use super::signal::Signals;
 /// What a reading describes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Scope {
-    /// A whole node.
     Node,
-    /// A physical device.
     Device,
     /// A MIG instance or an AMD partition.
     Slice,
@@ -37,11 +35,9 @@ pub struct Reading {
     pub uuid: Option<Name>,
     /// Board serial number, for a repair ticket.
     pub serial: Option<Name>,
-    /// PCI address.
     pub pci: Option<Name>,
     /// Product name as the exporter prints it; of a server of models, the model that it serves.
     pub model: Option<Name>,
-    /// Driver version.
     pub driver: Option<Name>,
     /// Slice within the device: `profile-id` (`1g.10gb-7`), or the partition's number.
     pub slice: Option<Name>,
@@ -49,7 +45,6 @@ pub struct Reading {
     pub pod: Option<ObjectKey>,
     /// The container within that pod.
     pub container: Option<Name>,
-    /// The values.
     pub signals: Signals,
     /// Latencies of a server of models, totals since it started.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -87,6 +82,5 @@ pub struct Page {
     pub at: Moment,
     /// How long the exporter keeps a value before it refreshes it.
     pub interval: std::time::Duration,
-    /// The rows.
     pub readings: Vec<Reading>,
 }

@@ -16,11 +16,8 @@ pub const TOLERANCE: f64 = 0.1;
 /// Pods of a scale target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Pods {
-    /// Running and ready.
     pub ready: u32,
-    /// Running, not ready.
     pub unready: u32,
-    /// Pending.
     pub pending: u32,
 }
 
@@ -145,7 +142,6 @@ fn allowed(current: u32, rules: &ScalingRules, up: bool) -> u32 {
 /// Replicas that the controller adds at least in one step where no behavior is set; otherwise it doubles them at most.
 const LEAST_STEP: u32 = 4;
 
-/// Desired replicas.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DesiredReplicas {
     /// From the metrics alone.
@@ -216,7 +212,6 @@ pub enum Steady {
 }
 
 impl Steady {
-    /// Display name.
     pub const fn words(self) -> &'static str {
         match self {
             Self::AtMax => "at max",

@@ -21,7 +21,6 @@ const BY_COMMANDS: &str = "VolcanoJob";
 /// Who has suspended an object, and when that ends.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RunHold {
-    /// The run.
     pub run: Name,
     /// The user who carries it out.
     pub by: Name,
@@ -78,11 +77,9 @@ pub enum RunStop {
 /// A run of this machine's journal that has left jobs suspended and goes on no more.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OpenRun {
-    /// The run.
     pub run: Name,
     /// The user who carried it out.
     pub by: Name,
-    /// When it began.
     pub since: Moment,
     /// Why it goes on no more.
     pub stop: RunStop,

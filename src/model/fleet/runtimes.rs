@@ -30,7 +30,6 @@ pub struct Tenths {
     pub count: u32,
     /// A tenth were shorter.
     pub p10_ms: i64,
-    /// Half were shorter.
     pub p50_ms: i64,
     /// Nine tenths were shorter.
     pub p90_ms: i64,

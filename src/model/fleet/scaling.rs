@@ -21,7 +21,6 @@ pub const NODE_POOL: &str = "karpenter.sh/nodepool";
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
 pub enum ScalerKind {
-    /// Karpenter's NodePool.
     #[default]
     NodePool,
     /// A node group of the cluster autoscaler.
@@ -39,7 +38,6 @@ crate::words! {
 }
 
 impl ScalerKind {
-    /// Display name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NodePool => "Karpenter",
@@ -56,9 +54,7 @@ pub enum ScalerState {
     /// No error, no scaling in progress.
     #[default]
     Steady,
-    /// Adds nodes.
     Growing,
-    /// At its maximum.
     Full,
     /// Failed to add nodes and backs off before the next attempt.
     Backoff,
@@ -85,7 +81,6 @@ crate::words! {
 pub struct Limit {
     /// Resource; `nodes` counts nodes.
     pub resource: Name,
-    /// Maximum.
     pub most: i64,
     /// Current usage that the scaler reports.
     pub used: Option<i64>,
@@ -101,9 +96,7 @@ pub struct Scaler {
     pub name: Name,
     /// Pools of its nodes, sorted; set by the ledger.
     pub pools: Box<[Name]>,
-    /// Current nodes.
     pub now: Option<u32>,
-    /// Ready nodes.
     pub ready: Option<u32>,
     /// Target number of nodes.
     pub target: Option<u32>,
@@ -113,7 +106,6 @@ pub struct Scaler {
     pub max: Option<u32>,
     /// True for a fixed size without autoscaling (Karpenter's `spec.replicas`).
     pub fixed: bool,
-    /// Resource limits.
     pub limits: Box<[Limit]>,
     /// Weight among node pools: the highest is tried first.
     pub weight: Option<i32>,
@@ -141,7 +133,6 @@ pub struct Scaler {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GroupsSeen {
-    /// The ConfigMap.
     pub key: ObjectKey,
     /// Node groups by name.
     pub groups: Box<[Scaler]>,
@@ -178,7 +169,6 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// Display name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Launching => "launching",
@@ -194,13 +184,10 @@ impl Stage {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeClaim {
-    /// Name.
     pub name: Name,
-    /// Its NodePool.
     pub node_pool: Option<Name>,
     /// Its node, once it has joined.
     pub node: Option<Name>,
-    /// Its stage.
     pub stage: Stage,
     /// True when the stage has failed, rather than not been reached.
     pub failing: bool,
@@ -208,11 +195,9 @@ pub struct NodeClaim {
     pub why: (Name, Name),
     /// Start of this stage.
     pub since: Option<Moment>,
-    /// Creation time.
     pub created: Moment,
     /// The machine's resources once known; before that, the requests of the pods that it is created for.
     pub resources: Resources,
-    /// Labels.
     pub labels: Labels,
     /// Requirements of the node.
     pub requirements: Box<[Expression]>,
@@ -233,14 +218,12 @@ impl NodeClaim {
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
 pub enum ProvisionState {
-    /// Not yet accepted.
     #[default]
     Pending,
     /// Accepted; provisioning is in progress.
     Accepted,
     /// The capacity is provisioned.
     Provisioned,
-    /// Provisioning failed.
     Failed,
     /// The capacity was provisioned and not used in time.
     BookingExpired,
@@ -276,7 +259,6 @@ impl ProvisionState {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Provision {
-    /// Namespace and name.
     pub key: ObjectKey,
     /// Its owner, such as a Kueue Workload.
     pub owner: Option<OwnerRef>,
@@ -284,13 +266,11 @@ pub struct Provision {
     pub class: Name,
     /// Pods that the capacity is for.
     pub pods: u32,
-    /// State.
     pub state: ProvisionState,
     /// Reason code and sentence; either may be empty.
     pub why: (Name, Name),
     /// Start of this state.
     pub since: Option<Moment>,
-    /// Creation time.
     pub created: Moment,
 }
 
@@ -302,7 +282,6 @@ pub enum MetricOf {
     Pods,
     /// CPU, the mean over the pods: pods that are not ready do not count.
     Cpu,
-    /// One value.
     Total,
     /// One value, divided by the number of replicas.
     TotalPerPod,
@@ -337,7 +316,6 @@ pub enum PolicySelect {
 /// The largest change of a scaling policy within its period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum ScalingPolicy {
-    /// Pods.
     Pods(u32),
     /// Percent of the replicas at the start of the period.
     Percent(u32),
@@ -349,27 +327,19 @@ pub enum ScalingPolicy {
 pub struct ScalingRules {
     /// Tolerance of a metric around its target, in thousandths; `None` is the controller's default.
     pub tolerance_milli: Option<i64>,
-    /// Which policy applies.
     pub select: PolicySelect,
-    /// Policies.
     pub policies: Box<[ScalingPolicy]>,
 }
 
-/// A HorizontalPodAutoscaler.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PodScaler {
-    /// Namespace and name.
     pub key: ObjectKey,
     /// Kind and name of the scale target, in the same namespace.
     pub target: (Name, Name),
-    /// Minimum replicas.
     pub min: u32,
-    /// Maximum replicas.
     pub max: Option<u32>,
-    /// Current replicas.
     pub current: Option<u32>,
-    /// Desired replicas.
     pub desired: Option<u32>,
     /// Set when the desired number is limited by the minimum or maximum: reason code and sentence.
     pub limited: Option<(Name, Name)>,
@@ -379,7 +349,6 @@ pub struct PodScaler {
     pub stabilized: Option<bool>,
     /// Time of the last scaling.
     pub scaled: Option<Moment>,
-    /// Its metrics.
     pub metrics: Box<[Metric]>,
     /// Rules for scaling up and down, from `spec.behavior`; `None` where that is not set.
     pub behavior: Option<(ScalingRules, ScalingRules)>,
@@ -389,13 +358,11 @@ pub struct PodScaler {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ScaledObject {
-    /// Namespace and name.
     pub key: ObjectKey,
     /// Kind and name of the scale target, in the same namespace.
     pub target: (Name, Name),
     /// Minimum replicas; below it only 0, while no trigger is active.
     pub min: u32,
-    /// Maximum replicas.
     pub max: u32,
     /// Types of its triggers: `prometheus`, `cron`.
     pub triggers: Box<[Name]>,

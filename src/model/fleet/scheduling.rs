@@ -27,7 +27,6 @@ pub enum FairStrategy {
 }
 
 impl FairStrategy {
-    /// Kueue's default order.
     pub const ALL: [Self; 2] = [Self::FinalShare, Self::InitialShare];
 
     /// Name in the fleet document and the settings.
@@ -38,7 +37,6 @@ impl FairStrategy {
         }
     }
 
-    /// Kueue's spelling.
     pub const fn in_kueue(self) -> &'static str {
         match self {
             Self::FinalShare => "LessThanOrEqualToFinalShare",
@@ -50,7 +48,6 @@ impl FairStrategy {
 /// A value of the settings, with the file and line (variable, flag) that sets it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Setting<T> {
-    /// The value.
     pub value: T,
     /// `/etc/stokehold/stokehold.toml:12`, `STOKEHOLD_ENGINE_PLACEMENT`.
     pub place: Name,
@@ -59,13 +56,11 @@ pub struct Setting<T> {
 /// Engine settings; what they leave out comes from the cluster or the default.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EngineRules {
-    /// One of [`PLACEMENTS`].
     pub placement: Option<Setting<&'static str>>,
     /// Number of workloads per queue that get a reservation; 0 for none.
     pub backfill: Option<Setting<u16>>,
     /// Strategies in the order in which they are tried; an empty list turns fair sharing off.
     pub fair_sharing: Option<Setting<Vec<FairStrategy>>>,
-    /// Routes, in order.
     pub routes: Vec<Setting<RouteRule>>,
 }
 
@@ -85,7 +80,6 @@ pub struct RouteRule {
 /// Scheduling options from Kueue's own configuration.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct KueueConfig {
-    /// Its ConfigMap.
     pub key: ObjectKey,
     /// Strategies in order, empty where fair sharing is off; or why the configuration cannot be read.
     pub fair_sharing: Result<Vec<FairStrategy>, Name>,

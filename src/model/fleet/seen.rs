@@ -16,27 +16,19 @@ use super::siting::{PodSet, Siting};
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeSeen {
-    /// Name.
     pub name: Name,
-    /// Uid.
     pub uid: Name,
-    /// Every label.
     pub labels: Labels,
     /// Annotations that we read (cordon marks).
     pub annotations: Labels,
     /// The cloud provider's id of the machine.
     pub provider_id: Option<Name>,
-    /// Cordoned.
     pub unschedulable: bool,
-    /// Taints.
     pub taints: Vec<Taint>,
-    /// Conditions.
     pub conditions: Vec<Condition>,
     /// Capacity of the machine.
     pub capacity: Resources,
-    /// Allocatable resources.
     pub allocatable: Resources,
-    /// Creation time.
     pub created: Moment,
 }
 
@@ -67,25 +59,19 @@ pub fn is_hami_allocation(key: &str) -> bool {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PodSeen {
-    /// Namespace and name.
     pub key: ObjectKey,
-    /// Uid.
     pub uid: Name,
     /// The node that it is scheduled on.
     pub node: Option<Name>,
-    /// Phase.
     pub phase: Phase,
     /// Labels; kept only for pods that request devices or serve readings.
     pub labels: Labels,
     /// Annotations that we read.
     pub annotations: Labels,
-    /// Its controller.
     pub owner: Option<OwnerRef>,
     /// Requests (the larger of init and main containers, plus overhead).
     pub requests: Resources,
-    /// Resolved priority.
     pub priority: i32,
-    /// Creation time.
     pub created: Moment,
     /// When it was scheduled.
     pub scheduled: Option<Moment>,
@@ -97,7 +83,6 @@ pub struct PodSeen {
     pub ready: bool,
     /// Reason and message of the scheduler while it is unschedulable.
     pub unschedulable: Option<(Name, Name)>,
-    /// Node selector.
     pub node_selector: Labels,
     /// Other scheduling constraints and gates; `None` when it has none.
     pub siting: Option<Arc<Siting>>,
@@ -111,7 +96,6 @@ pub struct PodSeen {
     pub claims: Box<[Name]>,
     /// Requested resources that a claim serves; they count once.
     pub by_claim: Box<[Name]>,
-    /// IP address.
     pub ip: Option<Name>,
     /// Set for a placeholder that holds a device for pods that share it: the device is not its own.
     pub reserves: Option<Box<Reserved>>,
@@ -124,17 +108,13 @@ pub struct WorkloadSeen {
     pub table: Table,
     /// Kind, such as `JobSet`.
     pub kind: Name,
-    /// Namespace and name.
     pub key: ObjectKey,
-    /// Uid.
     pub uid: Name,
-    /// Labels.
     pub labels: Labels,
     /// Annotations that we read.
     pub annotations: Labels,
     /// Its controller: the next link of the owner chain.
     pub owner: Option<OwnerRef>,
-    /// Creation time.
     pub created: Moment,
     /// True for `spec.suspend`.
     pub suspended: bool,
@@ -150,17 +130,12 @@ pub struct WorkloadSeen {
     pub node_selector: Labels,
     /// Name of the priority class.
     pub priority_class: Option<Name>,
-    /// Conditions.
     pub conditions: Vec<Condition>,
-    /// Deletion timestamp.
     pub deleted: Option<Moment>,
-    /// First start.
     pub started: Option<Moment>,
-    /// Completion time.
     pub finished: Option<Moment>,
     /// True when it succeeded, false when it failed, `None` before its end.
     pub outcome: Option<bool>,
-    /// Failed pods.
     pub failed_pods: u32,
     /// Its pod sets; empty when its spec has none.
     pub pod_sets: Arc<[PodSet]>,

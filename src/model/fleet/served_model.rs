@@ -46,7 +46,6 @@ pub struct ServedModel {
     pub tpot: Latency,
     /// `tpot` counts requests, each by its mean; else it counts tokens.
     pub tpot_of_requests: bool,
-    /// Its service objectives.
     pub objectives: Objectives,
 }
 

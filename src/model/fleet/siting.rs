@@ -15,9 +15,7 @@ pub enum Operator {
     In,
     /// None of the values; also when there is no such label.
     NotIn,
-    /// There.
     Exists,
-    /// Not there.
     DoesNotExist,
     /// A whole number above the only value.
     Gt,
@@ -58,9 +56,7 @@ impl Operator {
 /// A condition on one label.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Expression {
-    /// Label.
     pub key: Name,
-    /// Comparison.
     pub operator: Operator,
     /// What it is compared with.
     pub values: Box<[Name]>,
@@ -96,7 +92,6 @@ impl Expression {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeTerm {
-    /// On its labels.
     pub labels: Box<[Expression]>,
     /// On its fields; `metadata.name` is the only one there is.
     pub fields: Box<[Expression]>,
@@ -124,7 +119,6 @@ pub struct Toleration {
     pub key: Name,
     /// True to match any value.
     pub exists: bool,
-    /// The value, otherwise.
     pub value: Name,
     /// Effect; empty for any.
     pub effect: Name,
@@ -160,9 +154,7 @@ pub struct Membership {
 pub struct Siting {
     /// Required node affinity: one of these must hold; empty asks for nothing.
     pub required: Box<[NodeTerm]>,
-    /// Tolerations.
     pub tolerations: Box<[Toleration]>,
-    /// Scheduling gates.
     pub gates: Box<[Name]>,
     /// Its scheduler, where it is not the default one.
     pub scheduler: Option<Name>,
@@ -226,7 +218,6 @@ pub struct TopologyConstraint {
 pub enum StartBlock {
     /// Its pods are created after those of another role (a JobSet's `dependsOn` or `startupPolicy: InOrder`).
     Role {
-        /// The other role.
         on: Name,
         /// Status that it has to reach: `Complete` or `Ready`.
         until: Name,
@@ -241,7 +232,6 @@ pub enum StartBlock {
 pub struct PodSet {
     /// Name within the job.
     pub name: Name,
-    /// Pods.
     pub count: u32,
     /// Minimum number of pods for the job to run; `count` unless specified.
     pub min: u32,
@@ -249,7 +239,6 @@ pub struct PodSet {
     pub request: Resources,
     /// Labels that a node must have.
     pub node_selector: Labels,
-    /// Other scheduling constraints.
     pub siting: Option<Arc<Siting>>,
     /// Topology request of its pods.
     pub topology: Option<Box<TopologyConstraint>>,

@@ -226,7 +226,6 @@ impl Thresholds {
         Ok(())
     }
 
-    /// `[xid.code.N]` tables.
     fn merge_codes(&mut self, value: &Spanned<DeValue<'_>>) -> Result<(), (usize, String)> {
         let wants = "[xid.code.N] needs a number N and a table";
         let codes = value

@@ -17,9 +17,7 @@ use super::signal::{Signal, Signals};
 pub enum XidSeverity {
     /// The device is out until somebody acts.
     Crit,
-    /// Look soon.
     Warn,
-    /// Good to know.
     Info,
     /// The program's own fault, most likely: blame the pod, not the device.
     App,
@@ -40,13 +38,11 @@ impl XidSeverity {
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Xid {
-    /// The code.
     pub code: u32,
     /// How bad it is.
     pub severity: XidSeverity,
     /// What it means, in a few words.
     pub meaning: String,
-    /// What to do.
     pub repair: String,
 }
 

@@ -15,7 +15,6 @@ const NAMED: usize = 5;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Evicted {
-    /// Namespace and name.
     pub job: JobName,
     /// Devices that its pods hold and give back; 0 where none of them has a node.
     pub devices: u64,
@@ -32,7 +31,6 @@ pub struct Evicted {
 /// Jobs that a start would evict, where known before a plan is made.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Known {
-    /// Whom it stops.
     pub jobs: BTreeSet<JobName>,
     /// True for the victims of a plan that is or was shown; false for those that the job's page names.
     pub is_read: bool,

@@ -380,11 +380,9 @@ pub struct Undo {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Refusal {
-    /// Reason code.
     pub code: RefusalCode,
     /// What failed and where.
     pub sentence: String,
-    /// Alternatives, closest first.
     pub instead: Vec<String>,
     /// Jobs that are evicted, or would have to be; also those that a job would preempt by starting on its own.
     #[serde(default)]
@@ -397,7 +395,6 @@ pub struct Refusal {
 pub enum RefusalCode {
     /// The backend has no API call for this.
     Unsupported,
-    /// No such object.
     NotFound,
     /// The name fits several objects.
     Ambiguous,

@@ -38,7 +38,6 @@ impl Source {
 /// Where a value came from.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Origin {
-    /// What says it.
     pub source: Source,
     /// The object, the file and line; for what is assumed, why it is not known. Empty where there is nothing to name.
     pub at: Name,
@@ -77,7 +76,6 @@ pub struct Origins {
     pub placement: Origin,
     /// Of the depth of backfill.
     pub backfill: Origin,
-    /// Of fair sharing.
     pub fair_sharing: Origin,
 }
 

@@ -89,7 +89,6 @@ impl Step {
     }
 }
 
-/// `suspend Job nlp/train`.
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.verb.word(), self.object)
@@ -116,9 +115,7 @@ pub enum Verb {
     Untaint,
     /// Start a pending job.
     Admit,
-    /// Change a priority.
     Reprioritise,
-    /// Stop a queue.
     Hold,
     /// Restart a stopped queue.
     Release,
@@ -358,7 +355,6 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// API spelling.
     pub const fn word(self) -> &'static str {
         match self {
             Self::None => "None",
@@ -384,7 +380,6 @@ pub enum VolcanoAction {
 }
 
 impl VolcanoAction {
-    /// API spelling.
     pub const fn word(self) -> &'static str {
         match self {
             Self::AbortJob => "AbortJob",

@@ -16,7 +16,6 @@ use super::{Dimension, HOUR_MS, HourAmounts, Span, UsageForecast, hour_of, start
 /// The scope of a budget.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum BudgetScope {
-    /// The whole fleet.
     Fleet,
     /// The rows of one value of a dimension of the ledger: a team, queue, pool or namespace.
     Part(Dimension, Name),
@@ -38,7 +37,6 @@ impl BudgetScope {
         Dimension::Namespace,
     ];
 
-    /// `fleet`, `team`, ….
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Fleet => "fleet",
@@ -54,7 +52,6 @@ impl BudgetScope {
         }
     }
 
-    /// `fleet`, `team research`.
     pub fn words(&self) -> String {
         match self {
             Self::Fleet => "fleet".to_owned(),
@@ -119,7 +116,6 @@ impl BudgetUnit {
 pub enum BudgetPeriod {
     /// A week from Monday.
     Week,
-    /// A calendar month.
     Month,
     /// Three calendar months from January, April, July or October.
     Quarter,
@@ -137,7 +133,6 @@ crate::words! {
 }
 
 impl BudgetPeriod {
-    /// Every period.
     pub const ALL: [Self; 3] = [Self::Week, Self::Month, Self::Quarter];
 
     /// First day of the period that contains `day`, and of the next period.
@@ -187,18 +182,14 @@ impl BudgetPeriod {
     }
 }
 
-/// A budget.
 #[derive(Clone, PartialEq, Debug)]
 pub struct UsageBudget {
-    /// Its name.
     pub name: Name,
     /// What it is for.
     pub scope: BudgetScope,
-    /// Its unit.
     pub unit: BudgetUnit,
     /// Limit per period: micro-USD or milliseconds.
     pub limit: i64,
-    /// Its period.
     pub period: BudgetPeriod,
     /// Time zone of the period's start.
     pub zone: TimeZone,
@@ -245,9 +236,7 @@ pub struct BudgetHours {
 /// Evaluation of a budget.
 #[derive(Clone, PartialEq, Debug)]
 pub struct BudgetState {
-    /// The budget.
     pub budget: UsageBudget,
-    /// The current period.
     pub span: Span,
     /// Observed spend, micro-USD or milliseconds; `None` where nothing was observed or nothing has a price.
     pub spent: Option<i64>,

@@ -23,7 +23,6 @@ pub struct CounterKey {
     pub billing: Option<Billing>,
     /// Namespace of the pod that the device is allocated to.
     pub namespace: Name,
-    /// Team.
     pub team: Name,
     /// Queue; empty where the job has none.
     pub queue: Name,
@@ -106,7 +105,6 @@ impl CounterRow {
         self.money[part as usize] as f64 / HOUR_MS as f64 / 1e6
     }
 
-    /// Devices now.
     pub fn devices(&self, part: UsageClass) -> f64 {
         self.devices_now[part as usize] as f64 / DEVICE as f64
     }

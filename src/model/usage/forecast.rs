@@ -41,7 +41,6 @@ const STUDENT: f64 = 1.06;
 /// One hour: the recorded amount (micro-USD or device-milliseconds) and how much of the hour was observed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct HourAmount {
-    /// Recorded amount.
     pub amount: i64,
     /// Observed time, milliseconds.
     pub observed_ms: i64,
@@ -60,7 +59,6 @@ impl HourAmount {
     }
 }
 
-/// Consecutive hours.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct HourAmounts {
     /// First hour, whole hours since the Unix epoch.
@@ -101,7 +99,6 @@ pub struct ForecastError {
     pub ratio: f64,
     /// Forecast horizon, days.
     pub days: usize,
-    /// Number of forecasts.
     pub forecasts: usize,
 }
 
@@ -110,7 +107,6 @@ pub struct ForecastError {
 pub struct UsageForecast {
     /// 10th percentile.
     pub low: i64,
-    /// Expected amount.
     pub mid: i64,
     /// 90th percentile.
     pub high: i64,

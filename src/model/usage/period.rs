@@ -13,7 +13,6 @@ use super::{hour_of, start_of};
 pub struct CalendarZone {
     /// Its IANA name, `Europe/Berlin`.
     pub name: String,
-    /// Its rules.
     pub zone: TimeZone,
 }
 
@@ -43,14 +42,12 @@ impl CalendarZone {
 /// Hours from `from` up to and without `to`, since the Unix epoch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
-    /// The first hour.
     pub from: i64,
     /// The first hour that is not in it.
     pub to: i64,
 }
 
 impl Span {
-    /// How many hours.
     pub const fn hours(self) -> i64 {
         self.to - self.from
     }
@@ -59,7 +56,6 @@ impl Span {
 /// A span that ends now, or a calendar month.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Period {
-    /// Since midnight.
     Today,
     /// The last 7 times 24 hours.
     Week,
@@ -72,7 +68,6 @@ pub enum Period {
 }
 
 impl Period {
-    /// Every period.
     pub const ALL: [Self; 5] = [
         Self::Today,
         Self::Week,

@@ -16,7 +16,6 @@ pub struct UsageKey {
     pub zone: Name,
     /// Namespace of the pod to which the device is allocated.
     pub namespace: Name,
-    /// Team.
     pub team: Name,
     /// Queue; empty where the job has none.
     pub queue: Name,
@@ -36,7 +35,6 @@ pub struct UsageKey {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(usize)]
 pub enum UsageClass {
-    /// Allocated and working.
     Useful,
     /// Allocated and working, below [`super::UNDER_USED_BELOW`].
     UnderUsed,
@@ -44,7 +42,6 @@ pub enum UsageClass {
     Idle,
     /// Allocated, without a fresh reading.
     NotRead,
-    /// Unallocated.
     Unallocated,
     /// Unallocated, and on a cordoned or NotReady node, or unhealthy.
     OutOfService,
@@ -96,7 +93,6 @@ pub struct FinishedJob {
 /// How a run ended badly.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum LossCause {
-    /// The job failed.
     Failure,
     /// It was preempted or evicted.
     Preemption,
@@ -116,7 +112,6 @@ impl LossCause {
 /// unchanged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UsageLoss {
-    /// The row.
     pub key: UsageKey,
     /// How the run ended.
     pub cause: LossCause,
@@ -131,7 +126,6 @@ pub struct UsageLoss {
 /// A failed or evicted run. The usage ledger books its loss in hours that are already closed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RunLoss {
-    /// How it ended.
     pub cause: LossCause,
     /// First snapshot that shows the end, milliseconds since the Unix epoch.
     pub seen_ms: i64,

@@ -76,7 +76,6 @@ pub(super) struct Run {
     pub queue: Name,
 }
 
-/// A usage sample.
 #[derive(Clone, PartialEq, Debug)]
 pub struct UsageSample {
     /// Time of the sample.
@@ -164,7 +163,6 @@ impl UsageSample {
     }
 }
 
-/// Rows being filled.
 struct Sampler<'a> {
     at: Moment,
     fleet: &'a Fleet,

@@ -13,11 +13,9 @@ use super::{BudgetScope, BudgetState, BudgetUnit, Dimension, HOUR_MS, UsageForec
 /// Allocation and spend rate of one workload in one pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobSpending {
-    /// The workload.
     pub key: JobKey,
     /// Its team; empty where unknown.
     pub team: Name,
-    /// The pool.
     pub pool: Name,
     /// Thousandths of devices; `None` where it has slices allocated.
     pub milli: Option<i64>,
@@ -30,7 +28,6 @@ pub struct JobSpending {
 /// Spend rate of all devices of a pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolSpending {
-    /// The pool.
     pub pool: Name,
     /// Micro-USD per hour, of the devices with a price.
     pub rate: i64,
@@ -43,7 +40,6 @@ pub struct PoolSpending {
 pub struct FleetSpending {
     /// By workload and pool.
     pub jobs: Vec<JobSpending>,
-    /// By pool.
     pub pools: Vec<PoolSpending>,
 }
 

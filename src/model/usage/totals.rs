@@ -8,15 +8,12 @@ use super::row::UsageKey;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(usize)]
 pub enum CostPart {
-    /// Allocated and busy.
     Useful,
     /// Allocated and busy, below [`super::UNDER_USED_BELOW`].
     UnderUsed,
-    /// Allocated and idle.
     Idle,
     /// Allocated, without a fresh reading of utilization.
     NotRead,
-    /// Unallocated.
     Unallocated,
     /// Unallocated and out of service.
     OutOfService,
@@ -27,7 +24,6 @@ pub enum CostPart {
 }
 
 impl CostPart {
-    /// Every part.
     pub const ALL: [Self; 8] = [
         Self::Useful,
         Self::UnderUsed,
@@ -39,7 +35,6 @@ impl CostPart {
         Self::LostToPreemption,
     ];
 
-    /// Display name.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Useful => "useful",
@@ -53,7 +48,6 @@ impl CostPart {
         }
     }
 
-    /// Field name: `under_used`.
     pub const fn field(self) -> &'static str {
         match self {
             Self::Useful => "useful",
@@ -71,30 +65,21 @@ impl CostPart {
 /// A dimension to group usage by.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Dimension {
-    /// Pool.
     Pool,
-    /// Device class.
     Class,
-    /// Billing mode.
     Billing,
-    /// Zone.
     Zone,
-    /// Namespace.
     Namespace,
-    /// Team.
     Team,
-    /// Queue.
     Queue,
     /// Kind of the object that owns the pods.
     Owner,
     /// Job: `namespace/name`.
     Job,
-    /// Served models.
     Model,
 }
 
 impl Dimension {
-    /// Every dimension.
     pub const ALL: [Self; 10] = [
         Self::Pool,
         Self::Class,
@@ -133,7 +118,6 @@ impl Dimension {
 /// Which rows are meant: of a team, of some namespaces. Neither is all of them.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct UsageFilter {
-    /// Only this team's.
     pub team: Option<String>,
     /// Only these namespaces'; empty is all.
     pub namespaces: Vec<String>,
@@ -149,17 +133,13 @@ impl UsageFilter {
 /// A sum of rows. Times are milliseconds of whole devices, money is micro-USD.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct UsageTotals {
-    /// Allocated and busy.
     pub busy_ms: i64,
-    /// Allocated and idle.
     pub idle_ms: i64,
     /// Allocated without a reading.
     pub not_read_ms: i64,
-    /// Unallocated.
     pub unallocated_ms: i64,
     /// Unallocated and out of service.
     pub out_of_service_ms: i64,
-    /// Unobserved.
     pub unobserved_ms: i64,
     /// Allocated time of runs that failed; part of the allocated time.
     pub lost_failure_ms: i64,
@@ -290,7 +270,6 @@ pub struct UsageSum {
     pub names: Vec<String>,
     /// Index of the time step in the span, from 0.
     pub step: usize,
-    /// The sums.
     pub totals: UsageTotals,
 }
 
@@ -303,6 +282,5 @@ pub struct HourRow {
     pub closed: bool,
     /// Key of the row.
     pub key: UsageKey,
-    /// The sums.
     pub totals: UsageTotals,
 }

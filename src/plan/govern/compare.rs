@@ -9,9 +9,7 @@ use super::{AdmissionState, Decision, GovernedJob, Purpose};
 /// Number of jobs, and of the devices that they request or have allocated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct JobCount {
-    /// Number of jobs.
     pub jobs: u64,
-    /// Number of devices.
     pub devices: u64,
 }
 
@@ -43,7 +41,6 @@ pub struct Comparison {
     pub would_admit: JobCount,
     /// Would be preempted now.
     pub would_preempt: JobCount,
-    /// Would wait.
     pub would_wait: JobCount,
 }
 

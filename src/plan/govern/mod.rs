@@ -49,7 +49,6 @@ pub enum Purpose {
     Suspend,
     /// It ran before it was governed: it counts as admitted.
     Adopt,
-    /// It starts.
     Admit,
     /// It is asked for a checkpoint before it is preempted.
     AskCheckpoint,
@@ -85,13 +84,9 @@ impl Purpose {
 /// One write, with its purpose and reason.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlannedWrite {
-    /// The job.
     pub job: JobKey,
-    /// Its purpose.
     pub purpose: Purpose,
-    /// The write.
     pub write: GovernWrite,
-    /// The job's queue.
     pub queue: Name,
     /// Devices that the job requests.
     pub devices: u64,

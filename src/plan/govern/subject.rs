@@ -18,7 +18,6 @@ use model::plan::Object;
 pub struct GovernedJob {
     /// Kind, namespace and name.
     pub key: JobKey,
-    /// Its object.
     pub object: Object,
     /// Its labels, annotations and status, as read.
     pub governed: Arc<Governed>,

@@ -8,7 +8,6 @@ use model::base::rng::Rng;
 
 use super::tests_world::{World, cohort, queue};
 
-/// Devices per node.
 const GPUS: u32 = 8;
 
 /// Queues with their nominal quota and their demand, in percent of the cluster and of the load: one demands far more than its

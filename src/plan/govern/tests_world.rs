@@ -49,7 +49,6 @@ pub(super) struct Job {
     pub(super) saved: Duration,
     /// Work that it did and lost.
     pub(super) lost: Duration,
-    /// Its duration estimate.
     pub(super) estimate: Option<Duration>,
     pub(super) ended: u32,
     pub(super) refused: Option<String>,

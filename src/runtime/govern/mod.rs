@@ -33,7 +33,6 @@ use self::writes::{BATCH_SECONDS, BackedOffJob, Pacer};
 use super::session::{self, ClusterTarget, Session};
 use super::setup::Setup;
 
-/// Interval between snapshots.
 pub const PACE: Duration = Duration::from_secs(1);
 /// Interval between decisions without news: back-offs expire.
 const IDLE: Duration = Duration::from_secs(5);
@@ -81,7 +80,6 @@ fn rules(settings: &Settings, observe: bool) -> GovernRules {
     }
 }
 
-/// Status of `govern`.
 #[derive(Clone, Debug, Default)]
 pub struct GovernStatus {
     /// When a decision was last made.
@@ -94,7 +92,6 @@ pub struct GovernStatus {
     pub denied: usize,
     /// Number of writes by purpose and result.
     pub writes: BTreeMap<(&'static str, &'static str), u64>,
-    /// Number of decisions.
     pub decisions: u64,
     /// Duration of the last decision.
     pub took: Duration,

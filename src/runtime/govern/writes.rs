@@ -43,7 +43,6 @@ const BUSY: Duration = Duration::from_secs(1);
 const BUSIEST: Duration = Duration::from_secs(30);
 /// A batch holds this many seconds' worth of writes; then the next decision is made.
 pub(super) const BATCH_SECONDS: f64 = 2.0;
-/// Spaces writes evenly.
 #[derive(Debug)]
 pub(super) struct Pacer {
     every: Duration,

@@ -56,15 +56,10 @@ pub const AUDIT_PATH: &str = "/sim/audit";
 
 /// One request, read completely and split into parts.
 pub struct ApiRequest {
-    /// Method.
     pub method: Method,
-    /// Path, not decoded.
     pub path: String,
-    /// Query.
     pub query: Query,
-    /// Headers.
     pub headers: HeaderMap,
-    /// Body.
     pub body: Bytes,
     /// The user of the request.
     pub who: Identity,
@@ -106,7 +101,6 @@ impl ApiRequest {
     }
 }
 
-/// A whole body.
 pub fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into())
         .map_err(|never: Infallible| match never {})
@@ -123,7 +117,6 @@ pub fn respond(code: u16, content_type: &str, body: impl Into<Bytes>) -> Respons
         .expect("codes and types of our own are valid")
 }
 
-/// A JSON document.
 pub fn json(code: u16, value: &serde_json::Value) -> Response<Body> {
     respond(code, "application/json", value.to_string())
 }

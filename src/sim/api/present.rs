@@ -15,11 +15,8 @@ use model::base::{Moment, SmallSort};
 /// The representation that the client requested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shape {
-    /// The object.
     Object,
-    /// A table row.
     Table,
-    /// Its metadata.
     Partial,
     /// The metadata of each object of a list.
     PartialList,

@@ -36,7 +36,6 @@ pub fn decoded(text: &str, plus: bool) -> String {
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Decodes `a=b&c=d`.
     pub fn parse(raw: &str) -> Self {
         let pairs = raw
             .split('&')
@@ -85,7 +84,6 @@ impl Query {
 pub struct ResourcePath {
     /// API group; empty for the core group.
     pub group: String,
-    /// API version.
     pub version: String,
     /// Plural name; empty when the path ends at the group version.
     pub plural: String,

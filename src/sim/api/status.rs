@@ -9,7 +9,6 @@ use crate::store::Expired;
 /// A failure as a `metav1.Status`, with its HTTP code.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Refusal {
-    /// HTTP code.
     pub code: u16,
     reason: &'static str,
     message: String,
@@ -349,7 +348,6 @@ impl Refusal {
         Self::new(503, "ServiceUnavailable", why)
     }
 
-    /// The Status object.
     pub fn body(&self) -> Value {
         let mut metadata = Map::new();
         if let Some(cursor) = &self.cursor {

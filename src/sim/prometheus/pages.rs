@@ -15,7 +15,6 @@ pub(super) type Labels = BTreeMap<String, String>;
 pub(super) struct Series {
     /// Its labels, `__name__` included.
     pub labels: Labels,
-    /// Its value.
     pub value: f64,
 }
 
@@ -24,7 +23,6 @@ pub(super) struct Series {
 pub(super) struct ExporterPage {
     pod: ObjectKey,
     port: u16,
-    /// The page's path.
     pub path: &'static str,
     /// Labels that the monitor adds.
     pub labels: Labels,

@@ -4,7 +4,6 @@ use regex_lite::Regex;
 
 use super::pages::Labels;
 
-/// One matcher.
 #[derive(Clone, Debug)]
 enum Test {
     Equal(String),
@@ -58,7 +57,6 @@ fn word(input: &str) -> (&str, &str) {
 /// What is evaluated: a selector, or the moments of its samples.
 #[derive(Clone, Debug)]
 pub(super) struct QueryExpression {
-    /// Which series.
     pub selector: Selector,
     /// `timestamp(…)` of them, in seconds, without their name.
     pub timestamp: bool,
@@ -80,7 +78,6 @@ impl QueryExpression {
 }
 
 impl Selector {
-    /// Parses a selector.
     pub(super) fn parse(input: &str) -> Result<Self, String> {
         let mut rest = input.trim();
         // Parentheses around the whole change nothing.

@@ -24,7 +24,6 @@ use model::base::{Moment, SmallSort};
 /// One column: name, type, format, priority (1: only in wide output), description.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PrinterColumn {
-    /// Header.
     pub name: &'static str,
     /// `string`, `integer`, `boolean` or `date`.
     pub kind: &'static str,
@@ -32,7 +31,6 @@ pub struct PrinterColumn {
     pub format: &'static str,
     /// 0 is always shown, 1 only in wide output.
     pub priority: u8,
-    /// What it shows.
     pub description: &'static str,
 }
 

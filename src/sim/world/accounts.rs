@@ -47,7 +47,6 @@ pub struct AccountRow {
 pub struct WorkAccountRow {
     /// Pool of the nodes.
     pub pool: &'static str,
-    /// Namespace.
     pub namespace: Name,
     /// Name of the controller.
     pub name: Name,
@@ -75,7 +74,6 @@ struct NodeUse {
     works: Vec<(WorkName, u64)>,
 }
 
-/// The accounts.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Accounts {
     standing: BTreeMap<NodeId, NodeUse>,

@@ -8,7 +8,6 @@ use super::work::{Profile, State, Work};
 /// The true bottleneck of a work.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum TrueBound {
-    /// It is idle.
     Idle,
     /// Its data loader is too slow.
     Input,
@@ -18,7 +17,6 @@ pub enum TrueBound {
     Tensor,
     /// It computes in FP32 without tensor cores.
     Fp32,
-    /// Its all-reduces.
     AllReduce,
 }
 
@@ -83,11 +81,9 @@ impl TrueBound {
 /// A work with its true bottleneck.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BoundWork {
-    /// Namespace.
     pub namespace: String,
     /// Name of the controller.
     pub name: String,
-    /// Its bottleneck.
     pub bound: TrueBound,
     /// One of its devices is slow, and the others wait for it.
     pub straggler: bool,

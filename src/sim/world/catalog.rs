@@ -34,13 +34,11 @@ pub(super) struct PoolSpec {
     pub prefix: &'static str,
     pub vendor: Vendor,
     pub origin: Origin,
-    /// The Kueue flavor.
     pub flavor: &'static str,
     /// Extended resources that the device plugin advertises.
     pub resources: &'static [&'static str],
     /// Physical devices of a node.
     pub per_node: u32,
-    /// Sliced with MIG.
     pub mig: bool,
     /// Product name as the exporter prints it.
     pub model: &'static str,

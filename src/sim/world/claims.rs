@@ -57,7 +57,6 @@ impl World {
         }
     }
 
-    /// Every existing claim.
     pub(super) fn claims(&self) -> impl Iterator<Item = Ref> {
         let first = (Resource::ResourceClaims, ObjectKey::default());
         self.names
@@ -66,7 +65,6 @@ impl World {
             .map(|(_, object)| object.clone())
     }
 
-    /// Every existing ResourceSlice.
     pub(super) fn slices(&self) -> impl Iterator<Item = Ref> {
         let there = |id: &NodeId| !self.nodes[*id].gone && self.nodes[*id].by_claim();
         (0..self.nodes.len()).filter(there).map(Ref::Slice)

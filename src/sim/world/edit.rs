@@ -53,7 +53,6 @@ impl Edit {
         self.0.get_or_insert_default().generations += 1;
     }
 
-    /// `metadata.generation`.
     pub(super) fn generation(&self) -> i64 {
         1 + self.0.as_ref().map_or(0, |inner| inner.generations)
     }

@@ -199,7 +199,6 @@ impl World {
         (!ids.is_empty()).then(|| ids[self.rng.random_range(0..ids.len())])
     }
 
-    /// Executes a fault.
     pub(super) fn fault(&mut self, fault: FleetFault) {
         match fault {
             FleetFault::Reclaim => self.reclaim(),

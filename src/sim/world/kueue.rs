@@ -51,7 +51,6 @@ impl Stop {
     }
 }
 
-/// A cluster queue.
 #[derive(Clone, Debug)]
 pub(super) struct ClusterQueue {
     pub name: Name,
@@ -70,7 +69,6 @@ pub(super) struct ClusterQueue {
     pub edit: Edit,
 }
 
-/// A LocalQueue.
 #[derive(Clone, Debug)]
 pub(super) struct LocalQueue {
     pub namespace: Name,
@@ -83,7 +81,6 @@ pub(super) struct LocalQueue {
     pub edit: Edit,
 }
 
-/// All queues.
 #[derive(Clone, Debug)]
 pub(super) struct Queues {
     pub clusters: Vec<ClusterQueue>,

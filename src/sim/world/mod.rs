@@ -70,15 +70,12 @@ use work::{Work, WorkId};
 enum Happening {
     /// A kubelet posts its node status.
     Heartbeat(NodeId),
-    /// A scheduling cycle.
     Schedule,
     /// A Kueue admission cycle.
     Admit,
     /// A controller reconciles a work.
     Reconcile(WorkId),
-    /// Containers start.
     PodStarts(PodId),
-    /// Containers become ready.
     PodReady(PodId),
     /// Containers end, in this run of their work.
     PodEnds(PodId, Ending),
@@ -98,7 +95,6 @@ enum Happening {
     Curve(WorkId),
     /// Volcano's controller executes a Command.
     Command(ObjectKey),
-    /// An event expires.
     Forget(ObjectKey),
     /// A fault of the fleet begins or ends.
     Fault(faults::FleetFault),
@@ -125,7 +121,6 @@ enum Ref {
     Claim(PodId),
 }
 
-/// A disruption budget.
 #[derive(Clone, Debug)]
 struct Budget {
     uid: u64,

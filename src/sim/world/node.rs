@@ -15,7 +15,6 @@ pub(super) type NodeId = usize;
 /// A schedulable unit: a whole device, or a MIG slice of one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Unit {
-    /// The physical device.
     pub gpu: u8,
     /// Index of its resource among the pool's.
     pub resource: u8,
@@ -36,19 +35,14 @@ pub(super) struct SimDevice {
     pub xid: Option<(u16, Moment)>,
     /// Since when it is off the bus: the exporter no longer lists it.
     pub vanished: Option<Moment>,
-    /// Uncorrectable rows remapped.
     pub remapped: u16,
-    /// Correctable rows remapped.
     pub remapped_soft: u16,
-    /// A remap failed.
     pub remap_failed: bool,
     /// Volatile double-bit errors.
     pub double_bit: u16,
-    /// Single-bit errors.
     pub single_bit: u16,
 }
 
-/// A taint.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Taint {
     pub key: Name,
@@ -57,7 +51,6 @@ pub(super) struct Taint {
     pub added: Option<Moment>,
 }
 
-/// A machine.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub name: Name,
@@ -93,7 +86,6 @@ pub(super) struct Node {
     pub unit_pods: Vec<Option<PodId>>,
     /// Units of each of the pool's resources.
     pub masks: [u128; 2],
-    /// Allocated units.
     pub taken: u128,
     /// Units that the device plugin reports unhealthy.
     pub lost: u128,
@@ -107,7 +99,6 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// The pool's machine.
     pub(super) fn spec(&self) -> &'static PoolSpec {
         &POOLS[self.pool]
     }

@@ -31,7 +31,6 @@ pub(super) struct Sample {
     pub link: f64,
     pub pcie_tx: f64,
     pub pcie_rx: f64,
-    /// NVIDIA's clock-event bits.
     pub throttle: u32,
 }
 

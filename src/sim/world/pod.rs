@@ -13,7 +13,6 @@ use super::work::WorkId;
 /// Number of a pod; never reused.
 pub(super) type PodId = u32;
 
-/// A pod's phase.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
     Pending,
@@ -42,16 +41,13 @@ impl Phase {
 /// How a container ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ending {
-    /// Exit code 0.
     Success,
-    /// Another exit code.
     Exit(i32),
     /// OOM-killed: 137.
     OutOfMemory,
 }
 
 impl Ending {
-    /// The exit code.
     pub(super) const fn code(self) -> i32 {
         match self {
             Self::Success => 0,
@@ -78,7 +74,6 @@ pub(super) struct PastRun {
     pub finished: Moment,
 }
 
-/// A pod.
 #[derive(Clone, Debug)]
 pub(super) struct Pod {
     pub key: ObjectKey,

@@ -27,7 +27,6 @@ struct Service {
 }
 
 impl World {
-    /// Begins the services.
     pub(super) fn services(&mut self) {
         let busy = day(self.now);
         let share = |capacity: u32, part: f64| (f64::from(capacity) * part).round() as u32;

@@ -20,11 +20,9 @@ pub(super) type WorkId = u32;
 pub(super) enum Kind {
     /// A JobSet that owns indexed Jobs.
     JobSet,
-    /// An indexed Job.
     Job,
     /// A Deployment that owns a ReplicaSet.
     Deployment,
-    /// A StatefulSet.
     StatefulSet,
     /// A DaemonSet of the platform.
     DaemonSet,
@@ -106,7 +104,6 @@ impl Kind {
 /// The scheduler that places a work's pods.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Scheduler {
-    /// kube-scheduler.
     Kube,
     /// Volcano, through this queue.
     Volcano(Name),
@@ -137,7 +134,6 @@ pub(super) enum Profile {
     InputBound,
     /// A small training of a sweep: busy, independent of others.
     Sweep,
-    /// Evaluation: bursts.
     Eval,
     /// Inference: follows the daily load curve.
     Serve,
@@ -162,7 +158,6 @@ pub(super) struct WorkloadRequests {
 /// A toleration: key, value (empty: any), effect (empty: all).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Toleration {
-    /// Empty tolerates everything.
     pub key: Name,
     pub value: Option<Name>,
     pub effect: Name,
@@ -244,7 +239,6 @@ pub(super) struct Work {
     pub created: Moment,
     pub user: Name,
     pub team: Name,
-    /// Local queue.
     pub queue: Option<Name>,
     /// Priority class; may be empty.
     pub class: Name,

@@ -50,7 +50,6 @@ pub enum Namespaces {
         /// True for the context's.
         of_context: bool,
     },
-    /// One namespace.
     One(String),
     /// Several namespaces, each listed and watched separately.
     Several(Vec<String>),

@@ -65,7 +65,6 @@ const LOOK_AGAIN: Duration = Duration::from_secs(900);
 /// First retry of a Prometheus that fails; doubles with each failure.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// Longest retry.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// Inputs of the feed.

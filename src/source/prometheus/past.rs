@@ -38,13 +38,11 @@ const SERIES: usize = 2000;
 /// Most samples of all queries together; a larger fleet gets longer steps.
 const SAMPLES: u64 = 2_000_000;
 
-/// The shortest step.
 const STEP: Duration = Duration::from_secs(60);
 
 /// Pause between two queries.
 const REST: Duration = Duration::from_millis(200);
 
-/// One query.
 struct PastQuery {
     dialect: Name,
     names: BTreeSet<String>,

@@ -31,9 +31,7 @@ pub const PATHS: &[&str] = &[
 /// A service behind the API server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Service {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// Number or name of its port.
     pub port: String,
@@ -53,10 +51,8 @@ impl Service {
     }
 }
 
-/// Location of Prometheus.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PrometheusEndpoint {
-    /// A direct address.
     Direct(Endpoint),
     /// A service behind the API server.
     Service(Service),
@@ -102,12 +98,10 @@ impl Budget {
     }
 }
 
-/// Queries Prometheus.
 pub struct PrometheusClient {
     /// For a service behind the API server.
     client: Option<Client>,
     direct: Direct,
-    /// Where it is.
     pub endpoint: PrometheusEndpoint,
     timeout: Duration,
     stats: Arc<ApiStats>,
@@ -117,7 +111,6 @@ pub struct PrometheusClient {
 /// Priority of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Urgency {
-    /// Current readings.
     Now,
     /// History: leaves half the budget to current readings.
     Later,

@@ -6,7 +6,6 @@ use prost::Message;
 /// The value that ends a series: a NaN of its own (<https://prometheus.io/docs/specs/prw/remote_write_spec/#stale-markers>).
 pub const STALE: u64 = 0x7ff0_0000_0000_0002;
 
-/// One request.
 #[derive(Clone, PartialEq, Message)]
 pub struct WriteRequest {
     /// Series with their samples.
@@ -20,26 +19,20 @@ pub struct TimeSeries {
     /// Labels, sorted by name.
     #[prost(message, repeated, tag = "1")]
     pub labels: Vec<Label>,
-    /// Samples.
     #[prost(message, repeated, tag = "2")]
     pub samples: Vec<Sample>,
 }
 
-/// A label.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Label {
-    /// Its name.
     #[prost(string, tag = "1")]
     pub name: String,
-    /// Its value.
     #[prost(string, tag = "2")]
     pub value: String,
 }
 
-/// A sample.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct Sample {
-    /// Its value.
     #[prost(double, tag = "1")]
     pub value: f64,
     /// Milliseconds since the Unix epoch.

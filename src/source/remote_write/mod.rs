@@ -40,7 +40,6 @@ pub type SeriesLabels = Vec<(String, String)>;
 pub struct SeriesValue {
     /// Its labels. Empty values are not sent.
     pub labels: SeriesLabels,
-    /// Its value.
     pub value: f64,
     /// True for a counter: a new series is first sent with a 0 at the time of the previous batch, or its first increase would be
     /// lost to `increase()`.

@@ -36,7 +36,6 @@ pub struct RemoteWriteState {
     pub overflowed: u64,
     /// Tries that failed and were made again.
     pub retries: u64,
-    /// Requests that wait.
     pub waiting: u64,
     /// Why the last try failed; `None` while all is well.
     pub fault: Option<String>,

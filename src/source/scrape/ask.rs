@@ -31,7 +31,6 @@ pub struct Endpoint {
     pub url: String,
     /// The node that the page is about, where the page does not say.
     pub node: Option<String>,
-    /// Headers to send.
     pub headers: BTreeMap<String, String>,
     /// File with a bearer token; read at each request, as tokens change.
     pub bearer_file: Option<PathBuf>,
@@ -42,15 +41,11 @@ pub struct Endpoint {
 /// Location of a page behind the API server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PodPage {
-    /// The pod.
     pub pod: ObjectKey,
-    /// Its address.
     pub ip: Option<String>,
-    /// Port.
     pub port: u16,
     /// `http` or `https`.
     pub scheme: String,
-    /// Path from `/`.
     pub path: String,
 }
 

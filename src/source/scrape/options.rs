@@ -19,7 +19,6 @@ pub enum Mode {
 /// How exporters are read.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ScrapeOptions {
-    /// Which way.
     pub mode: Mode,
     /// Most requests a second through the API server's proxy.
     pub per_second: f64,

@@ -22,7 +22,6 @@ pub const ACCEPTED: &str =
 /// Why there is no page.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NoPage {
-    /// Sort of failure.
     pub why: Why,
     /// The failure and the fix.
     pub message: String,
@@ -37,7 +36,6 @@ pub enum Why {
     Refused,
     /// More than is read of one answer.
     TooLarge,
-    /// Anything else.
     Failed,
 }
 

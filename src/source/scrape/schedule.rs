@@ -40,9 +40,7 @@ pub enum Way {
 /// How a request ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ScrapeEnd {
-    /// With a page.
     Well,
-    /// Without one.
     Badly,
     /// Refused over this path: another path is open.
     Elsewhere,
@@ -67,7 +65,6 @@ struct Rank {
     near: bool,
     way: Way,
     proven: bool,
-    /// Never scraped yet.
     fresh: bool,
 }
 

@@ -23,11 +23,8 @@ pub use text::{NOTHING_DIFFERS, document, is_by_list, money_lines, summary, text
 /// The kind of object that changed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Topic {
-    /// A finding.
     Finding,
-    /// A node.
     Node,
-    /// A job.
     Job,
     /// A queue or a cohort, with its quotas.
     Queue,
@@ -72,16 +69,12 @@ impl Topic {
     }
 }
 
-/// The event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum FleetChangeKind {
     /// A job was submitted and does not run yet.
     Queued,
-    /// A job started.
     Started,
-    /// A job succeeded.
     Ended,
-    /// A job failed.
     Failed,
     /// Its queueing system evicted a job.
     Evicted,
@@ -119,9 +112,7 @@ pub enum FleetChangeKind {
     Stopped,
     /// A queue admits again.
     Opened,
-    /// A finding began.
     Began,
-    /// A finding ended.
     Cleared,
 }
 
@@ -167,7 +158,6 @@ pub enum Dated {
 }
 
 impl Dated {
-    /// The moment.
     pub const fn at(self) -> Moment {
         match self {
             Self::Told(at) | Self::Seen(at) => at,
@@ -175,22 +165,18 @@ impl Dated {
     }
 }
 
-/// One difference.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FleetChange {
     /// When it happened; `None` where unknown.
     pub at: Option<Dated>,
     /// The kind of object.
     pub topic: Topic,
-    /// What happened.
     pub event: FleetChangeKind,
     /// Distinguishes it from other changes of the same name: kind of a job, id of a finding, flavor and resource of a quota.
     pub id: Name,
     /// Namespace; empty for a cluster-scoped object.
     pub namespace: Name,
-    /// Name.
     pub name: Name,
-    /// The job's team.
     pub team: Option<Name>,
     /// Severity of the finding.
     pub severity: Option<Severity>,

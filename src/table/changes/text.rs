@@ -88,7 +88,6 @@ pub fn money_lines(changes: &FleetChanges) -> Vec<[String; 4]> {
     changes.money.iter().map(line).collect()
 }
 
-/// Changes as text.
 pub fn text(changes: &FleetChanges) -> String {
     let table = |titles: &[(&'static str, bool)], lines: Vec<Vec<String>>| {
         let layout = Layout::new(titles.to_vec(), &lines);

@@ -17,7 +17,6 @@ use crate::nodes::{self, NodeState};
 use crate::role::Role;
 use crate::select::Labelled;
 
-/// Nodes.
 pub static KIND: KindSpec = KindSpec {
     columns: &[
         Column::words("node", "NAME", 0, (18, 40), name)

@@ -259,11 +259,8 @@ impl ScalerRow<'_> {
 enum ScalerAt {
     /// A node pool or node group.
     Nodes(usize),
-    /// A HorizontalPodAutoscaler.
     Pods(usize),
-    /// A KEDA ScaledObject.
     Scaled(usize),
-    /// A ProvisioningRequest.
     Request(usize),
 }
 

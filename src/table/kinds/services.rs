@@ -44,7 +44,6 @@ pub struct LatencyCell {
 /// The latency percentiles, ascending.
 const PERCENTILES: [&str; 3] = ["p50", "p95", "p99"];
 
-/// One of [`PERCENTILES`].
 struct Percentile;
 
 model::written_as!(Percentile, one_of(PERCENTILES));
@@ -474,10 +473,7 @@ pub fn places(facts: &Facts) -> Vec<(usize, usize)> {
     let jobs = facts.fleet.jobs.iter().enumerate();
     let mut all: Vec<(usize, usize)> = jobs
         .flat_map(|(at, job)| {
-            let served = job
-                .serving
-                .as_ref()
-                .map_or(0, |serving| serving.served.len());
+            let served = job.serving.as_ref().map_or(0, |all| all.served.len());
             (0..served).map(move |within| (at, within))
         })
         .collect();
@@ -494,16 +490,14 @@ pub fn places(facts: &Facts) -> Vec<(usize, usize)> {
 /// The service at an index pair of [`places`].
 pub fn at(facts: &Facts, (job, within): (usize, usize)) -> Option<(&Job, &ServedModel)> {
     let job = facts.fleet.jobs.get(job)?;
-    let served = job.serving.as_ref()?.served.get(within)?;
-    Some((job, served))
+    Some((job, job.serving.as_ref()?.served.get(within)?))
 }
 
 /// Every service, by namespace, workload and model.
 pub fn rows(facts: &Facts) -> Vec<ServiceRow<'_>> {
     let all = places(facts).into_iter();
-    all.filter_map(|place| at(facts, place))
-        .map(|(job, served)| row(facts, job, served))
-        .collect()
+    let all = all.filter_map(|place| at(facts, place));
+    all.map(|(job, served)| row(facts, job, served)).collect()
 }
 
 /// A service in one line, for its workload's page; unknown values are left out.

@@ -34,7 +34,6 @@ const RESTART: Duration = Duration::from_secs(180);
 pub struct DeliveryRules {
     /// Its name in the settings.
     pub receiver: Name,
-    /// Its protocol.
     pub kind: ReceiverKind,
     /// Which findings it is sent.
     pub filter: NotifyFilter,
@@ -45,7 +44,6 @@ pub struct DeliveryRules {
 /// Result of sending a message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SendOutcome {
-    /// Accepted.
     Sent,
     /// Failed; retry, not before the given delay, with the reason.
     Again(Option<Duration>, String),
@@ -56,22 +54,17 @@ pub enum SendOutcome {
 /// A message to be sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outgoing {
-    /// JSON.
     pub body: String,
 }
 
-/// Delivery counters.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DeliveryCounts {
-    /// Messages accepted.
     pub sent: u64,
     /// Failed attempts that are retried.
     pub retries: u64,
-    /// Messages refused.
     pub refused: u64,
     /// Findings that ended before a message about them was accepted.
     pub dropped: u64,
-    /// Messages waiting.
     pub waiting: usize,
     /// When a message was last accepted.
     pub last_sent: Option<Moment>,
@@ -84,16 +77,13 @@ pub struct DeliveryCounts {
 pub(super) enum FindingEnd {
     /// Not found any more.
     Resolved,
-    /// Muted.
     Muted,
 }
 
 /// What is reported about a finding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum News {
-    /// It is firing.
     Firing,
-    /// It is over.
     Over,
 }
 
@@ -317,7 +307,6 @@ impl Delivery {
         &self.rules
     }
 
-    /// The delivery counters.
     pub fn counts(&self) -> DeliveryCounts {
         DeliveryCounts {
             waiting: match self.rules.kind {

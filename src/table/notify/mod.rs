@@ -44,9 +44,7 @@ pub struct Beat {
 /// A finding as receivers get it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Alert {
-    /// The finding.
     pub finding: Finding,
-    /// Its location.
     pub place: FindingPlace,
     /// True when it was acknowledged.
     pub acknowledged: bool,

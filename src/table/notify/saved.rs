@@ -13,7 +13,6 @@ const VERSION: u32 = 1;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SavedStatus {
-    /// It was sent.
     Told,
     /// A message about it was in flight.
     Sending,
@@ -24,11 +23,9 @@ pub enum SavedStatus {
 /// A finding that a receiver was sent.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SavedEntry {
-    /// What was sent.
     pub status: SavedStatus,
     /// The finding as last known.
     pub finding: Finding,
-    /// Its location.
     pub place: FindingPlace,
 }
 
@@ -37,7 +34,6 @@ pub struct SavedEntry {
 pub struct SavedDelivery {
     /// Its name in the settings.
     pub receiver: Name,
-    /// Findings.
     pub entries: Vec<SavedEntry>,
 }
 

@@ -10,10 +10,8 @@ use crate::{Facts, Scope, budgets};
 /// Whether the usage ledger could be read.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum UsageStatus {
-    /// Not read yet.
     #[default]
     Unread,
-    /// No ledger exists.
     Absent,
     /// Read; its latest hour ends at this moment.
     Read(Moment),
@@ -24,7 +22,6 @@ pub enum UsageStatus {
 /// Usage of a period and of the period before it, by team and namespace.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PeriodSums {
-    /// The period.
     pub period: Period,
     /// The period's span and observed ratio.
     pub now: Seen,

@@ -163,7 +163,6 @@ fn category(billing: &str) -> &'static str {
     }
 }
 
-/// `lost_to_failure` as `LostToFailure`.
 fn capital(name: &str) -> String {
     name.split('_')
         .map(|word| {

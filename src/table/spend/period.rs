@@ -18,7 +18,6 @@ use crate::text::UNKNOWN;
 /// A span and its observed ratio.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Seen {
-    /// The span.
     pub span: Span,
     /// Observed time as a share of the elapsed part of the span, 0 to 1.
     pub ratio: f64,

@@ -27,7 +27,6 @@ pub enum IdleShare {
 }
 
 impl IdleShare {
-    /// Every variant.
     pub const ALL: [Self; 3] = [Self::Separate, Self::Share, Self::Weighted];
 
     /// The name on the command line.
@@ -239,7 +238,6 @@ impl Report {
         names.chain(figures.map(|title| (title, true))).collect()
     }
 
-    /// As a table.
     pub fn table(&self) -> String {
         let lines: Vec<Vec<String>> = self
             .lines()
@@ -254,7 +252,6 @@ impl Report {
         out
     }
 
-    /// As Markdown.
     pub fn markdown(&self) -> String {
         let titles = self.titles();
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));

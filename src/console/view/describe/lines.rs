@@ -105,7 +105,6 @@ pub fn draw_lines(painter: &mut Painter<'_>, area: Rect, lines: &[Line], skip: u
 
 /// From this width on, lines are in two columns.
 const TWO_FROM: u16 = 116;
-/// Air between them.
 const BETWEEN: u16 = 4;
 
 /// Where the second column begins and how high the higher one is; `None` where one column is drawn.

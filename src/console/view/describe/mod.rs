@@ -34,7 +34,6 @@ pub(crate) use lines::LABEL;
 pub use lines::{draw_columns, draw_lines, draw_panel};
 pub use sources_of_kind::sources_of_kind;
 
-/// One line.
 pub enum Line {
     /// A label and words.
     Words(Cow<'static, str>, String, Role),
@@ -48,7 +47,6 @@ pub enum Line {
     Table(&'static str, Vec<String>),
     /// What the lines below are about.
     Head(&'static str),
-    /// Air.
     Gap,
 }
 
@@ -58,11 +56,8 @@ const POINTS: usize = 60;
 /// An object's title, a note, and its lines.
 #[derive(Default)]
 pub struct Description {
-    /// Its name.
     pub title: String,
-    /// Where it is.
     pub note: String,
-    /// What is known.
     pub lines: Vec<Line>,
 }
 

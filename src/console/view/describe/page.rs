@@ -21,7 +21,6 @@ use super::{Description, Line, describe};
 pub enum Events<'a> {
     /// Not an object of the cluster: no events.
     None,
-    /// Being read.
     Asked,
     /// Reading failed, with the reason.
     Failed(&'a str),

@@ -152,7 +152,6 @@ struct LastFound {
 /// The last value of a counter or a sticky gauge.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Memory {
-    /// The value.
     pub(super) value: f64,
     /// The value that was there before we looked.
     pub(super) base: f64,
@@ -173,7 +172,6 @@ pub(super) struct Tally {
     pub(super) count: u32,
     /// Devices of which too little is known.
     pub(super) unknown: u32,
-    /// The largest value.
     pub(super) most: f64,
     /// Of idle devices the one that is idle longest.
     pub(super) idle: Option<IdleSince>,
@@ -182,7 +180,6 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Nothing counted yet.
     pub(super) fn new(job: Option<JobKey>, class: &Name) -> Self {
         Self {
             job,
@@ -204,7 +201,6 @@ pub(super) type FindingGroup = (Subject, Cow<'static, str>);
 pub(super) struct MergeableFinding {
     /// The check that found it.
     pub(super) check: &'static str,
-    /// The finding.
     pub(super) finding: Finding,
     /// What it may be merged under.
     pub(super) group: Option<FindingGroup>,
@@ -247,7 +243,6 @@ impl FindingDraft {
         }
     }
 
-    /// The measured value.
     pub(super) fn value(mut self, value: f64) -> Self {
         self.value = Some(value);
         self
@@ -304,17 +299,11 @@ impl FindingDraft {
 
 /// One check's place during one run.
 pub(super) struct CheckContext<'a> {
-    /// The check.
     pub(super) code: &'static str,
-    /// Its rule.
     pub(super) rule: &'a Rule,
-    /// All rules.
     pub(super) thresholds: &'a Thresholds,
-    /// The fleet.
     pub(super) fleet: &'a Fleet,
-    /// The moment.
     pub(super) now: Moment,
-    /// What it remembers.
     pub(super) check_state: CheckState,
     /// What it counts during this run.
     pub(super) tally: FxHashMap<Name, Tally>,

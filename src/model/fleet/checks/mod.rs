@@ -63,7 +63,6 @@ pub const PATIENCE: Duration = Duration::from_secs(30 * 60);
 /// What a check says about one subject.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Verdict {
-    /// Nothing is wrong.
     Ok,
     /// Between the clear level and the threshold: begins nothing, ends nothing.
     Held(f64),
@@ -111,9 +110,7 @@ impl Verdict {
 
 /// One device as a check sees it.
 struct Input<'a> {
-    /// Its node.
     node: &'a Node,
-    /// The device.
     device: &'a Device,
     /// Its model, where the catalogue knows it.
     model: Option<&'a Accelerator>,
@@ -121,7 +118,6 @@ struct Input<'a> {
     fresh: bool,
     /// Its fresh readings by signal, for a dozen checks ask; what is not a number is unknown.
     values: &'a [f64; Signal::ALL.len()],
-    /// The moment.
     now: Moment,
 }
 
@@ -147,7 +143,6 @@ impl Input<'_> {
 enum Walk {
     /// Each device, then `finish` for what was counted on the way.
     Devices(fn(&mut CheckContext<'_>, &Input<'_>)),
-    /// Each node.
     Nodes(fn(&mut CheckContext<'_>, &Node)),
     /// The fleet as a whole.
     Fleet(fn(&mut CheckContext<'_>)),
@@ -162,7 +157,6 @@ enum Walk {
 struct Check {
     /// Its name in `alerts.toml`, and the code of its findings unless they bring their own.
     code: &'static str,
-    /// What it does.
     walk: Walk,
 }
 

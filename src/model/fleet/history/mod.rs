@@ -42,9 +42,7 @@ const COARSE_KEEP: i64 = 288;
 /// What a column is about.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Track {
-    /// The whole fleet.
     Fleet(FleetSignal),
-    /// A pool.
     Pool(Name, FleetSignal),
     /// A device's utilization, 0 to 1, by device id.
     DeviceUtil(Name),

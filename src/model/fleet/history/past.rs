@@ -17,9 +17,7 @@ use super::{
 /// What a device measured at one moment.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PastReading {
-    /// The device's id.
     pub device: Name,
-    /// When.
     pub at: Moment,
     /// Its values; only those that history keeps are taken.
     pub signals: Signals,

@@ -15,7 +15,6 @@ const WAVER: i64 = 4;
 /// Names with the row of each.
 #[derive(Debug, Default)]
 pub(super) struct Roster {
-    /// In row order.
     pub(super) names: Box<[Name]>,
     rows: FxHashMap<Name, u32>,
 }
@@ -60,7 +59,6 @@ pub(super) struct Frame<C> {
     pub(super) slot: i64,
     /// What its rows are about.
     pub(super) roster: Arc<Roster>,
-    /// Its values.
     pub(super) columns: C,
 }
 
@@ -165,7 +163,6 @@ impl<C> Ring<C> {
         self.frames.iter()
     }
 
-    /// The newest frame.
     pub(super) fn newest(&self) -> Option<&Arc<Frame<C>>> {
         self.frames.back()
     }

@@ -60,7 +60,6 @@ pub(super) struct DevicePartition {
     drawn: Option<DeviceAmount>,
 }
 
-/// A physical device.
 pub(super) struct DraDevice {
     /// The resource that requests the device.
     pub(super) resource: Name,

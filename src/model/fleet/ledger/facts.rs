@@ -64,7 +64,6 @@ const TOPOLOGY_LABELS: &[(&str, &str)] = &[
 pub(super) struct NodeLabels {
     /// The product of its devices.
     pub(super) product: Option<Name>,
-    /// The driver version.
     pub(super) driver: Option<Name>,
     pub(super) cordon: Option<Cordon>,
     pub(super) billing: Option<Billing>,

@@ -14,7 +14,6 @@ use super::weights;
 /// More devices or shares than this are a mistake.
 const MOST: usize = 256;
 
-/// A physical device.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Registered {
     id: Name,

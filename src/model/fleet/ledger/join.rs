@@ -39,7 +39,6 @@ pub(super) struct Bench<'l> {
 pub(super) struct OnNode {
     /// Those that hold devices.
     pub(super) holders: Box<[Arc<Pod>]>,
-    /// The others.
     pub(super) others: Box<[Arc<PodSeen>]>,
 }
 

@@ -22,7 +22,6 @@ pub(super) struct Offer {
     pub(super) resource: Name,
     /// Other resources of the same devices: `nvidia.com/gpu.shared`.
     pub(super) same: Vec<Name>,
-    /// Physical devices.
     pub(super) devices: u32,
     /// Shares of each device under time-slicing; 1 for none.
     pub(super) replicas: u32,
@@ -40,11 +39,9 @@ pub(super) struct Offer {
 pub(super) struct Partitioned {
     /// The resource of one partition.
     pub(super) resource: Name,
-    /// The mode: `cpx`.
     pub(super) mode: Name,
     /// Partitions of each GPU; 1 in the mode `spx`.
     pub(super) parts: u32,
-    /// GPUs.
     pub(super) devices: u32,
 }
 
@@ -53,7 +50,6 @@ pub(super) struct Offered {
     /// The resource of one.
     pub(super) resource: Name,
     pub(super) profile: Profile,
-    /// Instances.
     pub(super) count: u32,
     /// Shares of each instance under time-slicing; 1 for none.
     pub(super) shares: u32,

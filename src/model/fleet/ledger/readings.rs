@@ -57,7 +57,6 @@ pub(super) struct DeviceReadings {
     pub(super) driver: Option<Name>,
     pub(super) slices: BTreeMap<Name, SliceReadings>,
     pub(super) idle_since: Option<Moment>,
-    /// See [`Device::idle_first_seen`](crate::fleet::device::Device::idle_first_seen).
     pub(super) idle_first_seen: bool,
     /// Time of the first reading.
     pub(super) first_read: Option<Moment>,
@@ -190,7 +189,6 @@ pub(super) struct Beyond {
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct NodeReadings {
-    /// By device index.
     pub(super) devices: BTreeMap<u32, DeviceReadings>,
     /// Readings of the node as a whole.
     pub(super) node: Vec<(Name, Signals)>,

@@ -178,7 +178,6 @@ pub(super) fn device_pods(sets: &[PodSet], min: u32) -> u32 {
     u32::try_from(part).unwrap_or(u32::MAX)
 }
 
-/// Pods in total.
 pub(super) fn pods(sets: &[PodSet]) -> u32 {
     sets.iter()
         .map(|set| set.count)

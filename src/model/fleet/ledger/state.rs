@@ -26,9 +26,7 @@ pub(super) struct JobFacts<'a> {
     pub(super) pods: &'a [&'a Arc<Pod>],
     /// Its state in its queueing system.
     pub(super) admission: Option<&'a Admission>,
-    /// Its gang.
     pub(super) gang: Option<Gang>,
-    /// Its pod sets.
     pub(super) sets: &'a [PodSet],
     /// The system of the queue that it is in.
     pub(super) queue_system: QueueSystem,

@@ -83,7 +83,6 @@ pub(super) struct Tables {
     govern: Option<Arc<GovernState>>,
 }
 
-/// The published parts.
 pub(super) struct Published {
     pub(super) queues: Arc<[Arc<Queue>]>,
     pub(super) flavors: Arc<[Arc<Flavor>]>,

@@ -19,7 +19,6 @@ struct Field {
     name: &'static str,
     /// Zero and empty are values, not absence.
     pointer: bool,
-    /// The type's text.
     kind: &'static str,
 }
 
@@ -289,7 +288,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A length-delimited field.
     fn part(number: u8, bytes: &[u8]) -> Vec<u8> {
         let count = u8::try_from(bytes.len()).expect("short");
         [&[number << 3 | 2, count][..], bytes].concat()

@@ -108,7 +108,6 @@ pub(super) fn served_kind(kind: &str) -> &str {
     }
 }
 
-/// A controller reference.
 fn owner(api: &str, kind: &str, name: &str, uid: u64) -> Value {
     json!([{
         "apiVersion": api,
