@@ -7,9 +7,9 @@ use model::plan::{Intent, JobName, Known, Plan, Refusal};
 use plan::grant::Confirmation;
 use table::Facts;
 use table::actions::RunState;
+use table::navigation::Selection;
 
 use super::commands::Command;
-use table::navigation::Selection;
 
 /// A request for a plan. The number matches an outcome to its request.
 #[derive(Clone, PartialEq, Debug)]

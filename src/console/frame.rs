@@ -11,6 +11,9 @@ use model::fleet::Known;
 use model::fleet::observe::{SourceHealth, SourceState, Table};
 use table::actions::May;
 use table::kinds::sources::state_words;
+use table::navigation::ViewId;
+use table::role::Role;
+use table::text::whole_percent;
 
 use super::app::App;
 use super::commands::{Command, Context};
@@ -19,9 +22,6 @@ use super::overlay::{Overlay, missing};
 use super::painter::Painter;
 use super::text::{dollars, per_hour};
 use super::timeline;
-use table::navigation::ViewId;
-use table::role::Role;
-use table::text::whole_percent;
 
 /// Minimum screen size; below it nothing is drawn.
 const LEAST: (u16, u16) = (40, 10);

@@ -4,15 +4,15 @@ use ratatui::layout::Rect;
 
 use model::base::SmallSort;
 use model::base::quantities::grouped;
+use table::actions::RunState;
+use table::navigation::Selection;
+use table::role::Role;
 
 use super::app::App;
 use super::commands::{Command, Context};
 use super::msg::Key;
 use super::overlay::Overlay;
 use super::painter::Painter;
-use table::actions::RunState;
-use table::navigation::Selection;
-use table::role::Role;
 
 /// Draws the hint line.
 pub(super) fn draw_hints(app: &App, painter: &mut Painter<'_>, line: Rect) {

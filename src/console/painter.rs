@@ -7,11 +7,11 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
 use model::base::Moment;
+use table::role::Role;
 
 use super::color::{ColorDepth, Rgb};
 use super::text;
 use super::theme::{HEAT_LEVELS, Theme};
-use table::role::Role;
 
 /// Minimum contrast of thin symbols.
 const SEEN: f64 = 1.9;

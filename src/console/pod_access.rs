@@ -5,9 +5,9 @@ use std::fmt;
 use model::base::{Name, ObjectKey};
 use model::fleet::observe::Phase;
 use table::Facts;
+use table::navigation::Selection;
 
 use super::view::subject;
-use table::navigation::Selection;
 
 /// Where a shell is opened.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -4,12 +4,12 @@ use ratatui::layout::Rect;
 
 use model::base::Moment;
 use model::fleet::finding::Severity;
+use table::role::Role;
 use table::timeline::Timeline;
 
 use super::app::App;
 use super::commands::{Command, Context};
 use super::painter::Painter;
-use table::role::Role;
 
 /// Minimum width at which the keys are beside the line.
 const WIDE: u16 = 120;

@@ -281,11 +281,11 @@ pub struct KindSpec {
     /// Text shown when there are no rows and everything has been read.
     pub none: &'static str,
     /// What `get` makes of the rows; `None` for what only a view has.
-    pub output: Option<&'static Output>,
+    pub output: Option<&'static RowOutput>,
 }
 
 /// How `get` finds, filters and writes the rows of a kind.
-pub struct Output {
+pub struct RowOutput {
     /// Unique key among the rows of the kind, stable while the row exists.
     pub key: fn(&Facts, Row) -> String,
     /// Other names that a row can be asked for by.

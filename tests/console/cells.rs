@@ -268,7 +268,7 @@ fn same(facts: &Facts, cell: &Cell<'_>, json: &Json, cells: &[(String, String)],
                 Value::Text(words) => words.split_whitespace().collect::<Vec<_>>().join(" "),
                 Value::Unknown | Value::Empty | Value::Trend(_, None) => "-".to_owned(),
                 Value::Ratio(ratio) | Value::Trend(_, Some(ratio)) => {
-                    format!("{:.0}%", ratio * 100.0)
+                    table::text::whole_percent(*ratio)
                 }
                 other => panic!("{title}: {other:?}"),
             };

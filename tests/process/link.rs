@@ -172,7 +172,7 @@ fn a_key_that_comes_with_a_resize_is_not_lost() {
         let (key, shows) = if turn % 2 == 0 {
             ("5", "WAIT/RUN")
         } else {
-            ("1", "POOL")
+            ("1", "FREE/TOTAL")
         };
         let size = pty_process::Size::new(SIZE.1, SIZE.0 - turn % 2);
         match turn % 3 {
@@ -222,7 +222,7 @@ fn a_console_that_is_stopped_and_continued_waits_for_no_key() {
         link.alternate_screen_is(true);
         link.until(" live ");
         link.keys(key);
-        link.until(if key == "5" { "WAIT/RUN" } else { "POOL" });
+        link.until(if key == "5" { "WAIT/RUN" } else { "FREE/TOTAL" });
     }
 }
 

@@ -74,7 +74,7 @@ impl Fake {
 /// The nodes, with the cursor on the first.
 fn nodes(link: &mut Link) {
     link.keys("6");
-    link.until("NODE↑");
+    link.until("NAME↑");
     link.until("▌ ●");
 }
 
@@ -111,7 +111,7 @@ fn a_shell_has_the_terminal_and_gives_it_back() {
     );
     assert!(link.screen.screen().alternate_screen());
     assert!(
-        link.text().contains("NODE↑"),
+        link.text().contains("NAME↑"),
         "the view is there again:\n{}",
         link.text()
     );
@@ -143,7 +143,7 @@ fn a_shell_has_the_terminal_and_gives_it_back() {
     link.keys("S");
     link.until("the shell of the fake");
     link.keys("\u{3}");
-    link.until("NODE↑");
+    link.until("NAME↑");
     link.keys("5");
     link.until("WAIT/RUN");
     link.keys("q");

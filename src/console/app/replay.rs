@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use table::Facts;
+use table::navigation::{Destination, RowScope, ViewId};
 use table::timeline::{Playback, Timeline};
 
 use super::shown::ShownFacts;
@@ -11,7 +12,6 @@ use crate::commands::Command;
 use crate::msg::{Effect, Rewind};
 use crate::overlay::Overlay;
 use model::base::{Moment, Name, When};
-use table::navigation::{Destination, RowScope, ViewId};
 
 /// One step in a record.
 const STEP: Duration = Duration::from_secs(60);

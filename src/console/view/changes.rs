@@ -16,11 +16,11 @@ use table::changes::{
     summary, when,
 };
 use table::column::{Column, KindSpec, Row, id_of};
+use table::navigation::{Destination, RowScope, Selection, ViewId};
 use table::role::Role;
 
 use super::table_view::TableView;
 use super::{CommandOutcome, TABLE, View};
-use table::navigation::{Destination, RowScope, Selection, ViewId};
 
 /// Changes. A row is the place of the comparison and that of the change in it.
 static KIND: KindSpec = KindSpec {

@@ -12,12 +12,12 @@ use crate::widget::panel::foot;
 use model::base::Name;
 use model::fleet::job::JobKey;
 use table::Facts;
+use table::navigation::{RowScope, Selection, ViewId};
 use table::role::Role;
 
 use super::describe::{describe, draw_columns, draw_panel};
 use super::table_view::TableView;
 use super::{CommandOutcome, CopiedRows, TABLE, View, devices};
-use table::navigation::{RowScope, Selection, ViewId};
 
 /// An object's facts over a table of its parts.
 pub struct Detail {

@@ -10,6 +10,8 @@ use model::cost::Scope as By;
 use model::fleet::finding::{Finding, Severity};
 use table::Facts;
 use table::column::{KindSpec, Row};
+use table::kinds::{alerts, cost};
+use table::navigation::{Destination, RowScope, Selection, ViewId};
 use table::role::Role;
 
 use super::device_heat::{DeviceHeats, Metric, Scale};
@@ -17,8 +19,6 @@ use super::fleet_sources::{draw_sources, speaks};
 use super::sparkline_strip::DeviceStrip;
 use super::table_view::TableView;
 use super::{CommandOutcome, FLEET, View, jobs, waiting};
-use table::kinds::{alerts, cost};
-use table::navigation::{Destination, RowScope, Selection, ViewId};
 
 /// What has the cursor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

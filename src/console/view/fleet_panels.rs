@@ -13,12 +13,12 @@ use model::fleet::history::{FleetSignal, Track};
 use model::fleet::observe::Table;
 use table::Facts;
 use table::jobs::waits_anew;
+use table::kinds::alerts;
 use table::role::Role;
 
 use super::fleet::{FleetView, Panel};
 use super::sparkline_strip::Past;
 use super::{cost, waiting};
-use table::kinds::alerts;
 
 /// From this height on, a panel wraps a sentence to two lines instead of cutting it.
 const TALL: u16 = 10;

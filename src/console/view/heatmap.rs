@@ -12,14 +12,13 @@ use crate::table_model::{fields, matches};
 use model::base::{Name, SmallSort};
 use model::fleet::history::Track;
 use model::fleet::job::JobState;
-use table::Facts;
-use table::column::Row;
+use table::navigation::{Destination, RowScope, Selection, ViewId};
+use table::{Facts, column::Row};
 
 use super::device_heat::{DeviceHeats, Metric, Scale};
 use super::heatmap_draw::{APART, TILE, split};
 use super::layout::{Grouping, HeatmapLayout, Line, NODE, Plan};
 use super::{CommandOutcome, HEATMAP, View, devices};
-use table::navigation::{Destination, RowScope, Selection, ViewId};
 
 /// What a cell is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -12,12 +12,12 @@ use table::column::{Column, KindSpec, Row, id_of};
 use table::gangs;
 use table::job_failure::why_failed;
 use table::jobs::{self, JobAge, plain};
+use table::navigation::{Destination, RowScope, Selection, ViewId};
 use table::queue_tree;
 use table::role::Role;
 use table::select::label_of_job;
 
 use super::waiting;
-use table::navigation::{Destination, RowScope, Selection, ViewId};
 
 /// The table of jobs.
 pub static KIND: KindSpec = KindSpec {

@@ -10,12 +10,12 @@ use crate::text::{self, counted};
 use model::base::{Name, ObjectKey};
 use model::object::{LogLine, LogWant, ObjectNews, ObjectPart, ObjectRequest};
 use table::Facts;
+use table::navigation::ObjectText;
+use table::navigation::{Destination, Selection, ViewId};
 use table::role::Role;
 
 use super::object_view::words_pass;
 use super::{CommandOutcome, LOGS, View, subject};
-use table::navigation::ObjectText;
-use table::navigation::{Destination, Selection, ViewId};
 
 /// Maximum number of lines kept.
 const LINES: usize = 5_000;

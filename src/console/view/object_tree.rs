@@ -12,11 +12,11 @@ use model::fleet::queue::{Queue, QueueKind};
 use table::Facts;
 use table::cell::{Cell, Value};
 use table::column::{Column, KindSpec, Row};
+use table::navigation::{RowScope, Selection, ViewId};
 use table::queue_tree::Tree;
 use table::role::Role;
 
 use super::{devices, jobs, queues, subject};
-use table::navigation::{RowScope, Selection, ViewId};
 
 /// Cells that a level is set in.
 const STEP: usize = 2;

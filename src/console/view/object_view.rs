@@ -13,13 +13,13 @@ use model::object::{EventSeen, ObjectNews, ObjectPart, ObjectRequest};
 use table::Facts;
 use table::cell::{Cell, Value};
 use table::column::{Align, ColumnHead, Width};
+use table::navigation::{Destination, ObjectText, Selection, ViewId};
 use table::role::Role;
 
 use super::describe::page::{Events, object_request, page, role_of};
 use super::describe::{Line, draw_lines};
 use super::scroll::Scroll;
 use super::{CommandOutcome, TEXT, View, subject};
-use table::navigation::{Destination, ObjectText, Selection, ViewId};
 
 /// State of the read.
 enum State {

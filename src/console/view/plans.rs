@@ -5,10 +5,10 @@ use table::Facts;
 use table::actions::{RunRow, RunState, StepState};
 use table::cell::{Cell, Value};
 use table::column::{Column, KindSpec, Row, id_of};
+use table::navigation::{Destination, RowScope, Selection};
 use table::role::Role;
 
 use super::run_jobs;
-use table::navigation::{Destination, RowScope, Selection};
 
 /// The table of runs.
 pub static KIND: KindSpec = KindSpec {

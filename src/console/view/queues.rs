@@ -16,6 +16,7 @@ use table::Facts;
 use table::cell::{Cell, Value};
 use table::column::{Align, ColumnHead, Width};
 use table::column::{Column, KindSpec, Row, id_of};
+use table::navigation::{Destination, RowScope, Selection, ViewId};
 use table::queue_quotas::{flavor, left};
 use table::queue_tree::Tree;
 use table::queues::{self, Tally};
@@ -25,7 +26,6 @@ use table::text::or_unknown;
 use super::cost_history::each;
 use super::table_view::TableView;
 use super::{CommandOutcome, TABLE, View, waiting};
-use table::navigation::{Destination, RowScope, Selection, ViewId};
 
 /// The table of queues. A row is its place in the tree and its place among all queues.
 pub static KIND: KindSpec = KindSpec {

@@ -19,10 +19,10 @@ use table::cell::{Cell, Value};
 use table::column::ColumnHead;
 use table::column::{KindSpec, Row};
 use table::kinds::advice;
+use table::navigation::{RowScope, Selection, ViewId};
 use table::role::Role;
 
 use super::{CommandOutcome, CopiedRows, PLANS, TABLE, View};
-use table::navigation::{RowScope, Selection, ViewId};
 
 /// Columns of a trend at most: a point a cell.
 const POINTS: usize = 24;

@@ -9,12 +9,12 @@ use model::fleet::finding::Finding;
 use table::Facts;
 use table::column::KindSpec;
 use table::kinds::advice;
+use table::navigation::{RowScope, Selection, ViewId};
 use table::silence::{Silence, SilenceEntry};
 
 use super::describe::{describe, draw_columns, draw_panel, sources_of_kind};
 use super::table_view::TableView;
 use super::{ALERTS, CommandOutcome, TABLE, View};
-use table::navigation::{RowScope, Selection, ViewId};
 
 /// A table with the facts of its current row below, where there is room.
 pub struct TableWithFacts {

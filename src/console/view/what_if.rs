@@ -15,12 +15,12 @@ use table::Facts;
 use table::cell::{Cell, Value};
 use table::column::{Column, KindSpec, Row, id_of};
 use table::explanations::JobExplanation;
+use table::navigation::{Destination, RowScope, Selection, ViewId};
 use table::role::Role;
 use table::what_if::{Figure, NOBODY, Supposed, figures, title, when};
 
 use super::table_view::TableView;
 use super::{CommandOutcome, TABLE, View};
-use table::navigation::{Destination, RowScope, Selection, ViewId};
 
 /// The jobs that a supposed change affects. A row is the index of the change and the index of the job in it.
 static KIND: KindSpec = KindSpec {

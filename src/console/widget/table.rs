@@ -7,13 +7,13 @@ use model::base::SmallSort;
 
 use crate::painter::Painter;
 use crate::text;
+use table::cell::{Cell, Value};
 use table::column::{Align, ColumnHead, Width};
 use table::role::Role;
 
 use super::bar::bar;
 use super::cell::words;
 use super::spark::{level, spark};
-use table::cell::{Cell, Value};
 
 /// Cells kept for the number beside a graphic: ` 100%`.
 const BESIDE: u16 = 5;

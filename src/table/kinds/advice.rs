@@ -15,7 +15,7 @@ use model::fleet::profile::{Bottleneck, Evidence, NotJudged};
 use model::schema::one_of;
 
 use crate::cell::{Cell, Value};
-use crate::column::{Column, KindSpec, Output, Row, id_of};
+use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
 use crate::devices::job_idle_since;
 use crate::list_price::list_usd;
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
@@ -255,7 +255,7 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: None,
     none: "no advice: the last half hour is not read yet (then BOUND BY of view 5 is empty), or no job could do better",
-    output: Some(&Output {
+    output: Some(&RowOutput {
         rows: |facts| collect(facts, &RowScope::All),
         key: |facts, row| at(facts, row).map_or_else(String::new, Advice::id),
         also: |facts, row| {

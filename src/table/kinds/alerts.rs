@@ -8,7 +8,7 @@ use model::fleet::finding::{Finding, Severity, Subject};
 use model::fleet::thresholds::LASTING;
 
 use crate::cell::{Cell, Value};
-use crate::column::{Column, KindSpec, Output, Row, id_of};
+use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
 use crate::silence::Silence;
@@ -131,7 +131,7 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: None,
     none: "nothing needs you",
-    output: Some(&Output {
+    output: Some(&RowOutput {
         rows: |facts| collect(facts, &RowScope::Ungrouped),
         key: |facts, row| finding(facts, row).map_or_else(String::new, |own| own.id.to_string()),
         also: |facts, row| {

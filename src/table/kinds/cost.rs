@@ -14,7 +14,7 @@ use model::fleet::queue::QueueKind;
 use model::usage::Period;
 
 use crate::cell::{Cell, Value};
-use crate::column::{Column, KindSpec, Output, Row, id_of};
+use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
 use crate::list_price::list_usd;
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::pools::unallocated;
@@ -130,7 +130,7 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: Some((BURN, true)),
     none: "nothing has a price yet",
-    output: Some(&Output {
+    output: Some(&RowOutput {
         rows: |facts| collect(facts, &RowScope::All),
         key: |facts, at| rate_row(facts, at).map_or_else(String::new, key),
         also: |facts, at| {

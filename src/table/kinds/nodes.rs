@@ -11,7 +11,7 @@ use model::fleet::observe::Table;
 
 use crate::Facts;
 use crate::cell::{Cell, Value};
-use crate::column::{Column, KindSpec, Output, Row, id_of};
+use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::nodes::{self, NodeState};
 use crate::role::Role;
@@ -240,7 +240,7 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: Some((0, false)),
     none: "the cluster has no node",
-    output: Some(&Output {
+    output: Some(&RowOutput {
         key: |facts, row| node(facts, row).map_or_else(String::new, |node| node.name().to_string()),
         also: |_, _| Vec::new(),
         name: None,

@@ -4,7 +4,7 @@ use model::base::SmallSort;
 use model::base::document::nearest;
 use model::value::Value;
 
-use crate::column::{Column, KindSpec, Output, Row};
+use crate::column::{Column, KindSpec, Row, RowOutput};
 use crate::json_style::JsonStyle;
 use crate::output::{OutputRow, OutputTable};
 use crate::query::{NotFound, Query};
@@ -106,7 +106,7 @@ pub fn output_table(
 }
 
 /// The rows that match the field selectors, in the requested order. What is a remainder and no object stays last.
-fn sorted(rows: Vec<Row>, output: &Output, facts: &Facts, query: &Query) -> Vec<Row> {
+fn sorted(rows: Vec<Row>, output: &RowOutput, facts: &Facts, query: &Query) -> Vec<Row> {
     let json = (output.json)(facts, &rows, JsonStyle::Line);
     let values = rows
         .into_iter()

@@ -11,7 +11,7 @@ use model::fleet::device::Pod;
 use model::fleet::observe::Phase;
 
 use crate::cell::{Cell, Value};
-use crate::column::{Column, KindSpec, Output, Row, id_of};
+use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
 use crate::jobs::is_failing;
 use crate::list_price::list_usd;
 use crate::navigation::{Destination, RowScope, Selection};
@@ -165,7 +165,7 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: None,
     none: "no pod asks for an accelerator",
-    output: Some(&Output {
+    output: Some(&RowOutput {
         rows: |facts| collect(facts, &RowScope::All),
         key: |facts, row| pod(facts, row).map_or_else(String::new, |pod| pod.key().to_string()),
         also: |facts, row| {

@@ -8,7 +8,7 @@ use model::fleet::judge;
 use model::fleet::pool::{ClassCount, Pool, WaitingOutside};
 
 use crate::cell::{Cell, Value};
-use crate::column::{Column, KindSpec, Output, Row, id_of};
+use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
 use crate::kinds::cost::priced;
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::pools::{self, PoolRow};
@@ -115,7 +115,7 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: None,
     none: "no node has an accelerator",
-    output: Some(&Output {
+    output: Some(&RowOutput {
         rows: every,
         key: |facts, row| match outside(facts, row) {
             Some(name) => name.to_owned(),

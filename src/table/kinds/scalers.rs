@@ -16,7 +16,7 @@ use model::fleet::scaling::{
 use model::schema::one_of;
 
 use crate::cell::{Cell, Value};
-use crate::column::{Column, KindSpec, Output, Row, id_of};
+use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
 use crate::text::age;
@@ -202,7 +202,7 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: None,
     none: "no autoscaler is known: no NodePool, no status of the cluster autoscaler, no HorizontalPodAutoscaler, no ScaledObject",
-    output: Some(&Output {
+    output: Some(&RowOutput {
         rows: |facts| collect(facts, &RowScope::All),
         key: |facts, row| {
             let own = scaler(facts, row);

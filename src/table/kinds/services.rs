@@ -11,7 +11,7 @@ use model::fleet::served_model::{Saturation, ServedModel};
 use model::schema::one_of;
 
 use crate::cell::{Cell, Value};
-use crate::column::{Column, KindSpec, Output, Row, id_of};
+use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
 use crate::jobs::money;
 use crate::list_price::list_usd;
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
@@ -341,7 +341,7 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: None,
     none: "no model server is known: none of their pages was read yet, or there is none",
-    output: Some(&Output {
+    output: Some(&RowOutput {
         rows: |facts| collect(facts, &RowScope::All),
         key: |facts, row| service(facts, row).map_or_else(String::new, |(job, one)| key(job, one)),
         also: |facts, row| {

@@ -13,7 +13,7 @@ use model::fleet::source_fault::SourceFault;
 
 use crate::Facts;
 use crate::cell::{Cell, Value};
-use crate::column::{Column, KindSpec, Output, Row, id_of};
+use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
 
@@ -154,7 +154,7 @@ pub static KIND: KindSpec = KindSpec {
     searched: Some(RowScope::Sources(None)),
     sort: None,
     none: "no source has answered yet",
-    output: Some(&Output {
+    output: Some(&RowOutput {
         rows: |facts| collect(facts, &RowScope::Sources(None)),
         key: |facts, row| source(facts, row).map_or_else(String::new, |one| one.name.to_string()),
         also: |_, _| Vec::new(),
