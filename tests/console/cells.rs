@@ -391,6 +391,8 @@ fn same_word(kind: table::Kind, column: &str, words: &str, text: &str) -> bool {
     match (kind, column) {
         // "no answer yet" is stale.
         (table::Kind::Sources, "state") => state_named(words).unwrap_or("stale") == text,
+        // The phase of a pod that is being deleted stays what it was.
+        (table::Kind::Pods, "phase") => words == "Terminating",
         _ => false,
     }
 }
