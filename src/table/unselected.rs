@@ -8,21 +8,11 @@ use super::kinds::spec;
 use super::query::Query;
 use super::select::Labelled;
 use super::table::cell;
-use super::{Facts, Kind, jobs};
+use super::Facts;
 
 /// The note about a label selector that could not be decided, or that no object matches.
 pub fn unselected(facts: &Facts, query: &Query) -> Option<Unselected> {
-    let (unknown, keys) = match query.kind {
-        kind if spec(kind).is_some() => described(facts, query)?,
-        Kind::Jobs => {
-            let rows = jobs::rows(facts);
-            let asked = rows
-                .iter()
-                .filter(|row| query.scope.has(Some(row.namespace), Some(row.team)));
-            labelled(asked.map(|row| row.labels))
-        }
-        _ => return None,
-    };
+    let (unknown, keys) = described(facts, query)?;
     let kind = query.kind.name();
     if unknown > 0 {
         return Some(Unselected::NotKnown(format!(
@@ -43,7 +33,7 @@ fn described(facts: &Facts, query: &Query) -> Option<(usize, BTreeSet<Name>)> {
     let spec = spec(query.kind)?;
     let output = spec.output?;
     let labels = output.labels?;
-    let mut rows = (output.rows)(facts);
+    let mut rows = (output.rows)(facts, &query.select);
     if let Some(place) = output.place {
         rows.retain(|row| {
             let (namespace, team) = place(facts, *row);

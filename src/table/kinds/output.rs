@@ -25,7 +25,7 @@ pub fn output_table(
     let Some(output) = spec.output else {
         return Ok(OutputTable::default());
     };
-    let mut rows = (output.rows)(facts);
+    let mut rows = (output.rows)(facts, &query.select);
     if let Some(place) = output.place {
         rows.retain(|row| {
             let (namespace, team) = place(facts, *row);
@@ -71,7 +71,7 @@ pub fn output_table(
     .into_iter();
     let columns: Vec<&Column> = match query.columns {
         [] => (spec.columns.iter())
-            .filter(|column| format == Format::Wide || !column.wide_output)
+            .filter(|column| !column.on_screen && (format == Format::Wide || !column.wide_output))
             .collect(),
         chosen => (chosen.iter())
             .filter_map(|title| {
