@@ -245,19 +245,7 @@ macro_rules! words {
             }
         }
 
-        impl ::schemars::JsonSchema for $type {
-            fn inline_schema() -> bool {
-                true
-            }
-
-            fn schema_name() -> ::std::borrow::Cow<'static, str> {
-                stringify!($type).into()
-            }
-
-            fn json_schema(_: &mut ::schemars::SchemaGenerator) -> ::schemars::Schema {
-                $crate::schema::one_of(Self::WORDS.iter().copied())
-            }
-        }
+        $crate::written_as!($type, $crate::schema::one_of(Self::WORDS.iter().copied()));
     };
 }
 

@@ -15,7 +15,6 @@ use model::fleet::policy::Policy;
 
 use super::inventory::{NodeCell, label_map, node_cell};
 use super::jobs::GangCell;
-use super::kinds::pods::phase_name;
 use super::list_price::{ListMarks, list_usd, marked};
 use super::pools::{PoolRow, unallocated, waiting_devices};
 use super::scheduling::{
@@ -437,7 +436,7 @@ fn pod_cell(pod: &Pod) -> PodCell<'_> {
         job_kind: &pod.job.kind,
         job: &pod.job.key.name,
         node: seen.node.as_ref().map(Name::as_str),
-        phase: phase_name(seen.phase),
+        phase: seen.phase.name(),
         priority: seen.priority,
         requests: Amounts::from(&seen.requests),
         node_selector: label_map(&seen.node_selector),

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use engine::snapshot::{Op, Requirement};
+use engine::snapshot::Requirement;
 use model::base::Name;
 use model::base::document::nearest;
 use model::fleet::job::Job;
 use model::fleet::observe::Labels;
+use model::fleet::siting::Operator;
 use model::value::Value;
 
 use super::Kind;
@@ -207,7 +208,7 @@ fn label(text: &str) -> Result<Requirement, String> {
             "-l: `{text}` is not understood; write key=value, key!=value, key, !key, key in (a,b) or key notin (a,b)"
         )
     };
-    let made = |key: &str, op: Op, values: Vec<&str>| {
+    let made = |key: &str, op: Operator, values: Vec<&str>| {
         let key = key.trim();
         let plain = |text: &str| {
             let own = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
@@ -226,20 +227,24 @@ fn label(text: &str) -> Result<Requirement, String> {
         let (head, list) = list.split_once('(').ok_or_else(wrong)?;
         let (key, op) = head.trim().rsplit_once(' ').ok_or_else(wrong)?;
         let op = match op {
-            "in" => Op::In,
-            "notin" => Op::NotIn,
+            "in" => Operator::In,
+            "notin" => Operator::NotIn,
             _ => return Err(wrong()),
         };
         return made(key, op, list.split(',').collect());
     }
-    for (sign, op) in [("!=", Op::NotIn), ("==", Op::In), ("=", Op::In)] {
+    for (sign, op) in [
+        ("!=", Operator::NotIn),
+        ("==", Operator::In),
+        ("=", Operator::In),
+    ] {
         if let Some((key, value)) = text.split_once(sign) {
             return made(key, op, vec![value]);
         }
     }
     match text.strip_prefix('!') {
-        Some(key) => made(key, Op::DoesNotExist, Vec::new()),
-        None => made(text, Op::Exists, Vec::new()),
+        Some(key) => made(key, Operator::DoesNotExist, Vec::new()),
+        None => made(text, Operator::Exists, Vec::new()),
     }
 }
 

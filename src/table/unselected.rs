@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use model::base::Name;
 
+use super::kinds::output::rows_of;
 use super::kinds::spec;
 use super::query::Query;
 use super::select::Labelled;
@@ -43,14 +44,7 @@ fn described(facts: &Facts, query: &Query) -> Option<(usize, BTreeSet<Name>)> {
     let spec = spec(query.kind)?;
     let output = spec.output?;
     let labels = output.labels?;
-    let mut rows = (output.rows)(facts);
-    if let Some(place) = output.place {
-        rows.retain(|row| {
-            let (namespace, team) = place(facts, *row);
-            query.scope.has(namespace, team)
-        });
-    }
-    let rows = rows.into_iter();
+    let rows = rows_of(output, facts, query).into_iter();
     Some(labelled(rows.filter_map(|row| labels(facts, row))))
 }
 

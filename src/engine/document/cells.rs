@@ -10,7 +10,7 @@ use model::fleet::node::Billing;
 use model::plan::Source;
 
 use crate::snapshot::{
-    Borrow, FairStrategy, Op, QueueingStrategy, Reclaim, Status, Stop, System, TaintEffect, Within,
+    Borrow, FairStrategy, QueueingStrategy, Reclaim, Status, Stop, System, TaintEffect, Within,
 };
 
 /// A number that is written whole where it is whole.
@@ -359,7 +359,7 @@ pub struct RequirementCell {
     /// Key of the label.
     pub key: Name,
     /// How its value is compared.
-    #[schemars(with = "Op")]
+    #[schemars(with = "model::fleet::siting::Operator")]
     pub operator: &'static str,
     /// What it is compared with.
     pub values: Vec<Name>,
@@ -381,7 +381,7 @@ pub struct HeldCell {
     pub device: u32,
     /// Slice; null for the device itself.
     pub slice: Option<Name>,
-    /// Held part of it, in thousandths.
+    /// The part that is held, in thousandths of the device.
     #[schemars(range(min = 1, max = 1000))]
     pub milli: i32,
 }
@@ -518,7 +518,7 @@ pub struct WorkloadCell {
     pub preemptible: bool,
     /// True where it never preempts others.
     pub never_preempts: bool,
-    /// What may be changed of it.
+    /// Its fields that may be changed.
     pub levers: LeversCell,
     /// Its object in its queueing system; null where it has none.
     pub admission: Option<AdmissionObject>,

@@ -3,25 +3,17 @@
 use std::collections::BTreeMap;
 
 use crate::snapshot::{
-    DeviceRequest, Handle, HeldDevices, Op, OtherHandle, PLENTY, Placement, PodSet, Requirement,
+    DeviceRequest, Handle, HeldDevices, OtherHandle, PLENTY, Placement, PodSet, Requirement,
     ResourceRequests, Status, System, TopologyRequest, WHOLE, Workload, WorkloadMutations,
 };
 use model::base::{Moment, Name, ObjectKey};
 use model::fleet::job::JobKey;
+use model::fleet::siting::Operator;
 
 use super::limits;
 use super::nodes::toleration;
 use super::queues::{choice, priority};
 use super::reader::{DocumentCell, Read};
-
-const OPS: [(&str, Op); 6] = [
-    ("In", Op::In),
-    ("NotIn", Op::NotIn),
-    ("Exists", Op::Exists),
-    ("DoesNotExist", Op::DoesNotExist),
-    ("Gt", Op::Gt),
-    ("Lt", Op::Lt),
-];
 
 /// Keywords for the status of a workload; none for one that has ended.
 pub(super) const STATES: [(&str, Option<Status>); 10] = [
@@ -69,15 +61,16 @@ pub(super) fn ask(cell: &DocumentCell<'_>, milli: i32) -> Read<ResourceRequests>
 }
 
 fn requirement(cell: &DocumentCell<'_>) -> Read<Requirement> {
+    let operators = Operator::ALL.map(|operator| (operator.name(), operator));
     let requirement = Requirement {
         key: cell.need("key", |cell| cell.filled())?,
-        op: cell.need("operator", |cell| cell.word("operator", &OPS))?,
+        op: cell.need("operator", |cell| cell.word("operator", &operators))?,
         values: cell.list("values", |cell| cell.name())?,
     };
     match (requirement.op, requirement.values.len()) {
-        (Op::In | Op::NotIn, 0) => cell.wrong("lacks `values`"),
-        (Op::Gt | Op::Lt, count) if count != 1 => cell.wrong("must have one value"),
-        (Op::Gt | Op::Lt, _) if requirement.values[0].parse::<i64>().is_err() => {
+        (Operator::In | Operator::NotIn, 0) => cell.wrong("lacks `values`"),
+        (Operator::Gt | Operator::Lt, count) if count != 1 => cell.wrong("must have one value"),
+        (Operator::Gt | Operator::Lt, _) if requirement.values[0].parse::<i64>().is_err() => {
             cell.wrong("its value must be a whole number")
         }
         _ => Ok(requirement),

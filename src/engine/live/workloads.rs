@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::snapshot::{
-    DeviceRequest, Handle, Op, OtherHandle, Placement, PodSet, Requirement, ResourceRequests,
-    Status, System, TopologyRequest, WHOLE, Workload, WorkloadMutations, unit_is_milli,
+    DeviceRequest, Handle, OtherHandle, Placement, PodSet, Requirement, ResourceRequests, Status,
+    System, TopologyRequest, WHOLE, Workload, WorkloadMutations, unit_is_milli,
 };
 use model::base::{Moment, Name, SmallSort};
 use model::fleet::admission::{Admission, GroupSeen};
@@ -311,19 +311,14 @@ fn ask(fleet: &Fleet, request: &Resources) -> ResourceRequests {
 /// Required node affinity: one of the lists must match. A condition on the node's name is matched by the hostname label.
 fn affinity(siting: &Siting) -> Vec<Vec<Requirement>> {
     let requirement = |wanted: &siting::Expression| {
-        let op = match wanted.operator {
-            Operator::In => Op::In,
-            Operator::NotIn => Op::NotIn,
-            Operator::Exists => Op::Exists,
-            Operator::DoesNotExist => Op::DoesNotExist,
-            Operator::Gt => Op::Gt,
-            Operator::Lt => Op::Lt,
-        };
+        let op = wanted.operator;
         let number = |value: &Name| value.parse::<i64>().is_ok();
         let sound = match op {
-            Op::In | Op::NotIn => !wanted.values.is_empty(),
-            Op::Gt | Op::Lt => wanted.values.len() == 1 && wanted.values.iter().all(number),
-            Op::Exists | Op::DoesNotExist => true,
+            Operator::In | Operator::NotIn => !wanted.values.is_empty(),
+            Operator::Gt | Operator::Lt => {
+                wanted.values.len() == 1 && wanted.values.iter().all(number)
+            }
+            Operator::Exists | Operator::DoesNotExist => true,
         };
         let key = match wanted.key.as_str() {
             "metadata.name" => Name::new("kubernetes.io/hostname"),
@@ -349,7 +344,7 @@ fn affinity(siting: &Siting) -> Vec<Vec<Requirement>> {
     if lists.is_empty() && !siting.required.is_empty() {
         lists.push(vec![Requirement {
             key: Name::new("kubernetes.io/hostname"),
-            op: Op::In,
+            op: Operator::In,
             values: vec![Name::default()],
         }]);
     }

@@ -20,7 +20,7 @@ pub use rules::{
     Backfill, Budget, EngineOptions, FairStrategy, Route, Runs, SnapshotPriorityClass,
 };
 pub use workload::{
-    CORDON, DeviceRequest, FlavorChoice, Handle, HeldDevices, Op, OtherHandle, Placement, PodSet,
+    CORDON, DeviceRequest, FlavorChoice, Handle, HeldDevices, OtherHandle, Placement, PodSet,
     Requirement, ResourceRequests, Status, Toleration, TopologyRequest, Workload,
     WorkloadMutations,
 };

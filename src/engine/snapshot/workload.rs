@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use model::base::{Moment, Name, SmallSort};
 use model::fleet::job::JobKey;
+use model::fleet::siting::Operator;
 
 use super::WHOLE;
 use super::node::{Taint, TaintEffect};
@@ -48,51 +49,11 @@ impl ResourceRequests {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Op {
-    /// One of the values.
-    In,
-    /// None of the values, or absent.
-    NotIn,
-    Exists,
-    /// The label does not exist.
-    DoesNotExist,
-    /// A whole number above the value.
-    Gt,
-    /// A whole number below the value.
-    Lt,
-}
-
-model::words! {
-    impl Op {
-        /// Name as Kubernetes writes it.
-        pub fn name(self) {
-            In => "In",
-            NotIn => "NotIn",
-            Exists => "Exists",
-            DoesNotExist => "DoesNotExist",
-            Gt => "Gt",
-            Lt => "Lt",
-        }
-    }
-}
-
-impl Op {
-    pub const ALL: [Self; 6] = [
-        Self::In,
-        Self::NotIn,
-        Self::Exists,
-        Self::DoesNotExist,
-        Self::Gt,
-        Self::Lt,
-    ];
-}
-
 /// One comparison of a node's label (`matchExpressions` of required node affinity).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Requirement {
     pub key: Name,
-    pub op: Op,
+    pub op: Operator,
     /// Values to compare with.
     pub values: Vec<Name>,
 }
@@ -104,12 +65,12 @@ impl Requirement {
         let number = |text: &str| text.parse::<i64>().ok();
         let than = || self.values.first().and_then(|value| number(value));
         match self.op {
-            Op::In => here.is_some_and(|value| self.values.contains(value)),
-            Op::NotIn => !here.is_some_and(|value| self.values.contains(value)),
-            Op::Exists => here.is_some(),
-            Op::DoesNotExist => here.is_none(),
-            Op::Gt | Op::Lt => match (here.and_then(|value| number(value)), than()) {
-                (Some(here), Some(than)) if self.op == Op::Gt => here > than,
+            Operator::In => here.is_some_and(|value| self.values.contains(value)),
+            Operator::NotIn => !here.is_some_and(|value| self.values.contains(value)),
+            Operator::Exists => here.is_some(),
+            Operator::DoesNotExist => here.is_none(),
+            Operator::Gt | Operator::Lt => match (here.and_then(|value| number(value)), than()) {
+                (Some(here), Some(than)) if self.op == Operator::Gt => here > than,
                 (Some(here), Some(than)) => here < than,
                 _ => false,
             },

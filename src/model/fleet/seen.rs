@@ -46,7 +46,7 @@ pub enum Claimed {
 pub struct ClaimedPart {
     /// Driver, pool and name of the device.
     pub device: (Name, Name, Name),
-    /// What the claim consumes of it.
+    /// The part of the device that the claim consumes.
     pub consumed: Consumed,
 }
 

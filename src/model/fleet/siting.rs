@@ -38,18 +38,19 @@ crate::words! {
 }
 
 impl Operator {
+    pub const ALL: [Self; 6] = [
+        Self::In,
+        Self::NotIn,
+        Self::Exists,
+        Self::DoesNotExist,
+        Self::Gt,
+        Self::Lt,
+    ];
+
     /// The operator of this name.
     pub fn from_name(name: &str) -> Option<Self> {
-        [
-            Self::In,
-            Self::NotIn,
-            Self::Exists,
-            Self::DoesNotExist,
-            Self::Gt,
-            Self::Lt,
-        ]
-        .into_iter()
-        .find(|operator| operator.name() == name)
+        let mut all = Self::ALL.into_iter();
+        all.find(|operator| operator.name() == name)
     }
 }
 

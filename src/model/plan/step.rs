@@ -397,7 +397,7 @@ impl VolcanoAction {
 pub struct Fact {
     /// The object that is read.
     pub object: Object,
-    /// What must be true of it.
+    /// The condition that must hold.
     pub test: Test,
 }
 

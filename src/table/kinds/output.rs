@@ -25,13 +25,7 @@ pub fn output_table(
     let Some(output) = spec.output else {
         return Ok(OutputTable::default());
     };
-    let mut rows = (output.rows)(facts);
-    if let Some(place) = output.place {
-        rows.retain(|row| {
-            let (namespace, team) = place(facts, *row);
-            query.scope.has(namespace, team)
-        });
-    }
+    let mut rows = rows_of(output, facts, query);
     let names = |row: Row| {
         let mut names = (output.also)(facts, row);
         names.push((output.key)(facts, row));
@@ -103,6 +97,18 @@ pub fn output_table(
         titles: titles.collect(),
         items,
     })
+}
+
+/// The rows of the query's scope.
+pub fn rows_of(output: &RowOutput, facts: &Facts, query: &Query) -> Vec<Row> {
+    let mut rows = (output.rows)(facts);
+    if let Some(place) = output.place {
+        rows.retain(|row| {
+            let (namespace, team) = place(facts, *row);
+            query.scope.has(namespace, team)
+        });
+    }
+    rows
 }
 
 /// The rows that match the field selectors, in the requested order. What is a remainder and no object stays last.

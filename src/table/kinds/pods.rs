@@ -219,7 +219,7 @@ fn of<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Pod) -> Value<'a>) -
 }
 
 fn phase(pod: &Pod) -> &'static str {
-    stage(phase_name(pod.seen.phase), pod.seen.deleted.is_some())
+    stage(pod.seen.phase.name(), pod.seen.deleted.is_some())
 }
 
 /// How grave the state of a pod with a failure is: failed, failing, running, ending.
@@ -259,11 +259,6 @@ pub const fn stage(phase: &'static str, terminating: bool) -> &'static str {
     if terminating { "Terminating" } else { phase }
 }
 
-/// The phase as the API spells it.
-pub const fn phase_name(phase: Phase) -> &'static str {
-    phase.name()
-}
-
 /// True for a pod that requests devices, by resource or by claim.
 pub fn asks_for_devices(pod: &Pod) -> bool {
     let seen = &pod.seen;
@@ -282,7 +277,7 @@ pub fn row<'a>(facts: &Facts, pod: &'a Pod) -> PodRow<'a> {
         devices_allocated: held,
         ready: seen.ready,
         restarts: restarts(pod),
-        phase: phase_name(seen.phase),
+        phase: seen.phase.name(),
         terminating: seen.deleted.is_some(),
         age_seconds: facts.now.since(seen.created).seconds(),
         job_kind: &pod.job.kind,
