@@ -67,24 +67,16 @@ impl TopName {
     const fn columns(self) -> &'static [&'static str] {
         match self {
             Self::Nodes => &[
-                "NAME",
-                "POOL",
-                "HELD/DEVICES",
-                "UTIL",
-                "MEM",
-                "T MAX",
-                "kW",
-                "$/h",
+                "NAME", "POOL", "DEVICES", "UTIL", "MEM", "T MAX", "kW", "$/h",
             ],
             Self::Devices => &["ID", "CLASS", "UTIL", "MEM", "TEMP", "POWER", "POD", "TEAM"],
             Self::Jobs => &[
-                "NAMESPACE",
                 "NAME",
                 "TEAM",
                 "QUEUE",
                 "DEVICES",
                 "UTIL",
-                "$/H",
+                "$/h",
                 "COST SINCE START",
             ],
             Self::Teams => &["NAME", "DEVICES", "$/h", "IDLE ALLOC $/h"],

@@ -114,7 +114,9 @@ impl<'a> Value<'a> {
     pub fn plain(&self, now: Moment) -> Cow<'_, str> {
         Cow::Owned(match self {
             Self::Unknown | Self::Empty => return Cow::Borrowed(UNKNOWN),
-            Self::Text(words) if words.is_empty() => return Cow::Borrowed(UNKNOWN),
+            Self::Text(words) if words.is_empty() || words == "–" => {
+                return Cow::Borrowed(UNKNOWN);
+            }
             Self::Text(words) => return Cow::Borrowed(words),
             Self::Path("", name) => return Cow::Borrowed(name),
             Self::Path(namespace, name) => format!("{namespace}/{name}"),

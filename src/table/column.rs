@@ -13,7 +13,7 @@ use super::cell::Cell;
 use super::json_style::JsonStyle;
 use super::navigation::{Destination, RowScope, Selection};
 use super::role::Role;
-use super::select::Labelled;
+use super::select::{Labelled, Select};
 
 /// Alignment of a column's cells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,6 +83,8 @@ pub struct Column {
     pub whole: Option<&'static str>,
     /// `get` prints it only with `-o wide`: it has a reading, which costs a question to an exporter, or it takes much of a line.
     pub wide_output: bool,
+    /// Only the console has it: it is computed beside the facts, which `get` does not wait for.
+    pub on_screen: bool,
     /// The fields of the row's JSON that it shows, for `--sort-by`: several separated by `|`, of which the first known one
     /// counts; empty for no field.
     pub field: &'static str,
@@ -150,6 +152,7 @@ impl Column {
             apart: None,
             whole: None,
             wide_output: false,
+            on_screen: false,
             field: "",
         }
     }
@@ -243,6 +246,13 @@ impl Column {
         self
     }
 
+    /// Only on the screen.
+    #[must_use]
+    pub const fn on_screen(mut self) -> Self {
+        self.on_screen = true;
+        self
+    }
+
     /// In a printed table only with `-o wide`, on the screen always.
     #[must_use]
     pub const fn wide_output(mut self) -> Self {
@@ -292,8 +302,8 @@ pub struct RowOutput {
     pub also: fn(&Facts, Row) -> Vec<String>,
     /// The row's name for `-o name`; `None` where it is the kind and the key.
     pub name: Option<fn(&Facts, Row) -> String>,
-    /// The rows that `get` prints, in its order.
-    pub rows: fn(&Facts) -> Vec<Row>,
+    /// The rows that `get` prints, in the order that it has for what is selected.
+    pub rows: fn(&Facts, &Select) -> Vec<Row>,
     /// The row's namespace and team; `None` for a kind that has neither.
     pub place: Option<PlaceOf>,
     /// The row's labels; `None` for a kind without labels.

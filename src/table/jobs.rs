@@ -5,19 +5,15 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use model::base::natural;
 use model::base::quantities::counted;
-use model::base::{Age, Moment, SmallSort};
+use model::base::{Age, Moment};
 use model::cost::{Money, Spend};
 use model::fleet::job::{Gang, Job, JobState};
 use model::fleet::observe;
 use model::fleet::profile::Bottleneck;
 
 use super::job_failure::FailureCell;
-use super::list_price::{list_usd, rate_cell};
-use super::select::Labelled;
-use super::table::Column;
-use super::text::{age, or_unknown, percent, word};
+use super::list_price::list_usd;
 use super::{Facts, non_empty};
 
 /// Pods that are scheduled all together or not at all.
@@ -41,9 +37,6 @@ impl From<Gang> for GangCell {
 /// One job.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct JobRow<'a> {
-    /// Its labels and those of its pods.
-    #[serde(skip)]
-    pub labels: Labelled<'a>,
     /// Namespace of the job.
     pub namespace: &'a str,
     /// Name of the object.
@@ -66,9 +59,6 @@ pub struct JobRow<'a> {
     pub devices_requested: u32,
     /// Devices or slices allocated to it.
     pub devices_allocated: u32,
-    /// True where those are slices of devices.
-    #[serde(skip)]
-    pub is_sliced: bool,
     /// Class of those devices.
     pub class: Option<&'a str>,
     /// Its gang; null for a job whose pods start alone.
@@ -85,9 +75,6 @@ pub struct JobRow<'a> {
     pub reason: Option<&'a str>,
     /// Why it failed or restarts.
     pub failure: Option<FailureCell<'a>>,
-    /// When it failed, RFC 3339; `None` where it did not, or the time is unknown.
-    #[serde(skip)]
-    pub failed_at: Option<String>,
     /// Mean utilization of its devices, 0 to 1.
     #[schemars(range(min = 0, max = 1))]
     pub util_ratio: Option<f64>,
@@ -106,80 +93,10 @@ pub struct JobRow<'a> {
     pub cost_usd: Option<f64>,
 }
 
-/// Columns as a table.
-pub(super) fn columns<'a>() -> Vec<Column<JobRow<'a>>> {
-    vec![
-        Column::text("NAMESPACE", |row: &JobRow<'_>| row.namespace.to_owned()),
-        Column::text("NAME", |row| row.name.to_owned()),
-        Column::text("KIND", |row| row.kind.to_owned()),
-        Column::text("QUEUE", |row| word(row.queue)),
-        Column::text("TEAM", |row| row.team.to_owned()),
-        Column::wide_number("PRIO", |row: &JobRow<'_>| or_unknown(row.priority)).by("priority"),
-        Column::text("STATE", |row| row.state.to_owned()),
-        Column::number("DEVICES", |row: &JobRow<'_>| {
-            let slices = if row.is_sliced { " slices" } else { "" };
-            format!(
-                "{}/{}{slices}",
-                row.devices_allocated, row.devices_requested
-            )
-        })
-        .by("devices_allocated"),
-        Column::text("CLASS", |row| word(row.class)),
-        Column::wide_number("GANG", |row: &JobRow<'_>| {
-            or_unknown(row.gang.map(|gang| format!("{}/{}", gang.min, gang.size)))
-        })
-        .by("gang.size"),
-        Column::number("AGE", |row: &JobRow<'_>| age(Some(row.age_seconds))).by("age_seconds"),
-        Column::number("WAIT/RUN", |row: &JobRow<'_>| {
-            age(row.waiting_seconds.or(row.running_seconds))
-        })
-        .by("waiting_seconds|running_seconds"),
-        // The table's only reading; leaving it out spares the exporters.
-        Column::wide_number("UTIL", |row: &JobRow<'_>| percent(row.util_ratio)).by("util_ratio"),
-        Column::wide_text("BOUND BY", |row: &JobRow<'_>| word(row.bound)).by("bound"),
-        Column::number("$/H", |row: &JobRow<'_>| {
-            rate_cell(row.burn_usd_per_hour, row.list_usd_per_hour)
-        })
-        .by("burn_usd_per_hour"),
-        Column::number("COST SINCE START", |row: &JobRow<'_>| {
-            rate_cell(row.cost_usd, row.list_usd_per_hour)
-        })
-        .by("cost_usd"),
-        Column::wide_text("COST UNKNOWN", |row: &JobRow<'_>| word(row.why_no_cost())),
-        Column::text("REASON", |row| {
-            let failure = row.failure.as_ref().map(FailureCell::words);
-            let reason = row.reason.map(plain);
-            let words = word(reason.as_deref().or(failure.as_deref()));
-            match &row.failed_at {
-                Some(at) => format!("failed {at}: {words}"),
-                None => words,
-            }
-        }),
-    ]
-}
-
-impl JobRow<'_> {
-    /// Why its cost so far is unknown; `None` where it is known, and for a job without devices.
-    fn why_no_cost(&self) -> Option<&'static str> {
-        let holds = self.cost_usd.is_none() && self.devices_allocated > 0;
-        holds.then(|| no_cost(self.burn_usd_per_hour.is_some()))
-    }
-}
-
-/// Every job by namespace, name and kind.
-pub fn rows(facts: &Facts) -> Vec<JobRow<'_>> {
-    let mut jobs: Vec<&Job> = facts.fleet.jobs.iter().map(|job| &**job).collect();
-    jobs.small_sort_by(|a, b| {
-        natural(a.namespace(), b.namespace()).then_with(|| natural(a.name(), b.name()))
-    });
-    jobs.into_iter().map(|job| row(facts, job)).collect()
-}
-
-/// Every job, latest failure first; jobs without a known failure time are last.
-pub(super) fn newest_failure_first(facts: &Facts) -> Vec<JobRow<'_>> {
-    let mut jobs: Vec<&Job> = facts.fleet.jobs.iter().map(|job| &**job).collect();
-    jobs.small_sort_by_key(|job| (std::cmp::Reverse(failed_at(job)), job.id.clone()));
-    jobs.into_iter().map(|job| row(facts, job)).collect()
+/// Why a job's cost so far is unknown; `None` where it is known, and for a job without devices.
+pub fn why_no_cost(facts: &Facts, job: &Job) -> Option<&'static str> {
+    let holds = so_far(facts, job).is_none() && job.devices_allocated > 0;
+    holds.then(|| no_cost(money(facts, job).is_some()))
 }
 
 /// Rate of a job's devices. Zero for a job without devices; `None` where its devices have no price.
@@ -408,7 +325,6 @@ pub fn row<'a>(facts: &Facts, job: &'a Job) -> JobRow<'a> {
         JobAge::Over(span) => Some(span.seconds()),
     };
     JobRow {
-        labels: Labelled::Job(job),
         namespace: job.namespace(),
         name: job.name(),
         kind: &job.id.kind,
@@ -419,7 +335,6 @@ pub fn row<'a>(facts: &Facts, job: &'a Job) -> JobRow<'a> {
         state: job.state.name(),
         devices_requested: job.devices_requested,
         devices_allocated: job.devices_allocated,
-        is_sliced: is_sliced(job),
         class: job.class.as_deref(),
         gang: job.gang.map(GangCell::from),
         age_seconds: facts.now.since(job.created).seconds(),
@@ -428,9 +343,6 @@ pub fn row<'a>(facts: &Facts, job: &'a Job) -> JobRow<'a> {
         reason_code: job.reason_code,
         reason: non_empty(&job.reason),
         failure: job.failure.as_ref().map(FailureCell::from),
-        failed_at: (job.state == JobState::Failed)
-            .then(|| failed_at(job).map(Moment::rfc3339))
-            .flatten(),
         util_ratio: util(job),
         bound: bound(facts, job).map(Bottleneck::name),
         burn_usd_per_hour: money.map(|spend| spend.rate.usd()),

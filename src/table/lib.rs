@@ -17,6 +17,7 @@ pub mod facts;
 pub mod gangs;
 pub mod inventory;
 pub mod job_failure;
+pub mod job_place;
 pub mod jobs;
 pub mod json_style;
 mod kind;
@@ -58,7 +59,9 @@ mod tests_scheduling;
 pub mod text;
 pub mod timeline;
 mod token_cost;
+pub mod unblock;
 mod unselected;
+pub mod waiting;
 pub mod watch;
 pub mod what_if;
 

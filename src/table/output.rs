@@ -18,7 +18,7 @@ use super::select::Labelled;
 use super::table::{Column, Layout, cell};
 pub use super::unselected::{Unselected, unselected};
 use super::{Facts, Format, Kind, is_remainder};
-use super::{devices, document, jobs, queues, schemas};
+use super::{devices, document, queues, schemas};
 use model::value::Value;
 
 /// One row, ready for any output format.
@@ -106,36 +106,6 @@ pub fn output_table(
                 queues::rows(facts),
                 &shape,
                 queues::columns(),
-                query,
-                format,
-                pretty,
-            )
-        }
-        Kind::Jobs => {
-            let shape = Shape {
-                name: Some(|row: &jobs::JobRow<'_>| {
-                    let kind = row.kind.to_ascii_lowercase();
-                    format!("{kind}/{}/{}", row.namespace, row.name)
-                }),
-                labels: Some(|row| row.labels),
-                key: |row: &jobs::JobRow<'_>| {
-                    Cow::Owned(format!("{}/{} ({})", row.namespace, row.name, row.kind))
-                },
-                also: |row| {
-                    let full = format!("{}/{}", row.namespace, row.name);
-                    vec![Cow::Owned(full), Cow::Borrowed(row.name)]
-                },
-                place: |row| (Some(row.namespace), Some(row.team)),
-                placed: true,
-            };
-            build(
-                facts,
-                match query.select.selects("state", "failed") {
-                    true => jobs::newest_failure_first(facts),
-                    false => jobs::rows(facts),
-                },
-                &shape,
-                jobs::columns(),
                 query,
                 format,
                 pretty,
@@ -306,7 +276,6 @@ pub fn titles(kind: Kind) -> Vec<(&'static str, &'static str)> {
     match kind {
         Kind::Devices => of(kind, devices::columns()),
         Kind::Queues => of(kind, queues::columns()),
-        Kind::Jobs => of(kind, jobs::columns()),
         _ => Vec::new(),
     }
 }

@@ -9,21 +9,11 @@ use super::kinds::spec;
 use super::query::Query;
 use super::select::Labelled;
 use super::table::cell;
-use super::{Facts, Kind, jobs};
+use super::Facts;
 
 /// The note about a label selector that could not be decided, or that no object matches.
 pub fn unselected(facts: &Facts, query: &Query) -> Option<Unselected> {
-    let (unknown, keys) = match query.kind {
-        kind if spec(kind).is_some() => described(facts, query)?,
-        Kind::Jobs => {
-            let rows = jobs::rows(facts);
-            let asked = rows
-                .iter()
-                .filter(|row| query.scope.has(Some(row.namespace), Some(row.team)));
-            labelled(asked.map(|row| row.labels))
-        }
-        _ => return None,
-    };
+    let (unknown, keys) = described(facts, query)?;
     let kind = query.kind.name();
     if unknown > 0 {
         return Some(Unselected::NotKnown(format!(

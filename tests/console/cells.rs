@@ -101,48 +101,6 @@ fn all() -> Vec<Compared> {
             |json| text(json, "id"),
         ),
         plain(
-            &jobs::KIND,
-            table::Kind::Jobs,
-            &[
-                ("job", As::Path("namespace", "name")),
-                ("state", As::Is("state")),
-                ("kind", As::Is("kind")),
-                ("queue", As::Is("queue")),
-                ("team", As::Is("team")),
-                // One number where both are the same.
-                (
-                    "devices",
-                    As::Part("devices_allocated", "devices_requested"),
-                ),
-                ("class", As::Is("class")),
-                ("prio", As::Is("priority")),
-                ("wait-run", As::Age("waiting_seconds", "running_seconds")),
-                ("util", As::Is("util_ratio")),
-                ("bound", As::Is("bound")),
-                ("place", As::Own),
-                ("start", As::Own),
-                ("eta", As::Own),
-                ("burn", As::Is("burn_usd_per_hour")),
-                ("cost", As::Is("cost_usd")),
-                ("age", As::Age("age_seconds", "age_seconds")),
-                ("idle", As::Own),
-                ("pods", As::Own),
-                ("restarts", As::Is("failure.restarts")),
-            ],
-            |facts, row| {
-                let job = facts.fleet.jobs.get(row.1 as usize)?;
-                Some(format!("{} {}", job.id.key, job.id.kind))
-            },
-            |json| {
-                format!(
-                    "{}/{} {}",
-                    text(json, "namespace"),
-                    text(json, "name"),
-                    text(json, "kind")
-                )
-            },
-        ),
-        plain(
             &queues::KIND,
             table::Kind::Queues,
             &[

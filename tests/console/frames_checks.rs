@@ -245,7 +245,7 @@ fn heads(view: ViewId) -> Vec<(&'static str, Align)> {
     let kind = match view {
         ViewId::Fleet | ViewId::Pools => &table::kinds::pools::KIND,
         ViewId::Queues => &queues::KIND,
-        ViewId::Jobs => &jobs::KIND,
+        ViewId::Jobs => &table::kinds::jobs::KIND,
         ViewId::Nodes => &table::kinds::nodes::KIND,
         ViewId::Cost => &cost::KIND,
         ViewId::Alerts => &alerts::KIND,

@@ -100,9 +100,9 @@ fn faulty_jobs_begin_with_the_newest_failure_and_the_cursor_on_it() {
     }
     // Back among all, the cursor is on the first again.
     press(&mut app, "z");
-    let mut model = TableModel::new(&jobs::KIND, RowScope::All);
+    let mut model = TableModel::new(&table::kinds::jobs::KIND, RowScope::All);
     model.refresh(&facts, true);
-    let first = (jobs::KIND.selection)(&facts, model.rows()[0]);
+    let first = (table::kinds::jobs::KIND.selection)(&facts, model.rows()[0]);
     assert_eq!(app.view().selection(&facts), first);
 }
 
@@ -135,7 +135,10 @@ fn a_running_job_with_a_failure_shows_it() {
     let job = facts.fleet.jobs.iter();
     let at = job.clone().position(|job| job.state == JobState::Running);
     let at = at.expect("one runs");
-    let column = jobs::KIND.columns.iter().find(|it| it.id == "place");
+    let column = table::kinds::jobs::KIND
+        .columns
+        .iter()
+        .find(|it| it.id == "place");
     let cell = (column.expect("there").cell)(&facts, (0, at as u32));
     let (_, words) = cell.value.words().expect("words");
     let failure = "OOMKilled, exit code 137, 3 restarts";

@@ -37,7 +37,10 @@ fn with_job(facts: &Facts, at: usize, change: impl FnOnce(&mut Job)) -> Facts {
 }
 
 fn place(facts: &Facts, at: usize) -> String {
-    let column = jobs::KIND.columns.iter().find(|it| it.id == "place");
+    let column = table::kinds::jobs::KIND
+        .columns
+        .iter()
+        .find(|it| it.id == "place");
     let cell = (column.expect("there").cell)(facts, (0, at as u32));
     cell.value.words().expect("words").1.to_owned()
 }
@@ -230,7 +233,7 @@ fn faulty_jobs_are_those_that_fail_or_failed_lately() {
             });
         });
         let row = (0, at as u32);
-        (jobs::KIND.faulty)(&facts, row)
+        (table::kinds::jobs::KIND.faulty)(&facts, row)
     };
     assert!(is_listed(5, JobState::Running));
     assert!(!is_listed(24 * 60, JobState::Running));

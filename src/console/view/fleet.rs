@@ -192,7 +192,7 @@ impl View for FleetView {
 
     fn refresh(&mut self, facts: &Facts, settle: bool) {
         self.table.refresh(facts, settle);
-        self.waiting = waiting::longest_first(facts);
+        self.waiting = table::waiting::longest_first(facts);
         let rows = facts.spend_rates.rows.get(&By::Team).map_or(0, Vec::len);
         self.teams = (0..rows as u32).collect();
         if let Some(rows) = facts.spend_rates.rows.get(&By::Team) {
@@ -339,7 +339,7 @@ impl FleetView {
         let at = |rows: &[u32]| rows.get(self.row).copied();
         Some(match self.panel {
             Panel::Pools => return None,
-            Panel::Waiting => (&jobs::KIND, (0, at(&self.waiting)?)),
+            Panel::Waiting => (&table::kinds::jobs::KIND, (0, at(&self.waiting)?)),
             Panel::Teams => (&cost::KIND, (By::Team as u32, at(&self.teams)?)),
             Panel::Needs => (&alerts::KIND, (at(&self.needs)?, 0)),
         })

@@ -46,8 +46,8 @@ impl FleetView {
         let compact = inside.height < 6;
         let heights = self.waiting.iter().map(|index| {
             let job = facts.fleet.jobs.get(*index as usize).filter(|_| !compact);
-            let outlook = job.and_then(|job| waiting::outlook(facts, job));
-            let words = job.map(|job| waiting::why(facts, job)).into_iter();
+            let outlook = job.and_then(|job| table::waiting::outlook(facts, job));
+            let words = job.map(|job| table::waiting::why(facts, job)).into_iter();
             lines_under(painter, inside, words.chain(outlook))
         });
         let heights: Vec<u16> = match self.panel {
@@ -90,7 +90,7 @@ impl FleetView {
                     painter.render_style.fg(Role::Title),
                     painter.render_style.fg(Role::Muted),
                 );
-                let reason = waiting::why(facts, job);
+                let reason = table::waiting::why(facts, job);
                 let words = [(&*name, bold), ("  ", muted), (&*reason, muted)];
                 painter.pieces(inside.x, y, name_room, &words);
             } else {
@@ -108,9 +108,9 @@ impl FleetView {
             );
             y += 1;
             if !compact && y < inside.bottom() && left > 2 {
-                let reason = waiting::why(facts, job);
+                let reason = table::waiting::why(facts, job);
                 y = under(painter, inside, y, &reason, Role::Muted);
-                if let Some(words) = waiting::outlook(facts, job) {
+                if let Some(words) = table::waiting::outlook(facts, job) {
                     y = under(painter, inside, y, &words, Role::Text);
                 }
             }

@@ -25,7 +25,6 @@ mod fleet_panels;
 mod fleet_sources;
 pub mod heatmap;
 mod heatmap_draw;
-pub mod jobs;
 pub mod layout;
 pub mod logs;
 pub mod object_tree;
@@ -38,12 +37,10 @@ pub mod sparkline_strip;
 pub mod subject;
 pub mod table_view;
 mod table_with_facts;
-mod unblock;
-mod waiting;
 mod what_if;
 
 pub use object_tree::tab as tree_of;
-pub use waiting::longest_first as longest_waiting;
+pub use table::waiting::longest_first as longest_waiting;
 
 /// Result of a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -255,9 +252,11 @@ pub fn open(id: ViewId, row_scope: RowScope) -> Box<dyn View> {
             &table::kinds::services::KIND,
             row_scope,
         )),
-        (ViewId::Jobs, row_scope) => {
-            Box::new(table_view::TableView::new(id, &jobs::KIND, row_scope))
-        }
+        (ViewId::Jobs, row_scope) => Box::new(table_view::TableView::new(
+            id,
+            &table::kinds::jobs::KIND,
+            row_scope,
+        )),
         (ViewId::Nodes, row_scope) => Box::new(table_view::TableView::new(
             id,
             &table::kinds::nodes::KIND,

@@ -224,7 +224,7 @@ fn table_of(row: Row) -> (&'static KindSpec, Row) {
     match item {
         // Rows of queues and jobs begin with their sort key.
         Item::Queue(at) => (&queues::KIND, (0, at as u32)),
-        Item::Job(at) => (&jobs::KIND, (0, at as u32)),
+        Item::Job(at) => (&table::kinds::jobs::KIND, (0, at as u32)),
         Item::Pod(..) => (&table::kinds::pods::KIND, own),
         Item::Node(_) => (&table::kinds::nodes::KIND, own),
         Item::Device(..) => (&devices::KIND, own),

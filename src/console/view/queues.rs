@@ -376,7 +376,7 @@ impl QueuesView {
             some => format!(
                 "{}{}",
                 counted(some as u64, "job"),
-                waiting::answered(facts, painter)
+                answered(facts, painter)
             ),
         };
         let whole = facts.fleet.sees_all_work();
@@ -484,11 +484,12 @@ fn cells<'a>(facts: &'a Facts, job: &'a Job, at: usize) -> Vec<Cell<'a>> {
         }))
         .role(Role::Muted),
         Cell::new(Value::Since(job.waiting_since.unwrap_or(job.created))).role(Role::Warn),
-        Cell::text(waiting::why(facts, job)),
-        Cell::text(waiting::mend(facts, job)).role(Role::Info),
-        Cell::new(Value::known(waiting::eta(facts, job), |(words, at)| {
-            Value::Starts(words, at)
-        })),
+        Cell::text(table::waiting::why(facts, job)),
+        Cell::text(table::waiting::mend(facts, job)).role(Role::Info),
+        Cell::new(Value::known(
+            table::waiting::eta(facts, job),
+            |(words, at)| Value::Starts(words, at),
+        )),
     ]
 }
 
@@ -538,5 +539,16 @@ impl View for QueuesView {
             let inset = Rect::new(below.x + air, below.y, below.width - 2 * air, below.height);
             self.draw_waiting(facts, painter, inset);
         }
+    }
+}
+
+/// How old the answers are, behind a count: nothing while they are of just now.
+fn answered(facts: &Facts, painter: &mut Painter<'_>) -> String {
+    match facts.answers.at {
+        None => String::from(" · working out why"),
+        Some(at) if facts.now.since(at) < std::time::Duration::from_secs(30).into() => {
+            String::new()
+        }
+        Some(at) => format!(" · as of {} ago", painter.age(at)),
     }
 }

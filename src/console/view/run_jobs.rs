@@ -109,11 +109,11 @@ fn started(facts: &Facts, name: &JobName) -> (String, Role) {
         (Some(why), _) => (format!("not started: {why}"), Role::Warn),
         (None, JobState::Done) => (String::from("ran, and has ended"), Role::Ok),
         (None, JobState::Starting) => (
-            format!("starting on {}", jobs::where_or_why(facts, job)),
+            format!("starting on {}", table::job_place::where_or_why(facts, job)),
             Role::Info,
         ),
         (None, _) => (
-            format!("running on {}", jobs::where_or_why(facts, job)),
+            format!("running on {}", table::job_place::where_or_why(facts, job)),
             Role::Ok,
         ),
     }
@@ -142,7 +142,10 @@ fn became(facts: &Facts, run: &RunRow, name: &JobName) -> (Back, String, Role) {
             with_old_pods(facts, run, (name, job), &short)
         }
         JobState::Running | JobState::Finishing => {
-            let words = format!("running again on {}{short}", jobs::where_or_why(facts, job));
+            let words = format!(
+                "running again on {}{short}",
+                table::job_place::where_or_why(facts, job)
+            );
             (Back::Running, words, Role::Ok)
         }
         JobState::Starting if job.pods.iter().any(|pod| pod.seen.deleted.is_some()) => {
@@ -152,19 +155,19 @@ fn became(facts: &Facts, run: &RunRow, name: &JobName) -> (Back, String, Role) {
         JobState::Starting => {
             let words = format!(
                 "starting again on {}{short}",
-                jobs::where_or_why(facts, job)
+                table::job_place::where_or_why(facts, job)
             );
             (Back::Starting, words, Role::Info)
         }
         JobState::Waiting => {
-            let eta = waiting::eta(facts, job).map(|(words, _)| words);
+            let eta = table::waiting::eta(facts, job).map(|(words, _)| words);
             let when = match eta.as_deref() {
                 None => String::new(),
                 Some("unknown" | crate::text::UNKNOWN) => String::from("no ETA; "),
                 Some("now" | "any moment") => String::from("starts in the next cycle; "),
                 Some(eta) => format!("starts {eta}; "),
             };
-            let words = format!("waiting again: {when}{}", waiting::why(facts, job));
+            let words = format!("waiting again: {when}{}", table::waiting::why(facts, job));
             (Back::Waiting, words, Role::Warn)
         }
         JobState::Suspended => {
@@ -188,7 +191,7 @@ fn became(facts: &Facts, run: &RunRow, name: &JobName) -> (Back, String, Role) {
             (Back::Not, words, Role::Warn)
         }
         JobState::Failed => {
-            let words = format!("failed: {}", jobs::where_or_why(facts, job));
+            let words = format!("failed: {}", table::job_place::where_or_why(facts, job));
             (Back::Not, words, Role::Crit)
         }
         JobState::Done => (Back::Ended, String::from("ended well"), Role::Muted),

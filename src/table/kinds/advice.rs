@@ -256,7 +256,7 @@ pub static KIND: KindSpec = KindSpec {
     sort: None,
     none: "no advice: the last half hour is not read yet (then BOUND BY of view 5 is empty), or no job could do better",
     output: Some(&RowOutput {
-        rows: |facts| collect(facts, &RowScope::All),
+        rows: |facts, _| collect(facts, &RowScope::All),
         key: |facts, row| at(facts, row).map_or_else(String::new, Advice::id),
         also: |facts, row| {
             let names = at(facts, row).map(|own| {

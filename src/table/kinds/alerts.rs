@@ -132,7 +132,7 @@ pub static KIND: KindSpec = KindSpec {
     sort: None,
     none: "nothing needs you",
     output: Some(&RowOutput {
-        rows: |facts| collect(facts, &RowScope::Ungrouped),
+        rows: |facts, _| collect(facts, &RowScope::Ungrouped),
         key: |facts, row| finding(facts, row).map_or_else(String::new, |own| own.id.to_string()),
         also: |facts, row| {
             let names = finding(facts, row).map(|own| [&own.subject.key.name, &own.code]);

@@ -131,7 +131,7 @@ pub static KIND: KindSpec = KindSpec {
     sort: Some((BURN, true)),
     none: "nothing has a price yet",
     output: Some(&RowOutput {
-        rows: |facts| collect(facts, &RowScope::All),
+        rows: |facts, _| collect(facts, &RowScope::All),
         key: |facts, at| rate_row(facts, at).map_or_else(String::new, key),
         also: |facts, at| {
             let names = rate_row(facts, at).map(|row| [row.name.as_str(), row.scope.name()]);

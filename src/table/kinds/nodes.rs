@@ -61,7 +61,7 @@ pub static KIND: KindSpec = KindSpec {
         })
         .by("zone"),
         Column::words("class", "CLASS", 5, (4, 14), class).wide_output(),
-        Column::number("devices", "HELD/DEVICES", 0, 5, allocated_cell)
+        Column::number("devices", "DEVICES", 0, 5, allocated_cell)
             .by("devices.allocated")
             .whole("HELD/NODE DEVICES"),
         Column::graphic("alloc", "ALLOCATED", 7, (4, 8), allocated).wide_output(),
@@ -244,7 +244,7 @@ pub static KIND: KindSpec = KindSpec {
         key: |facts, row| node(facts, row).map_or_else(String::new, |node| node.name().to_string()),
         also: |_, _| Vec::new(),
         name: None,
-        rows: every,
+        rows: |facts, _| every(facts),
         place: None,
         labels: Some(|facts, row| node(facts, row).map(|node| Labelled::Own(&node.seen.labels))),
         json: |facts, rows, style| {

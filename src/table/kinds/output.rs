@@ -65,7 +65,7 @@ pub fn output_table(
     .into_iter();
     let columns: Vec<&Column> = match query.columns {
         [] => (spec.columns.iter())
-            .filter(|column| format == Format::Wide || !column.wide_output)
+            .filter(|column| !column.on_screen && (format == Format::Wide || !column.wide_output))
             .collect(),
         chosen => (chosen.iter())
             .filter_map(|title| {

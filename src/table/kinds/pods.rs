@@ -82,7 +82,7 @@ pub static KIND: KindSpec = KindSpec {
             })
         })
         .by("node"),
-        Column::number("devices", "HELD/DEVICES", 1, 3, |facts, row| {
+        Column::number("devices", "DEVICES", 1, 3, |facts, row| {
             of(facts, row, |pod| {
                 let asked = pod.seen.requests.device_count();
                 Value::Part(u64::from(allocated_devices(facts, pod).0), u64::from(asked))
@@ -166,7 +166,7 @@ pub static KIND: KindSpec = KindSpec {
     sort: None,
     none: "no pod asks for an accelerator",
     output: Some(&RowOutput {
-        rows: |facts| collect(facts, &RowScope::All),
+        rows: |facts, _| collect(facts, &RowScope::All),
         key: |facts, row| pod(facts, row).map_or_else(String::new, |pod| pod.key().to_string()),
         also: |facts, row| {
             let pod = pod(facts, row).into_iter();

@@ -116,7 +116,7 @@ pub static KIND: KindSpec = KindSpec {
     sort: None,
     none: "no node has an accelerator",
     output: Some(&RowOutput {
-        rows: every,
+        rows: |facts, _| every(facts),
         key: |facts, row| match outside(facts, row) {
             Some(name) => name.to_owned(),
             None => pool(facts, row).map_or_else(String::new, |pool| pool.name.to_string()),

@@ -203,7 +203,7 @@ pub static KIND: KindSpec = KindSpec {
     sort: None,
     none: "no autoscaler is known: no NodePool, no status of the cluster autoscaler, no HorizontalPodAutoscaler, no ScaledObject",
     output: Some(&RowOutput {
-        rows: |facts| collect(facts, &RowScope::All),
+        rows: |facts, _| collect(facts, &RowScope::All),
         key: |facts, row| {
             let own = scaler(facts, row);
             own.map_or_else(String::new, |own| format!("{} ({})", own.path(), own.kind))

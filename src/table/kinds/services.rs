@@ -342,7 +342,7 @@ pub static KIND: KindSpec = KindSpec {
     sort: None,
     none: "no model server is known: none of their pages was read yet, or there is none",
     output: Some(&RowOutput {
-        rows: |facts| collect(facts, &RowScope::All),
+        rows: |facts, _| collect(facts, &RowScope::All),
         key: |facts, row| service(facts, row).map_or_else(String::new, |(job, one)| key(job, one)),
         also: |facts, row| {
             let service = service(facts, row).into_iter();

@@ -155,7 +155,7 @@ pub static KIND: KindSpec = KindSpec {
     sort: None,
     none: "no source has answered yet",
     output: Some(&RowOutput {
-        rows: |facts| collect(facts, &RowScope::Sources(None)),
+        rows: |facts, _| collect(facts, &RowScope::Sources(None)),
         key: |facts, row| source(facts, row).map_or_else(String::new, |one| one.name.to_string()),
         also: |_, _| Vec::new(),
         name: None,

@@ -41,10 +41,10 @@ fn when(at: Moment, now: Moment) -> String {
 
 /// What is known of a job.
 pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painter<'_>) {
-    let (_, role) = jobs::sign(job.state);
+    let (_, role) = table::kinds::jobs::sign(job.state);
     table.note = job.id.kind.to_string();
     table.words("state", job.state.name(), role);
-    let reason = jobs::where_or_why(facts, job);
+    let reason = table::job_place::where_or_why(facts, job);
     table.words(
         if job.devices_allocated > 0 {
             "place"
@@ -290,9 +290,9 @@ fn shares(table: &mut Description, facts: &Facts, job: &Job) {
 
 /// The whole chain of reasons, who is before it, what would start it, and when.
 fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painter<'_>) {
-    let Some(explained) = waiting::explanation_of(facts, job) else {
+    let Some(explained) = table::waiting::explanation_of(facts, job) else {
         if job.state == JobState::Waiting && facts.answers.at.is_none() {
-            table.words("change", waiting::mend(facts, job), Role::Info);
+            table.words("change", table::waiting::mend(facts, job), Role::Info);
         }
         return;
     };
@@ -303,7 +303,7 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
         label = "";
     }
     if explanation.reasons.is_empty() {
-        table.words("why", waiting::why(facts, job), Role::Text);
+        table.words("why", table::waiting::why(facts, job), Role::Text);
     }
     if let Some(position) = explanation.position {
         let of = match &explanation.queue {
@@ -326,7 +326,7 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
         }
         table.words("place", words, Role::Text);
     }
-    if let Some(words) = waiting::outlook(facts, job) {
+    if let Some(words) = table::waiting::outlook(facts, job) {
         let words = words.strip_prefix("starts ").unwrap_or(&words);
         table.words(
             "starts",
@@ -338,7 +338,7 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
         .answer
         .start
         .as_ref()
-        .and_then(waiting::confidence)
+        .and_then(table::waiting::confidence)
     {
         table.words("", words, Role::Muted);
     }
@@ -353,8 +353,8 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
     let changes = || explanation.unblock.iter().chain(&explanation.alternatives);
     let at_once = |is_single: bool| {
         let all = changes().filter(move |change| (change.changes.len() == 1) == is_single);
-        all.filter(|change| !waiting::only_waits(change))
-            .map(|change| waiting::change_words(change, job, facts.now))
+        all.filter(|change| !table::waiting::only_waits(change))
+            .map(|change| table::waiting::change_words(change, job, facts.now))
     };
     for words in at_once(true) {
         line(table, format!("{words}: starts now"));
@@ -370,15 +370,15 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
         table.list_note(now.lost.unwrap_or_default());
     }
     for (later, condition) in explained.answer.later_conditions() {
-        let words = waiting::later_words(later, facts.now);
+        let words = table::waiting::later_words(later, facts.now);
         line(table, format!("{words}{condition}"));
     }
     // What takes several changes at once is the hardest to do.
     for words in at_once(false) {
         line(table, format!("{words}: starts now"));
     }
-    for change in changes().filter(|change| waiting::only_waits(change)) {
-        let words = waiting::change_words(change, job, facts.now);
+    for change in changes().filter(|change| table::waiting::only_waits(change)) {
+        let words = table::waiting::change_words(change, job, facts.now);
         table.words("by itself", words, Role::Text);
     }
     if let Some(at) = facts.answers.at {
@@ -415,10 +415,10 @@ fn without_change<'a>(
     words: &'a str,
 ) -> &'a str {
     let change = explained.answer.explanation.unblock.as_ref();
-    let change = change.map(|change| waiting::change_words(change, job, facts.now));
+    let change = change.map(|change| table::waiting::change_words(change, job, facts.now));
     let victims = explained.now.as_ref().map(victims_words);
     let later = explained.answer.later.first();
-    let later = later.map(|later| waiting::later_words(later, facts.now));
+    let later = later.map(|later| table::waiting::later_words(later, facts.now));
     let mut ends = change.iter().chain(&victims).chain(&later);
     let Some(head) = ends.find_map(|end| words.strip_suffix(end.as_str())) else {
         return words;

@@ -3,7 +3,8 @@
 
 use model::fleet::job::Job;
 use model::fleet::queue::QueueKind;
-use table::Facts;
+
+use super::Facts;
 
 /// What must happen first, as short text; `None` where nothing reports it.
 pub fn comes_first(facts: &Facts, job: &Job) -> Option<String> {

@@ -2,23 +2,24 @@
 
 use std::cmp::Ordering;
 
-use crate::painter::Painter;
-use crate::text::{UNKNOWN, counted};
 use engine::explain::{
     Explanation, NodeSupply, Reason, StartState, Unblock, UnblockChange, amount, of_flavor,
 };
 use engine::explanations::Later;
 use engine::forecast::{Basis, Start};
 use engine::snapshot::ANY_FLAVOR;
-use model::base::quantities::grouped;
+use model::base::quantities::{counted, grouped};
 use model::base::{Age, Moment, SmallSort};
 use model::fleet::job::{Job, JobState};
-use table::Facts;
-use table::explanations::{JobExplanation, victims_words};
-use table::jobs::{class_words, first_waited};
-use table::text::{NO_ETA, eta as eta_words, eta_alone, hour};
 
-use super::{jobs, unblock};
+use super::explanations::{JobExplanation, victims_words};
+use super::job_place::where_or_why;
+use super::jobs::{class_words, first_waited};
+use super::text::{NO_ETA, eta as eta_words, eta_alone, hour};
+use super::{Facts, unblock};
+
+/// In the place of words that are not known.
+const UNKNOWN: &str = "–";
 
 /// The jobs of a scope that wait, as places among all jobs: who has waited longest first, see [`first_waited`].
 pub fn longest_first(facts: &Facts) -> Vec<u32> {
@@ -34,7 +35,7 @@ pub fn longest_first(facts: &Facts) -> Vec<u32> {
 }
 
 /// The engine's explanation of a waiting job.
-pub(super) fn explanation_of<'a>(facts: &'a Facts, job: &Job) -> Option<&'a JobExplanation> {
+pub fn explanation_of<'a>(facts: &'a Facts, job: &Job) -> Option<&'a JobExplanation> {
     matches!(job.state, JobState::Waiting | JobState::Suspended)
         .then(|| facts.answers.job(&job.id))
         .flatten()
@@ -67,7 +68,7 @@ fn stuck_words(explanation: &Explanation) -> &'static str {
 pub fn why(facts: &Facts, job: &Job) -> String {
     let told = explanation_of(facts, job).filter(|told| !is_stuck(facts, job, told));
     let Some(told) = told else {
-        return jobs::where_or_why(facts, job);
+        return where_or_why(facts, job);
     };
     let explanation = &told.answer.explanation;
     match (explanation.state, explanation.reasons.first()) {
@@ -79,7 +80,7 @@ pub fn why(facts: &Facts, job: &Job) -> String {
             None => String::from("nothing blocks it: next scheduling cycle"),
             Some(words) => format!("starts in its scheduler's next cycle{words}"),
         },
-        (_, None) => jobs::where_or_why(facts, job),
+        (_, None) => where_or_why(facts, job),
     }
 }
 
@@ -237,13 +238,13 @@ fn short_change(change: &UnblockChange, proven: bool, now: Moment) -> String {
 }
 
 /// True for a change that is nothing but time.
-pub(super) fn only_waits(change: &Unblock) -> bool {
+pub fn only_waits(change: &Unblock) -> bool {
     let mut all = change.changes.iter();
     all.all(|change| matches!(change, UnblockChange::Wait { .. }))
 }
 
 /// A change as short text; one that was calculated but not simulated is marked.
-pub(super) fn change_words(change: &Unblock, job: &Job, now: Moment) -> String {
+pub fn change_words(change: &Unblock, job: &Job, now: Moment) -> String {
     let all = change.changes.iter();
     let all: Vec<String> = all
         .map(|one| short_change(one, change.proven, now))
@@ -267,7 +268,7 @@ pub(super) fn change_words(change: &Unblock, job: &Job, now: Moment) -> String {
 }
 
 /// A change after which the job starts later without further action: `+64 h100 quota for research: starts ~14:40 (13:55–15:30)`.
-pub(super) fn later_words(later: &Later, now: Moment) -> String {
+pub fn later_words(later: &Later, now: Moment) -> String {
     let start = &later.start;
     format!(
         "{}: starts {}",
@@ -358,7 +359,7 @@ pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
 }
 
 /// Meaning and basis of an ETA's range: `80% range, from runtimes that jobs state; …`.
-pub(super) fn confidence(start: &Start) -> Option<String> {
+pub fn confidence(start: &Start) -> Option<String> {
     start.p50?;
     let basis = match start.basis {
         Basis::Now | Basis::None => return None,
@@ -373,15 +374,4 @@ pub(super) fn confidence(start: &Start) -> Option<String> {
     Some(format!(
         "{range}, from {basis}; without preemption, without new arrivals"
     ))
-}
-
-/// How old the answers are, behind a count: nothing while they are of just now.
-pub(super) fn answered(facts: &Facts, painter: &mut Painter<'_>) -> String {
-    match facts.answers.at {
-        None => String::from(" · working out why"),
-        Some(at) if facts.now.since(at) < std::time::Duration::from_secs(30).into() => {
-            String::new()
-        }
-        Some(at) => format!(" · as of {} ago", painter.age(at)),
-    }
 }

@@ -5,67 +5,95 @@ use std::collections::BTreeSet;
 
 use model::base::{SmallSort, natural};
 use model::fleet::job::{Job, JobState};
-use model::fleet::observe::WorkloadFailure;
-use table::Facts;
-use table::cell::{Cell, Value};
-use table::column::{Column, KindSpec, Row, id_of};
-use table::gangs;
-use table::job_failure::why_failed;
-use table::jobs::{self, JobAge, plain};
-use table::navigation::{Destination, RowScope, Selection, ViewId};
-use table::queue_tree;
-use table::role::Role;
-use table::select::label_of_job;
+use model::fleet::object_parts::WorkloadFailure;
 
-use super::waiting;
+use crate::cell::{Cell, Value};
+use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
+use crate::job_failure::why_failed;
+use crate::job_place::{fails_now, runs_and_fails, slowest};
+use crate::jobs::{self, JobAge};
+use crate::navigation::{Destination, RowScope, Selection, ViewId};
+use crate::role::Role;
+use crate::select::{Labelled, label_of_job};
+use crate::{Facts, gangs, queue_tree, waiting};
 
-/// The table of jobs.
+/// Jobs. A row is the rank of a job's state and its place among all jobs.
 pub static KIND: KindSpec = KindSpec {
     columns: &[
-        Column::words("job", "JOB", 0, (26, 44), name)
+        Column::words("namespace", "NAMESPACE", 15, (8, 20), |facts, row| {
+            of(facts, row, |job| Value::text(job.namespace().as_str())).role(Role::Muted)
+        })
+        .by("namespace")
+        .wide(),
+        Column::words("job", "NAME", 0, (26, 44), name)
+            .by("name")
             .sign(|facts, row| job(facts, row).map_or(("–", Role::Muted), |job| sign(job.state))),
-        Column::words("state", "STATE", 6, (8, 9), state),
+        Column::words("state", "STATE", 6, (8, 9), state).by("state"),
         Column::words("kind", "KIND", 10, (5, 14), |facts, row| {
             of(facts, row, |job| Value::text(job.id.kind.as_str())).role(Role::Muted)
         })
-        .wide(),
+        .by("kind")
+        .wide_on_screen(),
         Column::words("queue", "QUEUE", 8, (9, 16), |facts, row| {
             of(facts, row, |job| {
                 Value::known(job.queue.as_deref(), Value::text)
             })
-        }),
+        })
+        .by("queue"),
         Column::words("team", "TEAM", 7, (8, 16), |facts, row| {
             of(facts, row, |job| Value::text(job.team.as_str()))
-        }),
-        Column::number("devices", "DEV", 0, 3, devices),
+        })
+        .by("team"),
+        Column::number("devices", "DEVICES", 0, 3, |facts, row| {
+            of(facts, row, |job| {
+                Value::Part(job.devices_allocated.into(), job.devices_requested.into())
+            })
+        })
+        .by("devices_allocated"),
         Column::words("class", "CLASS", 6, (4, 12), |facts, row| {
             let is_sliced = job(facts, row).is_some_and(jobs::is_sliced);
             of(facts, row, |job| {
                 Value::known(job.class.as_deref(), Value::text)
             })
             .mark(if is_sliced { " slices" } else { "" })
-        }),
+        })
+        .by("class"),
         Column::number("prio", "PRIO", 9, 4, |facts, row| {
             of(facts, row, |job| {
                 Value::known(job.priority, |priority| Value::Count(i64::from(priority)))
             })
             .role(Role::Muted)
-        }),
+        })
+        .by("priority")
+        .wide_output(),
+        Column::number("gang", "GANG", 13, 4, |facts, row| {
+            of(facts, row, |job| match job.gang {
+                Some(gang) => Value::Part(gang.min.into(), gang.size.into()),
+                None => Value::Empty,
+            })
+        })
+        .by("gang.min")
+        .wide(),
         // Wait time, run time so far and total run time are three different values.
-        Column::number("wait-run", "WAIT/RUN", 1, 6, clock).apart(|facts, row| {
-            match job(facts, row).map(|job| job.state) {
+        Column::number("wait-run", "WAIT/RUN", 1, 6, clock)
+            .by("waiting_seconds|running_seconds")
+            .apart(|facts, row| match job(facts, row).map(|job| job.state) {
                 Some(JobState::Waiting | JobState::Suspended) => 0,
                 Some(JobState::Starting | JobState::Running | JobState::Finishing) => 1,
                 Some(JobState::Failed | JobState::Done) | None => 2,
-            }
-        }),
-        Column::number("util", "UTIL", 5, 5, util),
+            }),
+        // A reading: leaving it out spares the exporters.
+        Column::number("util", "UTIL", 5, 5, util)
+            .by("util_ratio")
+            .wide_output(),
         Column::words("bound", "BOUND BY", 9, (6, 13), |facts, row| {
             of(facts, row, |job| match job.devices_allocated {
                 0 => Value::Empty,
                 _ => Value::known(jobs::bound(facts, job), |bound| Value::text(bound.name())),
             })
-        }),
+        })
+        .by("bound")
+        .wide_output(),
         Column::words("place", "REASON OR PLACE", 3, (22, 60), place),
         Column::words(
             "start",
@@ -79,19 +107,31 @@ pub static KIND: KindSpec = KindSpec {
                 Cell::text(words.unwrap_or_default()).role(Role::Info)
             },
         )
+        .on_screen()
         .rare(),
         Column::number("eta", "ETA", 2, 6, |facts, row| {
             let eta = job(facts, row).and_then(|job| waiting::eta(facts, job));
             Cell::new(eta.map_or(Value::Empty, |(words, at)| Value::Starts(words, at)))
         })
+        .on_screen()
         .rare(),
-        Column::number("burn", "$/h", 2, 6, rate_cell),
-        Column::number("cost", "$ SO FAR", 11, 6, cost).wide(),
+        Column::number("burn", "$/h", 2, 6, rate_cell).by("burn_usd_per_hour"),
+        Column::number("cost", "COST SINCE START", 11, 6, cost)
+            .by("cost_usd")
+            .wide_on_screen(),
+        Column::words("no-cost", "COST UNKNOWN", 15, (8, 40), |facts, row| {
+            of(facts, row, |job| {
+                jobs::why_no_cost(facts, job).map_or(Value::Empty, Value::text)
+            })
+        })
+        .wide()
+        .rare(),
         Column::number("age", "AGE", 12, 5, |facts, row| {
             of(facts, row, |job| Value::Since(job.created))
         })
-        .wide(),
-        Column::number("idle", "IDLE DEV", 12, 4, |facts, row| {
+        .by("age_seconds")
+        .wide_on_screen(),
+        Column::number("idle", "IDLE ALLOC", 12, 4, |facts, row| {
             of(facts, row, |job| Value::Count(i64::from(job.idle_devices)))
         })
         .wide(),
@@ -106,6 +146,7 @@ pub static KIND: KindSpec = KindSpec {
                 })
             })
         })
+        .by("failure.restarts")
         .wide(),
     ],
     collect,
@@ -152,7 +193,50 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: None,
     none: "no job asks for an accelerator",
-    output: None,
+    output: Some(&RowOutput {
+        rows: |facts, select| {
+            let mut rows = collect(facts, &RowScope::All);
+            let at = |row: &Row| &facts.fleet.jobs[row.1 as usize];
+            match select.selects("state", "failed") {
+                // The latest failure first; jobs without a known failure time are last.
+                true => rows.small_sort_by_key(|row| {
+                    let job = at(row);
+                    (Reverse(jobs::failed_at(job)), job.id.clone())
+                }),
+                false => rows.small_sort_by(|a, b| {
+                    let (a, b) = (at(a), at(b));
+                    natural(a.namespace(), b.namespace()).then_with(|| natural(a.name(), b.name()))
+                }),
+            }
+            rows
+        },
+        key: |facts, row| {
+            let job = job(facts, row);
+            job.map_or_else(String::new, |job| {
+                format!("{} ({})", job.id.key, job.id.kind)
+            })
+        },
+        also: |facts, row| {
+            let names = job(facts, row).map(|job| [job.id.key.to_string(), job.name().to_string()]);
+            names.into_iter().flatten().collect()
+        },
+        name: Some(|facts, row| {
+            let job = job(facts, row);
+            job.map_or_else(String::new, |job| {
+                format!("{}/{}", job.id.kind.to_ascii_lowercase(), job.id.key)
+            })
+        }),
+        place: Some(|facts, row| match job(facts, row) {
+            Some(job) => (Some(job.namespace()), Some(&job.team)),
+            None => (None, None),
+        }),
+        labels: Some(|facts, row| job(facts, row).map(Labelled::Job)),
+        json: |facts, rows, style| {
+            let rows = rows.iter();
+            rows.map(|row| style.write(&job(facts, *row).map(|job| jobs::row(facts, job))))
+                .collect()
+        },
+    }),
 };
 
 fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
@@ -202,7 +286,6 @@ const fn rank(state: JobState) -> u32 {
     }
 }
 
-/// A row is the rank of its state and its place among all jobs.
 fn job(facts: &Facts, row: Row) -> Option<&Job> {
     facts.fleet.jobs.get(row.1 as usize).map(|job| &**job)
 }
@@ -239,21 +322,6 @@ fn state(facts: &Facts, row: Row) -> Cell<'_> {
     of(facts, row, |job| Value::text(job.state.name())).role(role)
 }
 
-fn devices(facts: &Facts, row: Row) -> Cell<'_> {
-    of(facts, row, |job| {
-        let (held, asked) = (
-            u64::from(job.devices_allocated),
-            u64::from(job.devices_requested),
-        );
-        // Requested and allocated are shown as one number where they are equal, or where nothing is allocated.
-        if held == asked || held == 0 {
-            Value::Count(asked as i64)
-        } else {
-            Value::Part(held, asked)
-        }
-    })
-}
-
 fn clock(facts: &Facts, row: Row) -> Cell<'_> {
     let Some(job) = job(facts, row) else {
         return Cell::new(Value::Unknown);
@@ -287,72 +355,6 @@ fn util(facts: &Facts, row: Row) -> Cell<'_> {
         // Keeps the numbers aligned, with and without the mark.
         cell.mark(" ")
     }
-}
-
-/// Why it waits or failed; else where it runs.
-pub fn where_or_why(facts: &Facts, job: &Job) -> String {
-    match job.state {
-        JobState::Waiting | JobState::Suspended => {
-            if job.reason.is_empty() {
-                job.reason_code.unwrap_or("–").to_owned()
-            } else {
-                plain(&job.reason).into_owned()
-            }
-        }
-        JobState::Failed => job.failure.as_ref().map_or_else(
-            || job.reason.to_string(),
-            |failure| failed_words(facts, job, failure),
-        ),
-        _ => {
-            let mut nodes: Vec<&str> = job.places.iter().map(|place| place.node.as_str()).collect();
-            nodes.dedup();
-            match (nodes.as_slice(), &*job.pools) {
-                ([], []) => String::from("–"),
-                ([one], _) => (*one).to_owned(),
-                ([], pools) => pools.join(" "),
-                (many, []) => format!("{} nodes", many.len()),
-                (many, pools) => format!("{} · {} nodes", pools.join(" "), many.len()),
-            }
-        }
-    }
-}
-
-/// Why a job failed, and before that when: `12m ago: OOMKilled, exit code 137`.
-fn failed_words(facts: &Facts, job: &Job, failure: &WorkloadFailure) -> String {
-    let why = why_failed(failure, facts.now);
-    match jobs::failed_at(job) {
-        Some(at) => format!("{} ago: {why}", facts.now.since(at)),
-        None => why,
-    }
-}
-
-/// The failure of a job that runs on all the same: restarts, a pod that failed.
-fn runs_and_fails(job: &Job) -> Option<&WorkloadFailure> {
-    let runs = matches!(
-        job.state,
-        JobState::Starting | JobState::Running | JobState::Finishing
-    );
-    job.failure.as_ref().filter(|_| runs)
-}
-
-/// True for a running job with a current failure; a failure followed by a restart is over.
-fn fails_now(job: &Job) -> bool {
-    runs_and_fails(job).is_some_and(|failure| failure.restarted.is_none())
-}
-
-/// The straggler of a gang: `straggler worker-6 on a100-17`.
-fn slowest(facts: &Facts, job: &Job) -> Option<String> {
-    let all = gangs::stragglers(facts, job);
-    let (node, _, pod) = all.first()?;
-    let more = match all.len() {
-        1 => String::new(),
-        count => format!(" and {} more", count - 1),
-    };
-    Some(format!(
-        "straggler {} on {}{more}",
-        pod.key().name,
-        node.name()
-    ))
 }
 
 fn place(facts: &Facts, row: Row) -> Cell<'_> {
