@@ -7,15 +7,12 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use model::base::DeviceAmount;
-use model::base::quantities::bytes;
 use model::fleet::device::{Attribution, Device, Health, Pod, Slice};
 use model::fleet::idle::IdleSince;
 use model::fleet::job::Job;
 use model::fleet::node::Node;
 use model::fleet::signal::{Signal, Signals};
 
-use super::table::Column;
-use super::text::{UNKNOWN, age, celsius, or_unknown, percent, watts, word};
 use super::{Facts, non_empty};
 
 /// One device, or one slice of a device. Device counts use only the rows without a slice.
@@ -69,9 +66,6 @@ pub struct DeviceRow<'a> {
     /// Its health; `unknown` where nothing says so.
     #[schemars(with = "Health")]
     pub health: &'static str,
-    /// The fault in words; otherwise the same word as `health`.
-    #[serde(skip)]
-    pub health_words: &'a str,
     /// Utilization, 0 to 1: its own, or the mean of its slices.
     #[serde(rename = "util_ratio")]
     #[schemars(range(min = 0, max = 1))]
@@ -109,81 +103,6 @@ fn by_name<S: Serializer>(signals: &Signals, out: S) -> Result<S::Ok, S::Error> 
     map.end()
 }
 
-/// Columns as a table.
-pub(super) fn columns<'a>() -> Vec<Column<DeviceRow<'a>>> {
-    vec![
-        Column::text("ID", |row: &DeviceRow<'_>| row.id.clone().into_owned()),
-        Column::text("CLASS", |row| row.class.to_owned()),
-        Column::wide_text("MODEL", |row| word(row.model)),
-        Column::wide_text("UUID", |row| word(row.uuid)),
-        Column::text("POOL", |row| row.pool.to_owned()),
-        Column::wide_number("SHARE", |row: &DeviceRow<'_>| or_unknown(row.share)).by("share"),
-        Column::wide_number("ALLOCATED", |row: &DeviceRow<'_>| or_unknown(row.allocated))
-            .by("allocated"),
-        Column::text("HEALTH", |row| row.health_words.to_owned()),
-        Column::number("UTIL", |row: &DeviceRow<'_>| percent(row.util)).by("util_ratio"),
-        Column::number("MEM", |row: &DeviceRow<'_>| {
-            or_unknown(row.signals.get(Signal::MemUsed).map(bytes))
-        })
-        .by("signals.mem_used_bytes"),
-        Column::wide_number("TENSOR", |row: &DeviceRow<'_>| {
-            percent(row.signals.get(Signal::TensorActive))
-        })
-        .by("signals.tensor_active_ratio"),
-        Column::number("TEMP", |row: &DeviceRow<'_>| {
-            celsius(row.signals.get(Signal::Temp))
-        })
-        .by("signals.temp_celsius"),
-        Column::number("POWER", |row: &DeviceRow<'_>| {
-            watts(row.signals.get(Signal::Power))
-        })
-        .by("signals.power_watts"),
-        Column::text("POD", |row| match (row.namespace, row.pod) {
-            (Some(namespace), Some(pod)) => {
-                // The node's allocation count implies a device, but not which one.
-                let mark = if row.attribution == "counted" {
-                    " (by count)"
-                } else {
-                    ""
-                };
-                format!("{namespace}/{pod}{mark}")
-            }
-            _ => UNKNOWN.to_owned(),
-        }),
-        Column::text("JOB", |row| word(row.job)),
-        Column::wide_text("QUEUE", |row| word(row.queue)),
-        Column::text("TEAM", |row| word(row.team)),
-        Column::number("HELD", |row: &DeviceRow<'_>| age(row.held_seconds)).by("held_seconds"),
-        Column::wide_number("IDLE FOR", |row: &DeviceRow<'_>| {
-            let mark = match row.idle_at_least {
-                Some(true) => ">",
-                _ => "",
-            };
-            format!("{mark}{}", age(row.idle_seconds))
-        })
-        .by("idle_seconds"),
-        Column::number("READ", |row: &DeviceRow<'_>| age(row.age_seconds)).by("age_seconds"),
-    ]
-}
-
-/// Every device by node and index, each followed by its slices.
-pub fn rows(facts: &Facts) -> Vec<DeviceRow<'_>> {
-    let mut rows = Vec::new();
-    let nodes = super::nodes::nodes(facts).into_iter();
-    for (node, device) in
-        nodes.flat_map(|node| node.devices.iter().map(move |device| (node, device)))
-    {
-        rows.push(row(facts, node, device));
-        rows.extend(
-            device
-                .slices
-                .iter()
-                .map(|slice| slice_row(facts, node, device, slice)),
-        );
-    }
-    rows
-}
-
 /// The row of a device itself.
 pub fn row<'a>(facts: &Facts, node: &'a Node, device: &'a Device) -> DeviceRow<'a> {
     let idle = device.idle();
@@ -202,10 +121,7 @@ pub fn slice_row<'a>(
     slice: &'a Slice,
 ) -> DeviceRow<'a> {
     let holder = slice.holder.as_ref().map(|pod| (pod, slice.attribution));
-    let is_its = match &slice.holder {
-        Some(pod) => device.read_at >= Some(pod.held_since()),
-        None => true,
-    };
+    let is_its = is_of_holder(device, slice);
     DeviceRow {
         id: Cow::Owned(format!("{}/{}", device.id, slice.name)),
         slice: Some(&slice.name),
@@ -275,7 +191,6 @@ fn bare<'a>(
         team_source: pod.map(|pod| pod.team_source.name()),
         attribution: attribution.unwrap_or(Attribution::None).name(),
         health: device.health.name(),
-        health_words: health_words(device),
         util: device.util().filter(|_| is_its),
         held_seconds: pod.map(|pod| facts.now.since(pod.held_since()).seconds()),
         idle_seconds: None,
@@ -288,19 +203,23 @@ fn bare<'a>(
     }
 }
 
-/// The readings that do not depend on the workload: temperature, power, faults.
+/// True where the readings of a slice are not from before its pod held it.
+pub fn is_of_holder(device: &Device, slice: &Slice) -> bool {
+    let holder = slice.holder.as_ref();
+    holder.is_none_or(|pod| device.read_at >= Some(pod.held_since()))
+}
+
+/// True for a reading that does not depend on the workload: temperature, power, faults.
+pub const fn is_without_work(signal: Signal) -> bool {
+    matches!(
+        signal,
+        Signal::Temp | Signal::TempSlowdown | Signal::Power | Signal::PowerLimit | Signal::MemTotal
+    )
+}
+
 fn without_work(signals: &Signals) -> Signals {
-    let stays = |signal: &Signal| {
-        matches!(
-            signal,
-            Signal::Temp
-                | Signal::TempSlowdown
-                | Signal::Power
-                | Signal::PowerLimit
-                | Signal::MemTotal
-        )
-    };
-    signals.iter().filter(|(signal, _)| stays(signal)).collect()
+    let all = signals.iter();
+    all.filter(|(signal, _)| is_without_work(*signal)).collect()
 }
 
 #[cfg(test)]
@@ -319,7 +238,8 @@ mod tests {
         let since = device.held_since().expect("is held");
         device.read_at = Some(since.minus(std::time::Duration::from_secs(10)));
         fleet.nodes = nodes.into();
-        let row = &rows(&facts)[0];
+        let node = &facts.fleet.nodes[0];
+        let row = row(&facts, node, &node.devices[0]);
         assert_eq!((row.util, row.signals.get(Signal::Util)), (None, None));
         assert!(row.signals.get(Signal::Temp).is_some(), "the device's own");
     }

@@ -27,11 +27,6 @@ pub struct FailureCell<'a> {
 }
 
 impl FailureCell<'_> {
-    /// The failure in a few words.
-    pub(super) fn words(&self) -> String {
-        self.words_at(self.last_restart.as_deref())
-    }
-
     /// The failure in words; `restarted` is the formatted restart time.
     fn words_at(&self, restarted: Option<&str>) -> String {
         if let Some(at) = restarted {
@@ -101,10 +96,6 @@ mod tests {
         assert_eq!(
             why_failed(&failure, now),
             "restarted 12m ago after OOMKilled, exit code 137 (3 restarts)"
-        );
-        assert_eq!(
-            FailureCell::from(&failure).words(),
-            "restarted 1970-01-01T00:00:00Z after OOMKilled, exit code 137 (3 restarts)"
         );
         let stands = observe::WorkloadFailure {
             restarted: None,

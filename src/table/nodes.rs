@@ -6,8 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-use model::base::natural;
-use model::base::{DeviceAmount, Moment, Name, SmallSort};
+use model::base::{DeviceAmount, Moment, Name};
 use model::cost::Money;
 use model::fleet::Known;
 use model::fleet::device::Device;
@@ -256,13 +255,6 @@ pub fn cordoned_by(node: &Node) -> Option<String> {
         true => String::from("not recorded"),
         false => said.join(": "),
     })
-}
-
-/// Nodes in natural order of their names, `a100-2` before `a100-10`.
-pub(super) fn nodes(facts: &Facts) -> Vec<&Node> {
-    let mut all: Vec<&Node> = facts.fleet.nodes.iter().map(|node| &**node).collect();
-    all.small_sort_by(|a, b| natural(a.name(), b.name()));
-    all
 }
 
 /// The mean of the known values of some devices.

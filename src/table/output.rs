@@ -18,7 +18,7 @@ use super::select::Labelled;
 use super::table::{Column, Layout, cell};
 pub use super::unselected::{Unselected, unselected};
 use super::{Facts, Format, Kind, is_remainder};
-use super::{devices, document, queues, schemas};
+use super::{document, queues, schemas};
 use model::value::Value;
 
 /// One row, ready for any output format.
@@ -66,30 +66,6 @@ pub fn output_table(
         return kinds::output::output_table(spec, facts, query, format, JsonStyle::of(pretty));
     }
     match query.kind {
-        Kind::Devices => {
-            let shape = Shape {
-                name: None,
-                labels: None,
-                key: |row: &devices::DeviceRow<'_>| Cow::Borrowed(&*row.id),
-                also: |row| {
-                    let device = row.id.strip_suffix(row.slice.unwrap_or_default());
-                    let device = device.map(|id| id.trim_end_matches('/'));
-                    let names = [Some(row.node), row.uuid, device].into_iter().flatten();
-                    names.map(Cow::Borrowed).collect()
-                },
-                place: |row| (row.namespace, row.team),
-                placed: true,
-            };
-            build(
-                facts,
-                devices::rows(facts),
-                &shape,
-                devices::columns(),
-                query,
-                format,
-                pretty,
-            )
-        }
         Kind::Queues => {
             let shape = Shape {
                 name: Some(|row: &queues::QueueRow<'_>| format!("queue/{}", row.name)),
@@ -274,7 +250,6 @@ pub fn titles(kind: Kind) -> Vec<(&'static str, &'static str)> {
         return kinds::output::titles(spec);
     }
     match kind {
-        Kind::Devices => of(kind, devices::columns()),
         Kind::Queues => of(kind, queues::columns()),
         _ => Vec::new(),
     }

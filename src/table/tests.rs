@@ -659,14 +659,15 @@ fn how_long_a_device_is_idle_is_the_same_in_findings_advice_and_rows() {
     let mut jobs = fleet.jobs.to_vec();
     let job = jobs.iter_mut().find(|job| job.id == of).expect("its job");
     Arc::make_mut(job).places = Box::from([HeldDevice {
-        node: name,
+        node: name.clone(),
         device: index,
         slice: None,
     }]);
     fleet.jobs = jobs.into();
-    let rows = super::devices::rows(&facts);
-    let row = rows.iter().find(|row| row.id == id.as_str());
-    let row = row.expect("a row");
+    let node = facts.fleet.node(&name).expect("its node");
+    let device = node.device(index).expect("the device");
+    let row = super::devices::row(&facts, node, device);
+    assert_eq!(row.id, id.as_str());
     assert_eq!(row.idle_seconds, Some(41 * 60));
     assert_eq!(row.idle_at_least, Some(true));
     let thresholds = Thresholds::default().at_once();

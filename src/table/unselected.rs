@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use model::base::Name;
 
+use super::Facts;
 use super::kinds::output::rows_of;
 use super::kinds::spec;
 use super::query::Query;
 use super::select::Labelled;
 use super::table::cell;
-use super::Facts;
 
 /// The note about a label selector that could not be decided, or that no object matches.
 pub fn unselected(facts: &Facts, query: &Query) -> Option<Unselected> {

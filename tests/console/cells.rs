@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use console::view::{devices, jobs, queues};
+use console::view::queues;
 use serde_json::Value as Json;
 use table::cell::{Cell, Value};
 use table::column::{KindSpec, Row};
@@ -69,75 +69,43 @@ fn all() -> Vec<Compared> {
         key,
         columns,
     };
-    vec![
-        plain(
-            &devices::KIND,
-            table::Kind::Devices,
-            &[
-                ("device", As::Is("id")),
-                ("class", As::Is("class")),
-                ("health", As::Title("HEALTH")),
-                // The console adds how many more hold it, and says that a device is free.
-                ("pod", As::Own),
-                ("job", As::Is("job")),
-                ("queue", As::Is("queue")),
-                ("team", As::Is("team")),
-                ("util", As::Title("UTIL")),
-                ("mem", As::Own),
-                ("temp", As::Is("signals.temp_celsius")),
-                ("power", As::Is("signals.power_watts")),
-                ("held", As::Age("held_seconds", "held_seconds")),
-                ("idle-for", As::Age("idle_seconds", "idle_seconds")),
-                ("cost", As::Own),
-                ("slices", As::Own),
-                ("node", As::Is("node")),
-                ("pool", As::Is("pool")),
-                ("rack", As::Own),
-                ("tensor", As::Title("TENSOR")),
-                ("read", As::Age("age_seconds", "age_seconds")),
-                ("uuid", As::Is("uuid")),
-            ],
-            |facts, row| first(&devices::KIND, facts, row),
-            |json| text(json, "id"),
-        ),
-        plain(
-            &queues::KIND,
-            table::Kind::Queues,
-            &[
-                ("queue", As::Own),
-                ("left", As::Own),
-                ("quota", As::Own),
-                ("quota2", As::Own),
-                ("quota3", As::Own),
-                ("quota4", As::Own),
-                ("quota5", As::Own),
-                ("quota6", As::Own),
-                ("quota7", As::Own),
-                ("quota8", As::Own),
-                ("share", As::Is("share")),
-                ("run", As::Is("running")),
-                ("wait", As::Is("waiting")),
-                (
-                    "oldest",
-                    As::Age("oldest_waiting_seconds", "oldest_waiting_seconds"),
-                ),
-                ("burn", As::Is("burn_usd_per_hour")),
-                ("budget", As::Own),
-                ("system", As::Is("system")),
-                ("weight", As::Is("weight")),
-                ("strategy", As::Own),
-                ("stopped", As::Own),
-            ],
-            // A queue that others hang below sums them up in the console: only leaves are rows of both.
-            |facts, row| {
-                let queue = facts.fleet.queues.get(row.1 as usize)?;
-                let mut all = facts.fleet.queues.iter();
-                let parent = all.any(|other| other.parent_key().as_ref() == Some(&queue.key));
-                (!parent).then(|| format!("{} {}", queue.name(), queue.system().name()))
-            },
-            |json| format!("{} {}", text(json, "name"), text(json, "system")),
-        ),
-    ]
+    vec![plain(
+        &queues::KIND,
+        table::Kind::Queues,
+        &[
+            ("queue", As::Own),
+            ("left", As::Own),
+            ("quota", As::Own),
+            ("quota2", As::Own),
+            ("quota3", As::Own),
+            ("quota4", As::Own),
+            ("quota5", As::Own),
+            ("quota6", As::Own),
+            ("quota7", As::Own),
+            ("quota8", As::Own),
+            ("share", As::Is("share")),
+            ("run", As::Is("running")),
+            ("wait", As::Is("waiting")),
+            (
+                "oldest",
+                As::Age("oldest_waiting_seconds", "oldest_waiting_seconds"),
+            ),
+            ("burn", As::Is("burn_usd_per_hour")),
+            ("budget", As::Own),
+            ("system", As::Is("system")),
+            ("weight", As::Is("weight")),
+            ("strategy", As::Own),
+            ("stopped", As::Own),
+        ],
+        // A queue that others hang below sums them up in the console: only leaves are rows of both.
+        |facts, row| {
+            let queue = facts.fleet.queues.get(row.1 as usize)?;
+            let mut all = facts.fleet.queues.iter();
+            let parent = all.any(|other| other.parent_key().as_ref() == Some(&queue.key));
+            (!parent).then(|| format!("{} {}", queue.name(), queue.system().name()))
+        },
+        |json| format!("{} {}", text(json, "name"), text(json, "system")),
+    )]
 }
 
 /// The rows of `get`, as a document and as the cells of the wide table by title.
@@ -274,7 +242,7 @@ fn json_agrees(fleet: &str, facts: &Facts, kind: table::Kind) -> usize {
         return 0;
     };
     let output = spec.output.expect("get prints it");
-    let rows = (output.rows)(facts);
+    let rows = (output.rows)(facts, &table::Select::default());
     let json = (output.json)(facts, &rows, table::json_style::JsonStyle::Line);
     for (row, text) in rows.iter().zip(&json) {
         let json: Json = serde_json::from_str(text).expect("is JSON");
@@ -294,7 +262,9 @@ fn json_agrees(fleet: &str, facts: &Facts, kind: table::Kind) -> usize {
                     Json::Null,
                 ) => true,
                 // kubectl's status says why the readiness is not known.
-                (Value::Text(words), Json::Null) => words.is_empty() || column.id == "status",
+                (Value::Text(words), Json::Null) => {
+                    words.is_empty() || column.id == "status" || words == "free"
+                }
                 (Value::Text(words), Json::String(text)) => {
                     **words == **text
                         || is_silence(words)

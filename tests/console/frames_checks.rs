@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier};
 
 use console::color::{ColorDepth, Rgb};
-use console::view::{devices, jobs, plans, queues};
+use console::view::{plans, queues};
 use console::{App, AppOptions, Effect, Msg, Theme, buffer_text, render_text};
 use model::base::{Moment, Name};
 use model::cost::Scope;
@@ -251,7 +251,7 @@ fn heads(view: ViewId) -> Vec<(&'static str, Align)> {
         ViewId::Alerts => &alerts::KIND,
         ViewId::Sources => &sources::KIND,
         ViewId::Plans => &plans::KIND,
-        ViewId::Devices => &devices::IDLE,
+        ViewId::Devices => &table::kinds::devices::IDLE,
     };
     let columns = kind.columns.iter().filter(|column| !column.wide);
     columns

@@ -102,7 +102,7 @@ pub fn add_up(facts: &Facts) {
 /// The rows of `get nodes`.
 fn node_rows(facts: &Facts) -> Vec<nodes::NodeRow<'_>> {
     let rows = table::kinds::nodes::KIND.output.expect("get prints it");
-    let rows = (rows.rows)(facts).into_iter();
+    let rows = (rows.rows)(facts, &table::Select::default()).into_iter();
     rows.map(|row| nodes::row(facts, &facts.fleet.nodes[row.0 as usize]))
         .collect()
 }

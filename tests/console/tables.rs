@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use console::color::ColorDepth;
 use console::table_model::TableModel;
-use console::view::{devices, jobs};
 use console::{App, AppOptions, Key, KeyPress, Msg, render_text};
 use model::base::Name;
 use model::cost::{Money, Scope};
@@ -196,10 +195,10 @@ fn a_device_idle_at_the_first_look_is_idle_for_longer() {
         Arc::new(node)
     });
     fleet.nodes = nodes.collect();
-    let columns = devices::IDLE.columns.iter();
+    let columns = table::kinds::devices::IDLE.columns.iter();
     let column = columns.clone().find(|it| it.id == "idle-for");
     let cell = |row| (column.expect("there").cell)(&facts, row).value;
-    let rows = (devices::IDLE.collect)(&facts, &RowScope::All);
+    let rows = (table::kinds::devices::IDLE.collect)(&facts, &RowScope::All);
     let mut seen = [false; 2];
     for row in rows {
         match cell(row) {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use console::view::{devices, jobs};
 use console::{App, AppOptions, render_text};
 use model::base::{DeviceAmount, Name};
 use model::cost::{Money, Scope, Spend};
@@ -60,7 +59,10 @@ fn a_new_pod_shows_no_reading_of_the_previous_holder() {
     device.read_at = Some(since.minus(Duration::from_secs(10)));
     fleet.nodes = nodes.into();
     let row = (at as u32, within as u32);
-    let column = devices::KIND.columns.iter().find(|it| it.id == "util");
+    let column = table::kinds::devices::KIND
+        .columns
+        .iter()
+        .find(|it| it.id == "util");
     let column = column.expect("there");
     assert!(matches!(
         (column.cell)(&facts, row).value,

@@ -12,7 +12,6 @@ use crate::msg::{Effect, Key, KeyPress, Mouse, Rewind, Switch};
 use crate::overlay::{Navigation, Overlay, Verdict};
 use crate::picture;
 use crate::table_model::fields;
-use crate::view::devices;
 use crate::view::subject;
 use crate::view::{CommandOutcome, tree_of};
 use model::object::ObjectPart;
@@ -190,7 +189,7 @@ impl App {
     pub(super) fn filter_so_far(&mut self, words: &str) -> Option<String> {
         let kind = match self.view().table() {
             Some(table) => Some(table.table_model.kind),
-            None if self.view().id() == ViewId::Devices => Some(&devices::KIND),
+            None if self.view().id() == ViewId::Devices => Some(&table::kinds::devices::KIND),
             None => None,
         };
         match kind {

@@ -17,7 +17,7 @@ use table::role::Role;
 
 use super::describe::{describe, draw_columns, draw_panel};
 use super::table_view::TableView;
-use super::{CommandOutcome, CopiedRows, TABLE, View, devices};
+use super::{CommandOutcome, CopiedRows, TABLE, View};
 
 /// An object's facts over a table of its parts.
 pub struct Detail {
@@ -49,7 +49,11 @@ impl Detail {
     pub fn node(name: Name) -> Self {
         Self {
             subject: Selection::Node(name.clone()),
-            table: TableView::new(ViewId::Nodes, &devices::KIND, RowScope::Node(name)),
+            table: TableView::new(
+                ViewId::Nodes,
+                &table::kinds::devices::KIND,
+                RowScope::Node(name),
+            ),
             width: 120,
             lines: 10,
             on_row: false,
@@ -59,7 +63,11 @@ impl Detail {
     pub fn job(id: JobKey) -> Self {
         Self {
             subject: Selection::Job(id.clone()),
-            table: TableView::new(ViewId::Jobs, &devices::KIND, RowScope::Job(id)),
+            table: TableView::new(
+                ViewId::Jobs,
+                &table::kinds::devices::KIND,
+                RowScope::Job(id),
+            ),
             width: 120,
             lines: 10,
             on_row: false,

@@ -16,9 +16,9 @@ use table::jobs::waits_anew;
 use table::kinds::alerts;
 use table::role::Role;
 
+use super::cost;
 use super::fleet::{FleetView, Panel};
 use super::sparkline_strip::Past;
-use super::{cost, waiting};
 
 /// From this height on, a panel wraps a sentence to two lines instead of cutting it.
 const TALL: u16 = 10;
@@ -35,7 +35,7 @@ impl FleetView {
         };
         let note = match self.waiting.is_empty() {
             true => note,
-            false => format!("{note}{}", waiting::answered(facts, painter)),
+            false => format!("{note}{}", super::queues::answered(facts, painter)),
         };
         let inside = panel(painter, area, "waiting, longest first", &note);
         if self.waiting.is_empty() {

@@ -11,12 +11,12 @@ use table::Facts;
 use table::role::Role;
 use table::text::whole_percent;
 
+use super::View;
 use super::describe::{describe, draw_lines, draw_panel};
 use super::device_heat::{Metric, Scale, together};
 use super::heatmap::{Heatmap, Zoom};
 use super::layout::{Line, NODE};
 use super::sparkline_strip::time_strip;
-use super::{View, devices};
 
 /// Width of the panel beside the map, and from which width on there is one.
 const PANEL: u16 = 44;
@@ -429,7 +429,7 @@ impl Heatmap {
             .skip(first * columns)
             .take(fit * columns)
         {
-            let Some((_, device)) = devices::device(facts, spot.row) else {
+            let Some((_, device)) = table::kinds::devices::device(facts, spot.row) else {
                 continue;
             };
             let x = area.x + (at % columns) as u16 * width;
@@ -459,7 +459,7 @@ impl Heatmap {
         let mut first = selection.title(facts);
         let mut second = String::new();
         if let Some(spot) = self.map.spots.get(self.cursor)
-            && let Some((_, device)) = devices::device(facts, spot.row)
+            && let Some((_, device)) = table::kinds::devices::device(facts, spot.row)
         {
             let metrics: &[Metric] = match self.scale {
                 Scale::Outlier => &[self.metric],
@@ -476,7 +476,7 @@ impl Heatmap {
                 let apart = self.points(above.abs());
                 first.push_str(&format!("  {apart} {side} its gang's median"));
             }
-            let (_, _, health) = devices::health_of(device);
+            let (_, _, health) = table::kinds::devices::health_of(device);
             first.push_str(&format!("  {health}"));
             second = match facts.first_holder(device) {
                 Some((pod, attribution)) => format!(

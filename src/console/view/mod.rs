@@ -19,7 +19,6 @@ mod cost_history;
 pub mod describe;
 pub mod detail;
 pub mod device_heat;
-pub mod devices;
 pub mod fleet;
 mod fleet_panels;
 mod fleet_sources;
@@ -220,9 +219,11 @@ pub fn open(id: ViewId, row_scope: RowScope) -> Box<dyn View> {
             row_scope,
         )),
         (ViewId::Fleet, _) => Box::new(fleet::FleetView::new()),
-        (ViewId::Devices, row_scope @ RowScope::Idle) => {
-            Box::new(table_view::TableView::new(id, &devices::IDLE, row_scope))
-        }
+        (ViewId::Devices, row_scope @ RowScope::Idle) => Box::new(table_view::TableView::new(
+            id,
+            &table::kinds::devices::IDLE,
+            row_scope,
+        )),
         (ViewId::Devices, row_scope) => Box::new(heatmap::Heatmap::new(row_scope)),
         (ViewId::Nodes, RowScope::Node(node)) => Box::new(detail::Detail::node(node)),
         (ViewId::Jobs, RowScope::Job(job)) => Box::new(detail::Detail::job(job)),

@@ -16,7 +16,7 @@ use table::navigation::{RowScope, Selection, ViewId};
 use table::queue_tree::Tree;
 use table::role::Role;
 
-use super::{devices, jobs, queues, subject};
+use super::{queues, subject};
 
 /// Cells that a level is set in.
 const STEP: usize = 2;
@@ -227,7 +227,7 @@ fn table_of(row: Row) -> (&'static KindSpec, Row) {
         Item::Job(at) => (&table::kinds::jobs::KIND, (0, at as u32)),
         Item::Pod(..) => (&table::kinds::pods::KIND, own),
         Item::Node(_) => (&table::kinds::nodes::KIND, own),
-        Item::Device(..) => (&devices::KIND, own),
+        Item::Device(..) => (&table::kinds::devices::KIND, own),
         Item::Pool(_) => (&table::kinds::pools::KIND, own),
     }
 }

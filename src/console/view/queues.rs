@@ -25,7 +25,7 @@ use table::text::or_unknown;
 
 use super::cost_history::each;
 use super::table_view::TableView;
-use super::{CommandOutcome, TABLE, View, waiting};
+use super::{CommandOutcome, TABLE, View};
 
 /// The table of queues. A row is its place in the tree and its place among all queues.
 pub static KIND: KindSpec = KindSpec {
@@ -543,7 +543,7 @@ impl View for QueuesView {
 }
 
 /// How old the answers are, behind a count: nothing while they are of just now.
-fn answered(facts: &Facts, painter: &mut Painter<'_>) -> String {
+pub(super) fn answered(facts: &Facts, painter: &mut Painter<'_>) -> String {
     match facts.answers.at {
         None => String::from(" · working out why"),
         Some(at) if facts.now.since(at) < std::time::Duration::from_secs(30).into() => {

@@ -8,8 +8,6 @@ use table::Facts;
 use table::actions::{RunRow, RunState, not_started};
 use table::role::Role;
 
-use super::{jobs, waiting};
-
 /// State of a job that a run has stopped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Back {

@@ -19,7 +19,7 @@ use table::role::Role;
 use table::text::whole_percent;
 
 use super::device_heat::{DeviceHeats, Metric, together};
-use super::devices::health_of;
+use table::kinds::devices::health_of;
 
 /// Every pool's devices as rows of cells.
 #[derive(Clone, Debug, Default)]

@@ -6,6 +6,7 @@ use crate::column::KindSpec;
 pub mod advice;
 pub mod alerts;
 pub mod cost;
+pub mod devices;
 pub mod jobs;
 pub mod nodes;
 pub(crate) mod output;
@@ -18,6 +19,7 @@ pub mod sources;
 /// The description of a kind, from which `get`, the console and their docs are made.
 pub fn spec(kind: Kind) -> Option<&'static KindSpec> {
     Some(match kind {
+        Kind::Devices => &devices::KIND,
         Kind::Jobs => &jobs::KIND,
         Kind::Nodes => &nodes::KIND,
         Kind::Pools => &pools::KIND,

@@ -101,7 +101,7 @@ pub fn output_table(
 
 /// The rows of the query's scope.
 pub fn rows_of(output: &RowOutput, facts: &Facts, query: &Query) -> Vec<Row> {
-    let mut rows = (output.rows)(facts);
+    let mut rows = (output.rows)(facts, &query.select);
     if let Some(place) = output.place {
         rows.retain(|row| {
             let (namespace, team) = place(facts, *row);

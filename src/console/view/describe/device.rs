@@ -2,7 +2,6 @@
 
 use crate::painter::Painter;
 use crate::text::{UNKNOWN, counted, dollars, per_hour};
-use crate::view::devices;
 use crate::widget::cell::{bytes_of, devices_words};
 use model::cost::Money;
 use model::fleet::accelerator::DeviceKind;
@@ -46,7 +45,7 @@ pub(super) fn lines(
         finding.subject.kind == "Device" && finding.subject.key.name == device.id
     };
     let found: Vec<&Finding> = facts.fleet.findings.iter().filter(about).collect();
-    let (_, role, why) = devices::health_of(device);
+    let (_, role, why) = table::kinds::devices::health_of(device);
     // A health reason that a finding repeats is shown once.
     let told = found.iter().any(|finding| finding.message.contains(why));
     let health = match &device.health {

@@ -2,7 +2,6 @@
 
 use crate::painter::Painter;
 use crate::text::{UNKNOWN, counted, dollars, per_hour};
-use crate::view::{jobs, waiting};
 use crate::widget::roofline::{Roofline, roofline};
 use model::base::{Age, Moment, ObjectKey, SmallSort, natural};
 use model::fleet::device::Pod;
