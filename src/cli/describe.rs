@@ -8,6 +8,7 @@ use console::view::describe::page::{Events, object_request, text};
 use model::base::{Exit, Failure, Name};
 use model::object::ObjectNews;
 use settings::Settings;
+use table::json_style::JsonStyle;
 use table::navigation::Selection;
 use table::output::{self, OutputRow};
 use table::{Facts, Format, Kind, Needs, Query, Readings, is_remainder, losses, silent};
@@ -120,7 +121,7 @@ fn query(describe: &Describe, settings: &Settings) -> Result<Query, Failure> {
 
 /// The objects that are called so, and their names.
 fn found(facts: &Facts, query: &Query) -> Result<(Vec<Selection>, Vec<String>), String> {
-    let sheet = output::output_table(facts, query, Format::Name, false);
+    let sheet = output::output_table(facts, query, Format::Name, JsonStyle::Line);
     let items = sheet.map_err(|missing| missing.to_string())?.items;
     let all: Vec<(Selection, String)> = items
         .iter()

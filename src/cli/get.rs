@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use model::base::{Exit, Failure, When};
 use model::value::Value;
 use settings::Settings;
+use table::json_style::JsonStyle;
 use table::output::{self, OutputRow, OutputTable, output_table};
 use table::table::Layout;
 use table::watch::{RowChange, RowEvent};
@@ -430,7 +431,7 @@ fn selected(facts: &Facts, query: &Query, err: &mut dyn Write) -> Exit {
         }
         None => {
             let none = || {
-                output_table(facts, query, Format::Name, false)
+                output_table(facts, query, Format::Name, JsonStyle::Line)
                     .is_ok_and(|found| found.items.is_empty())
             };
             if !query.select.is_all() && none() {
@@ -464,7 +465,7 @@ impl Follower {
 
     /// What there is to print now.
     pub(super) fn take(&mut self, facts: &Facts) -> Result<String, Failure> {
-        let sheet = match output_table(facts, &self.query, self.format, false) {
+        let sheet = match output_table(facts, &self.query, self.format, JsonStyle::Line) {
             Ok(sheet) => sheet,
             // Once seen, an object may go, and come back.
             Err(_) if self.started => OutputTable::default(),

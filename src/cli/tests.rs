@@ -7,6 +7,7 @@ use std::time::Duration;
 use model::fleet::Known;
 use model::fleet::observe::{Lost, LostKind, Table};
 use settings::Settings;
+use table::json_style::JsonStyle;
 use table::sample::facts;
 use table::{Facts, Format, Kind, Query, losses};
 
@@ -530,7 +531,7 @@ fn get_takes_objects_as_it_names_them_and_several_kinds() {
 fn get_finds_every_object_by_the_name_that_it_prints() {
     let facts = facts();
     let names = |query: &Query| {
-        let found = table::output::output_table(&facts, query, Format::Name, false);
+        let found = table::output::output_table(&facts, query, Format::Name, JsonStyle::Line);
         let items = found.unwrap_or_else(|missing| panic!("{missing}")).items;
         items.into_iter().map(|item| item.name).collect::<Vec<_>>()
     };

@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 
 use model::base::{Exit, Failure};
 use settings::Settings;
+use table::json_style::JsonStyle;
 use table::{Format, Kind, Needs, Query, Select, Sort, output};
 
 use super::get::{self, FormatName};
@@ -149,7 +150,8 @@ mod tests {
                 sort_by: None,
             };
             let query = query(&top, &crate::cli::tests::defaults()).expect("is right");
-            let sheet = output::output_table(&facts, &query, Format::Table, true).expect("all");
+            let sheet = output::output_table(&facts, &query, Format::Table, JsonStyle::Indented)
+                .expect("all");
             let titles: Vec<&str> = sheet.titles.iter().map(|(title, _)| *title).collect();
             assert_eq!(titles, what.columns());
             assert!(!sheet.items.is_empty(), "{what:?}");

@@ -7,7 +7,9 @@ use model::base::{Moment, Name};
 use model::fleet::job::JobKey;
 use model::plan::{Plan, PlanEffect};
 use model::schema::{SchemaHead, columns, of_rows};
-use model::usage::{BudgetChange, BudgetScope, BudgetState, Dimension, FleetSpending, start_of};
+use model::usage::{
+    BudgetChange, BudgetPeriod, BudgetScope, BudgetState, Dimension, FleetSpending, start_of,
+};
 
 use super::kind::UNKNOWN_IS_NULL;
 use super::spend::{device_hours, safe_line, stamp};
@@ -26,6 +28,14 @@ pub fn schema() -> serde_json::Value {
 
 /// The subject kind of budget findings.
 pub const SUBJECT: &str = "Budget";
+
+/// `a week`; nothing of a month.
+pub fn each(period: BudgetPeriod) -> String {
+    match period {
+        BudgetPeriod::Month => String::new(),
+        other => format!(" a {}", other.name()),
+    }
+}
 
 /// One budget. Unknown is null.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]

@@ -17,6 +17,8 @@ pub enum Value<'a> {
     Unknown,
     Empty,
     Text(Cow<'a, str>),
+    /// A name in a tree: what stands before it on the screen, and the name.
+    Branch(String, &'a str),
     /// A namespace (or nothing) and a name.
     Path(&'a str, &'a str),
     Count(i64),
@@ -90,7 +92,9 @@ impl<'a> Value<'a> {
     /// The number that it sorts and compares by. Ages count in seconds up to `now`, latencies in milliseconds.
     pub fn number(&self, now: Moment) -> Option<f64> {
         Some(match self {
-            Self::Unknown | Self::Empty | Self::Text(_) | Self::Path(..) => return None,
+            Self::Unknown | Self::Empty | Self::Text(_) | Self::Path(..) | Self::Branch(..) => {
+                return None;
+            }
             Self::Count(count) => *count as f64,
             Self::Part(part, _) => *part as f64,
             Self::Devices(amount, _) | Self::AtLeast(amount) => amount.devices(),
@@ -118,7 +122,7 @@ impl<'a> Value<'a> {
                 return Cow::Borrowed(UNKNOWN);
             }
             Self::Text(words) => return Cow::Borrowed(words),
-            Self::Path("", name) => return Cow::Borrowed(name),
+            Self::Path("", name) | Self::Branch(_, name) => return Cow::Borrowed(name),
             Self::Path(namespace, name) => format!("{namespace}/{name}"),
             Self::Count(count) => count.to_string(),
             Self::Part(part, whole) => format!("{part}/{whole}"),
@@ -150,6 +154,7 @@ impl<'a> Value<'a> {
     pub fn words(&self) -> Option<(&str, &str)> {
         match self {
             Self::Text(words) => Some(("", words)),
+            Self::Branch(_, name) => Some(("", name)),
             Self::Path(namespace, name) => Some((namespace, name)),
             _ => None,
         }

@@ -15,13 +15,11 @@ use model::fleet::policy::Policy;
 
 use super::inventory::{NodeCell, label_map, node_cell};
 use super::jobs::GangCell;
-use super::list_price::{ListMarks, list_usd, marked};
+use super::list_price::list_usd;
 use super::pools::{PoolRow, unallocated, waiting_devices};
 use super::scheduling::{
     AdmissionCell, PodSetCell, PriorityClassCell, Scheduling, admission, scheduling,
 };
-use super::table::Column;
-use super::text::or_unknown;
 use super::{Facts, kinds, non_empty};
 
 /// The version of the document.
@@ -56,9 +54,6 @@ pub struct FleetFigures {
     /// The part of that rate that is list prices in place of what is paid, which is not known, USD/h.
     #[schemars(range(min = 0))]
     pub list_usd_per_hour: Option<f64>,
-    /// Which of its amounts are marked so in a table.
-    #[serde(skip)]
-    pub list: ListMarks,
     /// Rate of the free devices, USD/h.
     #[schemars(range(min = 0))]
     pub free_usd_per_hour: Option<f64>,
@@ -278,42 +273,6 @@ pub struct Document<'a> {
     pub policy: PolicyCell<'a>,
 }
 
-/// Table columns of the figures.
-pub(super) fn columns<'a>() -> Vec<Column<Document<'a>>> {
-    vec![
-        Column::text("CONTEXT", |row: &Document<'_>| row.context.to_owned()),
-        Column::text("AT", |row| row.at.clone()),
-        Column::number("NODES", |row| or_unknown(row.figures.nodes)),
-        Column::number("DEVICES", |row| or_unknown(row.figures.devices)),
-        Column::number("ALLOCATED", |row| or_unknown(row.figures.allocated)),
-        Column::number("FREE", |row: &Document<'_>| {
-            or_unknown(row.figures.free_usable)
-        }),
-        Column::number("UNHEALTHY", |row| or_unknown(row.figures.unhealthy)),
-        Column::number("IDLE ALLOC", |row| or_unknown(row.figures.idle_allocated)),
-        Column::wide_number("UNPRICED", |row| or_unknown(Some(row.figures.unpriced))),
-        Column::number("WAITING", |row| {
-            format!(
-                "{} jobs/{}",
-                or_unknown(row.figures.waiting_jobs),
-                or_unknown(row.figures.waiting_devices)
-            )
-        }),
-        Column::number("$/H", |row| {
-            marked(row.figures.burn_usd_per_hour, row.figures.list.rate)
-        }),
-        Column::number("UNALLOC $/H", |row| {
-            marked(row.figures.free_usd_per_hour, row.figures.list.free)
-        }),
-        Column::number("IDLE ALLOC $/H", |row| {
-            marked(
-                row.figures.idle_allocated_usd_per_hour,
-                row.figures.list.idle_allocated,
-            )
-        }),
-    ]
-}
-
 /// The header's figures; they are the sums of the rows.
 pub fn figures(facts: &Facts) -> FleetFigures {
     let fleet = &facts.fleet;
@@ -340,7 +299,6 @@ pub fn figures(facts: &Facts) -> FleetFigures {
         waiting_devices: sees_jobs.then(|| waiting_devices(facts)),
         burn_usd_per_hour: spend.map(|spend| spend.rate.usd()),
         list_usd_per_hour: list_usd(spend.map(|spend| spend.rate)),
-        list: ListMarks::of(spend),
         free_usd_per_hour: spend
             .and_then(|spend| unallocated(facts, &spend))
             .map(Money::usd),

@@ -150,6 +150,7 @@ pub const fn flavor<const NTH: usize>(id: &'static str, drop: u8) -> Column {
         .titled(flavor_title::<NTH>)
         .left()
         .rare()
+        .on_screen()
 }
 
 /// The title of the nth column of quotas: its flavor.

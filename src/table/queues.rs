@@ -1,6 +1,7 @@
 //! Rows of `queues`: every queue of a queueing system, and every other queue that a job names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use schemars::{JsonSchema, json_schema};
 use serde::{Serialize, Serializer};
@@ -10,10 +11,9 @@ use model::cost::{Money, Scope};
 use model::fleet::job::{Job, JobState};
 use model::fleet::queue::{Measure, Queue, QueueKind, QueueSystem, Quota};
 
-use super::list_price::{list_usd, rate_cell};
+use super::list_price::list_usd;
 use super::queue_tree::Tree;
-use super::table::Column;
-use super::text::{age, or_unknown, word};
+use super::text::or_unknown;
 use super::{Facts, UNATTRIBUTED, non_empty};
 
 /// A number of devices in thousandths, printed as an integer where it is whole (KAI allows quotas of fractions of a GPU).
@@ -154,39 +154,8 @@ impl Tally {
     }
 }
 
-/// Columns as a table.
-pub(super) fn columns<'a>() -> Vec<Column<QueueRow<'a>>> {
-    vec![
-        Column::text("NAME", |row: &QueueRow<'_>| row.name.to_owned()),
-        Column::wide_text("PARENT", |row| word(row.parent)),
-        Column::text("SYSTEM", |row| row.system.to_owned()),
-        Column::wide_number("WEIGHT", |row| or_unknown(row.weight)),
-        Column::wide_text("STOPPED", |row| {
-            word(
-                row.stopped
-                    .map(|stopped| if stopped { "yes" } else { "no" }),
-            )
-        }),
-        Column::text("QUOTA", |row: &QueueRow<'_>| quotas(&row.quota)).whole("QUEUE QUOTA"),
-        Column::wide_number("SHARE", |row: &QueueRow<'_>| {
-            or_unknown(row.share.map(|share| format!("{share:.2}")))
-        })
-        .whole("QUEUE SHARE"),
-        Column::number("RUNNING", |row| row.running.to_string()),
-        Column::number("WAITING", |row| row.waiting.to_string()),
-        Column::number("OLDEST", |row: &QueueRow<'_>| {
-            age(row.oldest_waiting_seconds)
-        })
-        .by("oldest_waiting_seconds"),
-        Column::number("$/H", |row: &QueueRow<'_>| {
-            rate_cell(row.burn_usd_per_hour, row.list_usd_per_hour)
-        })
-        .by("burn_usd_per_hour"),
-    ]
-}
-
 /// `h100 12/8 (4 borrowed)`: used, nominal and borrowed, by flavor.
-fn quotas(cells: &[QuotaCell<'_>]) -> String {
+pub fn quota_list(cells: &[QuotaCell<'_>]) -> String {
     let cell = |cell: &QuotaCell<'_>| {
         let used = match (
             cell.used,
@@ -218,57 +187,122 @@ fn quotas(cells: &[QuotaCell<'_>]) -> String {
 }
 
 /// Identity of a queue: two systems may have queues of the same name.
-type QueueIdentity<'a> = (&'a str, QueueSystem);
+pub type QueueIdentity<'a> = (&'a str, QueueSystem);
 
-/// Every queue by name and system; then `unattributed` for jobs and cost without a queue.
-pub fn rows(facts: &Facts) -> Vec<QueueRow<'_>> {
-    let mut places: BTreeMap<QueueIdentity<'_>, (Option<usize>, Tally)> = BTreeMap::new();
-    let queues = &facts.fleet.queues;
-    let identity = |at: usize| -> Option<QueueIdentity<'_>> {
-        let queue = queues.get(at)?;
-        let is_queue = queue.key.kind == QueueKind::Queue;
-        is_queue.then(|| (queue.name().as_str(), queue.system()))
-    };
-    for at in 0..queues.len() {
-        if let Some(place) = identity(at) {
-            places.entry(place).or_default().0 = Some(at);
+/// What a row of queues is.
+#[derive(Clone, Copy, Debug)]
+pub enum RowOf<'a> {
+    /// A queue or a cohort of a queueing system, by its index among them.
+    Queue(usize, &'a Queue),
+    /// A queue that only jobs name.
+    Named(QueueIdentity<'a>),
+    /// Jobs and money of no queue.
+    Unattributed,
+}
+
+impl<'a> RowOf<'a> {
+    /// Name and system.
+    pub fn identity(self) -> QueueIdentity<'a> {
+        match self {
+            Self::Queue(_, queue) => (queue.name(), queue.system()),
+            Self::Named(identity) => identity,
+            Self::Unattributed => (UNATTRIBUTED, QueueSystem::None),
         }
     }
-    let mut none = Tally::default();
+
+    /// The queue in its system; `None` where only the name is known.
+    pub fn queue(self) -> Option<&'a Queue> {
+        match self {
+            Self::Queue(_, queue) => Some(queue),
+            Self::Named(_) | Self::Unattributed => None,
+        }
+    }
+
+    /// The queues whose jobs and money count for the row: the queue itself and those below it.
+    pub fn members(self, queues: &'a [Arc<Queue>], tree: &Tree) -> Vec<QueueIdentity<'a>> {
+        let Self::Queue(at, _) = self else {
+            return vec![self.identity()];
+        };
+        let all = std::iter::once(at).chain(tree.below(at));
+        all.map(|at| &queues[at])
+            .filter(|queue| queue.key.kind == QueueKind::Queue)
+            .map(|queue| (queue.name().as_str(), queue.system()))
+            .collect()
+    }
+}
+
+/// The jobs of each queue; those of no queue as `unattributed`.
+pub fn tallies(facts: &Facts) -> BTreeMap<QueueIdentity<'_>, Tally> {
+    let mut all: BTreeMap<QueueIdentity<'_>, Tally> = BTreeMap::new();
     for job in facts.fleet.jobs.iter().filter(|job| facts.has_job(job)) {
-        match &job.queue {
-            Some(queue) => places
-                .entry((queue.as_str(), system_of(facts, job)))
-                .or_default()
-                .1
-                .add(job),
-            None => none.add(job),
-        }
+        let identity = match &job.queue {
+            Some(queue) => (queue.as_str(), system_of(facts, job)),
+            None => RowOf::Unattributed.identity(),
+        };
+        all.entry(identity).or_default().add(job);
     }
-    let mut rows: Vec<QueueRow<'_>> = Vec::with_capacity(places.len() + 1);
-    let tree = Tree::of(queues);
-    let mut all: Vec<_> = places.iter().collect();
-    all.small_sort_by(|((a, _), _), ((b, _), _)| natural(a, b));
-    for ((name, system), (at, own)) in all {
-        let mut tally = *own;
-        // A parent includes the work of the queues below it.
-        let below = at.iter().flat_map(|at| tree.below(*at));
-        let mut money = queue_rate(facts, name, *system);
-        for (one, (_, other)) in below.filter_map(|at| places.get_key_value(&identity(at)?)) {
-            tally.merge(other);
-            money = money
-                .zip(queue_rate(facts, one.0, one.1))
-                .map(|(sum, own)| sum + own);
-        }
-        let queue = at.map(|at| &*queues[at]);
-        rows.push(row(facts, name, *system, queue, &tally, money));
+    all
+}
+
+/// The queues that jobs name and no system has, by name.
+pub fn named(facts: &Facts) -> Vec<QueueIdentity<'_>> {
+    let queues = facts.fleet.queues.iter();
+    let queues = queues.filter(|queue| queue.key.kind == QueueKind::Queue);
+    let known: BTreeSet<QueueIdentity<'_>> = queues
+        .map(|queue| (queue.name().as_str(), queue.system()))
+        .collect();
+    let mut all: Vec<QueueIdentity<'_>> = tallies(facts).into_keys().collect();
+    all.retain(|one| *one != RowOf::Unattributed.identity() && !known.contains(one));
+    all
+}
+
+/// Every queue by name and system, then the jobs and the money of no queue; cohorts are no rows.
+pub fn rows_of(facts: &Facts) -> Vec<RowOf<'_>> {
+    let queues = facts.fleet.queues.iter().enumerate();
+    let mut all: Vec<RowOf<'_>> = queues
+        .filter(|(_, queue)| queue.key.kind == QueueKind::Queue)
+        .map(|(at, queue)| RowOf::Queue(at, queue))
+        .chain(named(facts).into_iter().map(RowOf::Named))
+        .collect();
+    all.small_sort_by(|a, b| {
+        let (a, b) = (a.identity(), b.identity());
+        natural(a.0, b.0).then(a.1.cmp(&b.1))
+    });
+    let rest = RowOf::Unattributed;
+    let is_used = |tally: &Tally| tally.running > 0 || tally.waiting > 0;
+    if tallies(facts).get(&rest.identity()).is_some_and(is_used)
+        || burn_of(facts, UNATTRIBUTED) != Some(Money::ZERO)
+    {
+        all.push(rest);
     }
-    let burn = burn_of(facts, UNATTRIBUTED);
-    let rest = row(facts, UNATTRIBUTED, QueueSystem::None, None, &none, burn);
-    if rest.running > 0 || rest.waiting > 0 || rest.burn_usd_per_hour != Some(0.0) {
-        rows.push(rest);
+    all
+}
+
+/// The rows of `get queues`.
+pub fn rows(facts: &Facts) -> Vec<QueueRow<'_>> {
+    let (tree, tallies) = (Tree::of(&facts.fleet.queues), tallies(facts));
+    let all = rows_of(facts).into_iter();
+    all.map(|of| row(facts, of, &tree, &tallies)).collect()
+}
+
+/// The jobs of a row's queues.
+pub fn tally_of(
+    members: &[QueueIdentity<'_>],
+    tallies: &BTreeMap<QueueIdentity<'_>, Tally>,
+) -> Tally {
+    let mut sum = Tally::default();
+    for tally in members.iter().filter_map(|member| tallies.get(member)) {
+        sum.merge(tally);
     }
-    rows
+    sum
+}
+
+/// Rate of the devices of the jobs of these queues; `None` where unknown.
+pub fn rate_of(facts: &Facts, members: &[QueueIdentity<'_>]) -> Option<Money> {
+    let rates = members
+        .iter()
+        .map(|(name, system)| queue_rate(facts, name, *system));
+    rates.sum()
 }
 
 /// The system of a job's queue. A job whose label names no system belongs to the queue of that name, where exactly one
@@ -288,7 +322,7 @@ pub fn system_of(facts: &Facts, job: &Job) -> QueueSystem {
 }
 
 /// Rate of the devices of a queue's jobs; `None` where unknown.
-pub fn queue_rate(facts: &Facts, name: &str, system: QueueSystem) -> Option<Money> {
+fn queue_rate(facts: &Facts, name: &str, system: QueueSystem) -> Option<Money> {
     let queues = facts.fleet.queues.iter();
     let of_others = queues
         .filter(|queue| queue.key.kind == QueueKind::Queue)
@@ -303,7 +337,7 @@ pub fn queue_rate(facts: &Facts, name: &str, system: QueueSystem) -> Option<Mone
 }
 
 /// Rate of the devices of all jobs that name a queue, in any system; `None` where unknown.
-pub fn burn_of(facts: &Facts, name: &str) -> Option<Money> {
+fn burn_of(facts: &Facts, name: &str) -> Option<Money> {
     match facts.spend_rates.row(Scope::Queue, name) {
         Some(row) => row.known().map(|spend| spend.rate),
         None => Some(Money::ZERO),
@@ -326,25 +360,21 @@ fn burn_of_jobs(facts: &Facts, name: &str, system: QueueSystem) -> Option<Money>
 }
 
 fn row<'a>(
-    facts: &Facts,
-    name: &'a str,
-    system: QueueSystem,
-    queue: Option<&'a Queue>,
-    tally: &Tally,
-    burn: Option<Money>,
+    facts: &'a Facts,
+    of: RowOf<'a>,
+    tree: &Tree,
+    tallies: &BTreeMap<QueueIdentity<'_>, Tally>,
 ) -> QueueRow<'a> {
+    let (queue, (name, system)) = (of.queue(), of.identity());
+    let members = of.members(&facts.fleet.queues, tree);
+    let (tally, burn) = (tally_of(&members, tallies), rate_of(facts, &members));
     QueueRow {
         name,
         parent: queue.and_then(|queue| queue.parent.as_deref()),
         system: system.name(),
         weight: queue.and_then(|queue| queue.weight),
         stopped: queue.map(Queue::is_stopped),
-        quota: queue
-            .into_iter()
-            .flat_map(|queue| queue.quotas.iter())
-            .filter(|quota| quota.measure == Measure::MilliDevices)
-            .map(QuotaCell::from)
-            .collect(),
+        quota: queue.map_or_else(Vec::new, quota_cells),
         share: queue
             .and_then(|queue| queue.share)
             .filter(|share| share.is_finite()),
@@ -354,6 +384,13 @@ fn row<'a>(
         burn_usd_per_hour: burn.map(Money::usd),
         list_usd_per_hour: list_usd(burn),
     }
+}
+
+/// The quotas of a queue that count devices.
+pub fn quota_cells(queue: &Queue) -> Vec<QuotaCell<'_>> {
+    let quotas = queue.quotas.iter();
+    let quotas = quotas.filter(|quota| quota.measure == Measure::MilliDevices);
+    quotas.map(QuotaCell::from).collect()
 }
 
 #[cfg(test)]
@@ -378,7 +415,7 @@ mod tests {
         ];
         let cells: Vec<QuotaCell<'_>> = all.iter().map(QuotaCell::from).collect();
         assert_eq!(
-            quotas(&cells),
+            quota_list(&cells),
             "h100 3/8, mig:mig-1g.10gb 3/8, mig:mig-3g.40gb 3/8"
         );
     }
@@ -394,7 +431,7 @@ mod tests {
             ..Quota::default()
         };
         assert_eq!(
-            quotas(&[QuotaCell::from(&quota)]),
+            quota_list(&[QuotaCell::from(&quota)]),
             "h100 138/131 (7 borrowed)"
         );
     }

@@ -8,6 +8,7 @@ use serde_json::Value as Json;
 use model::base::name::is_hostile;
 use model::base::{Moment, Name};
 
+use super::json_style::JsonStyle;
 use super::output::{fields, output_table};
 use super::sample::facts;
 use super::watch::RowEvent;
@@ -482,7 +483,8 @@ fn names_find_and_the_nearest_is_offered() {
             names: vec![name.to_owned()],
             ..Query::all(kind)
         };
-        output_table(&facts, &query, Format::Json, true).map(|sheet| sheet.items.len())
+        output_table(&facts, &query, Format::Json, JsonStyle::Indented)
+            .map(|sheet| sheet.items.len())
     };
     assert_eq!(find(Kind::Pools, "h100"), Ok(1));
     assert_eq!(find(Kind::Jobs, "nlp/train"), Ok(1));
@@ -497,7 +499,8 @@ fn names_find_and_the_nearest_is_offered() {
         names: vec!["n2/gpu1/1g.10gb-8".to_owned(), "GPU-n1-2".to_owned()],
         ..Query::all(Kind::Devices)
     };
-    let rows = output_table(&facts, &several, Format::Json, true).map(|sheet| sheet.items.len());
+    let rows = output_table(&facts, &several, Format::Json, JsonStyle::Indented)
+        .map(|sheet| sheet.items.len());
     assert_eq!(rows, Ok(2), "of several names each finds its own");
     let missing = |kind, name| find(kind, name).expect_err("is not there").to_string();
     assert_eq!(
@@ -526,7 +529,8 @@ fn namespaces_and_teams_narrow_what_has_them() {
             ..Query::all(kind)
         };
         let facts = facts.scoped(&query.scope);
-        output_table(&facts, &query, Format::Table, true).map(|sheet| sheet.items.len())
+        output_table(&facts, &query, Format::Table, JsonStyle::Indented)
+            .map(|sheet| sheet.items.len())
     };
     assert_eq!(count(Kind::Jobs, &[], None), Ok(4));
     assert_eq!(count(Kind::Jobs, &["nlp"], None), Ok(2));
@@ -554,7 +558,8 @@ fn a_column_that_is_not_the_teams_says_so() {
         ..Scope::default()
     };
     let titles = |facts: &Facts, kind| -> Vec<&'static str> {
-        let sheet = output_table(facts, &Query::all(kind), Format::Wide, true).expect("all");
+        let sheet =
+            output_table(facts, &Query::all(kind), Format::Wide, JsonStyle::Indented).expect("all");
         sheet.titles.iter().map(|(title, _)| *title).collect()
     };
     for (kind, whole, scoped) in [
@@ -574,7 +579,8 @@ fn a_column_that_is_not_the_teams_says_so() {
 fn watch_prints_changes_and_not_elapsed_time() {
     let before = facts();
     let look = |facts: &Facts, kind| {
-        output_table(facts, &Query::all(kind), Format::Json, false).expect("no name is asked for")
+        output_table(facts, &Query::all(kind), Format::Json, JsonStyle::Line)
+            .expect("no name is asked for")
     };
     let mut jobs = Watch::default();
     let first = jobs.update(look(&before, Kind::Jobs));

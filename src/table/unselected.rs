@@ -31,8 +31,7 @@ pub fn unselected(facts: &Facts, query: &Query) -> Option<Unselected> {
 
 /// The number of rows asked for whose labels are unknown, and the known label keys; `None` for a kind without labels.
 fn described(facts: &Facts, query: &Query) -> Option<(usize, BTreeSet<Name>)> {
-    let spec = spec(query.kind)?;
-    let output = spec.output?;
+    let output = spec(query.kind).output?;
     let labels = output.labels?;
     let rows = rows_of(output, facts, query).into_iter();
     Some(labelled(rows.filter_map(|row| labels(facts, row))))

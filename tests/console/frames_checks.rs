@@ -244,7 +244,7 @@ fn sixteen_colors_and_none_lose_no_word() {
 fn heads(view: ViewId) -> Vec<(&'static str, Align)> {
     let kind = match view {
         ViewId::Fleet | ViewId::Pools => &table::kinds::pools::KIND,
-        ViewId::Queues => &queues::KIND,
+        ViewId::Queues => &table::kinds::queues::KIND,
         ViewId::Jobs => &table::kinds::jobs::KIND,
         ViewId::Nodes => &table::kinds::nodes::KIND,
         ViewId::Cost => &cost::KIND,

@@ -522,7 +522,7 @@ fn pods_are_a_view_with_a_namespace_or_without() {
         for title in [
             "NAMESPACE",
             "NODE",
-            "HELD/DEV",
+            "DEVICES",
             "READY",
             "RESTARTS",
             "PHASE",

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use console::table_model::TableModel;
-use console::view::queues;
 use console::{AppOptions, render_text};
 use model::base::Name;
 use model::fleet::finding::Severity;
 use model::fleet::observe::SourceState;
 use table::Facts;
 use table::column::{KindSpec, Row};
+use table::kinds::queues;
 use table::kinds::{alerts, sources};
 use table::navigation::{RowScope, Selection, ViewId};
 

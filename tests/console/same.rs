@@ -21,16 +21,6 @@ fn get_and_the_console_show_the_same_in_every_cell() {
 }
 
 #[test]
-fn every_column_of_the_console_is_compared_or_is_its_own() {
-    cells::every_column();
-}
-
-#[test]
-fn one_title_is_one_thing() {
-    cells::one_title_is_one_thing(&SMALL);
-}
-
-#[test]
 fn get_and_the_console_show_the_same_of_a_team() {
     let all: Vec<Facts> = scoped::teams(&served(&SMALL))
         .into_iter()

@@ -56,7 +56,7 @@ fn a_lossy_network_is_slow_and_correct() {
     );
     let before = road.lost.load(std::sync::atomic::Ordering::Relaxed);
     assert!(before > 10, "{before} segments were lost");
-    for (key, shown) in [("6", "HELD/DEV"), ("5", "STATE"), ("1", "FREE/TOTAL")] {
+    for (key, shown) in [("6", "DEVICES"), ("5", "STATE"), ("1", "FREE/TOTAL")] {
         let pressed = Instant::now();
         terminal.keys(key);
         terminal.wait(shown, PATIENCE, |text| text.contains(shown));

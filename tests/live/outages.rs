@@ -287,7 +287,7 @@ fn a_fleet_of_exporters_hangs() {
         !header(text).ends_with("live")
     });
     assert!(shows_the_fleet(&text), "what was known stays: {text}");
-    for (key, shown) in [("6", "HELD/DEV"), ("5", "STATE"), ("1", "FREE/TOTAL")] {
+    for (key, shown) in [("6", "DEVICES"), ("5", "STATE"), ("1", "FREE/TOTAL")] {
         let pressed = Instant::now();
         terminal.keys(key);
         terminal.wait(shown, PATIENCE, |text| text.contains(shown));

@@ -9,6 +9,7 @@ use console::Theme;
 use model::base::Name;
 use model::fleet::job::{Job, JobState};
 use source::kubeconfig;
+use table::json_style::JsonStyle;
 use table::output::{fields, output_table, titles};
 use table::{Facts, Format, Kind, Needs, Query};
 
@@ -74,7 +75,7 @@ impl CompletionCluster {
         let Some((facts, query)) = self.facts(kind) else {
             return Vec::new();
         };
-        let Ok(found) = output_table(&facts, &query, Format::Name, false) else {
+        let Ok(found) = output_table(&facts, &query, Format::Name, JsonStyle::Line) else {
             return Vec::new();
         };
         let keys = found.items.into_iter().map(|item| item.key);

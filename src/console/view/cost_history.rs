@@ -6,7 +6,7 @@ use crate::painter::Painter;
 use crate::text::wrap;
 use crate::widget::bar::bar;
 use crate::widget::panel::{foot, panel};
-use model::usage::{BudgetPeriod, BudgetState, CostPart, HOUR_MS, Period, UsageTotals, start_of};
+use model::usage::{BudgetState, CostPart, HOUR_MS, Period, UsageTotals, start_of};
 use table::Facts;
 use table::budgets::exhausted_words;
 use table::role::Role;
@@ -204,7 +204,7 @@ fn budget(state: &BudgetState, facts: &Facts, painter: &mut Painter<'_>, area: R
         "{:>5}  {spent} / {}{}",
         or_unknown(used(state)),
         unit.words(budget.limit),
-        each(budget.period)
+        table::budgets::each(budget.period)
     );
     words.push_str("   forecast ");
     words.push_str(&or_unknown(state.forecast_words()));
@@ -222,14 +222,6 @@ fn budget(state: &BudgetState, facts: &Facts, painter: &mut Painter<'_>, area: R
         &words,
         Role::Text,
     );
-}
-
-/// `a week`; nothing of a month.
-pub(super) fn each(period: BudgetPeriod) -> String {
-    match period {
-        BudgetPeriod::Month => String::new(),
-        other => format!(" a {}", other.name()),
-    }
 }
 
 fn used(state: &BudgetState) -> Option<String> {

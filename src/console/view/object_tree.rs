@@ -16,7 +16,7 @@ use table::navigation::{RowScope, Selection, ViewId};
 use table::queue_tree::Tree;
 use table::role::Role;
 
-use super::{queues, subject};
+use super::subject;
 
 /// Cells that a level is set in.
 const STEP: usize = 2;
@@ -53,7 +53,7 @@ pub static KIND: KindSpec = KindSpec {
                 Item::Pool(_) => "",
             })
         }),
-        Column::number("devices", "HELD/DEV", 0, 8, |facts, row| {
+        Column::number("devices", "DEVICES", 0, 8, |facts, row| {
             if let Item::Pool(at) = item(row) {
                 let counts = facts.pools().get(at).map(Pool::counts).unwrap_or_default();
                 let known = counts.allocated.zip(counts.total);
@@ -223,7 +223,7 @@ fn table_of(row: Row) -> (&'static KindSpec, Row) {
     let own = (at as u32, within as u32);
     match item {
         // Rows of queues and jobs begin with their sort key.
-        Item::Queue(at) => (&queues::KIND, (0, at as u32)),
+        Item::Queue(at) => (&table::kinds::queues::KIND, (0, at as u32)),
         Item::Job(at) => (&table::kinds::jobs::KIND, (0, at as u32)),
         Item::Pod(..) => (&table::kinds::pods::KIND, own),
         Item::Node(_) => (&table::kinds::nodes::KIND, own),

@@ -7,280 +7,18 @@ use crate::painter::Painter;
 use crate::text::counted;
 use crate::widget::panel::panel;
 use crate::widget::table::{Look, first_lines, table, wrapped};
-use model::base::{Moment, Name, SmallSort};
-use model::cost::Money;
+use model::base::{Moment, SmallSort};
 use model::fleet::job::{Job, JobState};
-use model::fleet::queue::{Queue, QueueKind, QueueSystem, Stop};
-use model::usage::{BudgetScope, BudgetState, Dimension};
 use table::Facts;
 use table::cell::{Cell, Value};
 use table::column::{Align, ColumnHead, Width};
-use table::column::{Column, KindSpec, Row, id_of};
-use table::navigation::{Destination, RowScope, Selection, ViewId};
-use table::queue_quotas::{flavor, left};
-use table::queue_tree::Tree;
-use table::queues::{self, Tally};
+use table::kinds::queues::{KIND, members, name_of, row_of, stopped};
+use table::navigation::{RowScope, ViewId};
+use table::queues::system_of;
 use table::role::Role;
-use table::text::or_unknown;
 
-use super::cost_history::each;
 use super::table_view::TableView;
 use super::{CommandOutcome, TABLE, View};
-
-/// The table of queues. A row is its place in the tree and its place among all queues.
-pub static KIND: KindSpec = KindSpec {
-    columns: &[
-        Column::words("queue", "QUEUE", 0, (16, 34), name).sign(sign),
-        Column::words("left", "OWN QUOTA LEFT", 2, (24, 200), left).whole("QUEUE LEFT"),
-        flavor::<0>("quota", 3),
-        flavor::<1>("quota2", 6),
-        flavor::<2>("quota3", 8),
-        flavor::<3>("quota4", 9),
-        flavor::<4>("quota5", 10),
-        flavor::<5>("quota6", 11),
-        flavor::<6>("quota7", 12),
-        flavor::<7>("quota8", 13),
-        Column::number("share", "SHARE", 5, 5, share)
-            .rare()
-            .whole("QUEUE SHARE"),
-        Column::number("run", "RUN", 3, 4, |facts, row| {
-            count(tally(facts, row).running, Role::Text)
-        }),
-        Column::number("wait", "WAIT", 0, 4, |facts, row| {
-            count(tally(facts, row).waiting, Role::Warn)
-        }),
-        Column::number("oldest", "OLDEST", 2, 6, |facts, row| {
-            match tally(facts, row).oldest {
-                Some(since) => Cell::new(Value::Since(since)).role(Role::Warn),
-                None => Cell::new(Value::Empty),
-            }
-        }),
-        Column::number("burn", "$/h", 4, 6, rate_cell),
-        Column::words("budget", "MTD / BUDGET", 6, (14, 26), budget).rare(),
-        Column::words("system", "SYSTEM", 9, (6, 9), |facts, row| {
-            of(facts, row, |queue| Value::text(queue.system().name())).role(Role::Muted)
-        }),
-        Column::number("weight", "WEIGHT", 11, 6, |facts, row| {
-            of(facts, row, |queue| {
-                Value::known(queue.weight, Value::Number)
-            })
-        })
-        .wide(),
-        Column::words("strategy", "STRATEGY", 12, (8, 12), |facts, row| {
-            of(facts, row, |queue| Value::text(queue.strategy.name())).role(Role::Muted)
-        })
-        .wide(),
-        Column::words("stopped", "STOPPED", 7, (7, 30), |facts, row| {
-            Cell::text(queue(facts, row).map_or(String::new(), stopped)).role(Role::Warn)
-        })
-        .wide(),
-    ],
-    collect,
-    id: |facts, row| match queue(facts, row) {
-        Some(queue) => id_of(&queue.key),
-        None => id_of(bare(facts, row)),
-    },
-    label: |_, _, _| None,
-    selection: |facts, row| {
-        let name = name_of(facts, row)?;
-        Some(match is_cohort(facts, row) {
-            true => Selection::Cohort(name),
-            false => Selection::Queue(name),
-        })
-    },
-    open: |facts, row| {
-        let name = name_of(facts, row)?;
-        let of = match is_cohort(facts, row) {
-            true => RowScope::Cohort(name),
-            false => RowScope::Queue(name),
-        };
-        Some(Destination::Part(ViewId::Jobs, of))
-    },
-    faulty: |facts, row| queue(facts, row).is_some_and(Queue::is_stopped),
-    worst: None,
-    last: |_, _| false,
-    searched: None,
-    sort: None,
-    none: "no queue: neither Kueue, Volcano nor KAI is here, and no job names one",
-    output: None,
-};
-
-/// Spend against the queue's budget; empty where it has none.
-fn budget(facts: &Facts, row: Row) -> Cell<'_> {
-    let name = name_of(facts, row);
-    let own = |state: &&BudgetState| match &state.budget.scope {
-        BudgetScope::Part(Dimension::Queue, queue) => Some(queue) == name.as_ref(),
-        _ => false,
-    };
-    let Some(state) = facts.budgets().find(own) else {
-        return Cell::new(Value::Empty);
-    };
-    let budget = &state.budget;
-    let spent = or_unknown(state.spent.map(|spent| budget.unit.words(spent)));
-    let period = each(budget.period);
-    let limit = budget.unit.words(budget.limit);
-    let over = state.spent.is_some_and(|spent| spent > budget.limit);
-    Cell::text(format!("{spent} / {limit}{period}")).role(match over {
-        true => Role::Crit,
-        false => Role::Text,
-    })
-}
-
-/// The queues that exist in a queue system, as a tree; then those that only jobs reference.
-fn collect(facts: &Facts, _: &RowScope) -> Vec<Row> {
-    let tree = Tree::of(&facts.fleet.queues);
-    let known = tree.order.iter().map(|(at, _)| *at as u32);
-    let more = 0..named(facts).len() as u32;
-    let beyond = facts.fleet.queues.len() as u32;
-    known
-        .chain(more.map(|at| beyond + at))
-        .enumerate()
-        .map(|(place, at)| (place as u32, at))
-        .collect()
-}
-
-/// Queues that jobs reference but no queue system has, by name.
-fn named(facts: &Facts) -> Vec<Name> {
-    let known = |name: &Name| {
-        let queues = facts.fleet.queues.iter();
-        queues.into_iter().any(|queue| queue.name() == name)
-    };
-    let names = facts.fleet.jobs.iter().filter_map(|job| job.queue.as_ref());
-    let mut names: Vec<Name> = names.filter(|name| !known(name)).cloned().collect();
-    names.small_sort();
-    names.dedup();
-    names
-}
-
-pub(super) fn queue(facts: &Facts, row: Row) -> Option<&Queue> {
-    facts.fleet.queues.get(row.1 as usize).map(|queue| &**queue)
-}
-
-/// The name of a queue that only jobs name.
-fn bare(facts: &Facts, row: Row) -> Option<Name> {
-    let at = (row.1 as usize).checked_sub(facts.fleet.queues.len())?;
-    named(facts).into_iter().nth(at)
-}
-
-fn name_of(facts: &Facts, row: Row) -> Option<Name> {
-    match queue(facts, row) {
-        Some(queue) => Some(queue.name().clone()),
-        None => bare(facts, row),
-    }
-}
-
-fn is_cohort(facts: &Facts, row: Row) -> bool {
-    queue(facts, row).is_some_and(|queue| queue.key.kind == QueueKind::Cohort)
-}
-
-fn of<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Queue) -> Value<'a>) -> Cell<'a> {
-    match queue(facts, row) {
-        Some(queue) => Cell::new(make(queue)),
-        None => Cell::new(Value::Unknown),
-    }
-}
-
-fn sign(facts: &Facts, row: Row) -> (&'static str, Role) {
-    let stopped = queue(facts, row).is_some_and(Queue::is_stopped);
-    match (stopped, tally(facts, row).waiting) {
-        (true, _) => ("□", Role::Warn),
-        (false, 0) => ("●", Role::Ok),
-        (false, _) => ("○", Role::Warn),
-    }
-}
-
-fn name(facts: &Facts, row: Row) -> Cell<'_> {
-    let Some(queue) = queue(facts, row) else {
-        let words = bare(facts, row).map_or(String::from("–"), |name| name.to_string());
-        return Cell::text(words).role(Role::Title);
-    };
-    let tree = Tree::of(&facts.fleet.queues);
-    let depth = tree.depth(row.1 as usize);
-    let branch = if tree.has_children(row.1 as usize) {
-        "▾ "
-    } else if depth > 0 {
-        "· "
-    } else {
-        ""
-    };
-    let words = format!("{}{branch}{}", "  ".repeat(depth), queue.name());
-    Cell::text(words).role(Role::Title)
-}
-
-fn share(facts: &Facts, row: Row) -> Cell<'_> {
-    // Without fair sharing no queue has a share.
-    let fair = facts.fleet.queues.iter().any(|queue| queue.share.is_some());
-    let high = queue(facts, row).is_some_and(|queue| queue.share.is_some_and(|share| share > 1.0));
-    of(facts, row, |queue| match (queue.key.kind, queue.share) {
-        (_, Some(share)) => Value::Number(share),
-        (QueueKind::Cohort, None) => Value::Empty,
-        (QueueKind::Queue, None) if fair => Value::Unknown,
-        (QueueKind::Queue, None) => Value::Empty,
-    })
-    .role(if high { Role::Warn } else { Role::Text })
-}
-
-fn count(count: u32, role: Role) -> Cell<'static> {
-    Cell::new(Value::Count(i64::from(count))).role(if count == 0 { Role::Muted } else { role })
-}
-
-/// Names of the queues of a row: the queue's own, or all queues below a cohort.
-fn names(facts: &Facts, row: Row) -> Vec<Name> {
-    let Some(queue) = queue(facts, row) else {
-        return bare(facts, row).into_iter().collect();
-    };
-    let own = (queue.key.kind == QueueKind::Queue).then(|| queue.name().clone());
-    let tree = Tree::of(&facts.fleet.queues);
-    let below = tree.below(row.1 as usize);
-    let below = below.filter_map(|at| facts.fleet.queues.get(at));
-    let below = below.filter(|queue| queue.key.kind == QueueKind::Queue);
-    own.into_iter()
-        .chain(below.map(|queue| queue.name().clone()))
-        .collect()
-}
-
-/// Work of a queue, or of all queues below it.
-fn tally(facts: &Facts, row: Row) -> Tally {
-    let (names, system) = (names(facts, row), system_of_row(facts, row));
-    let of_system = |job: &Job| system.is_none_or(|known| queues::system_of(facts, job) == known);
-    let mut tally = Tally::default();
-    for job in facts.fleet.jobs.iter().filter(|job| facts.has_job(job)) {
-        let named = job.queue.as_ref().is_some_and(|name| names.contains(name));
-        if named && of_system(job) {
-            tally.add(job);
-        }
-    }
-    tally
-}
-
-/// The queue system of a row. For a queue that only jobs reference (not readable, or missing) all its jobs are counted,
-/// whichever system they belong to.
-fn system_of_row(facts: &Facts, row: Row) -> Option<QueueSystem> {
-    queue(facts, row).map(Queue::system)
-}
-
-fn rate_cell(facts: &Facts, row: Row) -> Cell<'_> {
-    let (names, system) = (names(facts, row), system_of_row(facts, row));
-    let parts = names.iter().map(|name| match system {
-        Some(system) => queues::queue_rate(facts, name, system),
-        None => queues::burn_of(facts, name),
-    });
-    match parts.sum::<Option<Money>>() {
-        Some(sum) => Cell::new(Value::Money(sum)).role(Role::Accent),
-        None => Cell::new(Value::Unknown),
-    }
-}
-
-/// Why a queue admits nothing; empty when it admits.
-fn stopped(queue: &Queue) -> String {
-    match (queue.stop, queue.activity.active) {
-        (Stop::None, Some(false)) => {
-            format!("{} {}", queue.activity.reason, queue.activity.message)
-        }
-        (Stop::None, _) => String::new(),
-        (stop, _) => format!("{}: admits no new jobs", stop.name()),
-    }
-}
 
 /// The tree above, the waiting jobs of the queue under the cursor below.
 pub struct QueuesView {
@@ -297,7 +35,7 @@ const START: usize = 7;
 const HEADS: &[ColumnHead] = &[
     head("#", Align::Right, Width::Fit(2), 4),
     head("WAITING JOB", Align::Left, Width::Cut(20, 40), 0),
-    head("DEV", Align::Right, Width::Fit(3), 0),
+    head("DEVICES", Align::Right, Width::Fit(3), 0),
     head("CLASS", Align::Left, Width::Cut(4, 10), 6),
     head("PRIO", Align::Right, Width::Fit(4), 5),
     head("WAIT", Align::Right, Width::Fit(5), 0),
@@ -350,12 +88,14 @@ impl QueuesView {
             self.waiting.clear();
             return;
         };
-        let names = names(facts, row);
+        let members = members(facts, row);
         let all = &facts.fleet.jobs;
         let mut waiting: Vec<u32> = (0..all.len() as u32)
             .filter(|at| {
                 let job = &all[*at as usize];
-                let here = job.queue.as_ref().is_some_and(|name| names.contains(name));
+                let queue = job.queue.as_deref();
+                let here =
+                    queue.is_some_and(|name| members.contains(&(name, system_of(facts, job))));
                 here && job.state == JobState::Waiting
             })
             .collect();
@@ -387,7 +127,7 @@ impl QueuesView {
         };
         let inside = panel(painter, area, &title, &note);
         if self.waiting.is_empty() {
-            let words = match queue(facts, row).map(stopped) {
+            let words = match row_of(facts, row).queue().map(stopped) {
                 Some(why) if !why.is_empty() => why,
                 _ if facts.part.is_some() => {
                     let part = facts.part.as_ref();

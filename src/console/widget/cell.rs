@@ -18,6 +18,7 @@ pub fn words<'c>(cell: &'c Cell<'_>, painter: &mut Painter<'_>) -> Cow<'c, str> 
         Value::Unknown => return Cow::Borrowed(UNKNOWN),
         Value::Empty => return Cow::Borrowed(""),
         Value::Text(words) => return Cow::Borrowed(words),
+        Value::Branch(lead, name) => format!("{lead}{name}"),
         Value::Path("", name) => return Cow::Borrowed(name),
         Value::Path(namespace, name) => format!("{namespace}/{name}"),
         Value::Count(count) => grouped(*count),

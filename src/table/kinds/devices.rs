@@ -444,8 +444,11 @@ fn health(facts: &Facts, row: Row) -> Cell<'_> {
         return Cell::new(Value::Unknown);
     };
     let (_, role, words) = health_of(device);
-    let role = if role == Role::Ok { Role::Muted } else { role };
-    Cell::text(words).role(role)
+    let value = match device.health {
+        Health::Unknown => Value::Unknown,
+        _ => Value::text(words),
+    };
+    Cell::new(value).role(if role == Role::Ok { Role::Muted } else { role })
 }
 
 fn pod(facts: &Facts, row: Row) -> Cell<'_> {

@@ -44,12 +44,7 @@ pub static KIND: KindSpec = KindSpec {
             of(facts, row, |job| Value::text(job.team.as_str()))
         })
         .by("team"),
-        Column::number("devices", "DEVICES", 0, 3, |facts, row| {
-            of(facts, row, |job| {
-                Value::Part(job.devices_allocated.into(), job.devices_requested.into())
-            })
-        })
-        .by("devices_allocated"),
+        Column::number("devices", "DEVICES", 0, 3, devices).by("devices_requested"),
         Column::words("class", "CLASS", 6, (4, 12), |facts, row| {
             let is_sliced = job(facts, row).is_some_and(jobs::is_sliced);
             of(facts, row, |job| {
@@ -94,7 +89,7 @@ pub static KIND: KindSpec = KindSpec {
         })
         .by("bound")
         .wide_output(),
-        Column::words("place", "REASON OR PLACE", 3, (22, 60), place),
+        Column::words("place", "REASON OR PLACE", 3, (20, 60), place),
         Column::words(
             "start",
             "WHAT WOULD START IT",
@@ -320,6 +315,17 @@ fn state(facts: &Facts, row: Row) -> Cell<'_> {
         _ => Role::Muted,
     };
     of(facts, row, |job| Value::text(job.state.name())).role(role)
+}
+
+fn devices(facts: &Facts, row: Row) -> Cell<'_> {
+    of(facts, row, |job| {
+        let (held, asked) = (job.devices_allocated, job.devices_requested);
+        // Requested and allocated are shown as one number where they are equal, or where nothing is allocated.
+        match held == asked || held == 0 {
+            true => Value::Count(asked.into()),
+            false => Value::Part(held.into(), asked.into()),
+        }
+    })
 }
 
 fn clock(facts: &Facts, row: Row) -> Cell<'_> {

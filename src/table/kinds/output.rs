@@ -4,24 +4,26 @@ use model::base::SmallSort;
 use model::base::document::nearest;
 use model::value::Value;
 
-use crate::column::{Column, KindSpec, Row, RowOutput};
+use crate::column::{Column, Row, RowOutput};
 use crate::json_style::JsonStyle;
 use crate::output::{OutputRow, OutputTable};
 use crate::query::{NotFound, Query};
 use crate::table::cell;
-use crate::{Facts, Format, is_remainder};
+use crate::{Facts, Format, Kind, is_remainder};
+
+use super::spec;
 
 /// The rows of a query.
 ///
 /// # Errors
 /// No object has a requested name.
 pub fn output_table(
-    spec: &KindSpec,
     facts: &Facts,
     query: &Query,
     format: Format,
     style: JsonStyle,
 ) -> Result<OutputTable, NotFound> {
+    let spec = spec(query.kind);
     let Some(output) = spec.output else {
         return Ok(OutputTable::default());
     };
@@ -131,8 +133,8 @@ fn sorted(rows: Vec<Row>, output: &RowOutput, facts: &Facts, query: &Query) -> V
 }
 
 /// The titles of a kind's columns, each with the fields that it shows.
-pub fn titles(spec: &KindSpec) -> Vec<(&'static str, &'static str)> {
-    let columns = spec
+pub fn titles(kind: Kind) -> Vec<(&'static str, &'static str)> {
+    let columns = spec(kind)
         .columns
         .iter()
         .filter(|column| !column.field.is_empty());
