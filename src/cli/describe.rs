@@ -5,15 +5,14 @@ use std::io::Write;
 use clap::{Args, ValueEnum};
 
 use console::view::describe::page::{Events, object_request, text};
-use model::base::{Exit, Failure, Name};
+use model::base::{Exit, Failure};
 use model::object::ObjectNews;
 use settings::Settings;
-use table::json_style::JsonStyle;
 use table::navigation::Selection;
-use table::output::{self, OutputRow};
-use table::{Facts, Format, Kind, Needs, Query, Readings, is_remainder, losses, silent};
+use table::output;
+use table::{Facts, Format, Kind, Needs, Query, is_remainder, losses, silent};
 
-use super::get::KindName;
+use super::get_kind::GetKind;
 use super::get_objects::job_kind;
 use super::setup::{self, Situation};
 use super::{look, out};
@@ -35,13 +34,7 @@ pub(super) fn run(
     let query = query(describe, &at.settings)?;
     // The page may depend on readings: on those of its nodes, where the name determines them.
     let needs = Needs {
-        readings: match query.kind {
-            Kind::Jobs | Kind::Nodes | Kind::Devices | Kind::Pools => {
-                Readings::Of(Box::new(query.clone()))
-            }
-            Kind::Queues => Readings::Unnamed,
-            _ => Readings::All,
-        },
+        readings: Needs::of(&query, Format::Json).readings,
         ..Needs::decision()
     };
     let (facts, news) = setup::page(
@@ -97,7 +90,7 @@ fn query(describe: &Describe, settings: &Settings) -> Result<Query, Failure> {
             .ok_or_else(|| usage(format!("`{one}`: a name is missing: describe KIND NAME")))?,
         _ => return Err(usage("describe KIND NAME".to_owned())),
     };
-    let (kind, name) = match KindName::from_str(kind, true) {
+    let (kind, name) = match GetKind::from_str(kind, true) {
         Ok(named) => match named.kind() {
             Some(Kind::Cost | Kind::Fleet) | None => {
                 let message = format!("{kind} has no objects: use stokehold get {kind}");
@@ -121,62 +114,22 @@ fn query(describe: &Describe, settings: &Settings) -> Result<Query, Failure> {
 
 /// The objects that are called so, and their names.
 fn found(facts: &Facts, query: &Query) -> Result<(Vec<Selection>, Vec<String>), String> {
-    let sheet = output::output_table(facts, query, Format::Name, JsonStyle::Line);
-    let items = sheet.map_err(|missing| missing.to_string())?.items;
-    let all: Vec<(Selection, String)> = items
-        .iter()
-        .filter_map(|item| Some((selection(facts, query.kind, item)?, item.name.clone())))
-        .collect();
-    Ok(all.into_iter().unzip())
-}
-
-/// The object of a row; nothing for a slice, which is shown on the page of its device.
-fn selection(facts: &Facts, kind: Kind, item: &OutputRow) -> Option<Selection> {
-    let key = item.key.as_str();
-    if is_remainder(key) {
-        return None;
+    let rows = output::rows_of(facts, query).map_err(|missing| missing.to_string())?;
+    let (spec, output) = (query.kind.spec(), query.kind.output());
+    let (mut all, mut names) = (Vec::new(), Vec::new());
+    for row in rows {
+        let key = (output.key)(facts, row);
+        let selection = (spec.selection)(facts, row).filter(|_| !is_remainder(&key));
+        // A device and its slices are one page.
+        if let Some(selection) = selection.filter(|own| !all.contains(own)) {
+            all.push(selection);
+            names.push(match output.name {
+                Some(name) => name(facts, row),
+                None => format!("{}/{key}", query.kind.singular()),
+            });
+        }
     }
-    let bare = || Name::new(key.split(" (").next().unwrap_or(key));
-    Some(match kind {
-        Kind::Pools => Selection::Pool(Name::new(key)),
-        Kind::Nodes => Selection::Node(Name::new(key)),
-        Kind::Queues => Selection::Queue(bare()),
-        Kind::Alerts => Selection::Finding(Name::new(key)),
-        Kind::Advice => {
-            let all = table::kinds::advice::all(facts).into_iter();
-            let own = all.into_iter().find(|advice| advice.id() == key)?;
-            match own.pool() {
-                Some(pool) => Selection::Pool(pool.clone()),
-                None => Selection::Job(own.job.clone()),
-            }
-        }
-        Kind::Sources => Selection::Source(Name::new(key)),
-        Kind::Devices => {
-            let mut devices = facts.fleet.devices();
-            let (node, device) = devices.find(|(_, device)| device.id.as_str() == key)?;
-            Selection::Device(node.name().clone(), device.index)
-        }
-        Kind::Jobs => {
-            let mut jobs = facts.fleet.jobs.iter();
-            let of = |job: &model::fleet::job::Job| {
-                format!("{}/{} ({})", job.namespace(), job.name(), job.id.kind)
-            };
-            Selection::Job(jobs.find(|job| of(job) == key)?.id.clone())
-        }
-        Kind::Pods => {
-            let (namespace, name) = key.split_once('/')?;
-            Selection::Pod(model::base::ObjectKey::new(namespace, name))
-        }
-        // A service's page is that of its workload.
-        Kind::Services => {
-            let all = table::kinds::services::places(facts).into_iter();
-            let mut all = all.filter_map(|place| table::kinds::services::at(facts, place));
-            let (job, _) =
-                all.find(|(job, served)| table::kinds::services::key(job, served) == key)?;
-            Selection::Job(job.id.clone())
-        }
-        Kind::Scalers | Kind::Cost | Kind::Fleet => return None,
-    })
+    Ok((all, names))
 }
 
 #[cfg(test)]

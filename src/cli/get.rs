@@ -159,75 +159,6 @@ const ABSENT: &[(&str, &str)] = &[
     ("kyaml", "use -o yaml"),
 ];
 
-/// A kind on the command line.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum KindName {
-    /// What the fleet is made of
-    #[value(alias = "pool")]
-    Pools,
-    /// Machines
-    #[value(aliases = ["node", "no"])]
-    Nodes,
-    /// GPUs, TPU chips and their slices
-    #[value(aliases = ["device", "dev"])]
-    Devices,
-    /// Queues that jobs wait in
-    #[value(alias = "queue")]
-    Queues,
-    /// What teams submitted
-    #[value(alias = "job")]
-    Jobs,
-    /// Pods that ask for devices
-    #[value(aliases = ["pod", "po"])]
-    Pods,
-    /// Models that workloads serve: requests, cache, latencies, tokens, money for them
-    #[value(aliases = ["service", "svc"])]
-    Services,
-    /// Money an hour by pool, queue, team, job and class
-    #[value(alias = "costs")]
-    Cost,
-    /// Findings, worst first
-    #[value(alias = "alert")]
-    Alerts,
-    /// What to do about jobs' devices, what saves most first: from the last half hour, by Prometheus or a record
-    Advice,
-    /// Autoscalers of nodes and pods, and requests for capacity: desired counts, and why they do not scale
-    #[value(alias = "scaler")]
-    Scalers,
-    /// Where facts come from and how fresh they are
-    #[value(alias = "source")]
-    Sources,
-    /// Hours of the usage ledger of a record
-    Usage,
-    /// Budgets of the settings by the usage ledger of a record: spent, forecast
-    #[value(alias = "budget")]
-    Budgets,
-    /// Everything as one versioned document
-    Fleet,
-}
-
-impl KindName {
-    /// The kind of facts that it names; `None` for rows of the usage ledger, which are not facts.
-    pub(super) fn kind(self) -> Option<Kind> {
-        Some(match self {
-            Self::Pools => Kind::Pools,
-            Self::Nodes => Kind::Nodes,
-            Self::Devices => Kind::Devices,
-            Self::Queues => Kind::Queues,
-            Self::Jobs => Kind::Jobs,
-            Self::Pods => Kind::Pods,
-            Self::Services => Kind::Services,
-            Self::Cost => Kind::Cost,
-            Self::Alerts => Kind::Alerts,
-            Self::Advice => Kind::Advice,
-            Self::Scalers => Kind::Scalers,
-            Self::Sources => Kind::Sources,
-            Self::Fleet => Kind::Fleet,
-            Self::Usage | Self::Budgets => return None,
-        })
-    }
-}
-
 /// A format on the command line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum FormatName {
@@ -391,18 +322,8 @@ pub fn print(
     if let Some(said) = silent(facts, query.kind).filter(|_| format != Format::Name) {
         out::print_message(err, &said);
     }
-    // (Programs know what they ask for.)
-    if query.kind == Kind::Alerts
-        && matches!(format, Format::Table | Format::Wide)
-        && let Some(said) = table::kinds::alerts::looked_once(facts)
-    {
+    if let Some(said) = (query.kind.output().note)(facts, format) {
         out::print_message(err, &said);
-    }
-    if query.kind == Kind::Services
-        && format != Format::Name
-        && let Some(said) = table::kinds::services::read_once(facts)
-    {
-        out::print_message(err, said);
     }
     if matches!(format, Format::Table | Format::Wide)
         && let Some(said) = table::list_price::note(&text)

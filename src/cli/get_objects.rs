@@ -8,22 +8,23 @@ use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
 
 use model::base::{Exit, Failure};
 use model::fleet::kinds;
-use table::Format;
+use table::{Format, Kind};
 
-use super::get::{Get, KindName};
+use super::get::Get;
+use super::get_kind::GetKind;
 use super::out;
 
 /// The first argument of `get`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Objects {
     /// At least one; each once, in the order of the command line.
-    kinds: Vec<KindName>,
+    kinds: Vec<GetKind>,
     /// The name of `KIND/NAME`.
     name: Option<String>,
 }
 
 impl Objects {
-    fn one(kind: KindName) -> Self {
+    fn one(kind: GetKind) -> Self {
         Self {
             kinds: vec![kind],
             name: None,
@@ -53,7 +54,7 @@ impl TypedValueParser for ObjectsParser {
         }
         let mut kinds = Vec::new();
         for word in text.split('/').next().unwrap_or(text).split(',') {
-            let parser = EnumValueParser::<KindName>::new();
+            let parser = EnumValueParser::<GetKind>::new();
             let kind = parser.parse_ref(command, argument, OsStr::new(word))?;
             if !kinds.contains(&kind) {
                 kinds.push(kind);
@@ -63,15 +64,15 @@ impl TypedValueParser for ObjectsParser {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let kinds = KindName::value_variants().iter();
+        let kinds = GetKind::value_variants().iter();
         Some(Box::new(kinds.filter_map(ValueEnum::to_possible_value)))
     }
 }
 
 /// The kind and name of an object as `-o name` prints it; `None` when the text has no `/` or its kind is not known.
-fn object(text: &str) -> Option<(KindName, String)> {
+fn object(text: &str) -> Option<(GetKind, String)> {
     let (word, name) = text.split_once('/')?;
-    if let Ok(kind) = KindName::from_str(word, true) {
+    if let Ok(kind) = GetKind::from_str(word, true) {
         return Some((kind, name.to_owned()));
     }
     if let Some(kind) = job_kind(word) {
@@ -81,13 +82,13 @@ fn object(text: &str) -> Option<(KindName, String)> {
             true => format!("{name} ({kind})"),
             false => name.to_owned(),
         };
-        return Some((KindName::Jobs, name));
+        return Some((GetKind::Facts(Kind::Jobs), name));
     }
     // A row of `cost` begins with what the money is grouped by.
     let scopes = ["team", "class"];
     scopes
         .contains(&word)
-        .then(|| (KindName::Cost, text.to_owned()))
+        .then(|| (GetKind::Facts(Kind::Cost), text.to_owned()))
 }
 
 /// The kind of a job's own object, in any case of letters: `jobset` is `JobSet`.
@@ -97,22 +98,22 @@ pub(super) fn job_kind(word: &str) -> Option<&'static str> {
 }
 
 /// The kind that the arguments of a `get` name first, as far as they are written.
-pub(super) fn first_kind(positional: &[String]) -> Option<KindName> {
+pub(super) fn first_kind(positional: &[String]) -> Option<GetKind> {
     let word = positional.first()?;
     if let Some((kind, _)) = object(word) {
         return Some(kind);
     }
-    KindName::from_str(word.split(',').next()?, true).ok()
+    GetKind::from_str(word.split(',').next()?, true).ok()
 }
 
 impl Get {
     /// The only kind of a [part](Get::parts); otherwise the first.
-    pub(super) fn kind(&self) -> KindName {
+    pub(super) fn kind(&self) -> GetKind {
         self.objects
             .kinds
             .first()
             .copied()
-            .unwrap_or(KindName::Fleet)
+            .unwrap_or(GetKind::Facts(Kind::Fleet))
     }
 
     /// One `get` for each kind, with the names of its objects.
@@ -121,7 +122,7 @@ impl Get {
     /// Arguments that do not go together.
     pub(super) fn parts(&self) -> Result<Vec<Self>, Failure> {
         let refused = |message: String| Err(Failure::new(Exit::Usage, message));
-        let mut parts: Vec<(KindName, Vec<String>)> = Vec::new();
+        let mut parts: Vec<(GetKind, Vec<String>)> = Vec::new();
         match &self.objects.name {
             None if self.objects.kinds.len() > 1 && !self.names.is_empty() => {
                 let message = "a NAME is of one kind: get KIND NAME, or get KIND/NAME KIND/NAME";

@@ -16,6 +16,7 @@ mod exporter;
 mod figures;
 pub mod flags;
 pub mod get;
+mod get_kind;
 mod get_objects;
 mod govern;
 mod listen;
@@ -275,7 +276,7 @@ fn run(
             err,
         ),
         Some(Command::Get(get)) => {
-            use get::KindName::{Budgets, Usage};
+            use get_kind::GetKind::{Budgets, Usage};
             let parts = get.parts()?;
             get_objects::each(&parts, out, err, |get, out, err| match get.kind() {
                 Usage => usage::get(&past(get.past.clone(), 0.0)?, get, out, err),

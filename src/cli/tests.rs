@@ -466,18 +466,19 @@ fn a_reader_that_goes_away_is_no_failure() {
     assert!(full.message.contains("cannot write the output"));
 }
 
-fn parts(line: &str) -> Result<Vec<(super::get::KindName, Vec<String>)>, Failure> {
+fn parts(line: &str) -> Result<Vec<(table::Kind, Vec<String>)>, Failure> {
     let cli = parsed(line).unwrap_or_else(|error| panic!("{line}: {error}"));
     let Some(super::Command::Get(get)) = &cli.command else {
         panic!("{line}");
     };
     let parts = get.parts()?.into_iter();
-    Ok(parts.map(|part| (part.kind(), part.names)).collect())
+    let kind = |get: &super::get::Get| get.kind().kind().expect("of facts");
+    Ok(parts.map(|part| (kind(&part), part.names)).collect())
 }
 
 #[test]
 fn get_takes_objects_as_it_names_them_and_several_kinds() {
-    use super::get::KindName::{Cost, Jobs, Nodes, Pods};
+    use table::Kind::{Cost, Jobs, Nodes, Pods};
     for (line, wanted) in [
         ("nodes,pods", &[(Nodes, &[][..]), (Pods, &[])][..]),
         ("no,po,nodes", &[(Nodes, &[]), (Pods, &[])]),
@@ -572,7 +573,9 @@ fn several_kinds_are_one_table_after_another() {
     let printed = |fails: Option<Exit>| {
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let exit = super::get_objects::each(&parts, &mut out, &mut err, |part, out, err| {
-            if let Some(exit) = fails.filter(|_| part.kind() == super::get::KindName::Nodes) {
+            if let Some(exit) =
+                fails.filter(|_| part.kind() == super::get_kind::GetKind::Facts(table::Kind::Nodes))
+            {
                 return Err(Failure::new(exit, "no nodes"));
             }
             let query = super::get::query(part, &defaults())?;

@@ -6,7 +6,6 @@ use clap::{Args, ValueEnum};
 
 use model::base::{Exit, Failure};
 use settings::Settings;
-use table::json_style::JsonStyle;
 use table::{Format, Kind, Needs, Query, Select, Sort, output};
 
 use super::get::{self, FormatName};
@@ -135,6 +134,8 @@ pub(super) fn query(top: &Top, settings: &Settings) -> Result<Query, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use table::json_style::JsonStyle;
+
     use super::*;
 
     /// The titles are those of `get`: a column with another title there would be missing here.

@@ -6,25 +6,27 @@ use serde::Serialize;
 use model::base::{Moment, Name};
 use model::fleet::job::JobKey;
 use model::plan::{Plan, PlanEffect};
-use model::schema::{SchemaHead, columns, of_rows};
+use model::schema::{columns, of_rows};
 use model::usage::{
     BudgetChange, BudgetPeriod, BudgetScope, BudgetState, Dimension, FleetSpending, start_of,
 };
 
-use super::kind::UNKNOWN_IS_NULL;
+use super::kind::{KindNames, UNKNOWN_IS_NULL};
 use super::spend::{device_hours, safe_line, stamp};
 use super::table::{Layout, cell};
 use super::text::or_unknown;
 use super::{Facts, Scope, non_empty};
 
-/// The JSON Schema of the rows.
-pub fn schema() -> serde_json::Value {
-    of_rows::<BudgetRow<'_>>(SchemaHead {
-        name: "budgets",
-        title: "Budgets",
-        description: UNKNOWN_IS_NULL,
-    })
-}
+/// How budgets are called.
+pub static NAMES: KindNames = KindNames {
+    plural: "budgets",
+    singular: "budget",
+    aliases: &["budget"],
+    help: "Budgets of the settings by the usage ledger of a record: spent, forecast",
+    title: "Budgets",
+    description: UNKNOWN_IS_NULL,
+    schema: of_rows::<BudgetRow<'_>>,
+};
 
 /// The subject kind of budget findings.
 pub const SUBJECT: &str = "Budget";
@@ -186,7 +188,7 @@ fn row(state: &BudgetState) -> BudgetRow<'_> {
 
 /// The rows as CSV.
 pub fn csv(states: &[BudgetState], titled: bool) -> String {
-    let fields = columns(&schema());
+    let fields = columns(&NAMES.schema());
     let mut out = String::new();
     if titled {
         out.push_str(&safe_line(&fields));

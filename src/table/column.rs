@@ -7,13 +7,15 @@ use std::hash::{Hash, Hasher};
 
 use model::base::Moment;
 use model::fleet::history::Track;
+use model::fleet::observe::Table;
 
 use super::Facts;
 use super::cell::Cell;
 use super::json_style::JsonStyle;
+use super::kind::{Asked, Exporters, Format, KindNames};
+use super::labelled::Labelled;
 use super::navigation::{Destination, RowScope, Selection};
 use super::role::Role;
-use super::select::{Labelled, Select};
 
 /// Alignment of a column's cells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -290,12 +292,17 @@ pub struct KindSpec {
     pub sort: Option<(usize, bool)>,
     /// Text shown when there are no rows and everything has been read.
     pub none: &'static str,
-    /// What `get` makes of the rows; `None` for what only a view has.
-    pub output: Option<&'static RowOutput>,
 }
 
 /// How `get` finds, filters and writes the rows of a kind.
 pub struct RowOutput {
+    pub names: KindNames,
+    /// True for a table whose loss makes its rows incomplete.
+    pub reads: fn(Table) -> bool,
+    /// The exporters that its rows need.
+    pub exporters: fn(&Asked) -> Exporters,
+    /// What is said about all rows beside them.
+    pub note: fn(&Facts, Format) -> Option<String>,
     /// Unique key among the rows of the kind, stable while the row exists.
     pub key: fn(&Facts, Row) -> String,
     /// Other names that a row can be asked for by.
@@ -303,7 +310,7 @@ pub struct RowOutput {
     /// The row's name for `-o name`; `None` where it is the kind and the key.
     pub name: Option<fn(&Facts, Row) -> String>,
     /// The rows that `get` prints, in the order that it has for what is selected.
-    pub rows: fn(&Facts, &Select) -> Vec<Row>,
+    pub rows: fn(&Facts, Selects<'_>) -> Vec<Row>,
     /// The row's namespace and team; `None` for a kind that has neither.
     pub place: Option<PlaceOf>,
     /// The row's labels; `None` for a kind without labels.
@@ -311,6 +318,9 @@ pub struct RowOutput {
     /// The rows as JSON objects, one each.
     pub json: fn(&Facts, &[Row], JsonStyle) -> Vec<String>,
 }
+
+/// Whether a field selector asks for this value of a field.
+type Selects<'a> = &'a dyn Fn(&str, &str) -> bool;
 
 /// Namespace and team of a row.
 type PlaceOf = for<'a> fn(&'a Facts, Row) -> (Option<&'a str>, Option<&'a str>);

@@ -1,148 +1,80 @@
-//! The kinds that `get` prints, and the output formats.
+//! How a kind of rows is called, what it is read from, and the output formats.
 
 use serde_json::Value;
 
-use model::schema::{SchemaHead, of_document, of_rows};
-
-use super::devices::DeviceRow;
-use super::document::Document;
-use super::jobs::JobRow;
-use super::kinds::advice::AdviceRow;
-use super::kinds::alerts::AlertRow;
-use super::kinds::cost::CostRow;
-use super::kinds::pods::PodRow;
-use super::kinds::scalers::ScalerRow;
-use super::kinds::services::ServiceRow;
-use super::kinds::sources::SourceRow;
-use super::nodes::NodeRow;
-use super::pools::PoolRow;
-use super::queues::QueueRow;
+use model::fleet::observe::Table;
+use model::schema::SchemaHead;
 
 /// How to read the values of most kinds.
-pub(crate) const UNKNOWN_IS_NULL: &str =
+pub const UNKNOWN_IS_NULL: &str =
     "Unknown is null, never 0; units are in the names; times are RFC 3339.";
 
-/// A kind of object that `get` prints.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Kind {
-    Pools,
-    Nodes,
-    /// Devices and their slices.
-    Devices,
-    Queues,
-    Jobs,
-    /// Pods that request devices.
-    Pods,
-    /// Models served by workloads.
-    Services,
-    Cost,
-    Alerts,
-    /// Advice about jobs' devices.
-    Advice,
-    /// Autoscalers of nodes and pods.
-    Scalers,
-    Sources,
-    /// The whole fleet as one document.
-    Fleet,
+/// The names of a kind, on the command line and in its JSON Schema.
+#[derive(Debug)]
+pub struct KindNames {
+    /// On the command line: `pools`.
+    pub plural: &'static str,
+    /// Before the name of an object: `pool`.
+    pub singular: &'static str,
+    /// Other names on the command line.
+    pub aliases: &'static [&'static str],
+    /// Its line of help.
+    pub help: &'static str,
+    /// Title of its schema.
+    pub title: &'static str,
+    /// What holds for all fields of its schema.
+    pub description: &'static str,
+    /// Derives the schema of its rows.
+    pub schema: fn(SchemaHead) -> Value,
 }
 
-impl Kind {
-    /// Every kind, in the order of the contract.
-    pub const ALL: [Self; 13] = [
-        Self::Pools,
-        Self::Nodes,
-        Self::Devices,
-        Self::Queues,
-        Self::Jobs,
-        Self::Pods,
-        Self::Services,
-        Self::Cost,
-        Self::Alerts,
-        Self::Advice,
-        Self::Scalers,
-        Self::Sources,
-        Self::Fleet,
-    ];
+impl KindNames {
+    /// Its JSON Schema.
+    pub fn schema(&self) -> Value {
+        (self.schema)(SchemaHead {
+            name: self.plural,
+            title: self.title,
+            description: self.description,
+        })
+    }
+}
 
-    /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pools => "pools",
-            Self::Nodes => "nodes",
-            Self::Devices => "devices",
-            Self::Queues => "queues",
-            Self::Jobs => "jobs",
-            Self::Pods => "pods",
-            Self::Services => "services",
-            Self::Cost => "cost",
-            Self::Alerts => "alerts",
-            Self::Advice => "advice",
-            Self::Scalers => "scalers",
-            Self::Sources => "sources",
-            Self::Fleet => "fleet",
+/// What a `get` of a kind asks for, as far as it decides which exporters are read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Asked {
+    pub format: Format,
+    /// Only objects with these names.
+    pub is_named: bool,
+    /// A reading decides which rows are printed, their order, or a chosen column.
+    pub readings: bool,
+}
+
+impl Asked {
+    /// The exporters of rows whose names need no reading: those of `named` objects, or all.
+    pub fn names_or(self, named: Exporters) -> Exporters {
+        match (self.is_named, self.format) {
+            (false, Format::Name) if !self.readings => Exporters::Unnamed,
+            (false, _) => Exporters::All,
+            (true, _) => named,
         }
     }
+}
 
-    /// The singular, as shown before an object's name.
-    pub const fn singular(self) -> &'static str {
-        match self {
-            Self::Pools => "pool",
-            Self::Nodes => "node",
-            Self::Devices => "device",
-            Self::Queues => "queue",
-            Self::Jobs => "job",
-            Self::Pods => "pod",
-            Self::Services => "service",
-            Self::Cost => "cost",
-            Self::Alerts => "alert",
-            Self::Advice => "advice",
-            Self::Scalers => "scaler",
-            Self::Sources => "source",
-            Self::Fleet => "fleet",
-        }
-    }
+/// Which exporters an answer waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Exporters {
+    /// Those of nodes whose objects do not say what devices they have; everything else is known without readings.
+    Unnamed,
+    /// Those, and those of nodes with sliced devices: a slice's cost depends on the other slices, which exporters know best.
+    Priced,
+    /// Those of `Unnamed`, and those of the nodes that the rows are about.
+    OfRows,
+    All,
+}
 
-    pub fn schema(self) -> Value {
-        let head = |title, description| SchemaHead {
-            name: self.name(),
-            title,
-            description,
-        };
-        match self {
-            Self::Pools => of_rows::<PoolRow<'_>>(head("Pools", UNKNOWN_IS_NULL)),
-            Self::Nodes => of_rows::<NodeRow<'_>>(head("Nodes", UNKNOWN_IS_NULL)),
-            Self::Devices => {
-                of_rows::<DeviceRow<'_>>(head("Devices and their slices", UNKNOWN_IS_NULL))
-            }
-            Self::Queues => of_rows::<QueueRow<'_>>(head("Queues", UNKNOWN_IS_NULL)),
-            Self::Jobs => of_rows::<JobRow<'_>>(head("Jobs", UNKNOWN_IS_NULL)),
-            Self::Pods => of_rows::<PodRow<'_>>(head(
-                "Pods",
-                "Pods that request devices. Unknown is null, never 0; units are in the names; times are RFC 3339.",
-            )),
-            Self::Services => of_rows::<ServiceRow<'_>>(head(
-                "Services",
-                "Models that workloads serve. Unknown is null, never 0; units are in the names; times are RFC 3339.",
-            )),
-            Self::Cost => of_rows::<CostRow<'_>>(head("Money an hour by scope", UNKNOWN_IS_NULL)),
-            Self::Alerts => of_rows::<AlertRow<'_>>(head("Findings, worst first", UNKNOWN_IS_NULL)),
-            Self::Advice => of_rows::<AdviceRow<'_>>(head(
-                "What to do about jobs' devices and about pools, what saves most first",
-                "Unknown is null, never 0; units are in the names. A month is 730 hours.",
-            )),
-            Self::Scalers => of_rows::<ScalerRow<'_>>(head(
-                "Autoscalers of nodes and pods, and requests for capacity",
-                "Unknown is null, never 0; times are RFC 3339.",
-            )),
-            Self::Sources => {
-                of_rows::<SourceRow<'_>>(head("Where facts come from", UNKNOWN_IS_NULL))
-            }
-            Self::Fleet => of_document::<Document<'_>>(head(
-                "The fleet at one moment",
-                "Unknown is null, never 0; units are in the names; times are RFC 3339. With --team or -n, `figures` and `pools` are those of the scope; all other fields are those of the whole fleet.",
-            )),
-        }
-    }
+/// True for the tables that jobs, their pods, devices and queues are read from.
+pub fn holds_work(table: Table) -> bool {
+    !table.holds_rules() && !table.holds_scaling()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

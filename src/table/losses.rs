@@ -10,35 +10,7 @@ use super::{Facts, Kind};
 
 /// The missing tables of a kind, each with its exit code and a message.
 pub fn losses(facts: &Facts, kind: Kind) -> Vec<(Exit, String)> {
-    let matters = |table: Table| match kind {
-        Kind::Sources => false,
-        Kind::Nodes => matches!(table, Table::Nodes | Table::Pods),
-        Kind::Fleet => true,
-        Kind::Queues => !table.holds_scaling(),
-        Kind::Scalers => {
-            !table.holds_rules()
-                && (table.holds_scaling() || matches!(table, Table::Nodes | Table::Pods))
-        }
-        // Node limits of the pools.
-        Kind::Pools => {
-            !table.holds_rules()
-                && !matches!(
-                    table,
-                    Table::ProvisioningRequests
-                        | Table::PodAutoscalers
-                        | Table::ScaledObjects
-                        | Table::LaunchFailures
-                )
-        }
-        // Its autoscaler.
-        Kind::Services => {
-            !table.holds_rules()
-                && (!table.holds_scaling() || matches!(table, Table::PodAutoscalers))
-        }
-        Kind::Devices | Kind::Jobs | Kind::Pods | Kind::Cost | Kind::Alerts | Kind::Advice => {
-            !table.holds_rules() && !table.holds_scaling()
-        }
-    };
+    let matters = kind.output().reads;
     let fleet = &facts.fleet;
     let tables: Vec<Table> = Table::ALL
         .iter()

@@ -7,6 +7,7 @@ use model::fleet::Fleet;
 use model::fleet::node::Node;
 use model::fleet::observe::Table;
 
+use super::kind::{Asked, Exporters};
 use super::{Format, Kind, Query};
 
 /// The inputs of one snapshot.
@@ -67,33 +68,16 @@ impl Needs {
 
     /// The inputs of a query's rows in this format.
     pub fn of(query: &Query, format: Format) -> Self {
-        let readings = match query.kind {
-            // Names need no readings.
-            Kind::Pools | Kind::Nodes | Kind::Devices | Kind::Jobs | Kind::Pods
-                if format == Format::Name && query.names.is_empty() && !query.asks_readings() =>
-            {
-                Readings::Unnamed
-            }
-            Kind::Scalers => Readings::Unnamed,
-            // Only the rate needs readings: a device's price depends on its class.
-            Kind::Queues => Readings::Priced,
-            // Only the wide table has columns with readings.
-            Kind::Jobs if format == Format::Table && !query.asks_readings() => Readings::Priced,
-            Kind::Nodes if format == Format::Table && !query.asks_readings() => Readings::Unnamed,
-            Kind::Jobs => Readings::Of(Box::new(query.clone())),
-            Kind::Nodes | Kind::Devices | Kind::Pools if !query.names.is_empty() => {
-                Readings::Of(Box::new(query.clone()))
-            }
-            Kind::Pools
-            | Kind::Nodes
-            | Kind::Pods
-            | Kind::Services
-            | Kind::Devices
-            | Kind::Cost
-            | Kind::Alerts
-            | Kind::Advice
-            | Kind::Sources
-            | Kind::Fleet => Readings::All,
+        let asked = Asked {
+            format,
+            is_named: !query.names.is_empty(),
+            readings: query.asks_readings(),
+        };
+        let readings = match (query.kind.output().exporters)(&asked) {
+            Exporters::Unnamed => Readings::Unnamed,
+            Exporters::Priced => Readings::Priced,
+            Exporters::OfRows => Readings::Of(Box::new(query.clone())),
+            Exporters::All => Readings::All,
         };
         Self {
             tables: match query.kind {

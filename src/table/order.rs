@@ -6,7 +6,6 @@ use model::base::natural;
 use model::value::Value;
 
 use super::Kind;
-use super::kinds::spec;
 use super::select::sorted_by;
 
 /// What rows are sorted by.
@@ -85,7 +84,7 @@ impl Sort {
 
 /// The title of the column of this id, and the fields that it shows.
 fn named(kind: Kind, id: &str) -> Option<(&'static str, &'static str)> {
-    let columns = spec(kind).columns.iter();
+    let columns = kind.spec().columns.iter();
     let mut columns = columns.filter(|column| !column.field.is_empty());
     let named = columns.find(|column| column.id.eq_ignore_ascii_case(id))?;
     Some((named.printed_title(), named.field))

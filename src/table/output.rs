@@ -10,7 +10,7 @@ use super::csv_output::csv;
 pub use super::csv_output::{csv_line, flat};
 use super::encode::{array, yaml};
 use super::json_style::JsonStyle;
-pub use super::kinds::output::{output_table, titles};
+pub use super::kinds::output::{output_table, rows_of, titles};
 use super::query::{Query, Unanswered};
 use super::schemas;
 use super::table::{Layout, cell};

@@ -15,8 +15,8 @@ type MakeSchema = fn() -> Value;
 
 /// What has a schema besides the kinds of objects.
 const OTHERS: [(&str, MakeSchema); 5] = [
-    ("budgets", budgets::schema),
-    ("usage", spend::schema),
+    ("budgets", || budgets::NAMES.schema()),
+    ("usage", || spend::NAMES.schema()),
     ("plan", model::plan::schema),
     ("tco", tco::schema),
     ("doctor", checkup::schema),

@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 use model::base::Name;
 
 use super::Facts;
-use super::kinds::output::rows_of;
-use super::kinds::spec;
+use super::kinds::output::rows_in;
+use super::labelled::Labelled;
 use super::query::Query;
-use super::select::Labelled;
 use super::table::cell;
 
 /// The note about a label selector that could not be decided, or that no object matches.
@@ -31,9 +30,9 @@ pub fn unselected(facts: &Facts, query: &Query) -> Option<Unselected> {
 
 /// The number of rows asked for whose labels are unknown, and the known label keys; `None` for a kind without labels.
 fn described(facts: &Facts, query: &Query) -> Option<(usize, BTreeSet<Name>)> {
-    let output = spec(query.kind).output?;
+    let output = query.kind.output();
     let labels = output.labels?;
-    let rows = rows_of(output, facts, query).into_iter();
+    let rows = rows_in(output, facts, query).into_iter();
     Some(labelled(rows.filter_map(|row| labels(facts, row))))
 }
 

@@ -22,8 +22,6 @@ async fn get_and_the_console_show_the_same_of_a_simulated_fleet() {
         .await
         .expect("a fleet");
     compared::compare(&[("simulated", &facts)]);
-    compared::every_column();
-    compared::one_title_is_one_thing(&facts);
     scoped::add_up(&facts);
     let teams = scoped::teams(&facts);
     let teams: Vec<(&str, &table::Facts)> = teams.iter().map(|team| ("a team", team)).collect();

@@ -290,7 +290,7 @@ fn hours_are_printed_as_the_schema_has_them() {
         run(&home, &arguments)
     };
     let rows: Value = serde_json::from_str(&got(&["-o", "json"])).expect("is JSON");
-    let schema = table::spend::schema();
+    let schema = table::spend::NAMES.schema();
     let schema = jsonschema::validator_for(&schema).expect("is a schema");
     let wrong: Vec<String> = schema
         .iter_errors(&rows)

@@ -43,9 +43,8 @@ pub fn agree(fleet: &str, facts: &Facts, kinds: &[table::Kind]) -> usize {
 
 /// Compares each cell of a described kind with the fields of its row's JSON that it says it shows; the number of rows.
 fn json_agrees(fleet: &str, facts: &Facts, kind: table::Kind) -> usize {
-    let spec = table::kinds::spec(kind);
-    let output = spec.output.expect("get prints it");
-    let rows = (output.rows)(facts, &table::Select::default());
+    let (spec, output) = (kind.spec(), kind.output());
+    let rows = (output.rows)(facts, &|_, _| false);
     let json = (output.json)(facts, &rows, table::json_style::JsonStyle::Line);
     for (row, text) in rows.iter().zip(&json) {
         let json: Json = serde_json::from_str(text).expect("is JSON");

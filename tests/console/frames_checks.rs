@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier};
 
 use console::color::{ColorDepth, Rgb};
-use console::view::{plans, queues};
+use console::view::plans;
 use console::{App, AppOptions, Effect, Msg, Theme, buffer_text, render_text};
 use model::base::{Moment, Name};
 use model::cost::Scope;

@@ -14,7 +14,7 @@ use table::output::{fields, output_table, titles};
 use table::{Facts, Format, Kind, Needs, Query};
 
 use crate::cli::flags::Global;
-use crate::cli::get::KindName;
+use crate::cli::get_kind::GetKind;
 use crate::cli::get_objects;
 use crate::cli::setup::{self, FactsSource, Situation};
 use crate::cli::top::TopName;
@@ -145,7 +145,7 @@ pub(super) fn of(
         match path {
             "top" => TopName::from_str(word, true).ok().map(TopName::kind),
             "get" => get_objects::first_kind(positional)?.kind(),
-            _ => KindName::from_str(word, true).ok()?.kind(),
+            _ => GetKind::from_str(word, true).ok()?.kind(),
         }
     };
     let of_kind = |kind: Option<Kind>| kind.map_or_else(Vec::new, |kind| cluster.names(kind));
@@ -232,7 +232,7 @@ fn is_object(positional: &[String]) -> bool {
 /// True after `get budgets`.
 fn is_budgets(positional: &[String]) -> bool {
     let word = positional.first();
-    word.is_some_and(|word| KindName::from_str(word, true) == Ok(KindName::Budgets))
+    word.is_some_and(|word| GetKind::from_str(word, true) == Ok(GetKind::Budgets))
 }
 
 /// The budgets of the settings that may be seen in the scope.
@@ -255,7 +255,7 @@ fn objects(value: &str, cluster: &CompletionCluster) -> Vec<String> {
             .filter(|kind| kind != "fleet" && kind != "cost")
             .collect();
     };
-    let known = KindName::from_str(kind, true).ok().and_then(KindName::kind);
+    let known = GetKind::from_str(kind, true).ok().and_then(GetKind::kind);
     let names = known.map_or_else(Vec::new, |known| cluster.names(known));
     names.iter().map(|name| format!("{kind}/{name}")).collect()
 }

@@ -87,7 +87,6 @@ static KIND: KindSpec = KindSpec {
     searched: None,
     sort: None,
     none: NOTHING_DIFFERS,
-    output: None,
 };
 
 /// When a change was; of the day on screen the time alone.

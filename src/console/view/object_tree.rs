@@ -152,7 +152,6 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: None,
     none: "the object was deleted, or is unknown",
-    output: None,
 };
 
 /// The object of one line, by its index in the facts.

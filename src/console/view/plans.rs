@@ -67,7 +67,6 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: None,
     none: "no run on this cluster from this machine is known: capital letters open a plan",
-    output: None,
 };
 
 fn run(facts: &Facts, row: Row) -> Option<&RunRow> {

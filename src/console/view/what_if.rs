@@ -86,7 +86,6 @@ static KIND: KindSpec = KindSpec {
     searched: None,
     sort: None,
     none: NOBODY,
-    output: None,
 };
 
 fn shift(facts: &Facts, row: Row) -> Option<(&Shift, Moment)> {

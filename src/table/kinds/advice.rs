@@ -1,5 +1,7 @@
 //! Advice: recommendations for jobs and pools, largest savings first. Keys on a row act on its job or pool.
 
+use crate::kind::{Exporters, KindNames, holds_work};
+use model::schema::of_rows;
 use std::cmp::Reverse;
 
 use schemars::JsonSchema;
@@ -255,31 +257,45 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: None,
     none: "no advice: the last half hour is not read yet (then BOUND BY of view 5 is empty), or no job could do better",
-    output: Some(&RowOutput {
-        rows: |facts, _| collect(facts, &RowScope::All),
-        key: |facts, row| at(facts, row).map_or_else(String::new, Advice::id),
-        also: |facts, row| {
-            let names = at(facts, row).map(|own| {
-                let key = &own.job.key;
-                [
-                    format!("{}/{}", key.namespace, key.name),
-                    key.name.to_string(),
-                ]
-            });
-            names.into_iter().flatten().collect()
-        },
-        name: None,
-        place: Some(|facts, row| match at(facts, row) {
-            Some(own) => (Some(&own.job.key.namespace), Some(&own.team)),
-            None => (None, None),
-        }),
-        labels: None,
-        json: |facts, rows, style| {
-            let rows = rows.iter().map(|at| self::at(facts, *at));
-            rows.map(|own| style.write(&own.map(|own| row(facts, own))))
-                .collect()
-        },
+};
+
+/// How `get` finds and writes the rows.
+pub static OUTPUT: RowOutput = RowOutput {
+    names: KindNames {
+        plural: "advice",
+        singular: "advice",
+        aliases: &[],
+        help: "What to do about jobs' devices, what saves most first: from the last half hour, by Prometheus or a record",
+        title: "What to do about jobs' devices and about pools, what saves most first",
+        description: "Unknown is null, never 0; units are in the names. A month is 730 hours.",
+        schema: of_rows::<AdviceRow<'_>>,
+    },
+    reads: holds_work,
+    exporters: |_| Exporters::All,
+    note: |_, _| None,
+    rows: |facts, _| collect(facts, &RowScope::All),
+    key: |facts, row| at(facts, row).map_or_else(String::new, Advice::id),
+    also: |facts, row| {
+        let names = at(facts, row).map(|own| {
+            let key = &own.job.key;
+            [
+                format!("{}/{}", key.namespace, key.name),
+                key.name.to_string(),
+            ]
+        });
+        names.into_iter().flatten().collect()
+    },
+    name: None,
+    place: Some(|facts, row| match at(facts, row) {
+        Some(own) => (Some(&own.job.key.namespace), Some(&own.team)),
+        None => (None, None),
     }),
+    labels: None,
+    json: |facts, rows, style| {
+        let rows = rows.iter().map(|at| self::at(facts, *at));
+        rows.map(|own| style.write(&own.map(|own| row(facts, own))))
+            .collect()
+    },
 };
 
 fn collect(facts: &Facts, _: &RowScope) -> Vec<Row> {

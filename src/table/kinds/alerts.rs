@@ -1,5 +1,7 @@
 //! Alerts: findings, most severe first, each with a suggested repair.
 
+use crate::kind::{Exporters, Format, KindNames, UNKNOWN_IS_NULL, holds_work};
+use model::schema::of_rows;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -131,26 +133,44 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: None,
     none: "nothing needs you",
-    output: Some(&RowOutput {
-        rows: |facts, _| collect(facts, &RowScope::Ungrouped),
-        key: |facts, row| finding(facts, row).map_or_else(String::new, |own| own.id.to_string()),
-        also: |facts, row| {
-            let names = finding(facts, row).map(|own| [&own.subject.key.name, &own.code]);
-            names.iter().flatten().map(ToString::to_string).collect()
-        },
-        name: None,
-        place: None,
-        labels: None,
-        json: |facts, rows, style| {
-            let alert = |at: &Row| {
-                finding(facts, *at).map(|finding| AlertRow {
-                    muted: facts.silences.of(finding, facts.now) == Some(Silence::Muted),
-                    ..row(finding, facts.now)
-                })
-            };
-            rows.iter().map(|at| style.write(&alert(at))).collect()
-        },
-    }),
+};
+
+/// How `get` finds and writes the rows.
+pub static OUTPUT: RowOutput = RowOutput {
+    names: KindNames {
+        plural: "alerts",
+        singular: "alert",
+        aliases: &["alert"],
+        help: "Findings, worst first",
+        title: "Findings, worst first",
+        description: UNKNOWN_IS_NULL,
+        schema: of_rows::<AlertRow<'_>>,
+    },
+    reads: holds_work,
+    exporters: |_| Exporters::All,
+    note: |facts, format| match format {
+        // Programs know what they ask for.
+        Format::Table | Format::Wide => looked_once(facts),
+        _ => None,
+    },
+    rows: |facts, _| collect(facts, &RowScope::Ungrouped),
+    key: |facts, row| finding(facts, row).map_or_else(String::new, |own| own.id.to_string()),
+    also: |facts, row| {
+        let names = finding(facts, row).map(|own| [&own.subject.key.name, &own.code]);
+        names.iter().flatten().map(ToString::to_string).collect()
+    },
+    name: None,
+    place: None,
+    labels: None,
+    json: |facts, rows, style| {
+        let alert = |at: &Row| {
+            finding(facts, *at).map(|finding| AlertRow {
+                muted: facts.silences.of(finding, facts.now) == Some(Silence::Muted),
+                ..row(finding, facts.now)
+            })
+        };
+        rows.iter().map(|at| style.write(&alert(at))).collect()
+    },
 };
 
 /// Findings, most severe first; in a scope, those that concern it. On the screen those of one node and one severity stand

@@ -1,5 +1,7 @@
 //! Cost: the rate in $/h by pool, queue, team, job and class, and of jobs whose devices are idle. An estimate, never a bill.
 
+use crate::kind::{Exporters, KindNames, UNKNOWN_IS_NULL, holds_work};
+use model::schema::of_rows;
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -15,12 +17,12 @@ use model::usage::Period;
 
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
+use crate::labelled::owner_of_job;
 use crate::list_price::list_usd;
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::pools::unallocated;
 use crate::queue_quotas::left_of;
 use crate::role::Role;
-use crate::select::owner_of_job;
 use crate::text::word;
 use crate::{Facts, UNATTRIBUTED, jobs};
 
@@ -130,22 +132,36 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: Some((BURN, true)),
     none: "nothing has a price yet",
-    output: Some(&RowOutput {
-        rows: |facts, _| collect(facts, &RowScope::All),
-        key: |facts, at| rate_row(facts, at).map_or_else(String::new, key),
-        also: |facts, at| {
-            let names = rate_row(facts, at).map(|row| [row.name.as_str(), row.scope.name()]);
-            names.into_iter().flatten().map(str::to_owned).collect()
-        },
-        name: Some(|facts, at| rate_row(facts, at).map_or_else(String::new, key)),
-        place: None,
-        labels: None,
-        json: |facts, rows, style| {
-            let rows = rows.iter().map(|at| rate_row(facts, *at));
-            rows.map(|known| style.write(&known.map(|known| row(facts, known))))
-                .collect()
-        },
-    }),
+};
+
+/// How `get` finds and writes the rows.
+pub static OUTPUT: RowOutput = RowOutput {
+    names: KindNames {
+        plural: "cost",
+        singular: "cost",
+        aliases: &["costs"],
+        help: "Money an hour by pool, queue, team, job and class",
+        title: "Money an hour by scope",
+        description: UNKNOWN_IS_NULL,
+        schema: of_rows::<CostRow<'_>>,
+    },
+    reads: holds_work,
+    exporters: |_| Exporters::All,
+    note: |_, _| None,
+    rows: |facts, _| collect(facts, &RowScope::All),
+    key: |facts, at| rate_row(facts, at).map_or_else(String::new, key),
+    also: |facts, at| {
+        let names = rate_row(facts, at).map(|row| [row.name.as_str(), row.scope.name()]);
+        names.into_iter().flatten().map(str::to_owned).collect()
+    },
+    name: Some(|facts, at| rate_row(facts, at).map_or_else(String::new, key)),
+    place: None,
+    labels: None,
+    json: |facts, rows, style| {
+        let rows = rows.iter().map(|at| rate_row(facts, *at));
+        rows.map(|known| style.write(&known.map(|known| row(facts, known))))
+            .collect()
+    },
 };
 
 /// The place of column `$/h` among the columns of [`KIND`].
@@ -187,7 +203,6 @@ pub static IDLE: KindSpec = KindSpec {
     searched: None,
     sort: Some((WASTED, true)),
     none: "no job has an idle device, and no gang is stalled",
-    output: None,
     ..KIND
 };
 

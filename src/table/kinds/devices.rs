@@ -1,5 +1,7 @@
 //! Devices: device, pod, job, queue and team joined on one line; also the fields of the heatmap's filter.
 
+use crate::devices::DeviceRow;
+use crate::kind::{Exporters, KindNames, UNKNOWN_IS_NULL, holds_work};
 use model::base::DeviceAmount;
 use model::cost::Money;
 use model::fleet::device::{Attribution, Device, Health, Pod, Slice};
@@ -7,6 +9,7 @@ use model::fleet::history::Track;
 use model::fleet::judge;
 use model::fleet::node::Node;
 use model::fleet::signal::Signal;
+use model::schema::of_rows;
 
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
@@ -206,39 +209,53 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: None,
     none: "no device here",
-    output: Some(&RowOutput {
-        rows: |facts, _| every(facts),
-        key: id_words,
-        also: |facts, row| {
-            let names = device(facts, row).map(|(node, device)| {
-                let uuid = device.uuid.as_deref().map(str::to_owned);
-                let own = [
-                    Some(node.name().to_string()),
-                    uuid,
-                    Some(device.id.to_string()),
-                ];
-                own.into_iter().flatten()
-            });
-            names.into_iter().flatten().collect()
-        },
-        name: None,
-        place: Some(|facts, row| match holder(facts, row) {
-            Some((pod, _)) => (Some(&pod.key().namespace), Some(&pod.team)),
-            None => (None, None),
-        }),
-        labels: None,
-        json: |facts, rows, style| {
-            let rows = rows.iter();
-            rows.map(|at| {
-                let own = device(facts, *at).map(|(node, device)| match slice(facts, *at) {
-                    Some(slice) => devices::slice_row(facts, node, device, slice),
-                    None => devices::row(facts, node, device),
-                });
-                style.write(&own)
-            })
-            .collect()
-        },
+};
+
+/// How `get` finds and writes the rows.
+pub static OUTPUT: RowOutput = RowOutput {
+    names: KindNames {
+        plural: "devices",
+        singular: "device",
+        aliases: &["device", "dev"],
+        help: "GPUs, TPU chips and their slices",
+        title: "Devices and their slices",
+        description: UNKNOWN_IS_NULL,
+        schema: of_rows::<DeviceRow<'_>>,
+    },
+    reads: holds_work,
+    exporters: |asked| asked.names_or(Exporters::OfRows),
+    note: |_, _| None,
+    rows: |facts, _| every(facts),
+    key: id_words,
+    also: |facts, row| {
+        let names = device(facts, row).map(|(node, device)| {
+            let uuid = device.uuid.as_deref().map(str::to_owned);
+            let own = [
+                Some(node.name().to_string()),
+                uuid,
+                Some(device.id.to_string()),
+            ];
+            own.into_iter().flatten()
+        });
+        names.into_iter().flatten().collect()
+    },
+    name: None,
+    place: Some(|facts, row| match holder(facts, row) {
+        Some((pod, _)) => (Some(&pod.key().namespace), Some(&pod.team)),
+        None => (None, None),
     }),
+    labels: None,
+    json: |facts, rows, style| {
+        let rows = rows.iter();
+        rows.map(|at| {
+            let own = device(facts, *at).map(|(node, device)| match slice(facts, *at) {
+                Some(slice) => devices::slice_row(facts, node, device, slice),
+                None => devices::row(facts, node, device),
+            });
+            style.write(&own)
+        })
+        .collect()
+    },
 };
 
 /// Bits of a row's second number that are the index of a device on its node; the rest is the index of a slice, from 1.

@@ -1,7 +1,10 @@
 //! The fleet as one row: its figures in a table, the whole document as JSON.
 
+use crate::document::Document;
+use crate::kind::{Exporters, KindNames};
 use model::base::DeviceAmount;
 use model::cost::{Money, Spend};
+use model::schema::of_document;
 
 use crate::Facts;
 use crate::cell::{Cell, Value};
@@ -81,18 +84,32 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: None,
     none: "",
-    output: Some(&RowOutput {
-        rows: |_, _| vec![(0, 0)],
-        key: |_, _| String::from("fleet"),
-        also: |_, _| Vec::new(),
-        name: Some(|_, _| String::from("fleet")),
-        place: None,
-        labels: None,
-        json: |facts, rows, style| {
-            let document = document(facts);
-            rows.iter().map(|_: &Row| style.write(&document)).collect()
-        },
-    }),
+};
+
+/// How `get` finds and writes the rows.
+pub static OUTPUT: RowOutput = RowOutput {
+    names: KindNames {
+        plural: "fleet",
+        singular: "fleet",
+        aliases: &[],
+        help: "Everything as one versioned document",
+        title: "The fleet at one moment",
+        description: "Unknown is null, never 0; units are in the names; times are RFC 3339. With --team or -n, `figures` and `pools` are those of the scope; all other fields are those of the whole fleet.",
+        schema: of_document::<Document<'_>>,
+    },
+    reads: |_| true,
+    exporters: |_| Exporters::All,
+    note: |_, _| None,
+    rows: |_, _| vec![(0, 0)],
+    key: |_, _| String::from("fleet"),
+    also: |_, _| Vec::new(),
+    name: Some(|_, _| String::from("fleet")),
+    place: None,
+    labels: None,
+    json: |facts, rows, style| {
+        let document = document(facts);
+        rows.iter().map(|_: &Row| style.write(&document)).collect()
+    },
 };
 
 fn count(facts: &Facts, of: fn(&FleetFigures) -> Option<u32>) -> Cell<'static> {

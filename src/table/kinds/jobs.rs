@@ -1,5 +1,8 @@
 //! Jobs: requests, allocation, state with its reason, and cost of each job.
 
+use crate::jobs::JobRow;
+use crate::kind::{Exporters, Format, KindNames, UNKNOWN_IS_NULL, holds_work};
+use model::schema::of_rows;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
@@ -12,9 +15,9 @@ use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
 use crate::job_failure::why_failed;
 use crate::job_place::{fails_now, runs_and_fails, slowest};
 use crate::jobs::{self, JobAge};
+use crate::labelled::{Labelled, label_of_job};
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
-use crate::select::{Labelled, label_of_job};
 use crate::{Facts, gangs, queue_tree, waiting};
 
 /// Jobs. A row is the rank of a job's state and its place among all jobs.
@@ -188,50 +191,68 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: None,
     none: "no job asks for an accelerator",
-    output: Some(&RowOutput {
-        rows: |facts, select| {
-            let mut rows = collect(facts, &RowScope::All);
-            let at = |row: &Row| &facts.fleet.jobs[row.1 as usize];
-            match select.selects("state", "failed") {
-                // The latest failure first; jobs without a known failure time are last.
-                true => rows.small_sort_by_key(|row| {
-                    let job = at(row);
-                    (Reverse(jobs::failed_at(job)), job.id.clone())
-                }),
-                false => rows.small_sort_by(|a, b| {
-                    let (a, b) = (at(a), at(b));
-                    natural(a.namespace(), b.namespace()).then_with(|| natural(a.name(), b.name()))
-                }),
-            }
-            rows
-        },
-        key: |facts, row| {
-            let job = job(facts, row);
-            job.map_or_else(String::new, |job| {
-                format!("{} ({})", job.id.key, job.id.kind)
-            })
-        },
-        also: |facts, row| {
-            let names = job(facts, row).map(|job| [job.id.key.to_string(), job.name().to_string()]);
-            names.into_iter().flatten().collect()
-        },
-        name: Some(|facts, row| {
-            let job = job(facts, row);
-            job.map_or_else(String::new, |job| {
-                format!("{}/{}", job.id.kind.to_ascii_lowercase(), job.id.key)
-            })
-        }),
-        place: Some(|facts, row| match job(facts, row) {
-            Some(job) => (Some(job.namespace()), Some(&job.team)),
-            None => (None, None),
-        }),
-        labels: Some(|facts, row| job(facts, row).map(Labelled::Job)),
-        json: |facts, rows, style| {
-            let rows = rows.iter();
-            rows.map(|row| style.write(&job(facts, *row).map(|job| jobs::row(facts, job))))
-                .collect()
-        },
+};
+
+/// How `get` finds and writes the rows.
+pub static OUTPUT: RowOutput = RowOutput {
+    names: KindNames {
+        plural: "jobs",
+        singular: "job",
+        aliases: &["job"],
+        help: "What teams submitted",
+        title: "Jobs",
+        description: UNKNOWN_IS_NULL,
+        schema: of_rows::<JobRow<'_>>,
+    },
+    reads: holds_work,
+    exporters: |asked| match asked.format {
+        Format::Table if !asked.readings => Exporters::Priced,
+        Format::Name if !asked.readings && !asked.is_named => Exporters::Unnamed,
+        _ => Exporters::OfRows,
+    },
+    note: |_, _| None,
+    rows: |facts, select| {
+        let mut rows = collect(facts, &RowScope::All);
+        let at = |row: &Row| &facts.fleet.jobs[row.1 as usize];
+        match select("state", "failed") {
+            // The latest failure first; jobs without a known failure time are last.
+            true => rows.small_sort_by_key(|row| {
+                let job = at(row);
+                (Reverse(jobs::failed_at(job)), job.id.clone())
+            }),
+            false => rows.small_sort_by(|a, b| {
+                let (a, b) = (at(a), at(b));
+                natural(a.namespace(), b.namespace()).then_with(|| natural(a.name(), b.name()))
+            }),
+        }
+        rows
+    },
+    key: |facts, row| {
+        let job = job(facts, row);
+        job.map_or_else(String::new, |job| {
+            format!("{} ({})", job.id.key, job.id.kind)
+        })
+    },
+    also: |facts, row| {
+        let names = job(facts, row).map(|job| [job.id.key.to_string(), job.name().to_string()]);
+        names.into_iter().flatten().collect()
+    },
+    name: Some(|facts, row| {
+        let job = job(facts, row);
+        job.map_or_else(String::new, |job| {
+            format!("{}/{}", job.id.kind.to_ascii_lowercase(), job.id.key)
+        })
     }),
+    place: Some(|facts, row| match job(facts, row) {
+        Some(job) => (Some(job.namespace()), Some(&job.team)),
+        None => (None, None),
+    }),
+    labels: Some(|facts, row| job(facts, row).map(Labelled::Job)),
+    json: |facts, rows, style| {
+        let rows = rows.iter();
+        rows.map(|row| style.write(&job(facts, *row).map(|job| jobs::row(facts, job))))
+            .collect()
+    },
 };
 
 fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {

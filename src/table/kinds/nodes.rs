@@ -1,5 +1,8 @@
 //! Nodes: status and state, place, devices, heat, power and money of each.
 
+use crate::kind::{Exporters, Format, KindNames, UNKNOWN_IS_NULL};
+use crate::nodes::NodeRow;
+use model::schema::of_rows;
 use std::borrow::Cow;
 use std::cmp::Reverse;
 
@@ -12,10 +15,10 @@ use model::fleet::observe::Table;
 use crate::Facts;
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
+use crate::labelled::Labelled;
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::nodes::{self, NodeState};
 use crate::role::Role;
-use crate::select::Labelled;
 
 pub static KIND: KindSpec = KindSpec {
     columns: &[
@@ -240,19 +243,36 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: Some((0, false)),
     none: "the cluster has no node",
-    output: Some(&RowOutput {
-        key: |facts, row| node(facts, row).map_or_else(String::new, |node| node.name().to_string()),
-        also: |_, _| Vec::new(),
-        name: None,
-        rows: |facts, _| every(facts),
-        place: None,
-        labels: Some(|facts, row| node(facts, row).map(|node| Labelled::Own(&node.seen.labels))),
-        json: |facts, rows, style| {
-            let rows = rows.iter();
-            rows.map(|row| style.write(&node(facts, *row).map(|node| nodes::row(facts, node))))
-                .collect()
-        },
-    }),
+};
+
+/// How `get` finds and writes the rows.
+pub static OUTPUT: RowOutput = RowOutput {
+    names: KindNames {
+        plural: "nodes",
+        singular: "node",
+        aliases: &["node", "no"],
+        help: "Machines",
+        title: "Nodes",
+        description: UNKNOWN_IS_NULL,
+        schema: of_rows::<NodeRow<'_>>,
+    },
+    reads: |table| matches!(table, Table::Nodes | Table::Pods),
+    exporters: |asked| match asked.format {
+        Format::Table if !asked.readings => Exporters::Unnamed,
+        _ => asked.names_or(Exporters::OfRows),
+    },
+    note: |_, _| None,
+    key: |facts, row| node(facts, row).map_or_else(String::new, |node| node.name().to_string()),
+    also: |_, _| Vec::new(),
+    name: None,
+    rows: |facts, _| every(facts),
+    place: None,
+    labels: Some(|facts, row| node(facts, row).map(|node| Labelled::Own(&node.seen.labels))),
+    json: |facts, rows, style| {
+        let rows = rows.iter();
+        rows.map(|row| style.write(&node(facts, *row).map(|node| nodes::row(facts, node))))
+            .collect()
+    },
 };
 
 /// Every node by name, including those without devices; in a scope, the nodes of its jobs.

@@ -11,8 +11,6 @@ use crate::query::{NotFound, Query};
 use crate::table::cell;
 use crate::{Facts, Format, Kind, is_remainder};
 
-use super::spec;
-
 /// The rows of a query.
 ///
 /// # Errors
@@ -23,42 +21,8 @@ pub fn output_table(
     format: Format,
     style: JsonStyle,
 ) -> Result<OutputTable, NotFound> {
-    let spec = spec(query.kind);
-    let Some(output) = spec.output else {
-        return Ok(OutputTable::default());
-    };
-    let mut rows = rows_of(output, facts, query);
-    let names = |row: Row| {
-        let mut names = (output.also)(facts, row);
-        names.push((output.key)(facts, row));
-        names
-    };
-    if !query.names.is_empty() {
-        let named: Vec<(Row, Vec<String>)> = rows.iter().map(|row| (*row, names(*row))).collect();
-        for wanted in &query.names {
-            if !named.iter().any(|(_, names)| names.contains(wanted)) {
-                let all = named.iter().flat_map(|(_, names)| names);
-                return Err(NotFound {
-                    kind: query.kind,
-                    name: wanted.clone(),
-                    nearest: nearest(wanted, all.map(String::as_str)).map(str::to_owned),
-                });
-            }
-        }
-        let is_wanted = |names: &[String]| names.iter().any(|name| query.names.contains(name));
-        let wanted = named.into_iter().filter(|(_, names)| is_wanted(names));
-        rows = wanted.map(|(row, _)| row).collect();
-    }
-    if let Some(labels) = output.labels.filter(|_| query.select.asks_labels()) {
-        rows.retain(|row| {
-            query
-                .select
-                .wants_labels(labels(facts, *row).and_then(|labels| labels.all()).as_ref())
-        });
-    }
-    if query.select.fields().next().is_some() || query.sort.is_some() {
-        rows = sorted(rows, output, facts, query);
-    }
+    let (spec, output) = (query.kind.spec(), query.kind.output());
+    let rows = rows_of(facts, query)?;
     let tabular = matches!(format, Format::Table | Format::Wide);
     let mut json = match tabular && style == JsonStyle::Indented {
         true => vec![String::new(); rows.len()],
@@ -101,9 +65,51 @@ pub fn output_table(
     })
 }
 
+/// The rows that a query asks for, in its order.
+///
+/// # Errors
+/// No object has a requested name.
+pub fn rows_of(facts: &Facts, query: &Query) -> Result<Vec<Row>, NotFound> {
+    let output = query.kind.output();
+    let mut rows = rows_in(output, facts, query);
+    let names = |row: Row| {
+        let mut names = (output.also)(facts, row);
+        names.push((output.key)(facts, row));
+        names
+    };
+    if !query.names.is_empty() {
+        let named: Vec<(Row, Vec<String>)> = rows.iter().map(|row| (*row, names(*row))).collect();
+        for wanted in &query.names {
+            if !named.iter().any(|(_, names)| names.contains(wanted)) {
+                let all = named.iter().flat_map(|(_, names)| names);
+                return Err(NotFound {
+                    kind: query.kind,
+                    name: wanted.clone(),
+                    nearest: nearest(wanted, all.map(String::as_str)).map(str::to_owned),
+                });
+            }
+        }
+        let is_wanted = |names: &[String]| names.iter().any(|name| query.names.contains(name));
+        let wanted = named.into_iter().filter(|(_, names)| is_wanted(names));
+        rows = wanted.map(|(row, _)| row).collect();
+    }
+    if let Some(labels) = output.labels.filter(|_| query.select.asks_labels()) {
+        rows.retain(|row| {
+            query
+                .select
+                .wants_labels(labels(facts, *row).and_then(|labels| labels.all()).as_ref())
+        });
+    }
+    if query.select.fields().next().is_some() || query.sort.is_some() {
+        rows = sorted(rows, output, facts, query);
+    }
+    Ok(rows)
+}
+
 /// The rows of the query's scope.
-pub fn rows_of(output: &RowOutput, facts: &Facts, query: &Query) -> Vec<Row> {
-    let mut rows = (output.rows)(facts, &query.select);
+pub fn rows_in(output: &RowOutput, facts: &Facts, query: &Query) -> Vec<Row> {
+    let selects = |name: &str, value: &str| query.select.selects(name, value);
+    let mut rows = (output.rows)(facts, &selects);
     if let Some(place) = output.place {
         rows.retain(|row| {
             let (namespace, team) = place(facts, *row);
@@ -134,7 +140,8 @@ fn sorted(rows: Vec<Row>, output: &RowOutput, facts: &Facts, query: &Query) -> V
 
 /// The titles of a kind's columns, each with the fields that it shows.
 pub fn titles(kind: Kind) -> Vec<(&'static str, &'static str)> {
-    let columns = spec(kind)
+    let columns = kind
+        .spec()
         .columns
         .iter()
         .filter(|column| !column.field.is_empty());

@@ -1,5 +1,7 @@
 //! Pods that request devices: node, readiness, allocated devices and cost.
 
+use crate::kind::{Exporters, KindNames, holds_work};
+use model::schema::of_rows;
 use std::cmp::Reverse;
 
 use schemars::JsonSchema;
@@ -13,10 +15,10 @@ use model::fleet::observe::Phase;
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
 use crate::jobs::is_failing;
+use crate::labelled::Labelled;
 use crate::list_price::list_usd;
 use crate::navigation::{Destination, RowScope, Selection};
 use crate::role::Role;
-use crate::select::Labelled;
 use crate::{Facts, non_empty};
 
 /// One pod.
@@ -165,23 +167,37 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: None,
     none: "no pod asks for an accelerator",
-    output: Some(&RowOutput {
-        rows: |facts, _| collect(facts, &RowScope::All),
-        key: |facts, row| pod(facts, row).map_or_else(String::new, |pod| pod.key().to_string()),
-        also: |facts, row| {
-            let pod = pod(facts, row).into_iter();
-            pod.map(|pod| pod.key().name.to_string()).collect()
-        },
-        name: None,
-        place: Some(|facts, row| match pod(facts, row) {
-            Some(pod) => (Some(&pod.key().namespace), Some(&pod.team)),
-            None => (None, None),
-        }),
-        labels: Some(|facts, row| pod(facts, row).map(|pod| Labelled::Own(&pod.seen.labels))),
-        json: |facts, rows, style| {
-            style.each(rows, |row| pod(facts, row).map(|pod| self::row(facts, pod)))
-        },
+};
+
+/// How `get` finds and writes the rows.
+pub static OUTPUT: RowOutput = RowOutput {
+    names: KindNames {
+        plural: "pods",
+        singular: "pod",
+        aliases: &["pod", "po"],
+        help: "Pods that ask for devices",
+        title: "Pods",
+        description: "Pods that request devices. Unknown is null, never 0; units are in the names; times are RFC 3339.",
+        schema: of_rows::<PodRow<'_>>,
+    },
+    reads: holds_work,
+    exporters: |asked| asked.names_or(Exporters::All),
+    note: |_, _| None,
+    rows: |facts, _| collect(facts, &RowScope::All),
+    key: |facts, row| pod(facts, row).map_or_else(String::new, |pod| pod.key().to_string()),
+    also: |facts, row| {
+        let pod = pod(facts, row).into_iter();
+        pod.map(|pod| pod.key().name.to_string()).collect()
+    },
+    name: None,
+    place: Some(|facts, row| match pod(facts, row) {
+        Some(pod) => (Some(&pod.key().namespace), Some(&pod.team)),
+        None => (None, None),
     }),
+    labels: Some(|facts, row| pod(facts, row).map(|pod| Labelled::Own(&pod.seen.labels))),
+    json: |facts, rows, style| {
+        style.each(rows, |row| pod(facts, row).map(|pod| self::row(facts, pod)))
+    },
 };
 
 /// Pods that request devices, each once, by namespace and name.

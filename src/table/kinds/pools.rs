@@ -1,11 +1,14 @@
 //! Pools: size, fill, heat, power and money of each.
 
+use crate::kind::{Exporters, KindNames, UNKNOWN_IS_NULL};
 use model::base::{Moment, SmallSort, natural};
 use model::cost::{Money, RateRow, Scope, Spend};
 use model::fleet::finding::Severity;
 use model::fleet::history::{FleetSignal, Track};
 use model::fleet::judge;
+use model::fleet::observe::Table;
 use model::fleet::pool::{ClassCount, Pool, WaitingOutside};
+use model::schema::of_rows;
 
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
@@ -115,21 +118,45 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: None,
     none: "no node has an accelerator",
-    output: Some(&RowOutput {
-        rows: |facts, _| every(facts),
-        key: |facts, row| match outside(facts, row) {
-            Some(name) => name.to_owned(),
-            None => pool(facts, row).map_or_else(String::new, |pool| pool.name.to_string()),
-        },
-        also: |_, _| Vec::new(),
-        name: None,
-        place: None,
-        labels: None,
-        json: |facts, rows, style| {
-            let rows = rows.iter();
-            rows.map(|row| style.write(&row_of(facts, *row))).collect()
-        },
-    }),
+};
+
+/// How `get` finds and writes the rows.
+pub static OUTPUT: RowOutput = RowOutput {
+    names: KindNames {
+        plural: "pools",
+        singular: "pool",
+        aliases: &["pool"],
+        help: "What the fleet is made of",
+        title: "Pools",
+        description: UNKNOWN_IS_NULL,
+        schema: of_rows::<PoolRow<'_>>,
+    },
+    reads: |table| {
+        // Node limits of the pools.
+        !table.holds_rules()
+            && !matches!(
+                table,
+                Table::ProvisioningRequests
+                    | Table::PodAutoscalers
+                    | Table::ScaledObjects
+                    | Table::LaunchFailures
+            )
+    },
+    exporters: |asked| asked.names_or(Exporters::OfRows),
+    note: |_, _| None,
+    rows: |facts, _| every(facts),
+    key: |facts, row| match outside(facts, row) {
+        Some(name) => name.to_owned(),
+        None => pool(facts, row).map_or_else(String::new, |pool| pool.name.to_string()),
+    },
+    also: |_, _| Vec::new(),
+    name: None,
+    place: None,
+    labels: None,
+    json: |facts, rows, style| {
+        let rows = rows.iter();
+        rows.map(|row| style.write(&row_of(facts, *row))).collect()
+    },
 };
 
 /// Every pool by name; in a scope, the pools that its jobs use or wait for. Then rows for waiting devices of no pool.

@@ -1,7 +1,10 @@
 //! Queues: their tree with quotas, shares, jobs and cost.
 
+use crate::kind::{Exporters, KindNames, UNKNOWN_IS_NULL};
+use crate::queues::QueueRow;
 use model::base::Name;
 use model::fleet::queue::{Queue, QueueKind, Stop};
+use model::schema::of_rows;
 use model::usage::{BudgetScope, BudgetState, Dimension};
 
 use crate::Facts;
@@ -130,39 +133,54 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: None,
     none: "no queue: neither Kueue, Volcano nor KAI is here, and no job names one",
-    output: Some(&RowOutput {
-        rows: |facts, _| {
-            let (queues, named) = (facts.fleet.queues.len(), named(facts));
-            let place = |of: RowOf<'_>| match of {
-                RowOf::Queue(at, _) => at,
-                RowOf::Named(identity) => {
-                    let among = named.iter().position(|own| *own == identity);
-                    queues + among.unwrap_or(named.len())
-                }
-                RowOf::Unattributed => queues + named.len(),
-            };
-            let all = queues::rows_of(facts).into_iter().enumerate();
-            all.map(|(at, of)| (at as u32, place(of) as u32)).collect()
-        },
-        key: |facts, row| {
-            let (name, system) = row_of(facts, row).identity();
-            format!("{name} ({})", system.name())
-        },
-        also: |facts, row| vec![row_of(facts, row).identity().0.to_owned()],
-        name: Some(|facts, row| format!("queue/{}", row_of(facts, row).identity().0)),
-        place: None,
-        labels: None,
-        json: |facts, rows, style| {
-            let all = queues::rows(facts);
-            let of = |row: &Row| {
-                let (name, system) = row_of(facts, *row).identity();
-                let own =
-                    |one: &&queues::QueueRow<'_>| one.name == name && one.system == system.name();
-                style.write(&all.iter().find(own))
-            };
-            rows.iter().map(of).collect()
-        },
-    }),
+};
+
+/// How `get` finds and writes the rows.
+pub static OUTPUT: RowOutput = RowOutput {
+    names: KindNames {
+        plural: "queues",
+        singular: "queue",
+        aliases: &["queue"],
+        help: "Queues that jobs wait in",
+        title: "Queues",
+        description: UNKNOWN_IS_NULL,
+        schema: of_rows::<QueueRow<'_>>,
+    },
+    reads: |table| !table.holds_scaling(),
+    exporters: // Only the rate needs readings: a device's price depends on its class.
+    |_| Exporters::Priced,
+    note: |_, _| None,
+    rows: |facts, _| {
+        let (queues, named) = (facts.fleet.queues.len(), named(facts));
+        let place = |of: RowOf<'_>| match of {
+            RowOf::Queue(at, _) => at,
+            RowOf::Named(identity) => {
+                let among = named.iter().position(|own| *own == identity);
+                queues + among.unwrap_or(named.len())
+            }
+            RowOf::Unattributed => queues + named.len(),
+        };
+        let all = queues::rows_of(facts).into_iter().enumerate();
+        all.map(|(at, of)| (at as u32, place(of) as u32)).collect()
+    },
+    key: |facts, row| {
+        let (name, system) = row_of(facts, row).identity();
+        format!("{name} ({})", system.name())
+    },
+    also: |facts, row| vec![row_of(facts, row).identity().0.to_owned()],
+    name: Some(|facts, row| format!("queue/{}", row_of(facts, row).identity().0)),
+    place: None,
+    labels: None,
+    json: |facts, rows, style| {
+        let all = queues::rows(facts);
+        let of = |row: &Row| {
+            let (name, system) = row_of(facts, *row).identity();
+            let own =
+                |one: &&queues::QueueRow<'_>| one.name == name && one.system == system.name();
+            style.write(&all.iter().find(own))
+        };
+        rows.iter().map(of).collect()
+    },
 };
 
 /// Spend against the queue's budget; empty where it has none.

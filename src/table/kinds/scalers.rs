@@ -1,5 +1,8 @@
 //! Autoscalers of nodes and pods: current and desired counts, and why they do not scale.
 
+use crate::kind::{Exporters, KindNames};
+use model::fleet::observe::Table;
+use model::schema::of_rows;
 use std::borrow::Cow;
 
 use schemars::JsonSchema;
@@ -202,22 +205,39 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: None,
     none: "no autoscaler is known: no NodePool, no status of the cluster autoscaler, no HorizontalPodAutoscaler, no ScaledObject",
-    output: Some(&RowOutput {
-        rows: |facts, _| collect(facts, &RowScope::All),
-        key: |facts, row| {
-            let own = scaler(facts, row);
-            own.map_or_else(String::new, |own| format!("{} ({})", own.path(), own.kind))
-        },
-        also: |facts, row| {
-            let own = scaler(facts, row).into_iter();
-            own.flat_map(|own| [own.path(), own.name.to_owned()])
-                .collect()
-        },
-        name: None,
-        place: None,
-        labels: None,
-        json: |facts, rows, style| style.each(rows, |row| scaler(facts, row)),
-    }),
+};
+
+/// How `get` finds and writes the rows.
+pub static OUTPUT: RowOutput = RowOutput {
+    names: KindNames {
+        plural: "scalers",
+        singular: "scaler",
+        aliases: &["scaler"],
+        help: "Autoscalers of nodes and pods, and requests for capacity: desired counts, and why they do not scale",
+        title: "Autoscalers of nodes and pods, and requests for capacity",
+        description: "Unknown is null, never 0; times are RFC 3339.",
+        schema: of_rows::<ScalerRow<'_>>,
+    },
+    reads: |table| {
+        !table.holds_rules()
+            && (table.holds_scaling() || matches!(table, Table::Nodes | Table::Pods))
+    },
+    exporters: |_| Exporters::Unnamed,
+    note: |_, _| None,
+    rows: |facts, _| collect(facts, &RowScope::All),
+    key: |facts, row| {
+        let own = scaler(facts, row);
+        own.map_or_else(String::new, |own| format!("{} ({})", own.path(), own.kind))
+    },
+    also: |facts, row| {
+        let own = scaler(facts, row).into_iter();
+        own.flat_map(|own| [own.path(), own.name.to_owned()])
+            .collect()
+    },
+    name: None,
+    place: None,
+    labels: None,
+    json: |facts, rows, style| style.each(rows, |row| scaler(facts, row)),
 };
 
 fn collect(facts: &Facts, _: &RowScope) -> Vec<Row> {

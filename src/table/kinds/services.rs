@@ -1,5 +1,8 @@
 //! Services: each model served by a workload, its latency against its objective, and the cost of its tokens.
 
+use crate::kind::{Exporters, Format, KindNames};
+use model::fleet::observe::Table;
+use model::schema::of_rows;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -13,10 +16,10 @@ use model::schema::one_of;
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
 use crate::jobs::money;
+use crate::labelled::{Labelled, label_of_job};
 use crate::list_price::list_usd;
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
-use crate::select::{Labelled, label_of_job};
 use crate::text::{UNKNOWN, bounded_latency, decimal, usd};
 use crate::token_cost::{per_million_tokens, usd_per_million_tokens};
 use crate::{Facts, non_empty};
@@ -341,30 +344,50 @@ pub static KIND: KindSpec = KindSpec {
     searched: None,
     sort: None,
     none: "no model server is known: none of their pages was read yet, or there is none",
-    output: Some(&RowOutput {
-        rows: |facts, _| collect(facts, &RowScope::All),
-        key: |facts, row| service(facts, row).map_or_else(String::new, |(job, one)| key(job, one)),
-        also: |facts, row| {
-            let service = service(facts, row).into_iter();
-            let names = service.flat_map(|(job, one)| {
-                let model = one.model.as_ref().map(ToString::to_string);
-                let names = [job.name().to_string(), job.id.key.to_string()];
-                names.into_iter().chain(model)
-            });
-            names.collect()
-        },
-        name: None,
-        place: Some(|facts, row| match service(facts, row) {
-            Some((job, _)) => (Some(job.namespace()), Some(&job.team)),
-            None => (None, None),
-        }),
-        labels: Some(|facts, row| service(facts, row).map(|(job, _)| Labelled::Job(job))),
-        json: |facts, rows, style| {
-            style.each(rows, |row| {
-                service(facts, row).map(|(job, one)| self::row(facts, job, one))
-            })
-        },
+};
+
+/// How `get` finds and writes the rows.
+pub static OUTPUT: RowOutput = RowOutput {
+    names: KindNames {
+        plural: "services",
+        singular: "service",
+        aliases: &["service", "svc"],
+        help: "Models that workloads serve: requests, cache, latencies, tokens, money for them",
+        title: "Services",
+        description: "Models that workloads serve. Unknown is null, never 0; units are in the names; times are RFC 3339.",
+        schema: of_rows::<ServiceRow<'_>>,
+    },
+    reads: |table| {
+        // Its autoscaler.
+        !table.holds_rules() && (!table.holds_scaling() || matches!(table, Table::PodAutoscalers))
+    },
+    exporters: |_| Exporters::All,
+    note: |facts, format| match format {
+        Format::Name => None,
+        _ => read_once(facts).map(str::to_owned),
+    },
+    rows: |facts, _| collect(facts, &RowScope::All),
+    key: |facts, row| service(facts, row).map_or_else(String::new, |(job, one)| key(job, one)),
+    also: |facts, row| {
+        let service = service(facts, row).into_iter();
+        let names = service.flat_map(|(job, one)| {
+            let model = one.model.as_ref().map(ToString::to_string);
+            let names = [job.name().to_string(), job.id.key.to_string()];
+            names.into_iter().chain(model)
+        });
+        names.collect()
+    },
+    name: None,
+    place: Some(|facts, row| match service(facts, row) {
+        Some((job, _)) => (Some(job.namespace()), Some(&job.team)),
+        None => (None, None),
     }),
+    labels: Some(|facts, row| service(facts, row).map(|(job, _)| Labelled::Job(job))),
+    json: |facts, rows, style| {
+        style.each(rows, |row| {
+            service(facts, row).map(|(job, one)| self::row(facts, job, one))
+        })
+    },
 };
 
 fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {

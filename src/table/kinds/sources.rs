@@ -1,5 +1,7 @@
 //! Data sources: their freshness, their faults, and our requests to the API server.
 
+use crate::kind::{Exporters, KindNames, UNKNOWN_IS_NULL};
+use model::schema::of_rows;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
@@ -154,19 +156,33 @@ pub static KIND: KindSpec = KindSpec {
     searched: Some(RowScope::Sources(None)),
     sort: None,
     none: "no source has answered yet",
-    output: Some(&RowOutput {
-        rows: |facts, _| collect(facts, &RowScope::Sources(None)),
-        key: |facts, row| source(facts, row).map_or_else(String::new, |one| one.name.to_string()),
-        also: |_, _| Vec::new(),
-        name: None,
-        place: None,
-        labels: None,
-        json: |facts, rows, style| {
-            style.each(rows, |row| {
-                source(facts, row).map(|source| self::row(facts, source))
-            })
-        },
-    }),
+};
+
+/// How `get` finds and writes the rows.
+pub static OUTPUT: RowOutput = RowOutput {
+    names: KindNames {
+        plural: "sources",
+        singular: "source",
+        aliases: &["source"],
+        help: "Where facts come from and how fresh they are",
+        title: "Where facts come from",
+        description: UNKNOWN_IS_NULL,
+        schema: of_rows::<SourceRow<'_>>,
+    },
+    reads: |_| false,
+    exporters: |_| Exporters::All,
+    note: |_, _| None,
+    rows: |facts, _| collect(facts, &RowScope::Sources(None)),
+    key: |facts, row| source(facts, row).map_or_else(String::new, |one| one.name.to_string()),
+    also: |_, _| Vec::new(),
+    name: None,
+    place: None,
+    labels: None,
+    json: |facts, rows, style| {
+        style.each(rows, |row| {
+            source(facts, row).map(|source| self::row(facts, source))
+        })
+    },
 };
 
 /// Marks a row of all sources of a kind; its first number is the index of one of them.

@@ -3,23 +3,25 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use model::schema::{SchemaHead, columns, of_rows};
+use model::schema::{columns, of_rows};
 use model::usage::{CostPart, HourRow, start_of};
 
 use super::{safe_line, usd};
-use crate::kind::UNKNOWN_IS_NULL;
+use crate::kind::{KindNames, UNKNOWN_IS_NULL};
 use crate::non_empty;
 use crate::table::{Layout, cell};
 use crate::text;
 
-/// The JSON Schema of the rows.
-pub fn schema() -> serde_json::Value {
-    of_rows::<UsageHour<'_>>(SchemaHead {
-        name: "usage",
-        title: "Hours of the usage ledger",
-        description: UNKNOWN_IS_NULL,
-    })
-}
+/// How hours of the usage ledger are called.
+pub static NAMES: KindNames = KindNames {
+    plural: "usage",
+    singular: "usage",
+    aliases: &[],
+    help: "Hours of the usage ledger of a record",
+    title: "Hours of the usage ledger",
+    description: UNKNOWN_IS_NULL,
+    schema: of_rows::<UsageHour<'_>>,
+};
 
 /// Whether an hour is over.
 #[derive(Clone, Copy)]
@@ -185,7 +187,7 @@ fn hour(row: &HourRow) -> UsageHour<'_> {
 
 /// The rows as CSV.
 pub fn csv(rows: &[UsageHour<'_>], titled: bool) -> String {
-    let fields = columns(&schema());
+    let fields = columns(&NAMES.schema());
     let mut out = String::new();
     if titled {
         out.push_str(&safe_line(&fields));

@@ -16,8 +16,8 @@ use table::gangs::{slowest, stragglers};
 use table::job_failure::why_failed;
 use table::jobs::{Waited, no_cost, so_far, waited, waited_words, waits as is_waiting};
 use table::kinds::advice::{evidence_words, page_text};
+use table::labelled::owner_of_job;
 use table::role::Role;
-use table::select::owner_of_job;
 use table::text::whole_percent;
 
 use super::{Description, Line, scaling};

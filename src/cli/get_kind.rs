@@ -1,0 +1,56 @@
+//! The kinds that `get` prints, as the command line names them.
+
+use std::sync::LazyLock;
+
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
+
+use table::Kind;
+use table::kind::KindNames;
+
+/// What `get` prints: rows of facts, or rows of the usage ledger.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GetKind {
+    Facts(Kind),
+    Usage,
+    Budgets,
+}
+
+/// Every kind in the order of help: the document is last.
+static ALL: LazyLock<Vec<GetKind>> = LazyLock::new(|| {
+    let mut all: Vec<GetKind> = Kind::ALL.into_iter().map(GetKind::Facts).collect();
+    let document = all.pop();
+    all.extend([GetKind::Usage, GetKind::Budgets]);
+    all.extend(document);
+    all
+});
+
+impl GetKind {
+    /// The kind of facts; `None` for rows of the usage ledger, which are not facts.
+    pub(super) fn kind(self) -> Option<Kind> {
+        match self {
+            Self::Facts(kind) => Some(kind),
+            Self::Usage | Self::Budgets => None,
+        }
+    }
+
+    fn names(self) -> &'static KindNames {
+        match self {
+            Self::Facts(kind) => &kind.output().names,
+            Self::Usage => &table::spend::NAMES,
+            Self::Budgets => &table::budgets::NAMES,
+        }
+    }
+}
+
+impl ValueEnum for GetKind {
+    fn value_variants<'a>() -> &'a [Self] {
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let names = self.names();
+        let value = PossibleValue::new(names.plural).help(names.help);
+        Some(value.aliases(names.aliases))
+    }
+}
