@@ -69,7 +69,9 @@ impl TopName {
             Self::Nodes => &[
                 "NAME", "POOL", "DEVICES", "UTIL", "MEM", "T MAX", "kW", "$/h",
             ],
-            Self::Devices => &["ID", "CLASS", "UTIL", "MEM", "TEMP", "POWER", "POD", "TEAM"],
+            Self::Devices => &[
+                "NAME", "CLASS", "UTIL", "MEM", "TEMP", "POWER", "POD", "TEAM",
+            ],
             Self::Jobs => &[
                 "NAME",
                 "TEAM",

@@ -325,7 +325,7 @@ mod tests {
     #[test]
     fn every_focus_there_is_is_checked_for_clashes() {
         use crate::overlay::Overlay;
-        use crate::view;
+        use crate::view::view_trait as view;
         use table::actions::May;
         let views = [
             view::TABLE,

@@ -9,7 +9,7 @@ use model::cost::Money;
 
 use super::list_price::marked;
 use super::role::Role;
-use super::text::{UNKNOWN, bounded_latency, celsius, decimal, watts, whole_percent};
+use super::text::{UNKNOWN, bounded_latency, celsius, decimal, kilowatts, watts, whole_percent};
 
 /// Value of a cell. Unknown is its own variant, never zero.
 #[derive(Clone, PartialEq, Debug)]
@@ -141,8 +141,9 @@ impl<'a> Value<'a> {
             Self::Millis(millis) => format!("{millis}ms"),
             Self::Latency(seconds, at_least) => bounded_latency(*seconds, *at_least),
             Self::Celsius(degrees) => celsius(Some(*degrees)),
-            Self::Power(used, None) | Self::Watts(used) => watts(Some(*used)),
-            Self::Power(used, limit) => format!("{}/{}", watts(Some(*used)), watts(*limit)),
+            Self::Watts(used) => watts(Some(*used)),
+            Self::Power(used, None) => kilowatts(*used),
+            Self::Power(used, Some(limit)) => format!("{}/{}", kilowatts(*used), kilowatts(*limit)),
             Self::Bytes(used, None) => bytes(*used),
             Self::Bytes(used, Some(whole)) => format!("{}/{}", bytes(*used), bytes(*whole)),
             Self::Number(number) => decimal(*number),

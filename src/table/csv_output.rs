@@ -4,10 +4,7 @@ use std::borrow::Cow;
 
 use model::value::Value;
 
-use super::Query;
-use super::output::{OutputRow, fields};
-
-/// One row's cells in the order of [`fields`].
+/// One row's cells in the order of its fields.
 pub fn flat(fields: &[Cow<'static, str>], json: &str) -> Vec<String> {
     let value = Value::of(json);
     fields
@@ -23,18 +20,4 @@ pub fn csv_line<T: AsRef<[u8]>>(cells: &[T]) -> String {
         .expect("a line of its own has no other length to agree with");
     let bytes = out.into_inner().expect("memory takes every byte");
     String::from_utf8(bytes).expect("cells are texts")
-}
-
-/// The result of a query as CSV.
-pub(super) fn csv(query: &Query, items: &[OutputRow]) -> String {
-    let fields = fields(query.kind);
-    let names: Vec<&str> = fields.iter().map(|name| &**name).collect();
-    let mut out = match query.titled {
-        true => csv_line(&names),
-        false => String::new(),
-    };
-    for item in items {
-        out.push_str(&csv_line(&flat(&fields, &item.json)));
-    }
-    out
 }

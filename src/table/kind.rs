@@ -29,7 +29,7 @@ pub struct KindNames {
 }
 
 impl KindNames {
-    /// Its JSON Schema.
+    /// The JSON Schema of its rows.
     pub fn schema(&self) -> Value {
         (self.schema)(SchemaHead {
             name: self.plural,

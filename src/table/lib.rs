@@ -44,10 +44,12 @@ pub mod queues;
 pub mod role;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
+pub mod scalers;
 pub mod scheduling;
 pub mod schemas;
 mod scope;
 pub mod select;
+pub mod services;
 pub mod silence;
 pub mod spend;
 pub mod table;

@@ -5,7 +5,6 @@ use model::cost::Scope;
 use model::fleet::job::JobKey;
 
 use super::Facts;
-use super::scope::ScopedFleet;
 
 macro_rules! views {
     ($($variant:ident $name:literal $short:literal $digit:literal;)*) => {
@@ -142,29 +141,6 @@ pub enum Selection {
 }
 
 impl Selection {
-    /// True when it is a scope's, or something of the scope is there. Sources and queues serve everybody; money is that of the
-    /// scope already.
-    pub fn is_within(&self, facts: &Facts, part: &ScopedFleet) -> bool {
-        let fleet = &facts.fleet;
-        match self {
-            Self::Pool(name) => part.reach.has_pool(name),
-            Self::Node(name) => part.reach.has_node(name),
-            Self::Device(node, index) => {
-                let device = fleet.node(node).and_then(|node| node.device(*index));
-                device.is_some_and(|device| part.scope.has_device(device))
-            }
-            Self::Job(id) => fleet.job(id).is_some_and(|job| part.scope.has_job(job)),
-            Self::Pod(key) => fleet.pod(key).is_some_and(|pod| part.scope.has_pod(pod)),
-            Self::Finding(id) => {
-                let mut findings = fleet.findings.iter();
-                findings
-                    .find(|finding| finding.id == *id)
-                    .is_some_and(|finding| facts.concerns(finding))
-            }
-            _ => true,
-        }
-    }
-
     /// Its name in the facts: a device has its kind as a name.
     pub fn title(&self, facts: &Facts) -> String {
         if let Self::Device(node, index) = self {

@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use model::fleet::signal::Signal;
 
-use super::csv_output::csv;
 pub use super::csv_output::{csv_line, flat};
 use super::encode::{array, yaml};
 use super::json_style::JsonStyle;
@@ -66,6 +65,20 @@ pub fn render(facts: &Facts, query: &Query, format: Format) -> Result<String, Un
         Format::Name => names(&sheet.items),
         Format::Template => return templated(query, &sheet.items),
     })
+}
+
+/// The result of a query as CSV.
+fn csv(query: &Query, items: &[OutputRow]) -> String {
+    let fields = fields(query.kind);
+    let names: Vec<&str> = fields.iter().map(|name| &**name).collect();
+    let mut out = match query.titled {
+        true => csv_line(&names),
+        false => String::new(),
+    };
+    for item in items {
+        out.push_str(&csv_line(&flat(&fields, &item.json)));
+    }
+    out
 }
 
 /// The rows' names, one a line.

@@ -201,7 +201,7 @@ pub enum RowOf<'a> {
 }
 
 impl<'a> RowOf<'a> {
-    /// Name and system.
+    /// Its name and its queueing system.
     pub fn identity(self) -> QueueIdentity<'a> {
         match self {
             Self::Queue(_, queue) => (queue.name(), queue.system()),

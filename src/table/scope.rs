@@ -17,6 +17,7 @@ use model::fleet::pool::{Pool, VisibleCounts};
 use model::fleet::{Fleet, Known};
 
 use super::kinds::pods;
+use super::navigation::Selection;
 use super::table::cell;
 use super::{Facts, budgets};
 
@@ -221,6 +222,29 @@ pub struct ScopedFleet {
 }
 
 impl ScopedFleet {
+    /// True for an object of the scope, and for one with something of the scope on it. Sources and queues serve everybody; money is that of the
+    /// scope already.
+    pub fn has(&self, facts: &Facts, object: &Selection) -> bool {
+        let fleet = &facts.fleet;
+        match object {
+            Selection::Pool(name) => self.reach.has_pool(name),
+            Selection::Node(name) => self.reach.has_node(name),
+            Selection::Device(node, index) => {
+                let device = fleet.node(node).and_then(|node| node.device(*index));
+                device.is_some_and(|device| self.scope.has_device(device))
+            }
+            Selection::Job(id) => fleet.job(id).is_some_and(|job| self.scope.has_job(job)),
+            Selection::Pod(key) => fleet.pod(key).is_some_and(|pod| self.scope.has_pod(pod)),
+            Selection::Finding(id) => {
+                let mut findings = fleet.findings.iter();
+                findings
+                    .find(|finding| finding.id == *id)
+                    .is_some_and(|finding| facts.concerns(finding))
+            }
+            _ => true,
+        }
+    }
+
     fn of(facts: &Facts, scope: &Scope) -> Self {
         let pools = facts.fleet.pools_of(
             facts.now,

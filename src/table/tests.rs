@@ -460,8 +460,8 @@ fn tables_are_for_people() {
     let text = render(&facts(), &Query::all(Kind::Pools), Format::Table).expect("no name");
     let expected = "\
 NAME        CLASS   MODE      BILLING   FREE/TOTAL   ALLOCATED   UTIL   MEM   T MAX   kW/CAP   WAIT      $/h   READY/NODES   UNALLOC $/h   IDLE ALLOC $/h
-h100        H100    dynamic   spot             0/3         67%    63%     -     66C   15.3kW      0     $21*           1/1        $7.00*           $7.00*
-mixed       H100    dynamic   mixed            0/2         14%    63%     -     66C   15.3kW      0   $7.10*           1/1        $5.07*               $0
+h100        H100    dynamic   spot             0/3         67%    63%     -     66C     15.3      0     $21*           1/1        $7.00*           $7.00*
+mixed       H100    dynamic   mixed            0/2         14%    63%     -     66C     15.3      0   $7.10*           1/1        $5.07*               $0
 (no pool)   -       -         -                  -           -      -     -       -        -     64        -             -             -                -
 ";
     assert_eq!(text, expected);

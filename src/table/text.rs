@@ -48,6 +48,11 @@ pub fn watts(value: Option<f64>) -> String {
     }))
 }
 
+/// Kilowatts without the unit, which is in the title: `15.3`.
+pub fn kilowatts(watts: f64) -> String {
+    format!("{:.1}", watts / 1000.0)
+}
+
 /// `$4.10`, `$9042`: cents below 10 dollars. No thousands separator, so that a cell stays one word.
 pub fn usd(value: Option<f64>) -> String {
     or_unknown(value.map(|value| {

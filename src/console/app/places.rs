@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use crate::commands::Command;
 use crate::overlay::Overlay;
-use crate::view::{self, View};
+use crate::view;
+use crate::view::view_trait::View;
 use model::fleet::job::JobKey;
 use table::navigation::{Destination, RowScope, ViewId};
 

@@ -186,7 +186,7 @@ impl TableModel {
         if let Some(part) = &facts.part {
             rows.retain(|row| {
                 (self.kind.selection)(facts, *row)
-                    .is_none_or(|selection| selection.is_within(facts, part))
+                    .is_none_or(|selection| part.has(facts, &selection))
             });
         }
         rows

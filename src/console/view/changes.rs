@@ -20,7 +20,7 @@ use table::navigation::{Destination, RowScope, Selection, ViewId};
 use table::role::Role;
 
 use super::table_view::TableView;
-use super::{CommandOutcome, TABLE, View};
+use super::view_trait::{CommandOutcome, TABLE, View};
 
 /// Changes. A row is the place of the comparison and that of the change in it.
 static KIND: KindSpec = KindSpec {

@@ -16,7 +16,7 @@ use table::role::Role;
 
 use super::cost_history;
 use super::table_view::TableView;
-use super::{COST, CommandOutcome, View};
+use super::view_trait::{COST, CommandOutcome, View};
 
 /// The header's idle money, and what it is the sum of: a label, `$1 284/h`, `: $944 unalloc + $340 allocated`. Unallocated
 /// devices belong to no scope: there is nothing to add up in one.

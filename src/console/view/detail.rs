@@ -17,7 +17,7 @@ use table::role::Role;
 
 use super::describe::{describe, draw_columns, draw_panel};
 use super::table_view::TableView;
-use super::{CommandOutcome, CopiedRows, TABLE, View};
+use super::view_trait::{CommandOutcome, CopiedRows, TABLE, View};
 
 /// An object's facts over a table of its parts.
 pub struct Detail {

@@ -18,7 +18,7 @@ use super::device_heat::{DeviceHeats, Metric, Scale};
 use super::fleet_sources::{draw_sources, speaks};
 use super::sparkline_strip::DeviceStrip;
 use super::table_view::TableView;
-use super::{CommandOutcome, FLEET, View};
+use super::view_trait::{CommandOutcome, FLEET, View};
 
 /// What has the cursor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

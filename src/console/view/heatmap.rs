@@ -12,13 +12,14 @@ use crate::table_model::{fields, matches};
 use model::base::{Name, SmallSort};
 use model::fleet::history::Track;
 use model::fleet::job::JobState;
+use table::kinds::devices;
 use table::navigation::{Destination, RowScope, Selection, ViewId};
 use table::{Facts, column::Row};
 
 use super::device_heat::{DeviceHeats, Metric, Scale};
 use super::heatmap_draw::{APART, TILE, split};
 use super::layout::{Grouping, HeatmapLayout, Line, NODE, Plan};
-use super::{CommandOutcome, HEATMAP, View};
+use super::view_trait::{CommandOutcome, HEATMAP, View};
 
 /// What a cell is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -69,7 +70,7 @@ const TRIED: usize = 256;
 
 /// False while the job on a device is starting, or ended its start only some minutes ago: until then its pods differ anyway.
 fn has_settled(facts: &Facts, row: Row) -> bool {
-    let device = table::kinds::devices::device(facts, row).map(|(_, device)| device);
+    let device = devices::device(facts, row).map(|(_, device)| device);
     let job = device.and_then(|device| facts.fleet.job(&facts.first_holder(device)?.0.job));
     let Some(job) = job else { return true };
     let begun = job.pods.iter().filter_map(|pod| pod.seen.started).max();
@@ -139,7 +140,7 @@ impl Heatmap {
         self.furthest = furthest.map(|(row, _)| row);
         self.most = match self.scale {
             Scale::Outlier => furthest.and_then(|(row, apart)| {
-                let (_, device) = table::kinds::devices::device(facts, row)?;
+                let (_, device) = devices::device(facts, row)?;
                 let above = self.glows.above(row.0, row.1).unwrap_or(apart);
                 Some((device.id.to_string(), above))
             }),
@@ -198,7 +199,7 @@ impl Heatmap {
             .filter_map(|(node, device)| Some(((node, device), self.glows.rank(node, device)?)));
         // Runs of a sweep have no pace in common, whatever one of them does for a moment.
         let counts = |row: Row| {
-            let device = table::kinds::devices::device(facts, row).map(|(_, device)| device);
+            let device = devices::device(facts, row).map(|(_, device)| device);
             let job = device.and_then(|device| facts.fleet.job(&facts.first_holder(device)?.0.job));
             (
                 device.is_some_and(|device| stragglers.contains(&device.id)),
@@ -228,7 +229,7 @@ impl Heatmap {
 
     /// True where a device has been apart from its gang's present median for some minutes, on the whole; also where that is not known.
     fn lasts(&self, facts: &Facts, row: Row) -> bool {
-        let known = table::kinds::devices::device(facts, row).map(|(_, device)| device);
+        let known = devices::device(facts, row).map(|(_, device)| device);
         let apart = self.glows.above(row.0, row.1);
         let (Metric::Util, Some(device), Some(apart)) = (self.metric, known, apart) else {
             return true;
@@ -249,7 +250,7 @@ impl Heatmap {
     /// Puts the cursor on the device that is furthest from its gang.
     fn choose_furthest(&mut self, facts: &Facts) {
         if let Some(row) = self.furthest
-            && let Some((node, device)) = table::kinds::devices::device(facts, row)
+            && let Some((node, device)) = devices::device(facts, row)
         {
             self.chosen = Some((node.name().clone(), device.index));
         }
@@ -302,8 +303,7 @@ impl Heatmap {
             .iter()
             .flat_map(|node| node.devices.iter().map(move |device| (node, device)))
             .filter(|(node, device)| {
-                table::kinds::devices::in_scope(&self.row_scope, node, device)
-                    && facts.has_device(device)
+                devices::in_scope(&self.row_scope, node, device) && facts.has_device(device)
             })
             .count();
         if self.zoom.is_none() && self.total > 0 {
@@ -330,21 +330,18 @@ impl Heatmap {
             paired: self.paired && zoom != Zoom::OneNode,
             by_node: zoom == Zoom::Nodes,
         };
-        let row_scope = &self.row_scope;
+        let (row_scope, glows) = (&self.row_scope, &self.glows);
         let (filter, faults) = (self.filter.as_ref(), self.faults);
-        let glows = &self.glows;
         let value = |row: Row| glows.rank(row.0, row.1).unwrap_or(-1.0);
         self.map = HeatmapLayout::new(
             facts,
             plan,
             |node, device, row: Row| {
                 only.as_ref().is_none_or(|only| node.name() == only)
-                    && table::kinds::devices::in_scope(row_scope, node, device)
+                    && devices::in_scope(row_scope, node, device)
                     && facts.has_device(device)
-                    && (!faults || (table::kinds::devices::KIND.faulty)(facts, row))
-                    && filter.is_none_or(|filter| {
-                        matches(filter, &table::kinds::devices::KIND, facts, row)
-                    })
+                    && (!faults || (devices::KIND.faulty)(facts, row))
+                    && filter.is_none_or(|filter| matches(filter, &devices::KIND, facts, row))
             },
             self.by_value.then_some(&value as &dyn Fn(Row) -> f64),
         );
@@ -549,10 +546,7 @@ impl View for Heatmap {
         let filter = if words.trim().is_empty() {
             None
         } else {
-            Some(RowFilter::parse(
-                words,
-                &fields(&table::kinds::devices::KIND),
-            )?)
+            Some(RowFilter::parse(words, &fields(&devices::KIND))?)
         };
         if filter != self.filter {
             self.filter = filter;

@@ -11,12 +11,12 @@ use table::Facts;
 use table::role::Role;
 use table::text::whole_percent;
 
-use super::View;
 use super::describe::{describe, draw_lines, draw_panel};
 use super::device_heat::{Metric, Scale, together};
 use super::heatmap::{Heatmap, Zoom};
 use super::layout::{Line, NODE};
 use super::sparkline_strip::time_strip;
+use super::view_trait::View;
 
 /// Width of the panel beside the map, and from which width on there is one.
 const PANEL: u16 = 44;

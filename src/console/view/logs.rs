@@ -15,7 +15,8 @@ use table::navigation::{Destination, Selection, ViewId};
 use table::role::Role;
 
 use super::object_view::words_pass;
-use super::{CommandOutcome, LOGS, View, subject};
+use super::subject;
+use super::view_trait::{CommandOutcome, LOGS, View};
 
 /// Maximum number of lines kept.
 const LINES: usize = 5_000;

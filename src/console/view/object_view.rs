@@ -19,7 +19,8 @@ use table::role::Role;
 use super::describe::page::{Events, object_request, page, role_of};
 use super::describe::{Line, draw_lines};
 use super::scroll::Scroll;
-use super::{CommandOutcome, TEXT, View, subject};
+use super::subject;
+use super::view_trait::{CommandOutcome, TEXT, View};
 
 /// State of the read.
 enum State {

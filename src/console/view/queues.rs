@@ -18,7 +18,7 @@ use table::queues::system_of;
 use table::role::Role;
 
 use super::table_view::TableView;
-use super::{CommandOutcome, TABLE, View};
+use super::view_trait::{CommandOutcome, TABLE, View};
 
 /// The tree above, the waiting jobs of the queue under the cursor below.
 pub struct QueuesView {

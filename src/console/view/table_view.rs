@@ -22,7 +22,7 @@ use table::kinds::advice;
 use table::navigation::{RowScope, Selection, ViewId};
 use table::role::Role;
 
-use super::{CommandOutcome, CopiedRows, PLANS, TABLE, View};
+use super::view_trait::{CommandOutcome, CopiedRows, PLANS, TABLE, View};
 
 /// Columns of a trend at most: a point a cell.
 const POINTS: usize = 24;

@@ -14,7 +14,7 @@ use table::silence::{Silence, SilenceEntry};
 
 use super::describe::{describe, draw_columns, draw_panel, sources_of_kind};
 use super::table_view::TableView;
-use super::{ALERTS, CommandOutcome, TABLE, View};
+use super::view_trait::{ALERTS, CommandOutcome, TABLE, View};
 
 /// A table with the facts of its current row below, where there is room.
 pub struct TableWithFacts {

@@ -20,7 +20,7 @@ use table::role::Role;
 use table::what_if::{Figure, NOBODY, Supposed, figures, title, when};
 
 use super::table_view::TableView;
-use super::{CommandOutcome, TABLE, View};
+use super::view_trait::{CommandOutcome, TABLE, View};
 
 /// The jobs that a supposed change affects. A row is the index of the change and the index of the job in it.
 static KIND: KindSpec = KindSpec {

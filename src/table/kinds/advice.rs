@@ -1,7 +1,5 @@
 //! Advice: recommendations for jobs and pools, largest savings first. Keys on a row act on its job or pool.
 
-use crate::kind::{Exporters, KindNames, holds_work};
-use model::schema::of_rows;
 use std::cmp::Reverse;
 
 use schemars::JsonSchema;
@@ -14,11 +12,13 @@ use model::cost::Money;
 use model::fleet::job::{Job, JobState};
 use model::fleet::node::Billing;
 use model::fleet::profile::{Bottleneck, Evidence, NotJudged};
+use model::schema::of_rows;
 use model::schema::one_of;
 
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
 use crate::devices::job_idle_since;
+use crate::kind::{Exporters, KindNames, holds_work};
 use crate::list_price::list_usd;
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;

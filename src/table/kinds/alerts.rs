@@ -1,16 +1,16 @@
 //! Alerts: findings, most severe first, each with a suggested repair.
 
-use crate::kind::{Exporters, Format, KindNames, UNKNOWN_IS_NULL, holds_work};
-use model::schema::of_rows;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use model::base::{Age, Moment, Name, SmallSort};
 use model::fleet::finding::{Finding, Severity, Subject};
 use model::fleet::thresholds::LASTING;
+use model::schema::of_rows;
 
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
+use crate::kind::{Exporters, Format, KindNames, UNKNOWN_IS_NULL, holds_work};
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
 use crate::silence::Silence;

@@ -1,7 +1,5 @@
 //! Cost: the rate in $/h by pool, queue, team, job and class, and of jobs whose devices are idle. An estimate, never a bill.
 
-use crate::kind::{Exporters, KindNames, UNKNOWN_IS_NULL, holds_work};
-use model::schema::of_rows;
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -13,10 +11,12 @@ use model::base::{DeviceAmount, Name, Rate, SmallSort, natural};
 use model::cost::{Money, RateRow, Scope, Spend};
 use model::fleet::profile::NotJudged;
 use model::fleet::queue::QueueKind;
+use model::schema::of_rows;
 use model::usage::Period;
 
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
+use crate::kind::{Exporters, KindNames, UNKNOWN_IS_NULL, holds_work};
 use crate::labelled::owner_of_job;
 use crate::list_price::list_usd;
 use crate::navigation::{Destination, RowScope, Selection, ViewId};

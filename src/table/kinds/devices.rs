@@ -1,7 +1,5 @@
 //! Devices: device, pod, job, queue and team joined on one line; also the fields of the heatmap's filter.
 
-use crate::devices::DeviceRow;
-use crate::kind::{Exporters, KindNames, UNKNOWN_IS_NULL, holds_work};
 use model::base::DeviceAmount;
 use model::cost::Money;
 use model::fleet::device::{Attribution, Device, Health, Pod, Slice};
@@ -13,6 +11,8 @@ use model::schema::of_rows;
 
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
+use crate::devices::DeviceRow;
+use crate::kind::{Exporters, KindNames, UNKNOWN_IS_NULL, holds_work};
 use crate::kinds::nodes::by_node;
 use crate::navigation::{Destination, RowScope, Selection};
 use crate::role::Role;

@@ -1,7 +1,5 @@
 //! The fleet as one row: its figures in a table, the whole document as JSON.
 
-use crate::document::Document;
-use crate::kind::{Exporters, KindNames};
 use model::base::DeviceAmount;
 use model::cost::{Money, Spend};
 use model::schema::of_document;
@@ -9,10 +7,12 @@ use model::schema::of_document;
 use crate::Facts;
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput};
+use crate::document::Document;
 use crate::document::{FleetFigures, document, figures};
+use crate::kind::{Exporters, KindNames};
 use crate::pools::unallocated;
 
-/// The fleet: one row.
+/// The fleet, in one row.
 pub static KIND: KindSpec = KindSpec {
     columns: &[
         Column::words("context", "CONTEXT", 0, (8, 40), |facts, _| {

@@ -1,20 +1,20 @@
 //! Jobs: requests, allocation, state with its reason, and cost of each job.
 
-use crate::jobs::JobRow;
-use crate::kind::{Exporters, Format, KindNames, UNKNOWN_IS_NULL, holds_work};
-use model::schema::of_rows;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use model::base::{SmallSort, natural};
 use model::fleet::job::{Job, JobState};
 use model::fleet::object_parts::WorkloadFailure;
+use model::schema::of_rows;
 
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
 use crate::job_failure::why_failed;
 use crate::job_place::{fails_now, runs_and_fails, slowest};
+use crate::jobs::JobRow;
 use crate::jobs::{self, JobAge};
+use crate::kind::{Exporters, Format, KindNames, UNKNOWN_IS_NULL, holds_work};
 use crate::labelled::{Labelled, label_of_job};
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;

@@ -82,7 +82,7 @@ impl Kind {
         self.output().names.singular
     }
 
-    /// Its JSON Schema.
+    /// The JSON Schema of its rows.
     pub fn schema(self) -> Value {
         self.output().names.schema()
     }

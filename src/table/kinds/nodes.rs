@@ -1,8 +1,5 @@
 //! Nodes: status and state, place, devices, heat, power and money of each.
 
-use crate::kind::{Exporters, Format, KindNames, UNKNOWN_IS_NULL};
-use crate::nodes::NodeRow;
-use model::schema::of_rows;
 use std::borrow::Cow;
 use std::cmp::Reverse;
 
@@ -11,12 +8,15 @@ use model::fleet::device::Device;
 use model::fleet::judge;
 use model::fleet::node::Node;
 use model::fleet::observe::Table;
+use model::schema::of_rows;
 
 use crate::Facts;
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
+use crate::kind::{Exporters, Format, KindNames, UNKNOWN_IS_NULL};
 use crate::labelled::Labelled;
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
+use crate::nodes::NodeRow;
 use crate::nodes::{self, NodeState};
 use crate::role::Role;
 

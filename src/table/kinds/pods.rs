@@ -1,7 +1,5 @@
 //! Pods that request devices: node, readiness, allocated devices and cost.
 
-use crate::kind::{Exporters, KindNames, holds_work};
-use model::schema::of_rows;
 use std::cmp::Reverse;
 
 use schemars::JsonSchema;
@@ -11,10 +9,12 @@ use model::base::{SmallSort, natural};
 use model::cost::Money;
 use model::fleet::device::Pod;
 use model::fleet::observe::Phase;
+use model::schema::of_rows;
 
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
 use crate::jobs::is_failing;
+use crate::kind::{Exporters, KindNames, holds_work};
 use crate::labelled::Labelled;
 use crate::list_price::list_usd;
 use crate::navigation::{Destination, RowScope, Selection};

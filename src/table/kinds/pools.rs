@@ -1,6 +1,5 @@
 //! Pools: size, fill, heat, power and money of each.
 
-use crate::kind::{Exporters, KindNames, UNKNOWN_IS_NULL};
 use model::base::{Moment, SmallSort, natural};
 use model::cost::{Money, RateRow, Scope, Spend};
 use model::fleet::finding::Severity;
@@ -12,6 +11,7 @@ use model::schema::of_rows;
 
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
+use crate::kind::{Exporters, KindNames, UNKNOWN_IS_NULL};
 use crate::kinds::cost::priced;
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::pools::{self, PoolRow};

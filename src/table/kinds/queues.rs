@@ -1,7 +1,5 @@
 //! Queues: their tree with quotas, shares, jobs and cost.
 
-use crate::kind::{Exporters, KindNames, UNKNOWN_IS_NULL};
-use crate::queues::QueueRow;
 use model::base::Name;
 use model::fleet::queue::{Queue, QueueKind, Stop};
 use model::schema::of_rows;
@@ -11,9 +9,11 @@ use crate::Facts;
 use crate::budgets::each;
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
+use crate::kind::{Exporters, KindNames, UNKNOWN_IS_NULL};
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::queue_quotas::{flavor, left};
 use crate::queue_tree::Tree;
+use crate::queues::QueueRow;
 use crate::queues::{
     self, QueueIdentity, RowOf, Tally, named, quota_cells, quota_list, rate_of, tallies, tally_of,
 };
@@ -217,7 +217,7 @@ fn collect(facts: &Facts, _: &RowScope) -> Vec<Row> {
         .collect()
 }
 
-/// What a row is.
+/// What this row of queues is.
 pub fn row_of(facts: &Facts, row: Row) -> RowOf<'_> {
     let at = row.1 as usize;
     let queues = &facts.fleet.queues;

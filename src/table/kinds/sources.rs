@@ -1,21 +1,21 @@
 //! Data sources: their freshness, their faults, and our requests to the API server.
 
-use crate::kind::{Exporters, KindNames, UNKNOWN_IS_NULL};
-use model::schema::of_rows;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use cluster::accelerators::is_of_unknown_name;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use cluster::accelerators::is_of_unknown_name;
 use model::base::{Name, SmallSort, natural};
 use model::fleet::observe::{SourceHealth, SourceState};
 use model::fleet::source_fault::SourceFault;
+use model::schema::of_rows;
 
 use crate::Facts;
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
+use crate::kind::{Exporters, KindNames, UNKNOWN_IS_NULL};
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::sample::facts;
+use crate::services::{GoodputCell, rows};
 
 /// A service's cell in a printed table.
 fn printed(facts: &Facts, place: (usize, usize), id: &str) -> String {

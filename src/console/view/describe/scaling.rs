@@ -10,8 +10,8 @@ use model::fleet::scaling::{
     Limit, NodeClaim, PodScaler, Provision, Scaler, ScalerKind, ScalerState,
 };
 use table::Facts;
-use table::kinds::scalers::amount;
 use table::role::Role;
+use table::scalers::amount;
 
 use super::Description;
 
