@@ -26,6 +26,18 @@ pub(super) enum Origin {
     Metal,
 }
 
+impl Origin {
+    /// By this word templates know it.
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::NodeGroup => "eks",
+            Self::Karpenter(_) => "karpenter",
+            Self::Gke(_) => "gke",
+            Self::Metal => "metal",
+        }
+    }
+}
+
 /// A pool's machine and device.
 #[derive(Debug)]
 pub(super) struct PoolSpec {

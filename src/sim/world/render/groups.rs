@@ -12,54 +12,8 @@ use super::super::kai::kai_reason;
 use super::super::noise::{mix, uuid};
 use super::super::pod::{Phase, Pod};
 use super::super::volcano::{BOUNDED, ROOT};
-use super::super::work::{ReplicaGroup, Scheduler, State, Work};
+use super::super::work::{Scheduler, State, Work};
 use super::{metadata, owner};
-
-/// The labels that Volcano's controller gives a pod.
-pub(super) fn volcano_labels(work: &Work, group: &ReplicaGroup) -> Vec<(String, Value)> {
-    let queue = match &work.scheduler {
-        Scheduler::Volcano(queue) => queue.to_string(),
-        _ => String::new(),
-    };
-    [
-        ("volcano.sh/job-name", work.name.to_string()),
-        ("volcano.sh/job-namespace", work.namespace.to_string()),
-        ("volcano.sh/queue-name", queue),
-        ("volcano.sh/task-spec", group.name.to_string()),
-    ]
-    .into_iter()
-    .map(|(key, value)| (key.to_owned(), Value::String(value)))
-    .collect()
-}
-
-/// The annotations with a pod's group, for a scheduler.
-pub(super) fn group_annotations(
-    pod: &Pod,
-    work: &Work,
-    group: &ReplicaGroup,
-) -> Vec<(String, Value)> {
-    let name = work.children().into_iter().next().map(|(_, name)| name);
-    let name = name.unwrap_or_default().to_string();
-    let all = match &work.scheduler {
-        Scheduler::Kube => Vec::new(),
-        Scheduler::Kai(_) => vec![("pod-group-name", name)],
-        Scheduler::Volcano(queue) => vec![
-            ("scheduling.k8s.io/group-name", name),
-            ("volcano.sh/job-name", work.name.to_string()),
-            ("volcano.sh/job-version", work.restarts.to_string()),
-            ("volcano.sh/queue-name", queue.to_string()),
-            ("volcano.sh/task-index", pod.index.to_string()),
-            ("volcano.sh/task-spec", group.name.to_string()),
-            (
-                "volcano.sh/template-uid",
-                format!("{}-{}", work.name, group.name),
-            ),
-        ],
-    };
-    all.into_iter()
-        .map(|(key, value)| (key.to_owned(), Value::String(value)))
-        .collect()
-}
 
 /// Amounts as a list of resources.
 fn amounts(cpu_milli: i64, memory_mib: i64, devices: u32, pods: u32) -> Value {

@@ -1,6 +1,7 @@
 //! Objects as the API serves them, rendered from the world's state.
 
 mod claims;
+mod fill;
 mod groups;
 mod kueue;
 mod node;
@@ -11,6 +12,7 @@ mod training;
 mod work;
 
 pub(super) use claims::request;
+pub(super) use fill::{Fill, fields_of, filled, filled_with, values};
 pub(super) use node::{AMD_DRIVER, NVIDIA_DRIVER};
 use serde_json::{Map, Value, json};
 pub(super) use template::{port_of, template_of};
@@ -80,14 +82,30 @@ impl World {
 
 /// Metadata with the usual fields.
 pub(super) fn metadata(namespace: &str, name: &str, uid: u64, created: Moment) -> Value {
+    Value::Object(identity(namespace, name, uid, created))
+}
+
+/// Name, namespace, UID and creation time of an object.
+pub(super) fn identity(
+    namespace: &str,
+    name: &str,
+    uid: u64,
+    created: Moment,
+) -> Map<String, Value> {
     let mut fields = Map::new();
-    fields.insert("name".into(), json!(name));
-    if !namespace.is_empty() {
-        fields.insert("namespace".into(), json!(namespace));
+    for (key, value) in [("name", name), ("namespace", namespace)] {
+        if !value.is_empty() {
+            fields.insert(key.to_owned(), value.value());
+        }
     }
-    fields.insert("uid".into(), json!(uuid(uid)));
-    fields.insert("creationTimestamp".into(), json!(created.rfc3339()));
-    Value::Object(fields)
+    fields.insert("uid".to_owned(), uuid(uid).value());
+    fields.insert("creationTimestamp".to_owned(), created.value());
+    fields
+}
+
+/// The status of a condition.
+pub(super) const fn flag(on: bool) -> &'static str {
+    if on { "True" } else { "False" }
 }
 
 /// An object of these fields, moved: `json!` would copy what it is given.

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::super::World;
-use super::super::noise::{hex, mix, suffix};
+use super::super::noise::{mix, suffix};
 use super::super::pod::Pod;
 use super::super::work::{Kind, ReplicaGroup, State, Work};
 use super::{condition, metadata, owner};
@@ -20,84 +20,6 @@ fn role(group: &ReplicaGroup) -> &'static str {
         "master" => "Master",
         _ => "Worker",
     }
-}
-
-/// The labels that the controller sets on a pod.
-pub(super) fn pod_labels(pod: &Pod, work: &Work, group: &ReplicaGroup) -> Vec<(String, Value)> {
-    let index = pod.index.to_string();
-    let mut all: Vec<(&str, String)> = Vec::new();
-    match work.kind {
-        Kind::PyTorchJob => {
-            all.extend([
-                ("training.kubeflow.org/job-name", work.name.to_string()),
-                (
-                    "training.kubeflow.org/operator-name",
-                    "pytorchjob-controller".to_owned(),
-                ),
-                ("training.kubeflow.org/replica-type", group.name.to_string()),
-                ("training.kubeflow.org/replica-index", index),
-            ]);
-            if pod.group == 0 {
-                all.push(("training.kubeflow.org/job-role", "master".to_owned()));
-            }
-        }
-        Kind::RayJob => {
-            let (cluster, _) = work.cluster(pod.attempt);
-            let (kind, name) = match pod.group {
-                0 => ("head", "headgroup".to_owned()),
-                _ => ("worker", group.name.to_string()),
-            };
-            all.extend([
-                (
-                    "app.kubernetes.io/created-by",
-                    "kuberay-operator".to_owned(),
-                ),
-                ("app.kubernetes.io/name", "kuberay".to_owned()),
-                ("ray.io/cluster", cluster.to_string()),
-                ("ray.io/group", name),
-                ("ray.io/identifier", format!("{cluster}-{kind}")),
-                ("ray.io/is-ray-node", "yes".to_owned()),
-                ("ray.io/node-type", kind.to_owned()),
-            ]);
-        }
-        _ => {
-            let set = match pod.index {
-                0 => &work.name,
-                _ => &group.name,
-            };
-            all.extend([
-                ("leaderworkerset.sigs.k8s.io/name", work.name.to_string()),
-                (
-                    "leaderworkerset.sigs.k8s.io/group-index",
-                    pod.group.to_string(),
-                ),
-                ("leaderworkerset.sigs.k8s.io/worker-index", index.clone()),
-                ("leaderworkerset.sigs.k8s.io/group-key", hex(group.uid, 40)),
-                (
-                    "leaderworkerset.sigs.k8s.io/template-revision-hash",
-                    suffix(work.uid, 10),
-                ),
-                (
-                    "statefulset.kubernetes.io/pod-name",
-                    pod.key.name.to_string(),
-                ),
-                (
-                    "apps.kubernetes.io/pod-index",
-                    match pod.index {
-                        0 => pod.group.to_string(),
-                        _ => index,
-                    },
-                ),
-                (
-                    "controller-revision-hash",
-                    format!("{set}-{}", suffix(work.uid, 9)),
-                ),
-            ]);
-        }
-    }
-    all.into_iter()
-        .map(|(key, value)| (key.to_owned(), Value::String(value)))
-        .collect()
 }
 
 impl World {
