@@ -16,6 +16,9 @@ static TEMPLATES: LazyLock<HashMap<String, Template>> = LazyLock::new(|| {
     let files = [
         include_str!("templates/pod.yaml"),
         include_str!("templates/node.yaml"),
+        include_str!("templates/work.yaml"),
+        include_str!("templates/kueue.yaml"),
+        include_str!("templates/claims.yaml"),
     ];
     let read = |text| serde_saphyr::from_str(text).expect("a test reads every template");
     let all = files

@@ -7,7 +7,7 @@ use model::base::Name;
 use super::super::World;
 use super::super::pod::Pod;
 use super::super::work::{Kind, Profile, Toleration, Work};
-use super::{Fill, fields_of, filled, values};
+use super::{Fill, fill_missing, filled, values};
 
 impl World {
     /// The name of a pod's (first) container.
@@ -173,22 +173,18 @@ fn fill_spec(spec: &mut Value, work: &Work) {
     } else {
         "Always"
     };
-    let missing = |object: &mut Map<String, Value>, template| {
-        for (key, value) in fields_of(filled(template, values!(restart: policy))) {
-            object.entry(key).or_insert(value);
-        }
-    };
+    let defaults = |template| filled(template, values!(restart: policy));
     let Some(fields) = spec.as_object_mut() else {
         return;
     };
-    missing(fields, "pod-spec-defaults");
+    fill_missing(fields, defaults("pod-spec-defaults"));
     let containers = fields.get_mut("containers").and_then(Value::as_array_mut);
     for container in containers
         .into_iter()
         .flatten()
         .filter_map(Value::as_object_mut)
     {
-        missing(container, "container-defaults");
+        fill_missing(container, defaults("container-defaults"));
         let resources = container
             .entry("resources")
             .or_insert(Value::Object(Map::new()));
