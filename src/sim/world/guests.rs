@@ -2,8 +2,6 @@
 //!
 //! They are added last, so that the rest of a fleet is the same for a seed with and without them.
 
-use serde_json::json;
-
 use model::base::Name;
 
 use super::super::change::Resource;
@@ -14,7 +12,7 @@ use super::kai::KaiQueue;
 use super::kueue::{ClusterQueue, LocalQueue, Quota, Stop};
 use super::node::Node;
 use super::noise::{hash, mix};
-use super::render::request;
+use super::render::{request, values};
 use super::volcano::{ROOT, VolcanoQueue};
 use super::work::{Kind, Profile, Scheduler, WorkId, WorkParameters};
 use super::{Happening, World};
@@ -152,20 +150,27 @@ impl World {
     /// Jobs that have their devices by claim, and one that waits for them.
     fn claims_begin(&mut self) -> WorkId {
         let born = self.queues.created;
-        let api = "resource.k8s.io/v1";
-        self.plain_object(Resource::DeviceClasses, (api, "DeviceClass"), ("", DRIVER), born, json!({
-            "spec": {"selectors": [{"cel": {"expression":
-                format!("device.driver == '{DRIVER}' && device.attributes['{DRIVER}'].type == 'gpu'")}}]},
-        }));
+        self.plain_object(
+            Resource::DeviceClasses,
+            ("", DRIVER),
+            born,
+            "DeviceClass",
+            vec![],
+        );
         for (namespace, name, count) in [
             ("speech", "four-gpus", 4),
             ("speech", "eight-gpus", 8),
             ("research", "one-gpu", 1),
         ] {
-            let kind = (api, "ResourceClaimTemplate");
-            let key = (namespace, name);
-            let body = json!({"spec": {"spec": request(count)}});
-            self.plain_object(Resource::ResourceClaimTemplates, kind, key, born, body);
+            let own = values!(request: request(count));
+            let resource = Resource::ResourceClaimTemplates;
+            self.plain_object(
+                resource,
+                (namespace, name),
+                born,
+                "ResourceClaimTemplate",
+                own,
+            );
         }
         let draft = |namespace: &str, job: &str, user: &str, template: &str, count| {
             let mut draft = WorkParameters::new(namespace, job, Kind::Job)

@@ -19,6 +19,7 @@ static TEMPLATES: LazyLock<HashMap<String, Template>> = LazyLock::new(|| {
         include_str!("templates/work.yaml"),
         include_str!("templates/kueue.yaml"),
         include_str!("templates/claims.yaml"),
+        include_str!("templates/cluster.yaml"),
     ];
     let read = |text| serde_saphyr::from_str(text).expect("a test reads every template");
     let all = files

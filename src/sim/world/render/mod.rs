@@ -14,7 +14,7 @@ pub(super) use claims::request;
 pub(super) use fill::{Fill, fields_of, filled, filled_with, values};
 pub(super) use node::{AMD_DRIVER, NVIDIA_DRIVER};
 use serde_json::{Map, Value};
-pub(super) use template::{port_of, template_of};
+pub(super) use template::{port_of, template_of, texts};
 
 use model::base::{Moment, Name, ObjectKey};
 
@@ -149,6 +149,7 @@ pub(super) fn api_of(kind: &str) -> &'static str {
         VOLCANO_JOB => "batch.volcano.sh/v1alpha1",
         "RayJob" | "RayCluster" => "ray.io/v1",
         "LeaderWorkerSet" => "leaderworkerset.x-k8s.io/v1",
+        "Workload" => "kueue.x-k8s.io/v1beta1",
         "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" => "apps/v1",
         _ => "v1",
     }

@@ -100,7 +100,9 @@ impl World {
 }
 
 /// Names as an object of texts.
-pub(super) fn texts<'a>(pairs: impl Iterator<Item = (&'a Name, &'a Name)>) -> Map<String, Value> {
+pub(in super::super) fn texts<'a>(
+    pairs: impl Iterator<Item = (&'a Name, &'a Name)>,
+) -> Map<String, Value> {
     pairs
         .map(|(key, value)| (key.to_string(), value.value()))
         .collect()
