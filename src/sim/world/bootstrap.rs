@@ -6,7 +6,7 @@ use model::base::{Moment, Name, ObjectKey};
 
 use super::super::change::Resource;
 use super::arrivals::selector;
-use super::catalog::{CLASSES, DRAWN, H100, MI300X, POOLS, SYSTEM, TEAMS, V5P, Vendor};
+use super::catalog::{CATALOG, DRAWN, POOLS};
 use super::node::NodeId;
 use super::noise::{hash, mix, uuid};
 use super::pod::{Phase, PodId};
@@ -18,8 +18,11 @@ impl World {
     /// Creates the initial objects of a cluster.
     pub(super) fn bootstrap(&mut self) {
         let born = self.queues.created.minus(seconds(86_400 * 61));
-        let teams = TEAMS.iter().map(|(name, team, _)| (*name, Some(*team)));
-        for (name, team) in SYSTEM.iter().map(|name| (*name, None)).chain(teams) {
+        let teams = CATALOG
+            .teams
+            .iter()
+            .map(|team| (team.namespace, Some(team.team)));
+        for (name, team) in CATALOG.system.iter().map(|name| (*name, None)).chain(teams) {
             self.plain_object(
                 Resource::Namespaces,
                 ("", name),
@@ -49,7 +52,8 @@ impl World {
             ("system-cluster-critical", 2_000_000_000),
             ("system-node-critical", 2_000_001_000),
         ];
-        let classes = CLASSES
+        let classes = CATALOG
+            .classes
             .iter()
             .map(|(name, value, text)| (*name, *value, Some(*text)));
         for (name, value, text) in classes.chain(system.map(|(name, value)| (name, value, None))) {
@@ -89,11 +93,7 @@ impl World {
     /// The Kueue flavor of a pool.
     pub(super) fn flavor(&mut self, pool: usize) {
         let spec = &POOLS[pool];
-        let taint = match spec.vendor {
-            Vendor::Google => Some("google.com/tpu"),
-            Vendor::Amd => Some("amd.com/gpu"),
-            Vendor::Nvidia => None,
-        };
+        let taint = spec.taint.map(|(key, _)| key);
         let own = values!(labels: texts(selector(pool).iter()), taint: taint);
         let created = self.queues.created;
         self.plain_object(
@@ -135,76 +135,24 @@ impl World {
     }
 
     fn exporters_begin(&mut self, born: Moment) {
-        type Exporter = (
-            &'static str,
-            &'static str,
-            usize,
-            &'static [(&'static str, &'static str)],
-        );
-        let sets: [Exporter; 3] = [
-            (
-                "gpu-operator",
-                "nvidia-dcgm-exporter",
-                H100,
-                &[
-                    ("app", "nvidia-dcgm-exporter"),
-                    ("app.kubernetes.io/managed-by", "gpu-operator"),
-                    ("helm.sh/chart", "gpu-operator-v25.10.0"),
-                ],
-            ),
-            (
-                "kube-system",
-                "tpu-device-plugin",
-                V5P,
-                &[("k8s-app", "tpu-device-plugin")],
-            ),
-            (
-                "kube-amd-gpu",
-                "default-metrics-exporter",
-                MI300X,
-                &[
-                    ("app", "default-amdgpu-metrics-exporter"),
-                    ("app.kubernetes.io/name", "metrics-exporter"),
-                    ("daemonset-name", "default"),
-                ],
-            ),
-        ];
-        for (namespace, name, pool, labels) in sets {
-            let mut draft = WorkParameters::new(namespace, name, Kind::DaemonSet);
+        for exporter in &CATALOG.exporters {
+            let name = |(key, value): &(&str, &str)| (Name::new(key), Name::new(value));
+            let mut draft = WorkParameters::new(exporter.namespace, exporter.name, Kind::DaemonSet);
             draft.team = Name::default();
-            draft.pool = Some(pool);
+            draft.pool = Some(exporter.pool);
             draft.ask.cpu_milli = 100;
             draft.ask.memory_mib = 256;
             draft.class = Name::new("system-node-critical");
             draft.priority = 2_000_001_000;
-            draft.image = match pool {
-                H100 => "nvcr.io/nvidia/k8s/dcgm-exporter:4.4.1-4.6.0-distroless",
-                V5P => "gke.gcr.io/tpu-device-plugin:0.1.52",
-                _ => "docker.io/rocm/device-metrics-exporter:v1.4.0",
-            };
-            draft.labels = labels
-                .iter()
-                .map(|(key, value)| (Name::new(key), Name::new(value)))
-                .collect();
+            draft.image = exporter.image;
+            draft.labels = exporter.labels.iter().map(name).collect();
             draft.tolerations = vec![Toleration {
                 key: Name::default(),
                 value: None,
                 effect: Name::default(),
                 seconds: None,
             }];
-            // The TPU plugin's pods find their nodes by affinity.
-            draft.selector = std::iter::once(match pool {
-                H100 => (
-                    Name::new("nvidia.com/gpu.deploy.dcgm-exporter"),
-                    Name::new("true"),
-                ),
-                _ => (
-                    Name::new("feature.node.kubernetes.io/amd-gpu"),
-                    Name::new("true"),
-                ),
-            })
-            .filter(|_| pool != V5P)
-            .collect();
+            draft.selector = exporter.selector.iter().map(name).collect();
             let id = self.begin(draft, born);
             self.reconcile(id);
             self.mature(id, 0);

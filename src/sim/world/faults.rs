@@ -320,7 +320,7 @@ impl World {
 
     /// Two minutes' notice for a spot machine.
     fn reclaim(&mut self) {
-        let spot: Vec<usize> = (0..super::catalog::POOLS.len())
+        let spot: Vec<usize> = (0..super::catalog::POOL_COUNT)
             .filter(|pool| {
                 matches!(
                     super::catalog::POOLS[*pool].origin,

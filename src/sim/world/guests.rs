@@ -9,7 +9,7 @@ use super::catalog::{B200, DRA, KAI, POOLS, VOLCANO};
 use super::claims::DRIVER;
 use super::edit::Edit;
 use super::kai::KaiQueue;
-use super::kueue::{ClusterQueue, LocalQueue, Quota, Stop};
+use super::kueue::{ClusterQueue, LocalQueue, Quota};
 use super::node::Node;
 use super::noise::{hash, mix};
 use super::render::{request, values};
@@ -205,38 +205,23 @@ impl World {
         let created = self.queues.created;
         let cluster = self.queues.clusters.len();
         let name = POOLS[B200].flavor;
+        let resource = Name::new(POOLS[B200].resources[0]);
         self.queues.clusters.push(ClusterQueue {
-            name: Name::new(name),
-            cohort: Name::default(),
-            weight: 1,
             quotas: vec![Quota {
                 flavor: B200,
-                resource: Name::new(POOLS[B200].resources[0]),
+                resource,
                 nominal: SHARED,
                 borrow: None,
                 lend: None,
                 used: 0,
             }],
-            stop: Stop::None,
-            preempts_within: false,
-            created,
-            uid: mix(hash(name), 71),
-            pending: Default::default(),
-            reserving: Default::default(),
-            gone: false,
-            edit: Edit::default(),
+            ..ClusterQueue::new(Name::new(name), created, mix(hash(name), 71))
         });
         for namespace in ["vision", "research"] {
-            self.queues.locals.push(LocalQueue {
-                namespace: Name::new(namespace),
-                name: Name::new(name),
-                cluster: Name::new(name),
-                stop: Stop::None,
-                created,
-                uid: mix(hash(namespace), hash(name)),
-                gone: false,
-                edit: Edit::default(),
-            });
+            let uid = mix(hash(namespace), hash(name));
+            let own = Name::new(name);
+            let local = LocalQueue::new(Name::new(namespace), own.clone(), own, created, uid);
+            self.queues.locals.push(local);
         }
         let train = |namespace: &str, job: &str, kind, user: &str, devices| {
             WorkParameters::new(namespace, job, kind)

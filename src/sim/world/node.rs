@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::base::{Moment, Name};
 
-use super::catalog::{DRA, KAI, POOLS, PoolSpec, VOLCANO, Vendor};
+use super::catalog::{DRA, POOLS, PoolSpec};
 use super::edit::Edit;
 use super::pod::PodId;
 
@@ -163,18 +163,6 @@ impl Node {
         self.spec().resources.iter().position(|have| *have == name)
     }
 
-    /// Key and value of the pool's own taint, of effect `NoSchedule`. A scheduler other than
-    /// kube-scheduler has its own nodes, as neither sees the pending placements of the other.
-    pub(super) fn own_taint(&self) -> Option<(&'static str, &'static str)> {
-        match (self.pool, self.spec().vendor) {
-            (VOLCANO, _) => Some(("dedicated", "volcano")),
-            (KAI, _) => Some(("dedicated", "kai-scheduler")),
-            (_, Vendor::Google) => Some(("google.com/tpu", "present")),
-            (_, Vendor::Amd) => Some(("amd.com/gpu", "present")),
-            (_, Vendor::Nvidia) => None,
-        }
-    }
-
     /// Every taint: the pool's own, the cordon's, and the rest.
     pub(super) fn all_taints(&self) -> Vec<Taint> {
         let own = |key: &str, value: &str, effect: &str| Taint {
@@ -184,7 +172,8 @@ impl Node {
             added: None,
         };
         let mut all: Vec<Taint> = self
-            .own_taint()
+            .spec()
+            .taint
             .into_iter()
             .map(|(key, value)| own(key, value, "NoSchedule"))
             .collect();

@@ -120,7 +120,7 @@ impl World {
             .pointer("/spec/unschedulable")
             .and_then(Value::as_bool)
             .unwrap_or(false);
-        let own = self.nodes[id].own_taint();
+        let own = self.nodes[id].spec().taint;
         let taints = object
             .pointer("/spec/taints")
             .and_then(Value::as_array)

@@ -13,9 +13,6 @@ use super::pod::{Ending, PastRun, Phase, PodId};
 use super::work::{Kind, Profile, State, WorkId, WorkParameters};
 use super::{Happening, World, seconds};
 
-/// Target allocation of each pool, 0 to 1.
-const FULL: [f64; DRAWN] = [0.985, 0.765, 0.92, 1.0, 0.75, 0.38, 0.965];
-
 /// Devices of a pool per past run.
 const PAST_SHARE: u32 = 12;
 
@@ -314,10 +311,10 @@ impl World {
 
     /// Fills every pool with ordinary work up to its target allocation.
     fn fill(&mut self) {
-        for (pool, full) in FULL.iter().enumerate() {
+        for (pool, spec) in POOLS[..DRAWN].iter().enumerate() {
             let capacity = self.capacity(pool);
             let hosts = self.slice_hosts();
-            let goal = (f64::from(capacity) * full) as u32;
+            let goal = (f64::from(capacity) * spec.full) as u32;
             let mut misses = 0;
             let mut held: u32 = self.held_units(pool);
             while held < goal && misses < 60 {

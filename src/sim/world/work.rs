@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use model::base::{Moment, Name};
@@ -165,7 +166,7 @@ pub(super) struct Toleration {
 }
 
 /// The bound of a disruption budget.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Deserialize)]
 pub(super) enum DisruptionBound {
     /// At least this value (a number or a percentage).
     MinAvailable(Value),

@@ -153,12 +153,7 @@ fn base_labels(node: &Node) -> Labels {
 /// What the templates of labels name of a node.
 fn of_node(node: &Node, name: &str) -> Option<Value> {
     let spec = node.spec();
-    let (family, major, minor) = match spec.flavor {
-        "h100" => ("hopper", "9", "0"),
-        "b200" => ("blackwell", "10", "0"),
-        "l4" | "l40s" => ("ada-lovelace", "8", "9"),
-        _ => ("ampere", "8", "0"),
-    };
+    let [family, major, minor] = spec.gpu_family;
     let small = spec.per_node == 4;
     let can_slice = family != "ada-lovelace";
     let layer = |level: &str, of: u64| format!("nn-{}", hex(mix(hash(level), of), 17));
