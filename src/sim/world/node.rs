@@ -51,6 +51,18 @@ pub(super) struct Taint {
     pub added: Option<Moment>,
 }
 
+impl Taint {
+    pub(super) fn new(key: &str, value: &str, effect: &str, added: Option<Moment>) -> Self {
+        let (key, value, effect) = (Name::new(key), Name::new(value), Name::new(effect));
+        Self {
+            key,
+            value,
+            effect,
+            added,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub name: Name,
@@ -165,24 +177,18 @@ impl Node {
 
     /// Every taint: the pool's own, the cordon's, and the rest.
     pub(super) fn all_taints(&self) -> Vec<Taint> {
-        let own = |key: &str, value: &str, effect: &str| Taint {
-            key: Name::new(key),
-            value: Name::new(value),
-            effect: Name::new(effect),
-            added: None,
-        };
-        let mut all: Vec<Taint> = self
+        let own = self
             .spec()
             .taint
-            .into_iter()
-            .map(|(key, value)| own(key, value, "NoSchedule"))
-            .collect();
-        all.extend(self.taints.iter().cloned());
+            .map(|(key, value)| Taint::new(key, value, "NoSchedule", None));
+        let mut all: Vec<Taint> = own.into_iter().chain(self.taints.iter().cloned()).collect();
         if self.cordoned {
-            all.push(Taint {
-                added: self.cordoned_at,
-                ..own("node.kubernetes.io/unschedulable", "", "NoSchedule")
-            });
+            all.push(Taint::new(
+                "node.kubernetes.io/unschedulable",
+                "",
+                "NoSchedule",
+                self.cordoned_at,
+            ));
         }
         all
     }

@@ -8,7 +8,7 @@ use model::base::quantities::quantity;
 use model::base::{Name, ObjectKey};
 
 use super::catalog::POOLS;
-use super::created::strings;
+use super::created::{strings, strip};
 use super::edit::Edit;
 use super::kueue::{ClusterQueue, LocalQueue, Quota, Stop};
 use super::noise::{hash, mix};
@@ -148,13 +148,7 @@ impl World {
                     .unwrap_or(json!(1)),
             ),
         };
-        if let Some(fields) = object.as_object_mut() {
-            fields.remove("status");
-        }
-        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("resourceVersion");
-            metadata.remove("managedFields");
-        }
+        strip(&mut object);
         let uid = mix(self.key_word(&key.name), now.millis() as u64);
         let budget = self.budgets.entry(key.clone()).or_insert_with(|| Budget {
             uid,

@@ -164,11 +164,11 @@ impl World {
         let Some(work) = self.works.get_mut(&id) else {
             return 0;
         };
-        let (length, gang) = (work.length.max(1), work.gang);
+        let (length, rounds) = (work.length.max(1), work.kind.is_batch() && !work.gang);
         let Some(part) = work.groups.get_mut(group as usize) else {
             return 0;
         };
-        if gang || !work.kind.is_batch() || part.completions <= part.parallelism {
+        if !rounds || part.completions <= part.parallelism {
             return 0;
         }
         let rounds = at.since(since).millis() as i64 / length;
@@ -226,11 +226,7 @@ impl World {
         let (batch, bare) = (work.kind.is_batch(), work.kind == Kind::Pod);
         let (single, length) = (work.width() == 1, work.length);
         let serves = work.profile == Profile::Serve;
-        let pods: Vec<PodId> = work
-            .groups
-            .iter()
-            .flat_map(|group| group.live.values().copied())
-            .collect();
+        let pods: Vec<PodId> = work.live_pods().collect();
         if gang || notebook {
             self.after(left, Happening::WorkEnds(id, epoch));
             if every > 0 {
