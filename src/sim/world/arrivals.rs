@@ -12,9 +12,7 @@ use rand_pcg::rand_core::SeedableRng;
 
 use model::base::Name;
 
-use super::catalog::{
-    A100, DRAWN, H100, KAI, L4, MI300X, MIG, Origin, POOLS, TEAMS, V5P, V6E, VOLCANO,
-};
+use super::catalog::{A100, DRAWN, H100, MI300X, MIG, POOLS, V5P, V6E, team};
 use super::noise::{hex, mix};
 use super::physics::day;
 use super::pod::Ending;
@@ -63,20 +61,13 @@ impl WorkParameters {
         self.ask.memory_mib =
             ((f64::from(spec.memory_gib) * 0.45 * share).floor() as i64).max(1) * 1024;
         self.selector = selector(pool);
-        let mut tolerate = |key: &str| {
-            self.tolerations.push(Toleration {
+        self.tolerations
+            .extend(spec.taint.map(|(key, _)| Toleration {
                 key: Name::new(key),
                 value: None,
                 effect: Name::new("NoSchedule"),
                 seconds: None,
-            });
-        };
-        match pool {
-            V5P | V6E => tolerate("google.com/tpu"),
-            MI300X => tolerate("amd.com/gpu"),
-            VOLCANO | KAI => tolerate("dedicated"),
-            _ => {}
-        }
+            }));
         self
     }
 
@@ -116,112 +107,24 @@ impl WorkParameters {
     }
 }
 
-/// The node labels that select a pool: those of its Kueue flavor.
+/// The node labels that select a pool.
 pub(super) fn selector(pool: usize) -> BTreeMap<Name, Name> {
-    let own;
-    let pairs: &[(&str, &str)] = match pool {
-        H100 => &[("eks.amazonaws.com/nodegroup", "h100-train")],
-        A100 => &[("karpenter.sh/nodepool", "a100-shared")],
-        L4 => &[("karpenter.sh/nodepool", "l4-serve")],
-        V5P => &[("cloud.google.com/gke-tpu-accelerator", "tpu-v5p-slice")],
-        V6E => &[
-            ("cloud.google.com/gke-tpu-accelerator", "tpu-v6e-slice"),
-            ("cloud.google.com/gke-tpu-topology", "2x4"),
-        ],
-        MI300X => &[("amd.com/gpu.product-name", "AMD_Instinct_MI300X_OAM")],
-        pool => {
-            own = match POOLS[pool].origin {
-                Origin::NodeGroup => [("eks.amazonaws.com/nodegroup", POOLS[pool].name)],
-                _ => [("node.cluster.x-k8s.io/pool", POOLS[pool].name)],
-            };
-            &own
-        }
-    };
+    let pairs = POOLS[pool].selector.iter();
     pairs
-        .iter()
         .map(|(key, value)| (Name::new(key), Name::new(value)))
         .collect()
 }
 
-/// The namespace and queue of a pool's new job.
-fn team(rng: &mut impl Rng, pool: usize) -> (&'static str, &'static str) {
-    let choices: &[(f64, (&str, &str))] = match pool {
-        H100 => &[
-            (0.34, ("nlp", "nlp")),
-            (0.18, ("vision", "vision")),
-            (0.10, ("speech", "speech")),
-            (0.18, ("research", "research")),
-            (0.20, ("prod", "ranker")),
-        ],
-        A100 => &[
-            (0.26, ("nlp", "nlp")),
-            (0.14, ("vision", "vision")),
-            (0.14, ("speech", "speech")),
-            (0.28, ("research", "research")),
-            (0.10, ("prod", "ranker")),
-            (0.08, ("lab", "lab")),
-        ],
-        L4 => &[(1.0, ("prod", "serve"))],
-        V5P => &[
-            (0.5, ("nlp", "nlp")),
-            (0.24, ("speech", "speech")),
-            (0.13, ("vision", "vision")),
-            (0.13, ("research", "research")),
-        ],
-        V6E => &[
-            (0.3, ("nlp", "nlp")),
-            (0.3, ("vision", "vision")),
-            (0.3, ("research", "research")),
-            (0.1, ("speech", "speech")),
-        ],
-        MIG => &[(0.6, ("lab", "lab")), (0.4, ("research", "research"))],
-        _ => &[(1.0, ("lab", "lab"))],
-    };
-    *pick(rng, choices)
-}
-
 fn person(rng: &mut impl Rng, namespace: &str) -> &'static str {
-    let people = TEAMS
-        .iter()
-        .find(|team| team.0 == namespace)
-        .map_or(&["unknown"][..], |team| team.2);
+    let people = team(namespace).map_or(&["unknown"][..], |team| &team.people);
     people[rng.random_range(0..people.len())]
 }
 
 fn project(rng: &mut impl Rng, namespace: &str, big: bool) -> &'static str {
-    let names: &[&str] = match (namespace, big) {
-        ("nlp", true) => &[
-            "llm-70b-pretrain",
-            "llm-13b-sft",
-            "moe-8x7b",
-            "dpo-34b",
-            "long-ctx-13b",
-        ],
-        ("nlp", false) => &[
-            "eval-suite",
-            "tokenizer-fit",
-            "reward-3b",
-            "distill-3b",
-            "rag-embed",
-            "probe",
-        ],
-        ("vision", true) => &["clip-h", "dit-xl", "video-vae", "sam-l", "detr-xl"],
-        ("vision", false) => &["clip-eval", "aug-search", "segment-b", "ocr-ft", "depth-s"],
-        ("speech", true) => &["asr-xl", "tts-multi", "codec-l"],
-        ("speech", false) => &["asr-eval", "vad-ft", "speaker-id", "align"],
-        ("research", true) => &["ablation", "scaling-law", "optim-study", "rl-post"],
-        ("research", false) => &["sweep", "toy-moe", "lr-probe", "sparsity", "curves"],
-        ("prod", true) => &["ranker-retrain", "two-tower", "ctr-wide"],
-        ("prod", false) => &["batch-embed", "ranker-eval", "calibrate", "shadow-score"],
-        ("lab", true) => &["rocm-port", "kernel-bench", "fp8-study"],
-        _ => &[
-            "gemm-bench",
-            "hip-port",
-            "kernel-ci",
-            "roofline",
-            "quant-probe",
-        ],
-    };
+    let team = team(namespace);
+    let names = team.map_or(&["unknown"][..], |team| {
+        if big { &team.large } else { &team.small }
+    });
     names[rng.random_range(0..names.len())]
 }
 
@@ -232,34 +135,8 @@ pub(super) fn draw(
     capacity: u32,
     slice_hosts: u32,
 ) -> WorkParameters {
-    let (namespace, queue) = team(rng, pool);
-    let sizes: &[(f64, u32)] = match pool {
-        H100 => &[
-            (0.26, 1),
-            (0.1, 2),
-            (0.1, 4),
-            (0.26, 8),
-            (0.11, 16),
-            (0.09, 32),
-            (0.06, 64),
-            (0.02, 128),
-        ],
-        A100 => &[
-            (0.4, 1),
-            (0.12, 2),
-            (0.12, 4),
-            (0.18, 8),
-            (0.09, 16),
-            (0.06, 32),
-            (0.03, 64),
-        ],
-        L4 => &[(0.9, 1), (0.1, 4)],
-        V5P => &[(0.78, 1), (0.19, 2), (0.03, 4)],
-        V6E => &[(0.7, 8), (0.2, 16), (0.1, 32)],
-        MIG => &[(1.0, 1)],
-        _ => &[(0.4, 1), (0.2, 2), (0.2, 4), (0.2, 8)],
-    };
-    let size = *pick(rng, sizes);
+    let (namespace, queue) = *pick(rng, &POOLS[pool].teams);
+    let size = *pick(rng, &POOLS[pool].sizes);
     let tail = hex(rng.random::<u64>(), 4);
     let user = person(rng, namespace);
     let most = capacity / 4;
@@ -383,15 +260,7 @@ impl World {
                 })
                 .sum::<f64>()
                 / 256.0;
-            // Services and notebooks permanently occupy part of some pools.
-            let share = match pool {
-                L4 => 0.06,
-                MIG => 0.45,
-                A100 => 0.8,
-                MI300X => 0.45,
-                V6E => 0.75,
-                _ => 1.0,
-            };
+            let share = POOLS[pool].open;
             self.arrivals.mean[pool] = if capacity == 0 {
                 0.0
             } else {

@@ -6,10 +6,11 @@ use model::base::{Moment, Name, ObjectKey};
 
 use super::super::change::Resource;
 use super::arrivals::selector;
-use super::catalog::{CLASSES, DRAWN, H100, MI300X, POOLS, SYSTEM, TEAMS, V5P, Vendor};
+use super::catalog::{CATALOG, DRAWN, POOLS};
 use super::node::NodeId;
 use super::noise::{hash, mix, uuid};
 use super::pod::{Phase, PodId};
+use super::render::{filled, identity, texts, values};
 use super::work::{Kind, Toleration, WorkId, WorkParameters};
 use super::{World, seconds};
 
@@ -17,84 +18,64 @@ impl World {
     /// Creates the initial objects of a cluster.
     pub(super) fn bootstrap(&mut self) {
         let born = self.queues.created.minus(seconds(86_400 * 61));
-        for name in SYSTEM {
-            self.plain_object(
-                Resource::Namespaces,
-                ("v1", "Namespace"),
-                ("", name),
-                born,
-                json!({
-                    "metadata": {"labels": {"kubernetes.io/metadata.name": name}},
-                    "spec": {"finalizers": ["kubernetes"]},
-                    "status": {"phase": "Active"},
-                }),
-            );
-        }
-        for (name, team, _) in TEAMS {
-            self.plain_object(
-                Resource::Namespaces,
-                ("v1", "Namespace"),
-                ("", name),
-                born,
-                json!({
-                    "metadata": {"labels": {"kubernetes.io/metadata.name": name, "team": team}},
-                    "spec": {"finalizers": ["kubernetes"]},
-                    "status": {"phase": "Active"},
-                }),
-            );
-        }
-        for name in SYSTEM
+        let teams = CATALOG
+            .teams
             .iter()
-            .copied()
-            .chain(TEAMS.iter().map(|team| team.0))
-        {
+            .map(|team| (team.namespace, Some(team.team)));
+        for (name, team) in CATALOG.system.iter().map(|name| (*name, None)).chain(teams) {
+            self.plain_object(
+                Resource::Namespaces,
+                ("", name),
+                born,
+                "Namespace",
+                values!(team: team),
+            );
             self.plain_object(
                 Resource::ServiceAccounts,
-                ("v1", "ServiceAccount"),
                 (name, "default"),
                 born,
-                json!({}),
+                "ServiceAccount",
+                vec![],
             );
-            self.plain_object(Resource::ConfigMaps, ("v1", "ConfigMap"), (name, "kube-root-ca.crt"), born, json!({
-                "metadata": {"annotations": {"kubernetes.io/description": "Contains a CA bundle that can be used to verify the kube-apiserver."}},
-                "data": {"ca.crt": ""},
-            }));
+            let key = (name, "kube-root-ca.crt");
+            self.plain_object(Resource::ConfigMaps, key, born, "root-certificates", vec![]);
         }
-        // As Kueue's manifests install it: queues do not share by weight.
-        self.plain_object(Resource::ConfigMaps, ("v1", "ConfigMap"), ("kueue-system", "kueue-manager-config"), born, json!({
-            "data": {"controller_manager_config.yaml": "apiVersion: config.kueue.x-k8s.io/v1beta1\nkind: Configuration\nmanageJobsWithoutQueueName: false\n"},
-        }));
-        for (name, value, text) in CLASSES {
-            self.plain_object(Resource::PriorityClasses, ("scheduling.k8s.io/v1", "PriorityClass"), ("", name), born, json!({
-                "value": value, "description": text, "globalDefault": false, "preemptionPolicy": "Never",
-            }));
-        }
-        for (name, value) in [
+        let name = "kueue-manager-config";
+        self.plain_object(
+            Resource::ConfigMaps,
+            ("kueue-system", name),
+            born,
+            name,
+            vec![],
+        );
+        let system = [
             ("system-cluster-critical", 2_000_000_000),
             ("system-node-critical", 2_000_001_000),
-        ] {
+        ];
+        let classes = CATALOG
+            .classes
+            .iter()
+            .map(|(name, value, text)| (*name, *value, Some(*text)));
+        for (name, value, text) in classes.chain(system.map(|(name, value)| (name, value, None))) {
+            let own = values!(value: value, description: text);
             self.plain_object(
                 Resource::PriorityClasses,
-                ("scheduling.k8s.io/v1", "PriorityClass"),
                 ("", name),
                 born,
-                json!({
-                    "value": value, "globalDefault": false, "preemptionPolicy": "Never",
-                }),
+                "PriorityClass",
+                own,
             );
         }
         for pool in 0..DRAWN {
             self.flavor(pool);
         }
-        self.plain_object(Resource::Services, ("v1", "Service"), ("default", "kubernetes"), born, json!({
-            "metadata": {"labels": {"component": "apiserver", "provider": "kubernetes"}},
-            "spec": {
-                "clusterIP": "172.20.0.1", "clusterIPs": ["172.20.0.1"], "type": "ClusterIP", "sessionAffinity": "None",
-                "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "internalTrafficPolicy": "Cluster",
-                "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 443}],
-            },
-            "status": {"loadBalancer": {}},
-        }));
+        self.plain_object(
+            Resource::Services,
+            ("default", "kubernetes"),
+            born,
+            "kubernetes-service",
+            vec![],
+        );
         self.exporters_begin(born);
     }
 
@@ -112,126 +93,66 @@ impl World {
     /// The Kueue flavor of a pool.
     pub(super) fn flavor(&mut self, pool: usize) {
         let spec = &POOLS[pool];
-        let labels: std::collections::BTreeMap<String, String> = selector(pool)
-            .iter()
-            .map(|(key, value)| (key.to_string(), value.to_string()))
-            .collect();
-        let mut body = json!({"spec": {"nodeLabels": labels}});
-        let taint = match spec.vendor {
-            Vendor::Google => Some("google.com/tpu"),
-            Vendor::Amd => Some("amd.com/gpu"),
-            Vendor::Nvidia => None,
-        };
-        if let Some(key) = taint {
-            body["spec"]["tolerations"] =
-                json!([{"key": key, "operator": "Exists", "effect": "NoSchedule"}]);
-        }
+        let taint = spec.taint.map(|(key, _)| key);
+        let own = values!(labels: texts(selector(pool).iter()), taint: taint);
+        let created = self.queues.created;
         self.plain_object(
             Resource::ResourceFlavors,
-            ("kueue.x-k8s.io/v1beta1", "ResourceFlavor"),
             ("", spec.flavor),
-            self.queues.created,
-            body,
+            created,
+            "ResourceFlavor",
+            own,
         );
+    }
+
+    /// An object of a template, with the UID that one without behavior has.
+    pub(super) fn made(
+        &self,
+        resource: Resource,
+        (namespace, name): (&str, &str),
+        created: Moment,
+        template: &str,
+        mut own: Vec<(&'static str, Value)>,
+    ) -> ((Resource, ObjectKey), Value) {
+        let key = ObjectKey::new(namespace, name);
+        let mut identity = identity(namespace, name, 0, created);
+        identity.insert("uid".to_owned(), self.plain_uid(resource, &key).into());
+        own.extend(values!(identity: identity, name: name, created: created));
+        ((resource, key), filled(template, own))
     }
 
     /// Keeps an object without behavior.
     pub(super) fn plain_object(
         &mut self,
         resource: Resource,
-        (api, kind): (&str, &str),
-        (namespace, name): (&str, &str),
+        key: (&str, &str),
         created: Moment,
-        body: Value,
+        template: &str,
+        own: Vec<(&'static str, Value)>,
     ) {
-        let key = ObjectKey::new(namespace, name);
-        let mut object = json!({
-            "apiVersion": api,
-            "kind": kind,
-            "metadata": {
-                "name": name,
-                "uid": self.plain_uid(resource, &key),
-                "creationTimestamp": created.rfc3339(),
-            },
-        });
-        if !namespace.is_empty() {
-            object["metadata"]["namespace"] = json!(namespace);
-        }
-        super::edit::merge(&mut object, &body);
-        self.plain.insert((resource, key), object);
+        let (key, object) = self.made(resource, key, created, template, own);
+        self.plain.insert(key, object);
     }
 
     fn exporters_begin(&mut self, born: Moment) {
-        type Exporter = (
-            &'static str,
-            &'static str,
-            usize,
-            &'static [(&'static str, &'static str)],
-        );
-        let sets: [Exporter; 3] = [
-            (
-                "gpu-operator",
-                "nvidia-dcgm-exporter",
-                H100,
-                &[
-                    ("app", "nvidia-dcgm-exporter"),
-                    ("app.kubernetes.io/managed-by", "gpu-operator"),
-                    ("helm.sh/chart", "gpu-operator-v25.10.0"),
-                ],
-            ),
-            (
-                "kube-system",
-                "tpu-device-plugin",
-                V5P,
-                &[("k8s-app", "tpu-device-plugin")],
-            ),
-            (
-                "kube-amd-gpu",
-                "default-metrics-exporter",
-                MI300X,
-                &[
-                    ("app", "default-amdgpu-metrics-exporter"),
-                    ("app.kubernetes.io/name", "metrics-exporter"),
-                    ("daemonset-name", "default"),
-                ],
-            ),
-        ];
-        for (namespace, name, pool, labels) in sets {
-            let mut draft = WorkParameters::new(namespace, name, Kind::DaemonSet);
+        for exporter in &CATALOG.exporters {
+            let name = |(key, value): &(&str, &str)| (Name::new(key), Name::new(value));
+            let mut draft = WorkParameters::new(exporter.namespace, exporter.name, Kind::DaemonSet);
             draft.team = Name::default();
-            draft.pool = Some(pool);
+            draft.pool = Some(exporter.pool);
             draft.ask.cpu_milli = 100;
             draft.ask.memory_mib = 256;
             draft.class = Name::new("system-node-critical");
             draft.priority = 2_000_001_000;
-            draft.image = match pool {
-                H100 => "nvcr.io/nvidia/k8s/dcgm-exporter:4.4.1-4.6.0-distroless",
-                V5P => "gke.gcr.io/tpu-device-plugin:0.1.52",
-                _ => "docker.io/rocm/device-metrics-exporter:v1.4.0",
-            };
-            draft.labels = labels
-                .iter()
-                .map(|(key, value)| (Name::new(key), Name::new(value)))
-                .collect();
+            draft.image = exporter.image;
+            draft.labels = exporter.labels.iter().map(name).collect();
             draft.tolerations = vec![Toleration {
                 key: Name::default(),
                 value: None,
                 effect: Name::default(),
                 seconds: None,
             }];
-            // The TPU plugin's pods find their nodes by affinity.
-            draft.selector = std::iter::once(match pool {
-                H100 => (
-                    Name::new("nvidia.com/gpu.deploy.dcgm-exporter"),
-                    Name::new("true"),
-                ),
-                _ => (
-                    Name::new("feature.node.kubernetes.io/amd-gpu"),
-                    Name::new("true"),
-                ),
-            })
-            .filter(|_| pool != V5P)
-            .collect();
+            draft.selector = exporter.selector.iter().map(name).collect();
             let id = self.begin(draft, born);
             self.reconcile(id);
             self.mature(id, 0);

@@ -4,7 +4,6 @@
 use model::base::{Name, ObjectKey};
 
 use super::super::change::Resource;
-use super::edit::Edit;
 use super::noise::mix;
 use super::pod::PodId;
 use super::work::{Kind, ReplicaGroup, Work, WorkId};
@@ -121,19 +120,11 @@ impl World {
         let size = work.groups.first().map_or(1, |group| group.completions);
         // Each group is a pair of StatefulSets: a larger number is a mistake.
         for at in work.groups.len() as u32..replicas.min(4_096) {
-            work.groups.push(ReplicaGroup {
-                name: Name::from(format!("{}-{at}", work.name)),
-                uid: mix(work.uid, 100 + u64::from(at)),
-                created: now,
-                parallelism: 0,
-                completions: size,
-                live: Default::default(),
-                done: Default::default(),
-                failed: 0,
-                started: None,
-                completed: None,
-                edit: Edit::default(),
-            });
+            let (name, uid) = (
+                Name::from(format!("{}-{at}", work.name)),
+                mix(work.uid, 100 + u64::from(at)),
+            );
+            work.groups.push(ReplicaGroup::new(name, uid, now, 0, size));
         }
         let mut changed = false;
         for (at, group) in work.groups.iter_mut().enumerate() {

@@ -21,18 +21,9 @@ impl World {
             .groups
             .iter()
             .enumerate()
-            .map(|(at, (name, parallelism, completions))| ReplicaGroup {
-                name: name.clone(),
-                uid: mix(uid, 100 + at as u64),
-                created,
-                parallelism: *parallelism,
-                completions: *completions,
-                live: Default::default(),
-                done: Default::default(),
-                failed: 0,
-                started: None,
-                completed: None,
-                edit: Edit::default(),
+            .map(|(at, (name, parallelism, completions))| {
+                let uid = mix(uid, 100 + at as u64);
+                ReplicaGroup::new(name.clone(), uid, created, *parallelism, *completions)
             })
             .collect();
         let managed = draft.queue.is_some() && draft.kind.is_batch();
@@ -62,39 +53,16 @@ impl World {
             edit: Edit::default(),
         });
         let work = Work {
-            namespace: draft.namespace,
-            name: draft.name,
-            kind: draft.kind,
             uid,
             created,
-            user: draft.user,
-            team: draft.team,
-            queue: draft.queue,
-            class: draft.class.clone(),
-            priority: draft.priority,
-            ask: draft.ask,
-            pool: draft.pool,
-            selector: draft.selector,
-            tolerations: draft.tolerations,
-            gang: draft.gang,
-            scheduler: draft.scheduler,
             group_class: draft.class.clone(),
-            owner_class: draft.class,
+            owner_class: draft.class.clone(),
             inqueue: None,
-            sliced: draft.sliced,
             groups,
-            profile: draft.profile,
-            util: draft.util,
-            memory: draft.memory,
             straggler: None,
             stalled: None,
-            length: draft.length,
-            ending: draft.ending,
-            checkpoint_every: draft.checkpoint_every,
             last_checkpoint: None,
             saved: 0,
-            image: draft.image,
-            held: draft.held,
             suspended: draft.kind.is_batch() && (managed || draft.held),
             suspended_since: created,
             state: State::Waiting,
@@ -103,14 +71,12 @@ impl World {
             restarts: 0,
             clusters: 0,
             failure: None,
-            curve: draft.curve,
             workload,
             pods: Default::default(),
-            labels: draft.labels,
-            foreign: draft.foreign,
             matching: None,
             queued_reconcile: false,
             edit: Edit::default(),
+            parameters: draft,
         };
         self.register(id, &work);
         self.works.insert(id, work);

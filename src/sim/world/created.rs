@@ -28,13 +28,7 @@ impl World {
 
     /// A client made a pod or a controller.
     pub(super) fn create(&mut self, kind: Kind, key: &ObjectKey, mut object: Value) {
-        if let Some(fields) = object.as_object_mut() {
-            fields.remove("status");
-        }
-        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("resourceVersion");
-            metadata.remove("managedFields");
-        }
+        strip(&mut object);
         let template = template_of(&object, kind)
             .cloned()
             .unwrap_or_else(|| json!({}));
@@ -83,6 +77,17 @@ impl World {
             self.make_pod(id, 0, 0);
             self.kick_scheduler();
         }
+    }
+}
+
+/// Removes what the API server keeps: status, version and field owners.
+pub(super) fn strip(object: &mut Value) {
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+    }
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("resourceVersion");
+        metadata.remove("managedFields");
     }
 }
 

@@ -1,12 +1,10 @@
 //! Kubernetes events: recorded as things happen, deleted after an hour.
 
-use serde_json::json;
-
 use model::base::{Name, ObjectKey};
 
 use super::super::change::Resource;
 use super::noise::{hash, hex, mix, uuid};
-use super::render::served_kind;
+use super::render::{api_of, filled, identity, served_kind, values};
 use super::work::{Kind, Scheduler, VOLCANO_JOB, WorkId};
 use super::{Happening, Ref, World};
 
@@ -26,51 +24,32 @@ impl World {
         let (kind, name, uid) = about;
         let now = self.now;
         let word = self.fresh();
-        let (api, component) = match kind {
-            "Pod" => (
-                "v1",
-                match reason {
-                    "Scheduled" | "FailedScheduling" => self.scheduler_of(namespace, name),
-                    "TaintManagerEviction" => "taint-eviction-controller",
-                    _ => "kubelet",
-                },
-            ),
-            "Node" => (
-                "v1",
-                match reason {
-                    "NodeNotReady" | "RegisteredNode" | "RemovingNode" => "node-controller",
-                    "DisruptionLaunching" | "SpotInterrupted" => "karpenter",
-                    "NodeHasSufficientMemory"
-                    | "NodeReady"
-                    | "NodeNotSchedulable"
-                    | "NodeSchedulable" => "kubelet",
-                    _ => "node-problem-detector",
-                },
-            ),
-            "Job" => (
-                "batch/v1",
-                if reason == "Completed"
-                    || reason.starts_with("Success")
-                    || reason == "Suspended"
-                    || reason == "Resumed"
-                {
-                    "job-controller"
-                } else {
-                    "kueue-job-controller"
-                },
-            ),
-            "PyTorchJob" => ("kubeflow.org/v1", "pytorchjob-controller"),
-            "RayJob" => ("ray.io/v1", "rayjob-controller"),
-            "RayCluster" => ("ray.io/v1", "raycluster-controller"),
-            "LeaderWorkerSet" => ("leaderworkerset.x-k8s.io/v1", "leaderworkerset"),
-            VOLCANO_JOB => ("batch.volcano.sh/v1alpha1", "vc-controller-manager"),
-            "JobSet" => ("jobset.x-k8s.io/v1alpha2", "jobset"),
-            "Workload" => ("kueue.x-k8s.io/v1beta1", "kueue-admission"),
-            "Deployment" => ("apps/v1", "deployment-controller"),
-            "ReplicaSet" => ("apps/v1", "replicaset-controller"),
-            "StatefulSet" => ("apps/v1", "statefulset-controller"),
-            "DaemonSet" => ("apps/v1", "daemonset-controller"),
-            _ => ("v1", "stokehold-sim"),
+        let component = match (kind, reason) {
+            ("Pod", "Scheduled" | "FailedScheduling") => self.scheduler_of(namespace, name),
+            ("Pod", "TaintManagerEviction") => "taint-eviction-controller",
+            ("Node", "NodeNotReady" | "RegisteredNode" | "RemovingNode") => "node-controller",
+            ("Node", "DisruptionLaunching" | "SpotInterrupted") => "karpenter",
+            (
+                "Node",
+                "NodeHasSufficientMemory" | "NodeReady" | "NodeNotSchedulable" | "NodeSchedulable",
+            )
+            | ("Pod", _) => "kubelet",
+            ("Node", _) => "node-problem-detector",
+            ("Job", "Completed" | "Suspended" | "Resumed") => "job-controller",
+            ("Job", reason) if reason.starts_with("Success") => "job-controller",
+            ("Job", _) => "kueue-job-controller",
+            ("PyTorchJob", _) => "pytorchjob-controller",
+            ("RayJob", _) => "rayjob-controller",
+            ("RayCluster", _) => "raycluster-controller",
+            ("LeaderWorkerSet", _) => "leaderworkerset",
+            (VOLCANO_JOB, _) => "vc-controller-manager",
+            ("JobSet", _) => "jobset",
+            ("Workload", _) => "kueue-admission",
+            ("Deployment", _) => "deployment-controller",
+            ("ReplicaSet", _) => "replicaset-controller",
+            ("StatefulSet", _) => "statefulset-controller",
+            ("DaemonSet", _) => "daemonset-controller",
+            _ => "stokehold-sim",
         };
         let host = self
             .pod_names
@@ -79,41 +58,24 @@ impl World {
             .and_then(|pod| self.pods.get(pod))
             .and_then(|pod| pod.node)
             .map(|node| self.nodes[node].name.to_string());
-        let stamp = now.rfc3339();
         let event_name = format!("{name}.{}", hex(word, 16));
-        let mut source = json!({"component": component});
-        if let Some(host) = host {
-            source["host"] = json!(host);
-        }
-        let object_namespace = if kind == "Node" { "default" } else { namespace };
-        let mut involved =
-            json!({"kind": served_kind(kind), "apiVersion": api, "name": name, "uid": uuid(uid)});
-        if kind == "Node" {
-            involved["uid"] = json!(name);
-        } else {
-            involved["namespace"] = json!(namespace);
-        }
-        let object = json!({
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {
-                "name": event_name,
-                "namespace": object_namespace,
-                "uid": uuid(mix(word, 1)),
-                "creationTimestamp": stamp,
-            },
-            "involvedObject": involved,
-            "reason": reason,
-            "message": message,
-            "type": grade,
-            "count": 1,
-            "firstTimestamp": stamp,
-            "lastTimestamp": stamp,
-            "eventTime": null,
-            "reportingComponent": component,
-            "reportingInstance": "",
-            "source": source,
-        });
+        let node = kind == "Node";
+        let object_namespace = if node { "default" } else { namespace };
+        let own = values!(
+            identity: identity(object_namespace, &event_name, mix(word, 1), now),
+            kind: served_kind(kind),
+            api: api_of(kind),
+            name: name,
+            about: if node { name.to_owned() } else { uuid(uid) },
+            namespace: (!node).then_some(namespace),
+            reason: reason,
+            message: message,
+            grade: grade,
+            at: now,
+            component: component,
+            host: host,
+        );
+        let object = filled("Event", own);
         let key = ObjectKey::new(object_namespace, event_name);
         self.plain.insert((Resource::Events, key.clone()), object);
         self.touch(Ref::Plain(Resource::Events, key.clone()));

@@ -320,7 +320,7 @@ impl World {
 
     /// Two minutes' notice for a spot machine.
     fn reclaim(&mut self) {
-        let spot: Vec<usize> = (0..super::catalog::POOLS.len())
+        let spot: Vec<usize> = (0..super::catalog::POOL_COUNT)
             .filter(|pool| {
                 matches!(
                     super::catalog::POOLS[*pool].origin,
@@ -330,12 +330,12 @@ impl World {
             .collect();
         if let Some(node) = self.any_node(&spot) {
             let now = self.now;
-            self.nodes[node].taints.push(Taint {
-                key: Name::new("karpenter.sh/disrupted"),
-                value: Name::default(),
-                effect: Name::new("NoSchedule"),
-                added: Some(now),
-            });
+            self.nodes[node].taints.push(Taint::new(
+                "karpenter.sh/disrupted",
+                "",
+                "NoSchedule",
+                Some(now),
+            ));
             self.touch(Ref::Node(node));
             let name = self.nodes[node].name.clone();
             self.node_event(

@@ -2,8 +2,6 @@
 //!
 //! They are added last, so that the rest of a fleet is the same for a seed with and without them.
 
-use serde_json::json;
-
 use model::base::Name;
 
 use super::super::change::Resource;
@@ -11,10 +9,10 @@ use super::catalog::{B200, DRA, KAI, POOLS, VOLCANO};
 use super::claims::DRIVER;
 use super::edit::Edit;
 use super::kai::KaiQueue;
-use super::kueue::{ClusterQueue, LocalQueue, Quota, Stop};
+use super::kueue::{ClusterQueue, LocalQueue, Quota};
 use super::node::Node;
 use super::noise::{hash, mix};
-use super::render::request;
+use super::render::{request, values};
 use super::volcano::{ROOT, VolcanoQueue};
 use super::work::{Kind, Profile, Scheduler, WorkId, WorkParameters};
 use super::{Happening, World};
@@ -152,20 +150,27 @@ impl World {
     /// Jobs that have their devices by claim, and one that waits for them.
     fn claims_begin(&mut self) -> WorkId {
         let born = self.queues.created;
-        let api = "resource.k8s.io/v1";
-        self.plain_object(Resource::DeviceClasses, (api, "DeviceClass"), ("", DRIVER), born, json!({
-            "spec": {"selectors": [{"cel": {"expression":
-                format!("device.driver == '{DRIVER}' && device.attributes['{DRIVER}'].type == 'gpu'")}}]},
-        }));
+        self.plain_object(
+            Resource::DeviceClasses,
+            ("", DRIVER),
+            born,
+            "DeviceClass",
+            vec![],
+        );
         for (namespace, name, count) in [
             ("speech", "four-gpus", 4),
             ("speech", "eight-gpus", 8),
             ("research", "one-gpu", 1),
         ] {
-            let kind = (api, "ResourceClaimTemplate");
-            let key = (namespace, name);
-            let body = json!({"spec": {"spec": request(count)}});
-            self.plain_object(Resource::ResourceClaimTemplates, kind, key, born, body);
+            let own = values!(request: request(count));
+            let resource = Resource::ResourceClaimTemplates;
+            self.plain_object(
+                resource,
+                (namespace, name),
+                born,
+                "ResourceClaimTemplate",
+                own,
+            );
         }
         let draft = |namespace: &str, job: &str, user: &str, template: &str, count| {
             let mut draft = WorkParameters::new(namespace, job, Kind::Job)
@@ -200,38 +205,23 @@ impl World {
         let created = self.queues.created;
         let cluster = self.queues.clusters.len();
         let name = POOLS[B200].flavor;
+        let resource = Name::new(POOLS[B200].resources[0]);
         self.queues.clusters.push(ClusterQueue {
-            name: Name::new(name),
-            cohort: Name::default(),
-            weight: 1,
             quotas: vec![Quota {
                 flavor: B200,
-                resource: Name::new(POOLS[B200].resources[0]),
+                resource,
                 nominal: SHARED,
                 borrow: None,
                 lend: None,
                 used: 0,
             }],
-            stop: Stop::None,
-            preempts_within: false,
-            created,
-            uid: mix(hash(name), 71),
-            pending: Default::default(),
-            reserving: Default::default(),
-            gone: false,
-            edit: Edit::default(),
+            ..ClusterQueue::new(Name::new(name), created, mix(hash(name), 71))
         });
         for namespace in ["vision", "research"] {
-            self.queues.locals.push(LocalQueue {
-                namespace: Name::new(namespace),
-                name: Name::new(name),
-                cluster: Name::new(name),
-                stop: Stop::None,
-                created,
-                uid: mix(hash(namespace), hash(name)),
-                gone: false,
-                edit: Edit::default(),
-            });
+            let uid = mix(hash(namespace), hash(name));
+            let own = Name::new(name);
+            let local = LocalQueue::new(Name::new(namespace), own.clone(), own, created, uid);
+            self.queues.locals.push(local);
         }
         let train = |namespace: &str, job: &str, kind, user: &str, devices| {
             WorkParameters::new(namespace, job, kind)

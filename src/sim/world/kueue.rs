@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use model::base::{Moment, Name};
 
-use super::catalog::{DRAWN, LOCAL_QUEUES, POOLS, QUEUES};
+use super::catalog::{CATALOG, DRAWN, POOLS, QuotaSpec};
 use super::edit::Edit;
 use super::noise::{hash, mix};
 use super::options::Options;
@@ -81,6 +81,48 @@ pub(super) struct LocalQueue {
     pub edit: Edit,
 }
 
+impl ClusterQueue {
+    /// A queue without quotas.
+    pub(super) fn new(name: Name, created: Moment, uid: u64) -> Self {
+        Self {
+            name,
+            cohort: Name::default(),
+            weight: 1,
+            quotas: Vec::new(),
+            stop: Stop::None,
+            preempts_within: false,
+            created,
+            uid,
+            pending: BTreeSet::new(),
+            reserving: BTreeSet::new(),
+            gone: false,
+            edit: Edit::default(),
+        }
+    }
+}
+
+impl LocalQueue {
+    /// A queue that is not stopped.
+    pub(super) fn new(
+        namespace: Name,
+        name: Name,
+        cluster: Name,
+        created: Moment,
+        uid: u64,
+    ) -> Self {
+        Self {
+            namespace,
+            name,
+            cluster,
+            stop: Stop::None,
+            created,
+            uid,
+            gone: false,
+            edit: Edit::default(),
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Queues {
     pub clusters: Vec<ClusterQueue>,
@@ -92,57 +134,39 @@ impl Queues {
     /// The catalog's queues with quotas for these capacities (the last for the second MIG profile).
     pub(super) fn new(options: &Options, capacity: &[u32; DRAWN], second: u32) -> Self {
         let created = options.at.minus(seconds(86_400 * 97 + 4_217));
-        let clusters = QUEUES
-            .iter()
-            .map(|(name, cohort, weight, quotas)| ClusterQueue {
-                name: Name::new(name),
-                cohort: Name::new(cohort),
-                weight: *weight,
-                quotas: quotas
-                    .iter()
-                    .map(|(flavor, resource, nominal, borrow, lend)| {
-                        let has = if *resource == POOLS[*flavor].resources[0] {
-                            capacity[*flavor]
-                        } else {
-                            second
-                        };
-                        let share = |part: f64| (f64::from(has) * part).round() as u32;
-                        Quota {
-                            flavor: *flavor,
-                            resource: Name::new(resource),
-                            nominal: share(*nominal),
-                            borrow: borrow.map(share),
-                            lend: lend.map(share),
-                            used: 0,
-                        }
-                    })
-                    .collect(),
-                stop: Stop::None,
-                preempts_within: *cohort == "prod",
+        let quota = |spec: &QuotaSpec| {
+            let first = spec.resource == POOLS[spec.pool].resources[0];
+            let has = if first { capacity[spec.pool] } else { second };
+            let share = |part: f64| (f64::from(has) * part).round() as u32;
+            Quota {
+                flavor: spec.pool,
+                resource: Name::new(spec.resource),
+                nominal: share(spec.nominal),
+                borrow: spec.borrow.map(share),
+                lend: spec.lend.map(share),
+                used: 0,
+            }
+        };
+        let clusters = CATALOG.queues.iter().map(|spec| ClusterQueue {
+            cohort: Name::new(spec.cohort),
+            weight: spec.weight,
+            quotas: spec.quotas.iter().map(quota).collect(),
+            preempts_within: spec.cohort == "prod",
+            ..ClusterQueue::new(Name::new(spec.name), created, mix(hash(spec.name), 71))
+        });
+        let locals = CATALOG.local_queues.iter().map(|(namespace, name)| {
+            let uid = mix(hash(namespace), hash(name));
+            LocalQueue::new(
+                Name::new(namespace),
+                Name::new(name),
+                Name::new(name),
                 created,
-                uid: mix(hash(name), 71),
-                pending: BTreeSet::new(),
-                reserving: BTreeSet::new(),
-                gone: false,
-                edit: Edit::default(),
-            })
-            .collect();
-        let locals = LOCAL_QUEUES
-            .iter()
-            .map(|(namespace, name)| LocalQueue {
-                namespace: Name::new(namespace),
-                name: Name::new(name),
-                cluster: Name::new(name),
-                stop: Stop::None,
-                created,
-                uid: mix(hash(namespace), hash(name)),
-                gone: false,
-                edit: Edit::default(),
-            })
-            .collect();
+                uid,
+            )
+        });
         Self {
-            clusters,
-            locals,
+            clusters: clusters.collect(),
+            locals: locals.collect(),
             created,
         }
     }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use model::base::{Moment, Name};
 
-use super::catalog::{A100, DRAWN, H100, L4, MI300X, MIG, Origin, POOLS, RACK_ORDER, V5P, V6E};
+use super::catalog::{
+    A100, DRAWN, H100, L4, MI300X, MIG, Origin, POOL_COUNT, POOLS, RACK_ORDER, V5P, V6E,
+};
 use super::edit::Edit;
 use super::node::{Node, SimDevice, Unit};
 use super::noise::{hash, mix, unit};
@@ -17,20 +19,20 @@ const DEMO_DEVICES: u32 = 3296;
 const ROOM_FOR_ALL: (u32, u32) = (200, 1_600);
 
 /// Nodes of each pool for these options.
-pub(super) fn sizes(options: &Options) -> [u32; POOLS.len()] {
+pub(super) fn sizes(options: &Options) -> [u32; POOL_COUNT] {
     let all = match (options.nodes, options.devices) {
         (Some(nodes), _) => nodes >= ROOM_FOR_ALL.0,
         (None, Some(devices)) => devices >= ROOM_FOR_ALL.1,
         (None, None) => true,
     };
-    let mut sizes = [0; POOLS.len()];
+    let mut sizes = [0; POOL_COUNT];
     if all {
-        for pool in DRAWN..POOLS.len() {
+        for pool in DRAWN..POOL_COUNT {
             sizes[pool] = POOLS[pool].nodes;
         }
     }
     let nodes: u32 = sizes.iter().sum();
-    let devices: u32 = (DRAWN..POOLS.len())
+    let devices: u32 = (DRAWN..POOL_COUNT)
         .map(|pool| devices_of(pool, sizes[pool]))
         .sum();
     let demo: [u32; DRAWN] = std::array::from_fn(|pool| POOLS[pool].nodes);
@@ -132,7 +134,7 @@ pub(super) const fn v5p_topology(hosts: u32) -> &'static str {
 
 /// Units of the nodes of a pool: the ordinary ones and the one MIG node that is cut differently.
 pub(super) struct Cuts {
-    plain: [Arc<[Unit]>; POOLS.len()],
+    plain: [Arc<[Unit]>; POOL_COUNT],
     mixed: Arc<[Unit]>,
 }
 
@@ -269,9 +271,9 @@ pub(super) fn machine(
 /// All nodes of the fleet by pool: the pools with fixed workloads come last.
 pub(super) fn nodes(options: &Options, cuts: &Cuts) -> Vec<Node> {
     let sizes = sizes(options);
-    let mut first_rack = [1u32; POOLS.len()];
+    let mut first_rack = [1u32; POOL_COUNT];
     let mut rack = 1;
-    for pool in RACK_ORDER.into_iter().chain(DRAWN..POOLS.len()) {
+    for pool in RACK_ORDER.into_iter().chain(DRAWN..POOL_COUNT) {
         first_rack[pool] = rack;
         rack += sizes[pool].div_ceil(POOLS[pool].rack_size);
     }

@@ -371,11 +371,7 @@ impl World {
             return;
         }
         let word = mix(work.uid, 700 + u64::from(epoch));
-        let pods: Vec<PodId> = work
-            .groups
-            .iter()
-            .flat_map(|group| group.live.values().copied())
-            .collect();
+        let pods: Vec<PodId> = work.live_pods().collect();
         if let Some(pod) = pods.get(word as usize % pods.len().max(1)) {
             let ending = if unit(mix(word, 3)) < 0.35 {
                 Ending::OutOfMemory

@@ -166,12 +166,12 @@ impl World {
         node.ready_since = since;
         node.heartbeat = node.heartbeat.min(since.minus(seconds(40)));
         for effect in ["NoSchedule", "NoExecute"] {
-            node.taints.push(Taint {
-                key: Name::new("node.kubernetes.io/unreachable"),
-                value: Name::default(),
-                effect: Name::new(effect),
-                added: Some(since),
-            });
+            node.taints.push(Taint::new(
+                "node.kubernetes.io/unreachable",
+                "",
+                effect,
+                Some(since),
+            ));
         }
         let name = node.name.clone();
         let now = std::mem::replace(&mut self.now, since);
@@ -221,11 +221,7 @@ impl World {
             }
             let (key, uid) = (pod.key.clone(), pod.uid);
             if let Some(pod) = self.pods.get_mut(&pod_id) {
-                pod.disrupted = Some((
-                    "DeletionByTaintManager",
-                    Name::new("Taint manager: deleting due to NoExecute taint"),
-                    now,
-                ));
+                pod.disrupted = Some(by_taint_manager(now));
             }
             self.pod_event(
                 &key,
@@ -307,15 +303,17 @@ impl World {
             .collect();
         for pod_id in doomed.into_keys() {
             if let Some(pod) = self.pods.get_mut(&pod_id) {
-                pod.disrupted = Some((
-                    "DeletionByTaintManager",
-                    Name::new("Taint manager: deleting due to NoExecute taint"),
-                    now,
-                ));
+                pod.disrupted = Some(by_taint_manager(now));
             }
             // It may be on its way out already, with the rest of its gang.
             self.touch(Ref::Pod(pod_id));
             self.disrupt_pod(pod_id, None);
         }
     }
+}
+
+/// The disruption of a pod that does not tolerate a taint of its node.
+fn by_taint_manager(at: Moment) -> (&'static str, Name, Moment) {
+    let message = Name::new("Taint manager: deleting due to NoExecute taint");
+    ("DeletionByTaintManager", message, at)
 }

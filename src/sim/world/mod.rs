@@ -140,7 +140,7 @@ pub struct World {
     nodes: Vec<Node>,
     node_names: BTreeMap<Name, NodeId>,
     /// Nodes of each pool that are in the cluster.
-    pools: [Vec<NodeId>; catalog::POOLS.len()],
+    pools: [Vec<NodeId>; catalog::POOL_COUNT],
     pods: BTreeMap<PodId, Pod>,
     pod_names: BTreeMap<ObjectKey, PodId>,
     works: BTreeMap<WorkId, Work>,
@@ -185,7 +185,7 @@ impl World {
         let cuts = Cuts::new();
         let mut nodes = layout::nodes(&options, &cuts);
         let guests = nodes.split_off(nodes.partition_point(|node| node.pool < catalog::DRAWN));
-        let mut pools: [Vec<NodeId>; catalog::POOLS.len()] = Default::default();
+        let mut pools: [Vec<NodeId>; catalog::POOL_COUNT] = Default::default();
         let mut node_names = BTreeMap::new();
         for (id, node) in nodes.iter().enumerate() {
             pools[node.pool].push(id);

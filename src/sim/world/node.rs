@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::base::{Moment, Name};
 
-use super::catalog::{DRA, KAI, POOLS, PoolSpec, VOLCANO, Vendor};
+use super::catalog::{DRA, POOLS, PoolSpec};
 use super::edit::Edit;
 use super::pod::PodId;
 
@@ -49,6 +49,18 @@ pub(super) struct Taint {
     pub value: Name,
     pub effect: Name,
     pub added: Option<Moment>,
+}
+
+impl Taint {
+    pub(super) fn new(key: &str, value: &str, effect: &str, added: Option<Moment>) -> Self {
+        let (key, value, effect) = (Name::new(key), Name::new(value), Name::new(effect));
+        Self {
+            key,
+            value,
+            effect,
+            added,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -163,37 +175,20 @@ impl Node {
         self.spec().resources.iter().position(|have| *have == name)
     }
 
-    /// Key and value of the pool's own taint, of effect `NoSchedule`. A scheduler other than
-    /// kube-scheduler has its own nodes, as neither sees the pending placements of the other.
-    pub(super) fn own_taint(&self) -> Option<(&'static str, &'static str)> {
-        match (self.pool, self.spec().vendor) {
-            (VOLCANO, _) => Some(("dedicated", "volcano")),
-            (KAI, _) => Some(("dedicated", "kai-scheduler")),
-            (_, Vendor::Google) => Some(("google.com/tpu", "present")),
-            (_, Vendor::Amd) => Some(("amd.com/gpu", "present")),
-            (_, Vendor::Nvidia) => None,
-        }
-    }
-
     /// Every taint: the pool's own, the cordon's, and the rest.
     pub(super) fn all_taints(&self) -> Vec<Taint> {
-        let own = |key: &str, value: &str, effect: &str| Taint {
-            key: Name::new(key),
-            value: Name::new(value),
-            effect: Name::new(effect),
-            added: None,
-        };
-        let mut all: Vec<Taint> = self
-            .own_taint()
-            .into_iter()
-            .map(|(key, value)| own(key, value, "NoSchedule"))
-            .collect();
-        all.extend(self.taints.iter().cloned());
+        let own = self
+            .spec()
+            .taint
+            .map(|(key, value)| Taint::new(key, value, "NoSchedule", None));
+        let mut all: Vec<Taint> = own.into_iter().chain(self.taints.iter().cloned()).collect();
         if self.cordoned {
-            all.push(Taint {
-                added: self.cordoned_at,
-                ..own("node.kubernetes.io/unschedulable", "", "NoSchedule")
-            });
+            all.push(Taint::new(
+                "node.kubernetes.io/unschedulable",
+                "",
+                "NoSchedule",
+                self.cordoned_at,
+            ));
         }
         all
     }

@@ -30,11 +30,7 @@ impl World {
         for group in &mut work.groups {
             group.started = None;
         }
-        let pods: Vec<PodId> = work
-            .groups
-            .iter()
-            .flat_map(|group| group.live.values().copied())
-            .collect();
+        let pods: Vec<PodId> = work.live_pods().collect();
         for pod in pods {
             self.delete_pod(pod, None);
         }
@@ -91,11 +87,7 @@ impl World {
         if let Some(workload) = &mut work.workload {
             workload.pods_ready = None;
         }
-        let pods: Vec<PodId> = work
-            .groups
-            .iter()
-            .flat_map(|group| group.live.values().copied())
-            .collect();
+        let pods: Vec<PodId> = work.live_pods().collect();
         for pod in pods {
             self.delete_pod(pod, Some(30));
         }

@@ -8,7 +8,7 @@ use model::base::quantities::quantity;
 use model::base::{Name, ObjectKey};
 
 use super::catalog::POOLS;
-use super::created::strings;
+use super::created::{strings, strip};
 use super::edit::Edit;
 use super::kueue::{ClusterQueue, LocalQueue, Quota, Stop};
 use super::noise::{hash, mix};
@@ -25,20 +25,10 @@ impl World {
             .iter()
             .position(|queue| queue.name == key.name && !queue.gone);
         let at = known.unwrap_or_else(|| {
-            self.queues.clusters.push(ClusterQueue {
-                name: key.name.clone(),
-                cohort: Name::default(),
-                weight: 1,
-                quotas: Vec::new(),
-                stop: Stop::None,
-                preempts_within: false,
-                created: now,
-                uid: mix(hash(&key.name), now.millis() as u64),
-                pending: Default::default(),
-                reserving: Default::default(),
-                gone: false,
-                edit: Edit::default(),
-            });
+            let uid = mix(hash(&key.name), now.millis() as u64);
+            self.queues
+                .clusters
+                .push(ClusterQueue::new(key.name.clone(), now, uid));
             self.queues.clusters.len() - 1
         });
         let stop = Stop::parse(text(object, "/spec/stopPolicy"));
@@ -106,19 +96,15 @@ impl World {
             local.namespace == key.namespace && local.name == key.name && !local.gone
         });
         let at = known.unwrap_or_else(|| {
-            self.queues.locals.push(LocalQueue {
-                namespace: key.namespace.clone(),
-                name: key.name.clone(),
-                cluster: Name::new(text(object, "/spec/clusterQueue")),
-                stop: Stop::None,
-                created: now,
-                uid: mix(
-                    mix(hash(&key.name), hash(&key.namespace)),
-                    now.millis() as u64,
-                ),
-                gone: false,
-                edit: Edit::default(),
-            });
+            let cluster = Name::new(text(object, "/spec/clusterQueue"));
+            let uid = mix(
+                mix(hash(&key.name), hash(&key.namespace)),
+                now.millis() as u64,
+            );
+            let (namespace, name) = (key.namespace.clone(), key.name.clone());
+            self.queues
+                .locals
+                .push(LocalQueue::new(namespace, name, cluster, now, uid));
             self.queues.locals.len() - 1
         });
         let stop = Stop::parse(text(object, "/spec/stopPolicy"));
@@ -162,13 +148,7 @@ impl World {
                     .unwrap_or(json!(1)),
             ),
         };
-        if let Some(fields) = object.as_object_mut() {
-            fields.remove("status");
-        }
-        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("resourceVersion");
-            metadata.remove("managedFields");
-        }
+        strip(&mut object);
         let uid = mix(self.key_word(&key.name), now.millis() as u64);
         let budget = self.budgets.entry(key.clone()).or_insert_with(|| Budget {
             uid,

@@ -120,7 +120,7 @@ impl World {
             .pointer("/spec/unschedulable")
             .and_then(Value::as_bool)
             .unwrap_or(false);
-        let own = self.nodes[id].own_taint();
+        let own = self.nodes[id].spec().taint;
         let taints = object
             .pointer("/spec/taints")
             .and_then(Value::as_array)
@@ -131,12 +131,11 @@ impl World {
                 let it = (key, text(taint, "/value"));
                 key != "node.kubernetes.io/unschedulable" && Some(it) != own
             })
-            .map(|taint| Taint {
-                key: Name::new(text(taint, "/key")),
-                value: Name::new(text(taint, "/value")),
-                effect: Name::new(text(taint, "/effect")),
-                added: Moment::parse(text(taint, "/timeAdded"))
-                    .or((text(taint, "/effect") == "NoExecute").then_some(now)),
+            .map(|taint| {
+                let effect = text(taint, "/effect");
+                let added = Moment::parse(text(taint, "/timeAdded"))
+                    .or((effect == "NoExecute").then_some(now));
+                Taint::new(text(taint, "/key"), text(taint, "/value"), effect, added)
             })
             .collect();
         if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
@@ -221,13 +220,7 @@ impl World {
             return;
         };
         if work.foreign.is_some() {
-            if let Some(fields) = object.as_object_mut() {
-                fields.remove("status");
-            }
-            if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-                metadata.remove("resourceVersion");
-                metadata.remove("managedFields");
-            }
+            super::created::strip(&mut object);
             let changed = work
                 .foreign
                 .as_deref()

@@ -1,10 +1,9 @@
 //! Autoscalers of the simulated fleet: Karpenter's node pools and claims, the cluster autoscaler's status, a request for
 //! capacity, pod autoscalers of services. They report what the world does; nothing is decided here.
 
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use model::base::{Moment, ObjectKey};
 
@@ -13,7 +12,7 @@ use super::catalog::{A100, H100, Origin, POOLS};
 use super::node::Node;
 use super::noise::{mix, suffix, uuid};
 use super::physics::day;
-use super::render::api_of;
+use super::render::{api_of, values};
 use super::work::{State, Work, WorkId};
 use super::{Ref, World, seconds};
 
@@ -41,10 +40,10 @@ const OURS: [Resource; 5] = [
 /// The service that KEDA scales.
 const BY_KEDA: &str = "asr-stream";
 
-/// The cluster autoscaler's status.
-const STATUS: (&str, &str) = ("kube-system", "cluster-autoscaler-status");
-
 type AutoscalerObjects = BTreeMap<(Resource, ObjectKey), Value>;
+
+/// An object and its key.
+type MadeObject = ((Resource, ObjectKey), Value);
 
 impl World {
     /// Updates the autoscalers' objects, when an update is due.
@@ -79,255 +78,134 @@ impl World {
         }
     }
 
-    /// An object with the metadata that every object has.
-    fn object_with_metadata(
-        &self,
-        resource: Resource,
-        (api, kind): (&str, &str),
-        (namespace, name): (&str, &str),
-        created: Moment,
-        body: Value,
-    ) -> ((Resource, ObjectKey), Value) {
-        let key = ObjectKey::new(namespace, name);
-        let mut object = json!({
-            "apiVersion": api, "kind": kind,
-            "metadata": {
-                "name": name, "uid": self.plain_uid(resource, &key), "creationTimestamp": created.rfc3339(), "generation": 1,
-            },
-        });
-        if !namespace.is_empty() {
-            object["metadata"]["namespace"] = json!(namespace);
-        }
-        super::edit::merge(&mut object, &body);
-        ((resource, key), object)
-    }
-
     fn karpenter(&self, wanted: &mut AutoscalerObjects) {
-        let born = self.queues.created;
         for (pool, spec) in POOLS.iter().enumerate() {
             let Origin::Karpenter(capacity) = spec.origin else {
                 continue;
             };
             let nodes = i64::try_from(self.pools[pool].len()).unwrap_or(i64::MAX);
-            let devices = nodes * i64::from(spec.per_node);
-            let usual = i64::from(spec.nodes).max(nodes);
-            let limits = match pool {
-                A100 => {
-                    json!({spec.resources[0]: (usual * 5 / 4 * i64::from(spec.per_node)).to_string()})
-                }
-                _ => json!({"nodes": (usual * 2).to_string()}),
-            };
-            let (key, object) = self.object_with_metadata(Resource::NodePools, ("karpenter.sh/v1", "NodePool"), ("", spec.name), born, json!({
-                "spec": {
-                    "limits": limits, "weight": if pool == A100 { 50 } else { 10 },
-                    "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "15m", "budgets": [{"nodes": "10%"}]},
-                    "template": {
-                        "metadata": {"labels": {"stokehold.dev/pool": spec.name}},
-                        "spec": {
-                            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "gpu"},
-                            "expireAfter": "Never",
-                            "requirements": requirements(pool, capacity),
-                        },
-                    },
-                },
-                "status": {
-                    "resources": {
-                        "nodes": nodes.to_string(), spec.resources[0]: devices.to_string(),
-                        "cpu": (nodes * i64::from(spec.cpu)).to_string(), "memory": format!("{}Gi", nodes * i64::from(spec.memory_gib)),
-                    },
-                    "conditions": [
-                        condition("ValidationSucceeded", "True", "ValidationSucceeded", "", born),
-                        condition("NodeClassReady", "True", "NodeClassReady", "", born),
-                        condition("Ready", "True", "Ready", "", born),
-                    ],
-                },
-            }));
-            wanted.insert(key, object);
+            let (usual, each) = (i64::from(spec.nodes).max(nodes), i64::from(spec.per_node));
+            let shared = pool == A100;
+            let own = values!(
+                resource: spec.resources[0],
+                deviceLimit: shared.then(|| (usual * 5 / 4 * each).to_string()),
+                nodeLimit: (!shared).then(|| (usual * 2).to_string()),
+                weight: if shared { 50 } else { 10 },
+                capacityType: capacity,
+                instance: spec.instance,
+                nodes: nodes.to_string(),
+                devices: (nodes * each).to_string(),
+                cpu: (nodes * i64::from(spec.cpu)).to_string(),
+                memory: nodes * i64::from(spec.memory_gib),
+            );
+            wanted.extend([self.made(
+                Resource::NodePools,
+                ("", spec.name),
+                self.queues.created,
+                "NodePool",
+                own,
+            )]);
         }
         for node in &self.nodes {
             let Origin::Karpenter(capacity) = node.spec().origin else {
                 continue;
             };
-            let notice = node
+            let mut disrupted = node
                 .taints
                 .iter()
-                .find(|taint| taint.key.as_str() == "karpenter.sh/disrupted")
-                .and_then(|taint| taint.added);
+                .filter(|taint| taint.key.as_str() == "karpenter.sh/disrupted");
+            let notice = disrupted.next().and_then(|taint| taint.added);
             if !node.gone {
-                self.claim_of(node, capacity, notice, wanted);
+                wanted.extend([self.claim_of(node, capacity, notice)]);
             }
             if let Some(notice) = notice
                 && self.now.millis() - notice.millis() < REPLACED_AFTER
             {
-                self.replacement(node, capacity, notice, wanted);
+                // The claim of the machine that replaces this one.
+                let found = notice.plus(seconds(FOUND_AFTER / 1000));
+                let (state, since) = match self.now >= found {
+                    true => ("found", found),
+                    false => ("launching", notice),
+                };
+                let mut own = self.claim(node, capacity);
+                own.extend(values!(state: state, since: since));
+                let name = claim_name(node, 1);
+                wanted.extend([self.made(
+                    Resource::NodeClaims,
+                    ("", &name),
+                    notice,
+                    "NodeClaim",
+                    own,
+                )]);
             }
         }
     }
 
     /// The claim of an existing node. It changes only when its machine gets a termination notice.
-    fn claim_of(
-        &self,
-        node: &Node,
-        capacity: &str,
-        notice: Option<Moment>,
-        wanted: &mut AutoscalerObjects,
-    ) {
-        let spec = node.spec();
+    fn claim_of(&self, node: &Node, capacity: &str, notice: Option<Moment>) -> MadeObject {
         let name = claim_name(node, 0);
         let key = (Resource::NodeClaims, ObjectKey::new("", name.as_str()));
         if notice.is_none()
             && let Some(old) = self.plain.get(&key)
         {
-            wanted.insert(key, old.clone());
-            return;
+            return (key, old.clone());
         }
-        let machine = json!({"cpu": spec.cpu.to_string(), "memory": format!("{}Gi", spec.memory_gib), spec.resources[0]: spec.per_node.to_string()});
-        let mut body = self.claim(node, capacity);
-        body["metadata"]["labels"]["node.kubernetes.io/instance-type"] = json!(spec.instance);
-        body["metadata"]["labels"]["topology.kubernetes.io/zone"] = json!(node.zone);
-        body["status"] = json!({
-            "nodeName": &*node.name, "capacity": machine, "allocatable": machine,
-            "conditions": [
-                condition("Launched", "True", "Launched", "", node.created),
-                condition("Registered", "True", "Registered", "", node.created),
-                condition("Initialized", "True", "Initialized", "", node.created),
-                condition("Ready", "True", "Ready", "", node.created),
-            ],
-        });
-        if let Some(notice) = notice {
-            body["metadata"]["deletionTimestamp"] = json!(notice.rfc3339());
-            body["metadata"]["finalizers"] = json!(["karpenter.sh/termination"]);
-        }
-        let created = node.created.minus(seconds(90));
-        let (key, object) = self.object_with_metadata(
-            Resource::NodeClaims,
-            ("karpenter.sh/v1", "NodeClaim"),
-            ("", &name),
-            created,
-            body,
-        );
-        wanted.insert(key, object);
-    }
-
-    /// The claim of the machine that replaces one with a termination notice.
-    fn replacement(
-        &self,
-        node: &Node,
-        capacity: &str,
-        notice: Moment,
-        wanted: &mut AutoscalerObjects,
-    ) {
-        let found = notice.plus(seconds(FOUND_AFTER / 1000));
-        let mut body = self.claim(node, capacity);
-        body["status"]["conditions"] = match self.now >= found {
-            false => json!([
-                condition(
-                    "Launched",
-                    "Unknown",
-                    "AwaitingReconciliation",
-                    "object is awaiting reconciliation",
-                    notice
-                ),
-                condition(
-                    "Registered",
-                    "Unknown",
-                    "AwaitingReconciliation",
-                    "object is awaiting reconciliation",
-                    notice
-                ),
-                condition(
-                    "Initialized",
-                    "Unknown",
-                    "AwaitingReconciliation",
-                    "object is awaiting reconciliation",
-                    notice
-                ),
-            ]),
-            true => json!([
-                condition("Launched", "True", "Launched", "", found),
-                condition(
-                    "Registered",
-                    "Unknown",
-                    "NodeNotFound",
-                    "Node not registered with cluster",
-                    found
-                ),
-                condition(
-                    "Initialized",
-                    "Unknown",
-                    "NodeNotFound",
-                    "Node not registered with cluster",
-                    found
-                ),
-            ]),
-        };
-        let name = claim_name(node, 1);
-        let (key, object) = self.object_with_metadata(
-            Resource::NodeClaims,
-            ("karpenter.sh/v1", "NodeClaim"),
-            ("", &name),
-            notice,
-            body,
-        );
-        wanted.insert(key, object);
-    }
-
-    /// The part of a claim that is set at creation.
-    fn claim(&self, node: &Node, capacity: &str) -> Value {
         let spec = node.spec();
-        let pool = self.plain_uid(Resource::NodePools, &ObjectKey::new("", spec.name));
-        json!({
-            "metadata": {
-                "labels": {"karpenter.sh/nodepool": spec.name, "karpenter.sh/capacity-type": capacity, "stokehold.dev/pool": spec.name},
-                "ownerReferences": [{"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": spec.name, "uid": pool, "blockOwnerDeletion": true}],
-            },
-            "spec": {
-                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "gpu"},
-                "requirements": requirements(node.pool, capacity),
-                "resources": {"requests": {"cpu": "8", spec.resources[0]: spec.per_node.to_string()}},
-            },
-        })
+        let mut own = self.claim(node, capacity);
+        own.extend(values!(
+            machine: spec.instance,
+            zone: node.zone,
+            node: &node.name,
+            cpu: spec.cpu.to_string(),
+            memory: spec.memory_gib,
+            state: "joined",
+            since: node.created,
+            notice: notice,
+            finalizer: notice.map(|_| "karpenter.sh/termination"),
+        ));
+        self.made(
+            key.0,
+            ("", &name),
+            node.created.minus(seconds(90)),
+            "NodeClaim",
+            own,
+        )
     }
 
-    /// The managed node group that is no business of Karpenter's.
+    /// What a claim names from its creation on.
+    fn claim(&self, node: &Node, capacity: &str) -> Vec<(&'static str, Value)> {
+        let spec = node.spec();
+        values!(
+            pool: spec.name,
+            poolUid: self.plain_uid(Resource::NodePools, &ObjectKey::new("", spec.name)),
+            capacityType: capacity,
+            instance: spec.instance,
+            resource: spec.resources[0],
+            devices: spec.per_node.to_string(),
+        )
+    }
+
+    /// The managed node group, which Karpenter does not scale.
     fn cluster_autoscaler(&self, wanted: &mut AutoscalerObjects) {
-        let spec = &POOLS[H100];
         let nodes = &self.pools[H100];
         let ready = nodes.iter().filter(|id| self.nodes[**id].ready).count();
-        let size = nodes.len();
-        let now = self.now.rfc3339();
-        let born = self.queues.created.rfc3339();
-        let word = if ready * 2 >= nodes.len() {
-            "Healthy"
-        } else {
-            "Unhealthy"
-        };
-        let counts = format!(
-            "      nodeCounts:\n        registered:\n          total: {total}\n          ready: {ready}\n          notStarted: 0\n          unready:\n            total: {unready}\n            resourceUnready: 0\n        longUnregistered: 0\n        unregistered: 0\n",
-            total = nodes.len(),
-            unready = nodes.len() - ready,
+        let own = values!(
+            stamp: stamp(self.now),
+            now: self.now,
+            health: if ready * 2 >= nodes.len() { "Healthy" } else { "Unhealthy" },
+            size: nodes.len(),
+            ready: ready,
+            unready: nodes.len() - ready,
+            group: format!("eks-{}-{}", POOLS[H100].name, uuid(mix(self.options.seed, 77))),
         );
-        let times =
-            format!("      lastProbeTime: \"{now}\"\n      lastTransitionTime: \"{born}\"\n");
-        let wide: String = [&*counts, &*times]
-            .concat()
-            .lines()
-            .map(|line| format!("{}\n", &line[2..]))
-            .collect();
-        let name = format!("eks-{}-{}", spec.name, uuid(mix(self.options.seed, 77)));
-        let status = format!(
-            "time: {stamp}\nautoscalerStatus: Running\nclusterWide:\n  health:\n    status: {word}\n{wide}  scaleUp:\n    status: NoActivity\n  scaleDown:\n    status: NoCandidates\n\
-             nodeGroups:\n  - name: {name}\n    health:\n      status: {word}\n{counts}      cloudProviderTarget: {size}\n      minSize: {size}\n      maxSize: {size}\n{times}    scaleUp:\n      status: NoActivity\n{times}    scaleDown:\n      status: NoCandidates\n      candidates: 0\n{times}",
-            stamp = stamp(self.now),
-        );
-        let (key, mut object) = self.object_with_metadata(Resource::ConfigMaps, ("v1", "ConfigMap"), STATUS, self.queues.created, json!({
-            "metadata": {"annotations": {"cluster-autoscaler.kubernetes.io/last-updated": stamp(self.now)}},
-            "data": {"status": status},
-        }));
-        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("generation");
-        }
-        wanted.insert(key, object);
+        let name = "cluster-autoscaler-status";
+        wanted.extend([self.made(
+            Resource::ConfigMaps,
+            ("kube-system", name),
+            self.queues.created,
+            name,
+            own,
+        )]);
     }
 
     /// The request for capacity of one job of the shared pool.
@@ -351,26 +229,22 @@ impl World {
         };
         let name = format!("{}-capacity", work.name);
         let kind = work.kind.word();
-        let accepted = since.plus(seconds(5));
-        let (key, object) = self.object_with_metadata(
-            Resource::ProvisioningRequests,
-            ("autoscaling.x-k8s.io/v1", "ProvisioningRequest"),
-            (&work.namespace, &name),
-            since,
-            json!({
-                "metadata": {"ownerReferences": [{"apiVersion": api_of(kind), "kind": kind, "name": &*work.name, "uid": uuid(work.uid), "controller": true}]},
-                "spec": {
-                    "provisioningClassName": "best-effort-atomic-scale-up.autoscaling.x-k8s.io",
-                    "parameters": {"ValidUntilSeconds": "86400"},
-                    "podSets": [{"count": work.width().max(1), "podTemplateRef": {"name": &*name}}],
-                },
-                "status": {"conditions": [
-                    condition("Accepted", "True", "Accepted", "ProvisioningRequest is accepted by the cluster autoscaler", accepted),
-                    condition("Provisioned", "False", "CapacityIsNotFound", "no capacity for all of its pods at once, it is tried again", accepted),
-                ]},
-            }),
+        let own = values!(
+            api: api_of(kind),
+            kind: kind,
+            work: &work.name,
+            workUid: uuid(work.uid),
+            pods: work.width().max(1),
+            accepted: since.plus(seconds(5)),
         );
-        wanted.insert(key, object);
+        let key = (&*work.namespace, &*name);
+        wanted.extend([self.made(
+            Resource::ProvisioningRequests,
+            key,
+            since,
+            "ProvisioningRequest",
+            own,
+        )]);
     }
 
     /// A request does not outlive the job that it is for.
@@ -419,126 +293,54 @@ impl World {
                 Some(waiting) => (waiting, now.clamp(least, most)),
                 None => (curved, least),
             };
-            let able = stabilized(now, depth / QUEUE_DEPTH, (least, most));
+            // The number of pods follows the day: where the metric asks for another, a stabilization window is what keeps a real
+            // controller from it.
+            let ratio = depth / QUEUE_DEPTH;
+            let asked = match (0.9..=1.1).contains(&ratio) {
+                true => now,
+                false => ((f64::from(now) * ratio).ceil() as u32).clamp(least, most),
+            };
             let depth = match depth.fract() == 0.0 {
                 true => depth.to_string(),
                 false => format!("{}m", (depth * 1_000.0).round()),
             };
-            let limited = match now >= most && most > least {
-                true => condition(
-                    "ScalingLimited",
-                    "True",
-                    "TooManyReplicas",
-                    "the desired replica count is more than the maximum replica count",
-                    work.created,
-                ),
-                false => condition(
-                    "ScalingLimited",
-                    "False",
-                    "DesiredWithinRange",
-                    "the desired count is within the acceptable range",
-                    work.created,
-                ),
-            };
             let mut name = work.name.to_string();
             if name == BY_KEDA {
                 name = format!("keda-hpa-{name}");
-                let (key, object) = self.scaled_object(work, (least, most), &name);
-                wanted.insert(key, object);
+                let own = values!(least: least, most: most, target: QUEUE_DEPTH.to_string(), autoscaler: &name);
+                let key = (&*work.namespace, &*work.name);
+                wanted.extend([self.made(
+                    Resource::ScaledObjects,
+                    key,
+                    work.created,
+                    "ScaledObject",
+                    own,
+                )]);
             }
-            let (key, object) = self.object_with_metadata(Resource::PodAutoscalers, ("autoscaling/v2", "HorizontalPodAutoscaler"), (&work.namespace, &name), work.created, json!({
-                "spec": {
-                    "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": &*work.name},
-                    "minReplicas": least, "maxReplicas": most,
-                    "metrics": [{"type": "Pods", "pods": {"metric": {"name": "requests_waiting"}, "target": {"type": "AverageValue", "averageValue": QUEUE_DEPTH.to_string()}}}],
-                },
-                "status": {
-                    "currentReplicas": now, "desiredReplicas": now,
-                    "currentMetrics": [{"type": "Pods", "pods": {"metric": {"name": "requests_waiting"}, "current": {"averageValue": depth}}}],
-                    "conditions": [
-                        condition("AbleToScale", "True", able.0, able.1, work.created),
-                        condition("ScalingActive", "True", "ValidMetricFound", "the HPA was able to successfully calculate a replica count", work.created),
-                        limited,
-                    ],
-                },
-            }));
-            wanted.insert(key, object);
+            let own = values!(
+                work: &work.name,
+                least: least,
+                most: most,
+                target: QUEUE_DEPTH.to_string(),
+                replicas: now,
+                depth: depth,
+                able: asked.cmp(&now) as i32,
+                limited: now >= most && most > least,
+            );
+            let key = (&*work.namespace, &*name);
+            wanted.extend([self.made(
+                Resource::PodAutoscalers,
+                key,
+                work.created,
+                "HorizontalPodAutoscaler",
+                own,
+            )]);
         }
-    }
-}
-
-/// Reason and message of `AbleToScale` at so many times the target. The number of pods follows the day: where the metric asks for
-/// another, a stabilization window is what keeps a real controller from it.
-fn stabilized(now: u32, ratio: f64, (least, most): (u32, u32)) -> (&'static str, &'static str) {
-    let asked = match (0.9..=1.1).contains(&ratio) {
-        true => now,
-        false => ((f64::from(now) * ratio).ceil() as u32).clamp(least, most),
-    };
-    match asked.cmp(&now) {
-        Ordering::Equal => ("ReadyForNewScale", "recommended size matches current size"),
-        Ordering::Less => (
-            "ScaleDownStabilized",
-            "recent recommendations were higher than current one, applying the highest recent recommendation",
-        ),
-        Ordering::Greater => (
-            "ScaleUpStabilized",
-            "recent recommendations were lower than current one, applying the lowest recent recommendation",
-        ),
-    }
-}
-
-impl World {
-    /// What KEDA has of a service, whose autoscaler it made.
-    fn scaled_object(
-        &self,
-        work: &Work,
-        (least, most): (u32, u32),
-        autoscaler: &str,
-    ) -> ((Resource, ObjectKey), Value) {
-        let at = work.created;
-        self.object_with_metadata(
-            Resource::ScaledObjects,
-            ("keda.sh/v1alpha1", "ScaledObject"),
-            (&work.namespace, &work.name),
-            at,
-            json!({
-                "spec": {
-                    "scaleTargetRef": {"name": &*work.name},
-                    "minReplicaCount": least, "maxReplicaCount": most, "pollingInterval": 30, "cooldownPeriod": 300,
-                    "triggers": [{"type": "prometheus", "metricType": "AverageValue", "metadata": {
-                        "serverAddress": "http://prometheus.monitoring:9090", "query": "sum(requests_waiting)", "threshold": QUEUE_DEPTH.to_string(),
-                    }}],
-                },
-                "status": {
-                    "hpaName": autoscaler, "originalReplicaCount": least,
-                    "scaleTargetGVKR": {"group": "apps", "kind": "Deployment", "resource": "deployments", "version": "v1"},
-                    "scaleTargetKind": "apps/v1.Deployment",
-                    "conditions": [
-                        condition("Ready", "True", "ScaledObjectReady", "ScaledObject is defined correctly and is ready for scaling", at),
-                        condition("Active", "True", "ScalerActive", "Scaling is performed because triggers are active", at),
-                        condition("Fallback", "False", "NoFallbackFound", "No fallbacks are active on this scaled object", at),
-                    ],
-                },
-            }),
-        )
     }
 }
 
 /// The identity of a booked job, and the time of its request.
 pub(super) type Booked = (WorkId, Moment);
-
-fn condition(kind: &str, status: &str, reason: &str, message: &str, since: Moment) -> Value {
-    json!({"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": since.rfc3339(), "observedGeneration": 1})
-}
-
-/// What the machines of a pool fulfil.
-fn requirements(pool: usize, capacity: &str) -> Value {
-    json!([
-        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": [capacity]},
-        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [POOLS[pool].instance]},
-        {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
-    ])
-}
 
 /// The name of a node's claim, or of the `n`th after it.
 fn claim_name(node: &Node, n: u64) -> String {

@@ -2,7 +2,7 @@
 
 use model::base::{Moment, Name};
 
-use super::catalog::{A100, H100, L4, MI300X, MIG, POOLS, TEAMS, V5P};
+use super::catalog::{A100, CATALOG, H100, L4, MI300X, MIG, POOLS, V5P};
 use super::noise::{mix, unit};
 use super::work::{Kind, Profile, WorkId, WorkParameters};
 use super::{World, seconds};
@@ -235,7 +235,8 @@ impl World {
     fn notebooks(&mut self) {
         let count = self.part(A100, 13);
         for at in 0..count {
-            let (namespace, _, people) = TEAMS[[1, 0, 3, 2, 5, 3, 1][at as usize % 7]];
+            let team = &CATALOG.teams[[1, 0, 3, 2, 5, 3, 1][at as usize % 7]];
+            let (namespace, people) = (team.namespace, &team.people);
             let word = mix(self.key_word("hoard"), u64::from(at));
             let user = people[at as usize % people.len()];
             let (size, minutes) = match at {
@@ -277,7 +278,8 @@ impl World {
         }
         let slots = self.capacity(MIG) * 2 / 5;
         for at in 0..slots {
-            let (namespace, _, people) = TEAMS[at as usize % 4];
+            let team = &CATALOG.teams[at as usize % 4];
+            let (namespace, people) = (team.namespace, &team.people);
             let word = mix(self.key_word("slice"), u64::from(at));
             let user = people[word as usize % people.len()];
             let mut draft =

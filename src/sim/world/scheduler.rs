@@ -162,7 +162,7 @@ impl World {
         {
             return Some(No::Cordoned);
         }
-        if let Some((key, value)) = node.own_taint()
+        if let Some((key, value)) = node.spec().taint
             && !tolerates(&work.tolerations, key, value, "NoSchedule")
         {
             return Some(No::Tainted(Name::new(key), Name::new(value)));

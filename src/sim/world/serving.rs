@@ -5,8 +5,10 @@
 //! at another offset of the same half hour, and counts from when it became ready: a restart begins at zero.
 
 use model::base::{Moment, ObjectKey};
+use serde::Deserialize;
 
 use super::World;
+use super::catalog::CATALOG;
 use super::noise::{hash, mix, unit};
 use super::pod::Pod;
 use super::work::Work;
@@ -23,7 +25,9 @@ const PERIOD_MS: i64 = 30 * 60_000;
 /// The surge of the pattern, seconds.
 const SURGE: std::ops::Range<f64> = 900.0..1080.0;
 
-/// Load and capacity of a server.
+/// Load and capacity of a service's servers that serve request metrics.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Plan {
     namespace: &'static str,
     name: &'static str,
@@ -45,49 +49,6 @@ pub(super) struct Plan {
     /// Seconds per token for a single request.
     token: f64,
 }
-
-/// The services with request metrics.
-const PLANS: &[Plan] = &[
-    Plan {
-        namespace: "prod",
-        name: "ranker-v3",
-        model: "acme/ranker-v3-70b",
-        per_second: 3.0,
-        surge: 1.4,
-        batch: 48,
-        cache: 120_000.0,
-        prompt: 1_400.0,
-        answer: 90.0,
-        prefill: 14_000.0,
-        token: 0.018,
-    },
-    Plan {
-        namespace: "prod",
-        name: "chat-large",
-        model: "acme/chat-32b-instruct",
-        per_second: 0.5,
-        surge: 1.3,
-        batch: 32,
-        cache: 60_000.0,
-        prompt: 900.0,
-        answer: 260.0,
-        prefill: 8_000.0,
-        token: 0.024,
-    },
-    Plan {
-        namespace: "nlp",
-        name: "chat-small",
-        model: "acme/chat-8b-instruct",
-        per_second: 0.55,
-        surge: 2.4,
-        batch: 12,
-        cache: 9_000.0,
-        prompt: 500.0,
-        answer: 220.0,
-        prefill: 3_000.0,
-        token: 0.03,
-    },
-];
 
 /// One request of a pattern, in seconds since the pattern began; negative if it began in the previous round.
 #[derive(Clone, Copy, Debug)]
@@ -235,9 +196,13 @@ impl Pattern {
     }
 }
 
-/// The patterns of all services, in the order of [`PLANS`].
+/// The patterns of all services, in the order of the catalog.
 pub(super) fn patterns(seed: u64) -> Vec<Pattern> {
-    PLANS.iter().map(|plan| Pattern::draw(plan, seed)).collect()
+    CATALOG
+        .servers
+        .iter()
+        .map(|plan| Pattern::draw(plan, seed))
+        .collect()
 }
 
 /// One server at a time.
@@ -286,7 +251,7 @@ pub struct ServingTruth {
 
 impl World {
     fn plan_of(&self, work: &Work) -> Option<(&'static Plan, &Pattern)> {
-        let found = PLANS.iter().zip(self.patterns.iter());
+        let found = CATALOG.servers.iter().zip(self.patterns.iter());
         let mut found = found.filter(|_| work.image == SERVER_IMAGE);
         found.find(|(plan, _)| *work.namespace == *plan.namespace && *work.name == *plan.name)
     }
@@ -359,7 +324,7 @@ impl World {
 
 /// The image of a workload that serves models, by its name.
 pub(super) fn image_of(name: &str) -> &'static str {
-    match PLANS.iter().any(|plan| plan.name == name) {
+    match CATALOG.servers.iter().any(|plan| plan.name == name) {
         true => SERVER_IMAGE,
         false => "registry.internal/serving/llm-server:0.11.2",
     }
@@ -371,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_pattern_is_a_queue() {
-        for (plan, pattern) in PLANS.iter().zip(patterns(7)) {
+        for (plan, pattern) in CATALOG.servers.iter().zip(patterns(7)) {
             let all = &pattern.requests;
             assert!(all.len() > 500, "{}: {}", plan.name, all.len());
             for one in all {

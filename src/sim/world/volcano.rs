@@ -13,9 +13,6 @@ use super::requests::text;
 use super::work::{Kind, Scheduler, Work, WorkId};
 use super::{Happening, Ref, World};
 
-/// The resource that a Volcano queue limits.
-pub(super) const BOUNDED: &str = "nvidia.com/gpu";
-
 /// The root queue, which Volcano creates.
 pub(super) const ROOT: &str = "root";
 

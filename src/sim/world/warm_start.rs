@@ -13,9 +13,6 @@ use super::pod::{Ending, PastRun, Phase, PodId};
 use super::work::{Kind, Profile, State, WorkId, WorkParameters};
 use super::{Happening, World, seconds};
 
-/// Target allocation of each pool, 0 to 1.
-const FULL: [f64; DRAWN] = [0.985, 0.765, 0.92, 1.0, 0.75, 0.38, 0.965];
-
 /// Devices of a pool per past run.
 const PAST_SHARE: u32 = 12;
 
@@ -167,11 +164,11 @@ impl World {
         let Some(work) = self.works.get_mut(&id) else {
             return 0;
         };
-        let (length, gang) = (work.length.max(1), work.gang);
+        let (length, rounds) = (work.length.max(1), work.kind.is_batch() && !work.gang);
         let Some(part) = work.groups.get_mut(group as usize) else {
             return 0;
         };
-        if gang || !work.kind.is_batch() || part.completions <= part.parallelism {
+        if !rounds || part.completions <= part.parallelism {
             return 0;
         }
         let rounds = at.since(since).millis() as i64 / length;
@@ -229,11 +226,7 @@ impl World {
         let (batch, bare) = (work.kind.is_batch(), work.kind == Kind::Pod);
         let (single, length) = (work.width() == 1, work.length);
         let serves = work.profile == Profile::Serve;
-        let pods: Vec<PodId> = work
-            .groups
-            .iter()
-            .flat_map(|group| group.live.values().copied())
-            .collect();
+        let pods: Vec<PodId> = work.live_pods().collect();
         if gang || notebook {
             self.after(left, Happening::WorkEnds(id, epoch));
             if every > 0 {
@@ -314,10 +307,10 @@ impl World {
 
     /// Fills every pool with ordinary work up to its target allocation.
     fn fill(&mut self) {
-        for (pool, full) in FULL.iter().enumerate() {
+        for (pool, spec) in POOLS[..DRAWN].iter().enumerate() {
             let capacity = self.capacity(pool);
             let hosts = self.slice_hosts();
-            let goal = (f64::from(capacity) * full) as u32;
+            let goal = (f64::from(capacity) * spec.full) as u32;
             let mut misses = 0;
             let mut held: u32 = self.held_units(pool);
             while held < goal && misses < 60 {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use model::base::{Moment, Name};
@@ -165,7 +166,7 @@ pub(super) struct Toleration {
 }
 
 /// The bound of a disruption budget.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Deserialize)]
 pub(super) enum DisruptionBound {
     /// At least this value (a number or a percentage).
     MinAvailable(Value),
@@ -190,6 +191,31 @@ pub(super) struct ReplicaGroup {
     pub started: Option<Moment>,
     pub completed: Option<Moment>,
     pub edit: Edit,
+}
+
+impl ReplicaGroup {
+    /// A group without pods.
+    pub(super) fn new(
+        name: Name,
+        uid: u64,
+        created: Moment,
+        parallelism: u32,
+        completions: u32,
+    ) -> Self {
+        Self {
+            name,
+            uid,
+            created,
+            parallelism,
+            completions,
+            live: BTreeMap::new(),
+            done: BTreeSet::new(),
+            failed: 0,
+            started: None,
+            completed: None,
+            edit: Edit::default(),
+        }
+    }
 }
 
 /// Phase of a work.
@@ -229,57 +255,27 @@ pub(super) struct Workload {
     pub edit: Edit,
 }
 
-/// A piece of work.
+/// A piece of work: its parameters, and what became of it.
 #[derive(Clone, Debug)]
 pub(super) struct Work {
-    pub namespace: Name,
-    pub name: Name,
-    pub kind: Kind,
+    /// What it was begun with; [`Self::groups`] are its groups.
+    pub parameters: WorkParameters,
     pub uid: u64,
     pub created: Moment,
-    pub user: Name,
-    pub team: Name,
-    pub queue: Option<Name>,
-    /// Priority class; may be empty.
-    pub class: Name,
-    pub priority: i32,
-    pub ask: WorkloadRequests,
-    /// The pool that it must run on, if its labels select one.
-    pub pool: Option<usize>,
-    pub selector: BTreeMap<Name, Name>,
-    pub tolerations: Vec<Toleration>,
-    /// All pods or none.
-    pub gang: bool,
-    pub scheduler: Scheduler,
     /// Priority class of its PodGroup, which its owner may change.
     pub group_class: Name,
     /// The class that its owner names: KAI's pod-grouper takes it over when a pod changes.
     pub owner_class: Name,
     /// Since when Volcano has admitted its PodGroup.
     pub inqueue: Option<Moment>,
-    /// Each group has a TPU slice of its own.
-    pub sliced: bool,
     pub groups: Vec<ReplicaGroup>,
-    pub profile: Profile,
-    /// Mean utilization of its devices while it works, 0 to 1.
-    pub util: f64,
-    /// Share of device memory that it uses, 0 to 1.
-    pub memory: f64,
     /// Pod index and device within the pod of the gang's straggler.
     pub straggler: Option<(u32, u32)>,
     /// Since when a rank has been dead without an error: the other ranks wait for it.
     pub stalled: Option<Moment>,
-    /// Milliseconds of work in all (of one pod, when the pods are independent).
-    pub length: i64,
-    pub ending: Ending,
-    /// Milliseconds between checkpoints; 0 when it makes none.
-    pub checkpoint_every: i64,
     pub last_checkpoint: Option<Moment>,
     /// Milliseconds of work that checkpoints have saved.
     pub saved: i64,
-    pub image: &'static str,
-    /// True while its owner has it suspended.
-    pub held: bool,
     pub suspended: bool,
     pub suspended_since: Moment,
     pub state: State,
@@ -291,15 +287,9 @@ pub(super) struct Work {
     pub clusters: u32,
     /// Why it failed: reason and message of the condition.
     pub failure: Option<(Name, Name)>,
-    /// Least and most replicas of a service over the day.
-    pub curve: Option<(u32, u32)>,
     pub workload: Option<Workload>,
     /// Every pod that still exists.
     pub pods: BTreeSet<PodId>,
-    /// Labels besides the usual ones.
-    pub labels: Vec<(Name, Name)>,
-    /// The controller object as a client wrote it.
-    pub foreign: Option<Arc<Value>>,
     /// Nodes that match its selector, and the version of the fleet's labels at that time.
     pub matching: Option<(u64, Box<[usize]>)>,
     /// A reconcile is already scheduled.
@@ -307,7 +297,28 @@ pub(super) struct Work {
     pub edit: Edit,
 }
 
+impl std::ops::Deref for Work {
+    type Target = WorkParameters;
+
+    fn deref(&self) -> &WorkParameters {
+        &self.parameters
+    }
+}
+
+impl std::ops::DerefMut for Work {
+    fn deref_mut(&mut self) -> &mut WorkParameters {
+        &mut self.parameters
+    }
+}
+
 impl Work {
+    /// The live pods of its groups.
+    pub(super) fn live_pods(&self) -> impl Iterator<Item = PodId> {
+        self.groups
+            .iter()
+            .flat_map(|group| group.live.values().copied())
+    }
+
     /// Devices that its concurrent pods request together.
     pub(super) fn devices(&self) -> u32 {
         self.width() * self.ask.count
@@ -419,7 +430,7 @@ impl Work {
     }
 }
 
-/// Parameters of a new work.
+/// Parameters of a work.
 #[derive(Clone, Debug)]
 pub(super) struct WorkParameters {
     pub namespace: Name,
@@ -428,27 +439,39 @@ pub(super) struct WorkParameters {
     pub user: Name,
     pub team: Name,
     pub queue: Option<Name>,
+    /// Priority class; may be empty.
     pub class: Name,
     pub priority: i32,
     pub ask: WorkloadRequests,
+    /// The pool that it must run on, if its labels select one.
     pub pool: Option<usize>,
     pub selector: BTreeMap<Name, Name>,
     pub tolerations: Vec<Toleration>,
+    /// All pods or none.
     pub gang: bool,
     pub scheduler: Scheduler,
+    /// Each group has a TPU slice of its own.
     pub sliced: bool,
-    /// Groups: name, concurrent pods and completions of each.
+    /// Groups at the start: name, concurrent pods and completions of each.
     pub groups: Vec<(Name, u32, u32)>,
     pub profile: Profile,
+    /// Mean utilization of its devices while it works, 0 to 1.
     pub util: f64,
+    /// Share of device memory that it uses, 0 to 1.
     pub memory: f64,
+    /// Milliseconds of work in all (of one pod, when the pods are independent).
     pub length: i64,
     pub ending: Ending,
+    /// Milliseconds between checkpoints; 0 when it makes none.
     pub checkpoint_every: i64,
     pub image: &'static str,
+    /// True while its owner has it suspended.
     pub held: bool,
+    /// Least and most replicas of a service over the day.
     pub curve: Option<(u32, u32)>,
+    /// Labels besides the usual ones.
     pub labels: Vec<(Name, Name)>,
+    /// The controller object as a client wrote it.
     pub foreign: Option<Arc<Value>>,
 }
 

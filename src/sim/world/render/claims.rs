@@ -2,25 +2,28 @@
 //!
 //! Sources: kubernetes/api `resource/v1`, NVIDIA/k8s-dra-driver-gpu v25.8 (attributes of a device).
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use model::base::ObjectKey;
 
 use super::super::super::change::Resource;
-use super::super::claims::{DRIVER, POD_CLAIM};
+use super::super::claims::DRIVER;
 use super::super::node::NodeId;
-use super::super::noise::{mix, suffix};
+use super::super::noise::{mix, suffix, uuid};
 use super::super::pages::pci;
 use super::super::pod::PodId;
 use super::super::{Ref, World};
-use super::{NVIDIA_DRIVER, metadata, owner};
+use super::{NVIDIA_DRIVER, filled, identity, owner, values};
 
 impl World {
     /// The name of a node's ResourceSlice.
     pub(in super::super) fn slice_name(&self, id: NodeId) -> String {
         let node = &self.nodes[id];
-        let tail = suffix(mix(node.uid, 0x511c), 5);
-        format!("{}-{DRIVER}-{tail}", node.name)
+        format!(
+            "{}-{DRIVER}-{}",
+            node.name,
+            suffix(mix(node.uid, 0x511c), 5)
+        )
     }
 
     /// What the driver publishes of a node.
@@ -30,49 +33,27 @@ impl World {
             .get(id)
             .filter(|node| !node.gone && node.by_claim())?;
         let spec = node.spec();
-        let mut meta = metadata(
-            "",
-            &self.slice_name(id),
-            mix(node.uid, 0x511d),
-            node.created,
-        );
-        meta["generateName"] = json!(format!("{}-{DRIVER}-", node.name));
-        meta["generation"] = json!(1);
-        meta["ownerReferences"] = owner("v1", "Node", &node.name, node.uid);
-        let devices: Vec<Value> = (0..spec.per_node as usize)
-            .filter(|gpu| node.devices[*gpu].vanished.is_none())
-            .map(|gpu| {
+        let device = |gpu: usize| {
+            let own = values!(
+                gpu: gpu,
+                uuid: Self::gpu_uuid(node, gpu),
+                model: spec.model,
+                // Versions in the API have no leading zeros.
+                driver: NVIDIA_DRIVER.replace(".0", "."),
                 // The exporter writes a longer domain than PCI has.
-                let address = pci(gpu).to_lowercase().split_off(4);
-                json!({
-                    "name": format!("gpu-{gpu}"),
-                    "attributes": {
-                        "type": {"string": "gpu"},
-                        "uuid": {"string": Self::gpu_uuid(node, gpu)},
-                        "productName": {"string": spec.model},
-                        "brand": {"string": "Nvidia"},
-                        "architecture": {"string": "Ada Lovelace"},
-                        "cudaComputeCapability": {"version": "8.9.0"},
-                        "cudaDriverVersion": {"version": "13.0.0"},
-                        // Versions in the API have no leading zeros.
-                        "driverVersion": {"version": NVIDIA_DRIVER.replace(".0", ".")},
-                        "resource.kubernetes.io/pciBusID": {"string": address},
-                    },
-                    "capacity": {"memory": {"value": format!("{}Mi", spec.device_mib)}},
-                })
-            })
-            .collect();
-        Some(json!({
-            "apiVersion": "resource.k8s.io/v1",
-            "kind": "ResourceSlice",
-            "metadata": meta,
-            "spec": {
-                "driver": DRIVER,
-                "nodeName": &*node.name,
-                "pool": {"name": &*node.name, "generation": 1, "resourceSliceCount": 1},
-                "devices": devices,
-            },
-        }))
+                address: pci(gpu).to_lowercase().split_off(4),
+                memory: spec.device_mib,
+            );
+            filled("slice-device", own)
+        };
+        let there = (0..spec.per_node as usize).filter(|gpu| node.devices[*gpu].vanished.is_none());
+        let own = values!(
+            identity: identity("", &self.slice_name(id), mix(node.uid, 0x511d), node.created),
+            node: &node.name,
+            owner: owner("v1", "Node", &node.name, node.uid),
+            devices: there.map(device).collect::<Value>(),
+        );
+        Some(filled("ResourceSlice", own))
     }
 
     /// The claim of a pod, allocated once the pod has a node.
@@ -81,56 +62,41 @@ impl World {
         let work = self.works.get(&pod.work)?;
         let template = work.ask.claim.as_ref()?;
         let key = Self::claim_key(pod);
-        let claim = Ref::Claim(id);
-        self.owns_name(Resource::ResourceClaims, &key.namespace, &key.name, &claim)?;
-        let mut meta = metadata(&key.namespace, &key.name, mix(pod.uid, 0xc1a2), pod.created);
-        meta["generateName"] = json!(format!("{}-{POD_CLAIM}-", pod.key.name));
-        meta["annotations"] = json!({"resource.kubernetes.io/pod-claim-name": POD_CLAIM});
-        meta["ownerReferences"] = owner("v1", "Pod", &pod.key.name, pod.uid);
+        self.owns_name(
+            Resource::ResourceClaims,
+            &key.namespace,
+            &key.name,
+            &Ref::Claim(id),
+        )?;
+        let template = ObjectKey::new(pod.key.namespace.clone(), template.clone());
         let written = self
             .plain
-            .get(&(
-                Resource::ResourceClaimTemplates,
-                ObjectKey::new(pod.key.namespace.clone(), template.clone()),
-            ))
-            .and_then(|template| template.pointer("/spec/spec"));
-        let mut object = json!({
-            "apiVersion": "resource.k8s.io/v1",
-            "kind": "ResourceClaim",
-            "metadata": meta,
-            "status": {},
+            .get(&(Resource::ResourceClaimTemplates, template));
+        let written = written.and_then(|template| template.pointer("/spec/spec"));
+        let node = pod.node.map(|node| &self.nodes[node]);
+        let results = node.map(|node| {
+            let result = |unit: &u8| {
+                let gpu = node.units[usize::from(*unit)].gpu;
+                filled("claim-result", values!(node: &node.name, gpu: gpu))
+            };
+            pod.units.iter().map(result).collect::<Value>()
         });
-        object["spec"] = written.cloned().unwrap_or_else(|| request(work.ask.count));
-        if let Some(node) = pod.node {
-            let node = &self.nodes[node];
-            object["metadata"]["finalizers"] = json!(["resource.kubernetes.io/delete-protection"]);
-            let results: Vec<Value> = pod
-                .units
-                .iter()
-                .map(|unit| {
-                    let gpu = node.units[usize::from(*unit)].gpu;
-                    json!({"request": POD_CLAIM, "driver": DRIVER, "pool": &*node.name, "device": format!("gpu-{gpu}")})
-                })
-                .collect();
-            object["status"] = json!({
-                "allocation": {
-                    "allocationTimestamp": pod.scheduled.unwrap_or(pod.created).rfc3339(),
-                    "devices": {"results": results},
-                    "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [
-                        {"key": "metadata.name", "operator": "In", "values": [&*node.name]}
-                    ]}]},
-                },
-                "reservedFor": [{"resource": "pods", "name": &*pod.key.name, "uid": super::super::noise::uuid(pod.uid)}],
-            });
-        }
-        Some(object)
+        let own = values!(
+            identity: identity(&key.namespace, &key.name, mix(pod.uid, 0xc1a2), pod.created),
+            pod: &pod.key.name,
+            podUid: uuid(pod.uid),
+            owner: owner("v1", "Pod", &pod.key.name, pod.uid),
+            spec: written.cloned().unwrap_or_else(|| request(work.ask.count)),
+            node: node.map(|node| &node.name),
+            protection: node.map(|_| "resource.kubernetes.io/delete-protection"),
+            allocated: pod.scheduled.unwrap_or(pod.created),
+            results: results,
+        );
+        Some(filled("ResourceClaim", own))
     }
 }
 
 /// The spec of a claim for this many whole devices.
 pub(in super::super) fn request(count: u32) -> Value {
-    json!({"devices": {"requests": [{
-        "name": POD_CLAIM,
-        "exactly": {"deviceClassName": DRIVER, "allocationMode": "ExactCount", "count": count},
-    }]}})
+    filled("claim-request", values!(count: count))
 }

@@ -1,19 +1,20 @@
 //! Objects as the API serves them, rendered from the world's state.
 
+mod budget;
 mod claims;
-mod groups;
+mod fill;
 mod kueue;
 mod node;
 mod pod;
-mod status;
+mod schedulers;
 mod template;
-mod training;
 mod work;
 
 pub(super) use claims::request;
+pub(super) use fill::{Fill, fields_of, filled, filled_with, values};
 pub(super) use node::{AMD_DRIVER, NVIDIA_DRIVER};
-use serde_json::{Map, Value, json};
-pub(super) use template::{port_of, template_of};
+use serde_json::{Map, Value};
+pub(super) use template::{port_of, template_of, texts};
 
 use model::base::{Moment, Name, ObjectKey};
 
@@ -78,26 +79,51 @@ impl World {
     }
 }
 
-/// Metadata with the usual fields.
-pub(super) fn metadata(namespace: &str, name: &str, uid: u64, created: Moment) -> Value {
+/// Name, namespace, UID and creation time of an object.
+pub(super) fn identity(
+    namespace: &str,
+    name: &str,
+    uid: u64,
+    created: Moment,
+) -> Map<String, Value> {
     let mut fields = Map::new();
-    fields.insert("name".into(), json!(name));
-    if !namespace.is_empty() {
-        fields.insert("namespace".into(), json!(namespace));
+    for (key, value) in [("name", name), ("namespace", namespace)] {
+        if !value.is_empty() {
+            fields.insert(key.to_owned(), value.value());
+        }
     }
-    fields.insert("uid".into(), json!(uuid(uid)));
-    fields.insert("creationTimestamp".into(), json!(created.rfc3339()));
-    Value::Object(fields)
+    fields.insert("uid".to_owned(), uuid(uid).value());
+    fields.insert("creationTimestamp".to_owned(), created.value());
+    fields
 }
 
-/// An object of these fields, moved: `json!` would copy what it is given.
-fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
-    Value::Object(
-        fields
-            .into_iter()
-            .map(|(key, value)| (key.to_owned(), value))
-            .collect(),
-    )
+/// The status of a condition.
+pub(super) const fn flag(on: bool) -> &'static str {
+    if on { "True" } else { "False" }
+}
+
+/// A number that is not zero.
+pub(super) fn some(number: u32) -> Option<u32> {
+    Some(number).filter(|number| *number > 0)
+}
+
+/// Adds the fields that an object does not have.
+fn fill_missing(object: &mut Map<String, Value>, defaults: Value) {
+    for (key, value) in fields_of(defaults) {
+        object.entry(key).or_insert(value);
+    }
+}
+
+/// Lays one object over another, field by field.
+fn lay(object: &mut Value, over: Value) {
+    match (object, over) {
+        (Value::Object(fields), Value::Object(over)) => {
+            for (key, value) in over {
+                lay(fields.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (object, over) => *object = over,
+    }
 }
 
 /// The kind as it is served.
@@ -108,30 +134,10 @@ pub(super) fn served_kind(kind: &str) -> &str {
     }
 }
 
+/// The references of an object to its controller.
 fn owner(api: &str, kind: &str, name: &str, uid: u64) -> Value {
-    json!([{
-        "apiVersion": api,
-        "kind": served_kind(kind),
-        "name": name,
-        "uid": uuid(uid),
-        "controller": true,
-        "blockOwnerDeletion": true,
-    }])
-}
-
-/// A condition with the fields that all kinds share.
-fn condition(kind: &str, status: &str, reason: &str, message: &str, since: Moment) -> Value {
-    let mut fields = Map::new();
-    fields.insert("type".into(), json!(kind));
-    fields.insert("status".into(), json!(status));
-    fields.insert("lastTransitionTime".into(), json!(since.rfc3339()));
-    if !reason.is_empty() {
-        fields.insert("reason".into(), json!(reason));
-    }
-    if !message.is_empty() {
-        fields.insert("message".into(), json!(message));
-    }
-    Value::Object(fields)
+    let own = values!(api: api, kind: served_kind(kind), name: name, uid: uuid(uid));
+    Value::Array(vec![filled("owner", own)])
 }
 
 /// The API version of a controller kind.
@@ -143,6 +149,7 @@ pub(super) fn api_of(kind: &str) -> &'static str {
         VOLCANO_JOB => "batch.volcano.sh/v1alpha1",
         "RayJob" | "RayCluster" => "ray.io/v1",
         "LeaderWorkerSet" => "leaderworkerset.x-k8s.io/v1",
+        "Workload" => "kueue.x-k8s.io/v1beta1",
         "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" => "apps/v1",
         _ => "v1",
     }

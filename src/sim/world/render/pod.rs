@@ -1,90 +1,22 @@
 //! Pods: the template that their work gives them, and what became of them.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::super::World;
-use super::super::claims::POD_CLAIM;
-use super::super::noise::{hash, hex, mix, suffix};
-use super::super::pod::{Phase, Pod};
-use super::super::work::{Kind, Work};
+use super::super::noise::{hash, hex, mix, suffix, uuid};
+use super::super::pod::{Ending, Phase, Pod};
+use super::super::work::{Kind, ReplicaGroup, Scheduler, Work};
 use super::template::template_of;
-use super::{api_of, condition, metadata, object, owner};
+use super::{Fill, api_of, fields_of, filled, filled_with, flag, identity, owner, values};
 
 impl World {
     /// The labels of one pod.
     pub(in super::super) fn pod_labels(&self, pod: &Pod, work: &Work) -> Map<String, Value> {
         let mut labels = self.labels_from(work, pod.foreign.as_deref());
-        let Some(group) = work.groups.get(pod.group as usize) else {
-            return labels;
-        };
-        match work.kind {
-            Kind::JobSet | Kind::Job => {
-                let uid = super::super::noise::uuid(group_uid(work, pod.group));
-                for key in ["batch.kubernetes.io/job-name", "job-name"] {
-                    labels.insert(key.into(), Value::String(group.name.to_string()));
-                }
-                for key in ["batch.kubernetes.io/controller-uid", "controller-uid"] {
-                    labels.insert(key.into(), Value::String(uid.clone()));
-                }
-                labels.insert(
-                    "batch.kubernetes.io/job-completion-index".into(),
-                    Value::String(pod.index.to_string()),
-                );
-                if work.kind == Kind::JobSet {
-                    labels.insert(
-                        "jobset.sigs.k8s.io/jobset-name".into(),
-                        Value::String(work.name.to_string()),
-                    );
-                    labels.insert(
-                        "jobset.sigs.k8s.io/replicatedjob-name".into(),
-                        Value::String("workers".into()),
-                    );
-                    labels.insert(
-                        "jobset.sigs.k8s.io/replicatedjob-replicas".into(),
-                        Value::String(work.groups.len().to_string()),
-                    );
-                    labels.insert(
-                        "jobset.sigs.k8s.io/job-index".into(),
-                        Value::String(pod.group.to_string()),
-                    );
-                    labels.insert(
-                        "jobset.sigs.k8s.io/restart-attempt".into(),
-                        Value::String(pod.attempt.to_string()),
-                    );
-                }
-            }
-            Kind::Deployment => {
-                labels.insert(
-                    "pod-template-hash".into(),
-                    Value::String(template_hash(work)),
-                );
-            }
-            Kind::StatefulSet => {
-                labels.insert(
-                    "statefulset.kubernetes.io/pod-name".into(),
-                    Value::String(pod.key.name.to_string()),
-                );
-                labels.insert(
-                    "apps.kubernetes.io/pod-index".into(),
-                    Value::String(pod.index.to_string()),
-                );
-                labels.insert(
-                    "controller-revision-hash".into(),
-                    Value::String(format!("{}-{}", work.name, suffix(work.uid, 9))),
-                );
-            }
-            Kind::DaemonSet => {
-                labels.insert(
-                    "controller-revision-hash".into(),
-                    Value::String(suffix(work.uid, 10)),
-                );
-                labels.insert("pod-template-generation".into(), Value::String("1".into()));
-            }
-            Kind::PyTorchJob | Kind::RayJob | Kind::LeaderWorkerSet => {
-                labels.extend(super::training::pod_labels(pod, work, group));
-            }
-            Kind::VolcanoJob => labels.extend(super::groups::volcano_labels(work, group)),
-            Kind::Pod => {}
+        if let Some(group) = work.groups.get(pod.group as usize) {
+            let more = |name: &str| of_pod(pod, work, group, name);
+            let own = filled_with(&format!("pod-labels-{}", work.kind.word()), vec![], &more);
+            labels.extend(fields_of(own));
         }
         labels
     }
@@ -99,8 +31,7 @@ impl World {
     pub(in super::super) fn render_pod_base(&self, pod: &Pod) -> Option<Value> {
         let work = self.works.get(&pod.work)?;
         let group = work.groups.get(pod.group as usize)?;
-        let mut meta = metadata(&pod.key.namespace, &pod.key.name, pod.uid, pod.created);
-        meta["labels"] = Value::Object(self.pod_labels(pod, work));
+        let more = |name: &str| of_pod(pod, work, group, name);
         let mut annotations = Map::new();
         if let Some(object) = &pod.foreign
             && let Some(template) = template_of(object, work.kind)
@@ -108,285 +39,195 @@ impl World {
         {
             annotations.extend(written.clone());
         }
-        annotations.extend(super::groups::group_annotations(pod, work, group));
-        if work.kind == Kind::LeaderWorkerSet {
-            let size = group.completions.to_string();
-            annotations.insert("leaderworkerset.sigs.k8s.io/size".into(), json!(size));
-            if pod.index > 0 {
-                annotations.insert(
-                    "leaderworkerset.sigs.k8s.io/leader-name".into(),
-                    json!(&*group.name),
-                );
-            }
+        for word in [work.scheduler.name(), work.kind.word()] {
+            let own = filled_with(&format!("pod-annotations-{word}"), vec![], &more);
+            annotations.extend(fields_of(own));
         }
-        if work.kind.is_indexed() {
-            annotations.insert(
-                "batch.kubernetes.io/job-completion-index".into(),
-                json!(pod.index.to_string()),
-            );
-        }
-        if work.kind == Kind::JobSet {
-            annotations.insert("jobset.sigs.k8s.io/jobset-name".into(), json!(&*work.name));
-            if work.sliced {
-                annotations.insert(
-                    "alpha.jobset.sigs.k8s.io/exclusive-topology".into(),
-                    json!("cloud.google.com/gke-nodepool"),
-                );
-            }
-        }
-        if !annotations.is_empty() {
-            meta["annotations"] = Value::Object(annotations);
-        }
-        let generated = match work.kind {
-            Kind::JobSet | Kind::Job => Some(format!("{}-{}-", group.name, pod.index)),
-            Kind::StatefulSet | Kind::DaemonSet => Some(format!("{}-", work.name)),
-            Kind::Deployment => Some(format!("{}-", group.name)),
-            Kind::LeaderWorkerSet if pod.index == 0 => Some(format!("{}-", work.name)),
-            Kind::LeaderWorkerSet => Some(format!("{}-", group.name)),
-            Kind::Pod | Kind::PyTorchJob | Kind::RayJob | Kind::VolcanoJob => None,
-        };
-        if let Some(prefix) = generated {
-            meta["generateName"] = json!(prefix);
-        }
-        if let Some((kind, name, uid)) = work.owner_of(pod.group, pod.index, pod.attempt) {
-            meta["ownerReferences"] = owner(api_of(kind), kind, &name, uid);
-        }
-        if let Some((at, grace)) = pod.deleting {
-            meta["deletionTimestamp"] = json!(at.rfc3339());
-            meta["deletionGracePeriodSeconds"] = json!(grace);
-        }
-        let mut spec = self.spec_from(work, pod.foreign.as_deref());
-        self.bind_spec(&mut spec, pod, work);
-        let status = self.pod_status(pod, work, &spec);
-        Some(object([
-            ("apiVersion", json!("v1")),
-            ("kind", json!("Pod")),
-            ("metadata", meta),
-            ("spec", spec),
-            ("status", status),
-        ]))
-    }
-
-    fn bind_spec(&self, spec: &mut Value, pod: &Pod, work: &Work) {
-        if let Some(node) = pod.node {
-            spec["nodeName"] = json!(&*self.nodes[node].name);
-        }
-        spec["serviceAccount"] = json!("default");
-        spec["serviceAccountName"] = json!("default");
-        spec["enableServiceLinks"] = json!(true);
-        // The simulated kube-scheduler preempts no pods; Kueue and KAI preempt by their queues.
-        spec["preemptionPolicy"] = json!("Never");
-        spec["priority"] = json!(work.priority);
-        if work.kind.is_indexed() {
-            let group = work
-                .groups
-                .get(pod.group as usize)
-                .map(|group| &*group.name)
-                .unwrap_or_default();
-            spec["hostname"] = json!(format!("{group}-{}", pod.index));
-        }
-        if work.kind == Kind::DaemonSet {
-            return;
-        }
-        let mut tolerations = spec
-            .get("tolerations")
-            .and_then(Value::as_array)
-            .cloned()
-            .unwrap_or_default();
-        for key in [
-            "node.kubernetes.io/not-ready",
-            "node.kubernetes.io/unreachable",
-        ] {
-            if !tolerations.iter().any(|have| have["key"] == key) {
-                tolerations.push(json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}));
-            }
-        }
-        spec["tolerations"] = Value::Array(tolerations);
-    }
-
-    fn pod_status(&self, pod: &Pod, work: &Work, spec: &Value) -> Value {
+        let spec = self.spec_from(work, pod.foreign.as_deref());
         let node_ready = pod.node.is_none_or(|node| self.nodes[node].ready);
-        let mut status = Map::new();
-        status.insert("phase".into(), json!(pod.phase.word()));
-        status.insert("qosClass".into(), json!(qos(spec)));
-        let mut conditions = Vec::new();
-        let ready_at = pod
-            .ready
-            .or(pod.finished)
-            .or(pod.started)
-            .or(pod.scheduled)
-            .unwrap_or(pod.created);
         let is_ready = pod.is_ready() && node_ready;
-        let reason = match pod.phase {
-            Phase::Succeeded => "PodCompleted",
-            Phase::Failed => "PodFailed",
-            _ if is_ready => "",
-            _ => "ContainersNotReady",
+        let unready = match pod.phase {
+            Phase::Succeeded => Some("PodCompleted"),
+            Phase::Failed => Some("PodFailed"),
+            _ if is_ready => None,
+            _ => Some("ContainersNotReady"),
         };
-        let unready = if reason == "ContainersNotReady" {
-            format!(
-                "containers with unready status: [{}]",
-                self.container_name(pod, work)
-            )
-        } else {
-            String::new()
-        };
-        let flag = |on: bool| if on { "True" } else { "False" };
-        match pod.node {
-            Some(_) => {
-                let scheduled = pod.scheduled.unwrap_or(pod.created);
-                conditions.push(condition(
-                    "PodReadyToStartContainers",
-                    flag(pod.phase == Phase::Running),
-                    "",
-                    "",
-                    pod.started.unwrap_or(scheduled),
-                ));
-                conditions.push(condition(
-                    "Initialized",
-                    "True",
-                    if pod.phase == Phase::Succeeded {
-                        "PodCompleted"
-                    } else {
-                        ""
-                    },
-                    "",
-                    scheduled,
-                ));
-                conditions.push(condition(
-                    "Ready",
-                    flag(is_ready),
-                    reason,
-                    &unready,
-                    ready_at,
-                ));
-                conditions.push(condition(
-                    "ContainersReady",
-                    flag(pod.is_ready()),
-                    reason,
-                    &unready,
-                    ready_at,
-                ));
-                conditions.push(condition("PodScheduled", "True", "", "", scheduled));
-            }
-            None => {
-                if let Some((message, _)) = &pod.verdict {
-                    conditions.push(condition(
-                        "PodScheduled",
-                        "False",
-                        "Unschedulable",
-                        message,
-                        pod.created,
-                    ));
-                }
-            }
-        }
-        if let Some((reason, message, at)) = &pod.disrupted {
-            conditions.push(condition("DisruptionTarget", "True", reason, message, *at));
-        }
-        for row in &mut conditions {
-            row["lastProbeTime"] = Value::Null;
-        }
-        if !conditions.is_empty() {
-            status.insert("conditions".into(), Value::Array(conditions));
-        }
-        if work.ask.claim.is_some() && !pod.phase.is_over() {
-            let claim = Self::claim_key(pod).name;
-            status.insert(
-                "resourceClaimStatuses".into(),
-                json!([{"name": POD_CLAIM, "resourceClaimName": &*claim}]),
-            );
-        }
-        if let Some((reason, message)) = &pod.reason {
-            status.insert("reason".into(), json!(&**reason));
-            status.insert("message".into(), json!(&**message));
-        }
-        if let (Some(node), Some(scheduled)) = (pod.node, pod.scheduled) {
-            let host = self.node_ip(node);
-            status.insert("hostIP".into(), json!(host));
-            status.insert("hostIPs".into(), json!([{"ip": host}]));
-            status.insert("startTime".into(), json!(scheduled.rfc3339()));
-            if pod.started.is_some() {
-                let ip = self.pod_ip(pod, node);
-                status.insert("podIP".into(), json!(ip));
-                status.insert("podIPs".into(), json!([{"ip": ip}]));
-            }
-            status.insert(
-                "containerStatuses".into(),
-                self.container_statuses(pod, work, spec),
-            );
-        }
-        Value::Object(status)
+        let container = || self.container_name(pod, work);
+        let unready_message = (unready == Some("ContainersNotReady"))
+            .then(|| format!("containers with unready status: [{}]", container()));
+        let host = pod.node.filter(|_| pod.scheduled.is_some());
+        let owner_of = work.owner_of(pod.group, pod.index, pod.attempt);
+        let verdict = pod.verdict.as_ref().filter(|_| pod.node.is_none());
+        let scheduled = pod.scheduled.unwrap_or(pod.created);
+        let disrupted = pod.disrupted.as_ref();
+        let own = values!(
+            identity: identity(&pod.key.namespace, &pod.key.name, pod.uid, pod.created),
+            labels: self.pod_labels(pod, work),
+            annotations: annotations,
+            owner: owner_of.map(|(kind, name, uid)| owner(api_of(kind), kind, &name, uid)),
+            deleted: pod.deleting.map(|(at, _)| at),
+            grace: pod.deleting.map(|(_, grace)| grace),
+            node: pod.node.map(|node| &self.nodes[node].name),
+            tolerations: tolerations(work, &spec),
+            priority: work.priority,
+            hostname: work.kind.is_indexed().then(|| format!("{}-{}", group.name, pod.index)),
+            phase: pod.phase.word(),
+            qos: qos(&spec),
+            running: flag(pod.phase == Phase::Running),
+            initialized: (pod.phase == Phase::Succeeded).then_some("PodCompleted"),
+            scheduled: scheduled,
+            startedOrScheduled: pod.started.unwrap_or(scheduled),
+            ready: flag(is_ready),
+            containersReady: flag(pod.is_ready()),
+            unready: unready,
+            unreadyMessage: unready_message,
+            readySince: pod.ready.or(pod.finished).or(pod.started).unwrap_or(scheduled),
+            verdict: verdict.map(|(message, _)| message),
+            created: pod.created,
+            disrupted: disrupted.map(|(reason, ..)| *reason),
+            disruption: disrupted.map(|(_, message, _)| message),
+            disruptedAt: disrupted.map(|(.., at)| *at),
+            claimName: (work.ask.claim.is_some() && !pod.phase.is_over()).then(|| Self::claim_key(pod).name.to_string()),
+            reason: pod.reason.as_ref().map(|(reason, _)| reason),
+            message: pod.reason.as_ref().map(|(_, message)| message),
+            hostIp: host.map(|node| self.node_ip(node)),
+            startTime: host.map(|_| scheduled),
+            podIp: host.filter(|_| pod.started.is_some()).map(|node| self.pod_ip(pod, node)),
+            containers: host.map(|_| container_statuses(pod, &spec)),
+            spec: spec,
+        );
+        Some(filled_with("pod", own, &more))
     }
 
     pub(super) fn pod_ip(&self, pod: &Pod, node: usize) -> String {
-        format!(
-            "10.{}.{}.{}",
-            128 + (node >> 8 & 63),
-            node & 255,
-            4 + mix(pod.uid, 13) % 250
-        )
+        let last = 4 + mix(pod.uid, 13) % 250;
+        format!("10.{}.{}.{last}", 128 + (node >> 8 & 63), node & 255)
     }
+}
 
-    fn container_statuses(&self, pod: &Pod, work: &Work, spec: &Value) -> Value {
-        let Some(containers) = spec.get("containers").and_then(Value::as_array) else {
-            return json!([]);
-        };
-        let rows = containers
-            .iter()
-            .enumerate()
-            .map(|(at, container)| {
-                let name = container["name"].as_str().unwrap_or_default();
-                let image = container["image"].as_str().unwrap_or_default();
-                let id = format!("containerd://{}", hex(mix(pod.uid, 80 + at as u64 + u64::from(pod.restarts)), 64));
-                let running = pod.phase == Phase::Running;
-                let state = match (pod.phase, pod.started) {
-                    (Phase::Pending, _) | (_, None) => json!({"waiting": {"reason": "ContainerCreating"}}),
-                    (Phase::Running, Some(started)) => json!({"running": {"startedAt": started.rfc3339()}}),
-                    (_, Some(started)) => {
-                        let ending = pod.ending.unwrap_or(super::super::pod::Ending::Success);
-                        json!({"terminated": {
-                            "exitCode": ending.code(),
-                            "reason": ending.reason(),
-                            "startedAt": started.rfc3339(),
-                            "finishedAt": pod.finished.unwrap_or(started).rfc3339(),
-                            "containerID": id,
-                        }})
-                    }
-                };
-                let last = pod.last.map_or_else(
-                    || json!({}),
-                    |run| {
-                        json!({"terminated": {
-                            "exitCode": run.ending.code(),
-                            "reason": run.ending.reason(),
-                            "startedAt": run.started.rfc3339(),
-                            "finishedAt": run.finished.rfc3339(),
-                            "containerID": format!("containerd://{}", hex(mix(pod.uid, 79), 64)),
-                        }})
-                    },
-                );
-                let mut row = json!({
-                    "name": name,
-                    "image": image,
-                    "imageID": format!("{}@sha256:{}", image.split(':').next().unwrap_or_default(), hex(hash(image), 64)),
-                    "ready": pod.is_ready(),
-                    "started": running,
-                    "restartCount": pod.restarts,
-                    "state": state,
-                    "lastState": last,
-                });
-                if pod.started.is_some() {
-                    row["containerID"] = json!(id);
-                } else {
-                    row["imageID"] = json!("");
-                }
-                row
-            })
-            .collect();
-        let _ = work;
-        Value::Array(rows)
+/// What the templates of labels and annotations name of a pod.
+fn of_pod(pod: &Pod, work: &Work, group: &ReplicaGroup, name: &str) -> Option<Value> {
+    let leads = pod.index == 0;
+    let value = match name {
+        "pod" => pod.key.name.value(),
+        "index" => pod.index.value(),
+        "ordinal" if leads => pod.group.value(),
+        "ordinal" => pod.index.value(),
+        "attempt" => pod.attempt.value(),
+        "work" => work.name.value(),
+        "namespace" => work.namespace.value(),
+        "restarts" => work.restarts.value(),
+        "revision" => suffix(work.uid, 9).value(),
+        "longRevision" => suffix(work.uid, 10).value(),
+        "templateHash" => template_hash(work).value(),
+        "exclusive" => work
+            .sliced
+            .then_some("cloud.google.com/gke-nodepool")
+            .value(),
+        "schedulerQueue" => match &work.scheduler {
+            Scheduler::Kube => "".value(),
+            Scheduler::Volcano(queue) | Scheduler::Kai(queue) => queue.value(),
+        },
+        "podGroup" => work.children().first().map_or("", |(_, name)| name).value(),
+        "groups" => work.groups.len().value(),
+        "group" => group.name.value(),
+        "groupIndex" => pod.group.value(),
+        "groupUid" => uuid(group_uid(work, pod.group)).value(),
+        "groupKey" => hex(group.uid, 40).value(),
+        "completions" => group.completions.value(),
+        "jobRole" => (pod.group == 0).then_some("master").value(),
+        "cluster" => work.cluster(pod.attempt).0.value(),
+        "rayType" if pod.group == 0 => "head".value(),
+        "rayType" => "worker".value(),
+        "rayGroup" if pod.group == 0 => "headgroup".value(),
+        "rayGroup" => group.name.value(),
+        "set" if leads => work.name.value(),
+        "set" => group.name.value(),
+        "leader" => (!leads).then_some(&group.name).value(),
+        "generateName" => match work.kind {
+            Kind::JobSet | Kind::Job => Some(format!("{}-{}-", group.name, pod.index)),
+            Kind::StatefulSet | Kind::DaemonSet => Some(format!("{}-", work.name)),
+            Kind::LeaderWorkerSet if leads => Some(format!("{}-", work.name)),
+            Kind::Deployment | Kind::LeaderWorkerSet => Some(format!("{}-", group.name)),
+            Kind::Pod | Kind::PyTorchJob | Kind::RayJob | Kind::VolcanoJob => None,
+        }
+        .value(),
+        _ => return None,
+    };
+    // Labels and annotations are texts.
+    match value {
+        Value::Null => None,
+        Value::Number(number) => Some(number.to_string().value()),
+        value => Some(value),
     }
+}
+
+/// The tolerations of a pod: the spec's, and those that the API server adds. A DaemonSet's pods tolerate all.
+fn tolerations(work: &Work, spec: &Value) -> Option<Vec<Value>> {
+    if work.kind == Kind::DaemonSet {
+        return None;
+    }
+    let written = spec.get("tolerations").and_then(Value::as_array);
+    let mut all = written.cloned().unwrap_or_default();
+    for key in [
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+    ] {
+        if !all.iter().any(|have| have["key"] == key) {
+            let own = values!(key: key, operator: "Exists", effect: "NoExecute", seconds: 300_u32);
+            all.push(filled("toleration", own));
+        }
+    }
+    Some(all)
+}
+
+fn container_statuses(pod: &Pod, spec: &Value) -> Value {
+    let containers = spec.get("containers").and_then(Value::as_array);
+    let run = |ending: Ending, started, finished, id: u64| {
+        let id = hex(mix(pod.uid, id), 64);
+        let (code, reason) = (ending.code(), ending.reason());
+        filled(
+            "past-run",
+            values!(code: code, reason: reason, started: started, finished: finished, id: id),
+        )
+    };
+    let row = |(at, container): (usize, &Value)| {
+        let image = container["image"].as_str().unwrap_or_default();
+        let word = 80 + at as u64 + u64::from(pod.restarts);
+        let state = match (pod.phase, pod.started) {
+            (Phase::Pending, _) | (_, None) => "waiting",
+            (Phase::Running, _) => "running",
+            _ => "ended",
+        };
+        let started = pod.started;
+        let image_id = started.map_or(String::new(), |_| {
+            let name = image.split(':').next().unwrap_or_default();
+            format!("{name}@sha256:{}", hex(hash(image), 64))
+        });
+        let ending = pod.ending.unwrap_or(Ending::Success);
+        let ended =
+            started.map(|started| run(ending, started, pod.finished.unwrap_or(started), word));
+        let own = values!(
+            name: container["name"].as_str().unwrap_or_default(),
+            image: image,
+            imageId: image_id,
+            id: started.map(|_| format!("containerd://{}", hex(mix(pod.uid, word), 64))),
+            ready: pod.is_ready(),
+            running: pod.phase == Phase::Running,
+            restarts: pod.restarts,
+            state: state,
+            startedAt: started,
+            run: ended.filter(|_| state == "ended"),
+            last: pod.last.map(|last| run(last.ending, last.started, last.finished, 79)),
+        );
+        filled("container-status", own)
+    };
+    containers
+        .into_iter()
+        .flatten()
+        .enumerate()
+        .map(row)
+        .collect()
 }
 
 /// The uid word of the object that owns a group's pods.
@@ -402,10 +243,11 @@ pub(in super::super) fn group_uid(work: &Work, group: u32) -> u64 {
 
 /// `pod-template-hash`: the tail of the ReplicaSet's name.
 pub(in super::super) fn template_hash(work: &Work) -> String {
-    work.groups
+    let set = work
+        .groups
         .first()
-        .and_then(|group| group.name.rsplit('-').next().map(str::to_owned))
-        .unwrap_or_default()
+        .and_then(|group| group.name.rsplit('-').next());
+    set.unwrap_or_default().to_owned()
 }
 
 fn qos(spec: &Value) -> &'static str {

@@ -1,14 +1,13 @@
 //! Pod templates: what a work's pods are made from.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Map, Value, json};
 
+use model::base::Name;
+
 use super::super::World;
-use super::super::claims::POD_CLAIM;
 use super::super::pod::Pod;
 use super::super::work::{Kind, Profile, Toleration, Work};
-use super::object;
+use super::{Fill, fill_missing, filled, values};
 
 impl World {
     /// The name of a pod's (first) container.
@@ -39,19 +38,18 @@ impl World {
                 _ => Map::new(),
             };
         }
-        let mut labels = Map::new();
-        for (key, value) in &work.labels {
-            labels.insert(key.to_string(), Value::String(value.to_string()));
-        }
+        let mut labels = texts(work.labels.iter().map(|(key, value)| (key, value)));
         if work.kind == Kind::DaemonSet {
             return labels;
         }
-        labels.insert("app".into(), Value::String(work.name.to_string()));
-        if !work.team.is_empty() {
-            labels.insert("team".into(), Value::String(work.team.to_string()));
-        }
-        if !work.user.is_empty() {
-            labels.insert("owner".into(), Value::String(work.user.to_string()));
+        for (key, value) in [
+            ("app", &work.name),
+            ("team", &work.team),
+            ("owner", &work.user),
+        ] {
+            if !value.is_empty() {
+                labels.insert(key.to_owned(), value.value());
+            }
         }
         labels
     }
@@ -71,84 +69,48 @@ impl World {
             fill_spec(&mut spec, work);
             return spec;
         }
-        let mut amounts = Map::new();
-        amounts.insert("cpu".into(), json!(cpu_text(work.ask.cpu_milli)));
-        amounts.insert("memory".into(), json!(memory_text(work.ask.memory_mib)));
-        if let (Some(name), None) = (&work.ask.resource, &work.ask.claim) {
-            amounts.insert(name.to_string(), json!(work.ask.count.to_string()));
-        }
-        let mut container = json!({
-            "name": container_of(work),
-            "image": work.image,
-            "imagePullPolicy": "IfNotPresent",
-            "terminationMessagePath": "/dev/termination-log",
-            "terminationMessagePolicy": "File",
-        });
-        container["resources"] = object([
-            ("requests", Value::Object(amounts.clone())),
-            ("limits", Value::Object(amounts)),
-        ]);
-        if work.ask.claim.is_some() {
-            container["resources"]["claims"] = json!([{"name": POD_CLAIM}]);
-        }
-        match work.profile {
-            Profile::Infra => {
-                if let Some((port, path)) = port_of(work) {
-                    container["ports"] =
-                        json!([{"name": "metrics", "containerPort": port, "protocol": "TCP"}]);
-                    container["readinessProbe"] = json!({"httpGet": {"path": path, "port": port, "scheme": "HTTP"}, "initialDelaySeconds": 45, "timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3});
-                }
+        let amounts = || {
+            let ask = &work.ask;
+            let mut amounts = Map::new();
+            amounts.insert("cpu".into(), cpu_text(ask.cpu_milli).value());
+            amounts.insert("memory".into(), memory_text(ask.memory_mib).value());
+            if let (Some(name), None) = (&ask.resource, &ask.claim) {
+                amounts.insert(name.to_string(), ask.count.to_string().value());
             }
-            Profile::Serve => {
-                container["args"] = json!(["serve", "--port", "8000"]);
-                container["ports"] =
-                    json!([{"name": "http", "containerPort": 8000, "protocol": "TCP"}]);
-                container["readinessProbe"] = json!({"httpGet": {"path": "/health", "port": 8000, "scheme": "HTTP"}, "timeoutSeconds": 1, "periodSeconds": 5, "successThreshold": 1, "failureThreshold": 3});
-            }
-            Profile::Notebook => {
-                container["args"] = json!(["jupyter", "lab", "--ip=0.0.0.0"]);
-            }
-            Profile::Eval => {
-                container["command"] = json!(["python", "-m", "evals.run", "--suite", &*work.name])
-            }
-            _ => {
-                container["command"] = json!([
-                    "python",
-                    "-m",
-                    "train",
-                    "--config",
-                    format!("configs/{}.yaml", work.name)
-                ])
-            }
-        }
-        let mut spec = json!({
-            "restartPolicy": if work.kind.is_batch() || work.kind == Kind::Pod { "Never" } else { "Always" },
-            "terminationGracePeriodSeconds": 30,
-            "dnsPolicy": "ClusterFirst",
-            "schedulerName": work.scheduler.name(),
-            "securityContext": {},
-        });
-        spec["containers"] = Value::Array(vec![container]);
-        if let Some(template) = &work.ask.claim {
-            spec["resourceClaims"] =
-                json!([{"name": POD_CLAIM, "resourceClaimTemplateName": &**template}]);
-        }
-        if !work.selector.is_empty() {
-            spec["nodeSelector"] = json!(
-                work.selector
-                    .iter()
-                    .map(|(key, value)| (key.to_string(), value.to_string()))
-                    .collect::<BTreeMap<_, _>>()
-            );
-        }
-        if !work.class.is_empty() {
-            spec["priorityClassName"] = json!(&*work.class);
-        }
-        if !work.tolerations.is_empty() {
-            spec["tolerations"] = Value::Array(work.tolerations.iter().map(toleration).collect());
-        }
-        spec
+            amounts
+        };
+        let port = port_of(work);
+        let behavior = values!(name: &work.name, port: port.map(|(port, _)| port), path: port.map(|(_, path)| path));
+        let ends = work.kind.is_batch() || work.kind == Kind::Pod;
+        let own = values!(
+            restart: if ends { "Never" } else { "Always" },
+            scheduler: work.scheduler.name(),
+            selector: texts(work.selector.iter()),
+            class: some_text(&work.class),
+            tolerations: work.tolerations.iter().map(toleration).collect::<Vec<Value>>(),
+            claim: work.ask.claim.as_ref(),
+            container: container_of(work),
+            image: work.image,
+            requests: amounts(),
+            limits: amounts(),
+            behavior: filled(&format!("container-{:?}", work.profile), behavior),
+        );
+        filled("pod-spec", own)
     }
+}
+
+/// Names as an object of texts.
+pub(in super::super) fn texts<'a>(
+    pairs: impl Iterator<Item = (&'a Name, &'a Name)>,
+) -> Map<String, Value> {
+    pairs
+        .map(|(key, value)| (key.to_string(), value.value()))
+        .collect()
+}
+
+/// A name that is not empty.
+pub(super) fn some_text(name: &Name) -> Option<&Name> {
+    Some(name).filter(|name| !name.is_empty())
 }
 
 /// The pod template inside a controller.
@@ -192,65 +154,47 @@ pub(in super::super) fn port_of(work: &Work) -> Option<(u16, &'static str)> {
 }
 
 fn toleration(toleration: &Toleration) -> Value {
-    let mut fields = Map::new();
-    if !toleration.key.is_empty() {
-        fields.insert("key".into(), json!(&*toleration.key));
-    }
-    match &toleration.value {
-        Some(value) => {
-            fields.insert("operator".into(), json!("Equal"));
-            fields.insert("value".into(), json!(&**value));
-        }
-        None => {
-            fields.insert("operator".into(), json!("Exists"));
-        }
-    }
-    if !toleration.effect.is_empty() {
-        fields.insert("effect".into(), json!(&*toleration.effect));
-    }
-    if let Some(seconds) = toleration.seconds {
-        fields.insert("tolerationSeconds".into(), json!(seconds));
-    }
-    Value::Object(fields)
+    let operator = match &toleration.value {
+        Some(_) => "Equal",
+        None => "Exists",
+    };
+    let own = values!(
+        key: some_text(&toleration.key),
+        operator: operator,
+        value: toleration.value.as_ref(),
+        effect: some_text(&toleration.effect),
+        seconds: toleration.seconds,
+    );
+    filled("toleration", own)
 }
 
 /// Defaults that the API server would have filled in.
 fn fill_spec(spec: &mut Value, work: &Work) {
-    let Some(fields) = spec.as_object_mut() else {
-        return;
-    };
     let policy = if work.kind.is_batch() {
         "Never"
     } else {
         "Always"
     };
-    for (key, value) in [
-        ("restartPolicy", json!(policy)),
-        ("terminationGracePeriodSeconds", json!(30)),
-        ("dnsPolicy", json!("ClusterFirst")),
-        ("schedulerName", json!("default-scheduler")),
-        ("securityContext", json!({})),
-    ] {
-        fields.entry(key).or_insert(value);
-    }
-    if let Some(containers) = fields.get_mut("containers").and_then(Value::as_array_mut) {
-        for container in containers.iter_mut().filter_map(Value::as_object_mut) {
-            container
-                .entry("imagePullPolicy")
-                .or_insert(json!("IfNotPresent"));
-            container
-                .entry("terminationMessagePath")
-                .or_insert(json!("/dev/termination-log"));
-            container
-                .entry("terminationMessagePolicy")
-                .or_insert(json!("File"));
-            let resources = container.entry("resources").or_insert(json!({}));
-            // Requests default to limits.
-            if let Some(Value::Object(limits)) = resources.get("limits").cloned() {
-                for (name, amount) in limits {
-                    if resources["requests"].get(&name).is_none() {
-                        resources["requests"][name] = amount;
-                    }
+    let defaults = |template| filled(template, values!(restart: policy));
+    let Some(fields) = spec.as_object_mut() else {
+        return;
+    };
+    fill_missing(fields, defaults("pod-spec-defaults"));
+    let containers = fields.get_mut("containers").and_then(Value::as_array_mut);
+    for container in containers
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_object_mut)
+    {
+        fill_missing(container, defaults("container-defaults"));
+        let resources = container
+            .entry("resources")
+            .or_insert(Value::Object(Map::new()));
+        // Requests default to limits.
+        if let Some(Value::Object(limits)) = resources.get("limits").cloned() {
+            for (name, amount) in limits {
+                if resources["requests"].get(&name).is_none() {
+                    resources["requests"][name] = amount;
                 }
             }
         }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::super::super::change::{Request, Resource, SimBackend};
-use super::super::catalog::{DRAWN, POOLS};
+use super::super::catalog::{DRAWN, POOL_COUNT, POOLS};
 use super::super::{Options, World};
 use super::clients::{WorldObjects, live, name};
 use super::laws::laws;
@@ -482,7 +482,7 @@ proptest! {
 fn some_request(cluster: &WorldObjects, verb: u8, at: &prop::sample::Index) -> Option<Request> {
     let guest = |name: &str| {
         let known = |pool: &usize| POOLS[*pool].prefix;
-        (DRAWN..POOLS.len()).any(|pool| name.starts_with(known(&pool)))
+        (DRAWN..POOL_COUNT).any(|pool| name.starts_with(known(&pool)))
     };
     let resources: &[Resource] = match verb {
         0 => &[Resource::Pods],
