@@ -63,6 +63,6 @@ impl Condition {
 }
 
 /// A word of an agent, without case and separators.
-pub(super) fn lower(text: &str) -> String {
+pub fn lower(text: &str) -> String {
     text.to_ascii_lowercase().replace(['_', '-', ' '], "")
 }

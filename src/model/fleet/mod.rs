@@ -1,9 +1,8 @@
-//! The fleet model: what there is, who holds it, what it reads. The ledger is its only mutator.
+//! The fleet model: what there is, who holds it, what it reads. The crate `ledger` makes it of observations.
 
 pub mod accelerator;
 pub mod admission;
 pub mod budget;
-pub mod checks;
 pub mod claim;
 pub mod condition;
 pub mod device;
@@ -22,13 +21,13 @@ pub mod judge;
 pub mod kinds;
 pub mod kueue_resources;
 pub mod launch_failure;
-pub mod ledger;
 pub mod node;
 pub mod object_parts;
 pub mod observe;
 pub mod outage;
 pub mod policy;
 pub mod pool;
+pub mod pool_sums;
 pub mod profile;
 pub mod queue;
 pub mod queue_document;
@@ -48,4 +47,3 @@ pub mod thresholds;
 pub mod xid;
 
 pub use fleet::{Fleet, Known};
-pub use ledger::{Ledger, SavedLedger};

@@ -99,6 +99,20 @@ pub struct Policy {
     pub services: Vec<ServiceRule>,
 }
 
+impl Policy {
+    /// The pool rule that a node's labels match, if any.
+    pub fn pool_rule(&self, labels: &super::object_parts::Labels) -> Option<&PoolRule> {
+        self.pools.iter().find(|rule| {
+            !rule.labels.is_empty()
+                && rule.labels.iter().all(|(key, value)| {
+                    labels
+                        .get(key)
+                        .is_some_and(|found| value.is_empty() || glob(value, found))
+                })
+        })
+    }
+}
+
 impl Default for Policy {
     fn default() -> Self {
         let owned = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect();

@@ -107,7 +107,7 @@ impl ListedNamespaces {
 }
 
 /// Visibility of the pools.
-pub(super) fn of_pools(known: &BTreeMap<Table, Known>, extent: &ListedNamespaces) -> PoolSight {
+pub fn of_pools(known: &BTreeMap<Table, Known>, extent: &ListedNamespaces) -> PoolSight {
     let hidden = |table: Table| known.get(&table).is_some_and(Known::is_hidden);
     PoolSight {
         nodes: !hidden(Table::Nodes),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use model::base::{Moment, Name, SmallSort};
-use model::fleet::checks::PATIENCE;
+use model::fleet::finding::PATIENCE;
 use model::fleet::finding::{Finding, Severity};
 use model::notify::{NotifyFilter, ReceiverKind};
 
