@@ -4,10 +4,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use model::base::{Moment, Name};
+use model::cost::{BudgetChange, FleetSpending};
 use model::fleet::job::JobKey;
 use model::plan::{Plan, PlanEffect};
 use model::schema::{SchemaHead, columns, of_rows};
-use model::usage::{BudgetChange, BudgetScope, BudgetState, Dimension, FleetSpending, start_of};
+use usage::{BudgetScope, BudgetState, Dimension, start_of};
 
 use super::kind::UNKNOWN_IS_NULL;
 use super::spend::{device_hours, safe_line, stamp};
@@ -37,7 +38,7 @@ pub struct BudgetRow<'a> {
     /// The period that it is in now.
     pub period: PeriodCell<'a>,
     /// Unit of `amount`, `spent`, `expected` and `forecast`; `device_hours` are those of allocated devices.
-    #[schemars(with = "model::usage::BudgetUnit")]
+    #[schemars(with = "model::cost::BudgetUnit")]
     pub unit: &'static str,
     /// How much there is for the period.
     pub amount: f64,
@@ -72,7 +73,7 @@ pub struct ScopeCell<'a> {
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct PeriodCell<'a> {
     /// How long a period is.
-    #[schemars(with = "model::usage::BudgetPeriod")]
+    #[schemars(with = "usage::BudgetPeriod")]
     pub kind: &'static str,
     /// Its start, RFC 3339, a whole hour of UTC.
     #[schemars(with = "model::base::Moment")]
@@ -283,7 +284,7 @@ pub fn changes(
     let queue = |key: &JobKey| queue_of(facts, key);
     facts
         .budgets()
-        .filter_map(|state| BudgetChange::of(state, [before, after], queue, at))
+        .filter_map(|state| usage::budget_change(state, [before, after], queue, at))
         .collect()
 }
 

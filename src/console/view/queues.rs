@@ -11,7 +11,6 @@ use model::base::{Moment, Name, SmallSort};
 use model::cost::Money;
 use model::fleet::job::{Job, JobState};
 use model::fleet::queue::{Queue, QueueKind, QueueSystem, Stop};
-use model::usage::{BudgetScope, BudgetState, Dimension};
 use table::Facts;
 use table::cell::{Cell, Value};
 use table::column::{Align, ColumnHead, Width};
@@ -22,6 +21,7 @@ use table::queue_tree::Tree;
 use table::queues::{self, Tally};
 use table::role::Role;
 use table::text::or_unknown;
+use usage::{BudgetScope, BudgetState, Dimension};
 
 use super::cost_history::each;
 use super::table_view::TableView;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxBuildHasher;
 
+use crate::base::time::HOUR_MS;
 use crate::base::{DeviceAmount, Name, Rate};
 use crate::fleet::Fleet;
 use crate::fleet::accelerator::Vendor;
@@ -327,7 +328,7 @@ impl HolderScopes {
         };
         let millis = i128::from(fleet.at.since(pod.held_since()).millis());
         let so_far = |rate: Rate| {
-            let micros = i128::from(rate.micros()) * millis / 3_600_000;
+            let micros = i128::from(rate.micros()) * millis / i128::from(HOUR_MS);
             Rate::from_micros(i64::try_from(micros).unwrap_or(i64::MAX))
         };
         let fresh = || (pod.job.clone(), Default::default());

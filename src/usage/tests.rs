@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use crate::base::{Moment, Name, Rate};
-use crate::cost::sample::{allocated_to, device, fleet, node, pod, resting, sliced};
-use crate::cost::{PoolPrice, Prices, Scope, spend_rates};
-use crate::fleet::Fleet;
-use crate::fleet::admission::{Admission, Eviction, GroupSeen};
-use crate::fleet::device::{Device, Pod};
-use crate::fleet::fleet::Known;
-use crate::fleet::job::{Job, JobState};
-use crate::fleet::kinds::Table;
-use crate::fleet::object_parts::{Resources, WorkloadFailure};
-use crate::fleet::observe::{Lost, LostKind};
-use crate::fleet::queue::QueueSystem;
-use crate::fleet::seen::PodSeen;
-use crate::fleet::signal::Signal;
+use model::base::{Moment, Name, Rate};
+use model::cost::sample::{allocated_to, device, fleet, node, pod, resting, sliced};
+use model::cost::{PoolPrice, Prices, Scope, spend_rates};
+use model::fleet::Fleet;
+use model::fleet::admission::{Admission, Eviction, GroupSeen};
+use model::fleet::device::{Device, Pod};
+use model::fleet::fleet::Known;
+use model::fleet::job::{Job, JobState};
+use model::fleet::kinds::Table;
+use model::fleet::object_parts::{Resources, WorkloadFailure};
+use model::fleet::observe::{Lost, LostKind};
+use model::fleet::queue::QueueSystem;
+use model::fleet::seen::PodSeen;
+use model::fleet::signal::Signal;
 
 use super::{
     CostPart, GAP, HOUR_MS, HourUsage, LossCause, UsageClass, UsageFold, UsageSample, start_of,
@@ -27,7 +27,7 @@ use super::{
 
 /// 06:00 of the day of the sample fleets, which stand at 06:40.
 fn hour() -> i64 {
-    super::hour_of(crate::cost::sample::now())
+    super::hour_of(model::cost::sample::now())
 }
 
 fn at(minute: i64) -> Moment {
@@ -97,7 +97,7 @@ fn each_device_is_in_the_part_that_it_is_in() {
         device
     };
     let weak = |mut device: Device| {
-        device.signals = crate::cost::sample::signals(0.3);
+        device.signals = model::cost::sample::signals(0.3);
         device
     };
     let mut cordoned = node(
@@ -109,7 +109,7 @@ fn each_device_is_in_the_part_that_it_is_in() {
             allocated_to(device("n2", 1, "H100"), &worker),
         ],
     );
-    cordoned.cordon = Some(crate::fleet::node::Cordon::default());
+    cordoned.cordon = Some(model::fleet::node::Cordon::default());
     let fleet = listed(fleet(vec![
         node(
             "n1",
@@ -459,9 +459,9 @@ fn a_job_that_ends_well_is_counted_once_where_it_had_most() {
 
 #[test]
 fn spot_time_has_its_on_demand_cost_beside_it_unless_some_of_it_is_not_known() {
-    use crate::cost::{Override, PriceBook};
-    use crate::fleet::accelerator::Catalog;
-    use crate::fleet::node::Billing;
+    use model::cost::{Override, PriceBook};
+    use model::fleet::accelerator::Catalog;
+    use model::fleet::node::Billing;
     let book = "provider = \"market\"\nprices = [\n\
         { accelerator = \"H100\", devices = 1, purchase = \"spot\", usd_per_hour = 1.5, as_of = \"2026-01-01\" },\n\
         { accelerator = \"H100\", devices = 1, purchase = \"on-demand\", usd_per_hour = 4.0, as_of = \"2026-01-01\" },\n]\n";
@@ -540,7 +540,7 @@ fn made(nodes: &[NodeMade]) -> Fleet {
                     let mut one = device(&name, index as u32, "H100");
                     let by = &pods[usize::from(*holder)];
                     if *broken {
-                        one.health = crate::fleet::device::Health::Fault(Name::new("broken"));
+                        one.health = model::fleet::device::Health::Fault(Name::new("broken"));
                     }
                     match kind {
                         0 => one,

@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use rustc_hash::FxBuildHasher;
 
-use crate::base::{DeviceAmount, Moment, Name};
-use crate::cost::prices::PriceList;
-use crate::cost::{Price, Prices};
-use crate::fleet::Fleet;
-use crate::fleet::device::{Device, Pod};
-use crate::fleet::fleet::Known;
-use crate::fleet::job::{Job, JobKey, JobState};
-use crate::fleet::judge::activity;
-use crate::fleet::kinds::Table;
-use crate::fleet::node::Node;
-use crate::fleet::signal::Signal;
+use model::base::{DeviceAmount, Moment, Name};
+use model::cost::prices::PriceList;
+use model::cost::{Price, Prices};
+use model::fleet::Fleet;
+use model::fleet::device::{Device, Pod};
+use model::fleet::fleet::Known;
+use model::fleet::job::{Job, JobKey, JobState};
+use model::fleet::judge::activity;
+use model::fleet::kinds::Table;
+use model::fleet::node::Node;
+use model::fleet::signal::Signal;
 
 use super::row::{UsageClass, UsageKey};
 
@@ -226,7 +226,7 @@ impl<'a> Sampler<'a> {
         let whole = Share {
             devices: DEVICE,
             rate: price.map_or(0, |price| price.rate.micros()),
-            on_demand: on_demand(price).map_or(0, crate::base::Rate::micros),
+            on_demand: on_demand(price).map_or(0, model::base::Rate::micros),
         };
         let broken = node.ready != Some(true) || node.cordon.is_some() || device.health.is_fault();
         let free = match (broken, self.visible) {
@@ -239,7 +239,7 @@ impl<'a> Sampler<'a> {
             return self.add(node, device, price, None, None, whole);
         }
         let held = device.is_allocated().then(|| self.judged(device));
-        let rate = price.map_or(crate::base::Rate::ZERO, |price| price.rate);
+        let rate = price.map_or(model::base::Rate::ZERO, |price| price.rate);
         let list = on_demand(price).unwrap_or_default();
         let mut first = None::<(u32, bool)>;
         for cell in device.cells() {
@@ -348,7 +348,7 @@ impl<'a> Sampler<'a> {
     }
 }
 
-fn on_demand(price: Option<&Price>) -> Option<crate::base::Rate> {
+fn on_demand(price: Option<&Price>) -> Option<model::base::Rate> {
     price.and_then(|price| price.on_demand)
 }
 

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use crate::base::{Moment, Name, Rate};
-use crate::cost::sample::{allocated_to, device, fleet, node, pod, resting, sliced};
-use crate::cost::{PoolPrice, Prices};
-use crate::fleet::Fleet;
-use crate::fleet::fleet::Known;
-use crate::fleet::kinds::Table;
+use model::base::{Moment, Name, Rate};
+use model::cost::sample::{allocated_to, device, fleet, node, pod, resting, sliced};
+use model::cost::{PoolPrice, Prices};
+use model::fleet::Fleet;
+use model::fleet::fleet::Known;
+use model::fleet::kinds::Table;
 
 use super::counters::OTHER;
 use super::{GAP, UsageClass, UsageCounters, UsageFold, UsageSample};
 
 fn start() -> Moment {
-    super::start_of(super::hour_of(crate::cost::sample::now()))
+    super::start_of(super::hour_of(model::cost::sample::now()))
 }
 
 fn sample(seconds: u64, fleet: &Fleet) -> UsageSample {

@@ -4,11 +4,10 @@
 use jiff::ToSpan;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use serde::{Deserialize, Serialize};
 
-use crate::base::quantities::grouped;
-use crate::base::{Moment, Name, ObjectKey};
-use crate::fleet::finding::{Finding, Severity, Subject};
+use model::base::{Moment, Name, ObjectKey};
+use model::cost::BudgetUnit;
+use model::fleet::finding::{Finding, Severity, Subject};
 
 use super::period::{date_in, start_in};
 use super::{Dimension, HOUR_MS, HourAmounts, Span, UsageForecast, hour_of, start_of};
@@ -21,9 +20,9 @@ pub enum BudgetScope {
     Part(Dimension, Name),
 }
 
-crate::written_as!(
+model::written_as!(
     BudgetScope,
-    crate::schema::one_of(
+    model::schema::one_of(
         std::iter::once(Self::Fleet.kind()).chain(Self::PARTS.map(Dimension::name))
     )
 );
@@ -60,57 +59,6 @@ impl BudgetScope {
     }
 }
 
-/// The unit of a budget.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum BudgetUnit {
-    /// Cost in micro-USD: of allocated devices; for a pool or the fleet, of all its devices.
-    Usd,
-    /// Allocated device time, in milliseconds.
-    DeviceHours,
-}
-
-crate::words! {
-    impl BudgetUnit {
-        /// Name in the JSON contract.
-        pub fn name(self) {
-            Usd => "usd",
-            DeviceHours => "device_hours",
-        }
-    }
-}
-
-impl BudgetUnit {
-    /// An amount (micro-USD or milliseconds) as dollars or hours.
-    pub fn number(self, amount: i64) -> f64 {
-        amount as f64 / self.scale()
-    }
-
-    /// Dollars or hours as an amount (micro-USD or milliseconds).
-    pub fn amount(self, number: f64) -> i64 {
-        (number * self.scale()).round() as i64
-    }
-
-    const fn scale(self) -> f64 {
-        match self {
-            Self::Usd => 1e6,
-            Self::DeviceHours => HOUR_MS as f64,
-        }
-    }
-
-    /// `$41 200`, `1 200 h`; below a hundred with cents or tenths.
-    pub fn words(self, amount: i64) -> String {
-        let number = self.number(amount);
-        let whole = grouped(number.round() as i64);
-        match (self, number < 99.5) {
-            (Self::Usd, false) => format!("${whole}"),
-            (Self::Usd, true) => format!("${number:.2}"),
-            (Self::DeviceHours, false) => format!("{whole} h"),
-            (Self::DeviceHours, true) => format!("{number:.1} h"),
-        }
-    }
-}
-
 /// The calendar period of a budget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BudgetPeriod {
@@ -121,7 +69,7 @@ pub enum BudgetPeriod {
     Quarter,
 }
 
-crate::words! {
+model::words! {
     impl BudgetPeriod {
         /// Name in the settings.
         pub fn name(self) {

@@ -4,7 +4,7 @@ use jiff::ToSpan;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-use crate::base::Moment;
+use model::base::Moment;
 
 use super::{hour_of, start_of};
 
@@ -192,7 +192,7 @@ pub fn month(text: &str, zone: &TimeZone) -> Option<Span> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::usage::start_of;
+    use crate::start_of;
 
     fn words(span: Span) -> String {
         let minute = |hour| start_of(hour).rfc3339()[..16].to_owned();

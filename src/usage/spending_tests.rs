@@ -5,8 +5,9 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 
 use super::*;
-use crate::base::ObjectKey;
-use crate::usage::{BudgetHours, BudgetPeriod, HourAmount, HourAmounts, UsageBudget, hour_of};
+use crate::{BudgetHours, BudgetPeriod, HourAmount, HourAmounts, UsageBudget, hour_of};
+use model::base::ObjectKey;
+use model::cost::PoolSpending;
 
 /// Ten days before the end of November.
 fn at() -> Moment {
@@ -73,7 +74,7 @@ fn told(
     after: &FleetSpending,
 ) -> Option<BudgetChange> {
     let queue = |key: &JobKey| (key.key.name.as_str() == "a").then(|| Name::new("q"));
-    BudgetChange::of(state, [before, after], queue, at())
+    budget_change(state, [before, after], queue, at())
 }
 
 fn part(by: Dimension, name: &str) -> BudgetScope {

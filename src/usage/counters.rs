@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use rustc_hash::FxBuildHasher;
 
-use crate::base::{Age, Moment, Name, SmallSort};
-use crate::fleet::node::Billing;
+use model::base::{Age, Moment, Name, SmallSort};
+use model::fleet::node::Billing;
 
 use super::row::{UsageClass, UsageKey};
 use super::sample::{DEVICE, SampleRow, UsageSample};

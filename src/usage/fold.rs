@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use rustc_hash::FxBuildHasher;
 
-use crate::base::{Age, Moment, Name, SmallSort};
-use crate::fleet::job::JobKey;
-use crate::fleet::node::Billing;
+use model::base::{Age, Moment, Name, SmallSort};
+use model::fleet::job::JobKey;
+use model::fleet::node::Billing;
 
 use super::row::{
     FinishedJob, HourUsage, LossCause, RunLoss, UsageClass, UsageKey, UsageLoss, UsageRow,

@@ -1,7 +1,7 @@
 //! One hour of the usage ledger: rows, their keys, and work lost later.
 
-use crate::base::Name;
-use crate::fleet::node::Billing;
+use model::base::Name;
+use model::fleet::node::Billing;
 
 /// Key of a row. For unallocated devices, namespace, team, queue, owner, job and model are empty.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]

@@ -5,8 +5,8 @@
 //! the hours of one day are correlated. Each resample also gets a level shift, as large as the errors of earlier forecasts on
 //! the same record: days that are all too high do not average out.
 
-use crate::base::SmallSort;
-use crate::base::rng::Rng;
+use model::base::SmallSort;
+use model::base::rng::Rng;
 
 use super::{HOUR_MS, Span};
 
