@@ -14,8 +14,8 @@ use model::fleet::idle::IdleSince;
 use model::fleet::job::JobKey;
 use model::fleet::thresholds::{Rule, Thresholds};
 
-use super::under_used::Mean;
 use super::{PATIENCE, Verdict};
+use crate::checks::devices::under_used::Mean;
 
 /// What all checks remember. Grows with what is wrong, not with the fleet, but for a few numbers a device.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

@@ -7,38 +7,15 @@
 //! A message does not repeat the subject's name: a view shows it beside.
 
 mod context;
+mod devices;
 mod faults;
+mod jobs;
 mod merge;
+mod nodes;
 
-mod allocatable_below_capacity;
-mod busy_unallocated;
-mod device_count;
-mod device_unhealthy;
-mod device_vanished;
-mod ecc_uncorrected;
-mod gang_stalled;
-mod gangs;
-mod heat;
-mod idle_allocated;
-mod memory_saturated;
-mod node_condition;
-mod node_not_ready;
-mod plugin_not_ready;
-mod pods_stuck;
-mod power_brake;
-mod power_capped;
 mod queues_document;
-mod rack_hot;
-mod recovery_action;
-mod remap_failed;
-mod remap_pending;
-mod run_interrupted;
 mod source_lost;
 mod source_stale;
-mod straggler;
-mod throttling;
-mod under_used;
-mod xid;
 
 use model::base::{Moment, Name};
 
@@ -156,33 +133,33 @@ struct Check {
 
 /// Every check, most pressing first: among findings of one severity this order decides.
 const CHECKS: &[Check] = &[
-    device_vanished::CHECK,
-    xid::CHECK,
-    remap_failed::CHECK,
-    ecc_uncorrected::CHECK,
-    recovery_action::CHECK,
-    device_unhealthy::CHECK,
-    node_not_ready::CHECK,
-    node_condition::CHECK,
-    run_interrupted::CHECK,
-    power_brake::CHECK,
-    rack_hot::CHECK,
-    heat::CHECK,
-    throttling::CHECK,
-    gang_stalled::CHECK,
-    straggler::CHECK,
-    pods_stuck::CHECK,
-    device_count::CHECK,
-    plugin_not_ready::CHECK,
-    allocatable_below_capacity::CHECK,
+    devices::device_vanished::CHECK,
+    devices::xid::CHECK,
+    devices::remap_failed::CHECK,
+    devices::ecc_uncorrected::CHECK,
+    devices::recovery_action::CHECK,
+    devices::device_unhealthy::CHECK,
+    nodes::node_not_ready::CHECK,
+    nodes::node_condition::CHECK,
+    jobs::run_interrupted::CHECK,
+    devices::power_brake::CHECK,
+    nodes::rack_hot::CHECK,
+    devices::heat::CHECK,
+    devices::throttling::CHECK,
+    jobs::gang_stalled::CHECK,
+    jobs::straggler::CHECK,
+    jobs::pods_stuck::CHECK,
+    nodes::device_count::CHECK,
+    nodes::plugin_not_ready::CHECK,
+    nodes::allocatable_below_capacity::CHECK,
     source_lost::CHECK,
     queues_document::CHECK,
-    idle_allocated::CHECK,
-    busy_unallocated::CHECK,
-    remap_pending::CHECK,
-    under_used::CHECK,
-    power_capped::CHECK,
-    memory_saturated::CHECK,
+    devices::idle_allocated::CHECK,
+    devices::busy_unallocated::CHECK,
+    devices::remap_pending::CHECK,
+    devices::under_used::CHECK,
+    devices::power_capped::CHECK,
+    devices::memory_saturated::CHECK,
     source_stale::CHECK,
 ];
 

@@ -15,7 +15,7 @@ use model::fleet::kinds::Table;
 use model::fleet::object_parts::{Labels, Resources};
 use model::fleet::seen::{Claimed, ClaimedPart, PodSeen, WorkloadSeen};
 
-use super::dra_devices::{self, DraDevices};
+use crate::fold::devices::dra_devices::{self, DraDevices};
 
 /// A device of a slice: the slice, and its place in it.
 pub(super) type Spot = (Name, usize);

@@ -6,7 +6,7 @@ use model::fleet::node::{Billing, Cordon};
 use model::fleet::policy::Policy;
 use model::fleet::seen::NodeSeen;
 
-use super::offer::vendor_of;
+use crate::fold::devices::offer::vendor_of;
 
 /// Labels that carry the product of a node's devices, first present wins (the vendors' own first).
 const PRODUCT_LABELS: &[&str] = &[

@@ -8,40 +8,20 @@
 
 mod claim_updates;
 mod claims;
-mod consumed;
-mod dra_devices;
+mod devices;
 mod facts;
-mod fractions;
-mod groups;
-mod hami;
-mod jobs;
-mod join;
-mod limits;
-mod mig;
-mod models;
 mod node_state;
-mod offer;
-mod owners;
 mod pages;
-mod parts;
 mod pools;
-mod readings;
-mod reasons;
 mod rebuild;
-mod requests;
 mod rules;
-mod runs;
 mod saved;
 mod scaling;
-mod serving;
-mod sets;
-mod slicing;
-mod state;
 mod sweep;
 mod tables;
 mod told;
 mod unseen;
-mod weights;
+mod workloads;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -50,6 +30,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use model::base::{Moment, Name, Names, ObjectKey};
 
+use devices::readings::NodeReadings;
 use model::fleet::device::Pod;
 use model::fleet::fleet::{Fleet, Known};
 use model::fleet::job::{Job, JobKey};
@@ -63,10 +44,9 @@ use model::fleet::run_hold::OpenRun;
 use model::fleet::seen::{NodeSeen, PodSeen, WorkloadSeen};
 use model::fleet::{kinds::Table, sight};
 use node_state::NodeState;
-use readings::NodeReadings;
-use runs::Runs;
 pub use saved::SavedLedger;
 use sweep::wide;
+use workloads::runs::Runs;
 
 /// Folds observations into fleets.
 pub struct Ledger {
@@ -82,9 +62,9 @@ pub struct Ledger {
     pods_by_owner: FxHashMap<Name, BTreeSet<ObjectKey>>,
     workloads_by_owner: FxHashMap<Name, BTreeSet<(Table, ObjectKey)>>,
     namespaces: BTreeMap<Name, Labels>,
-    groups: groups::Groups,
+    groups: workloads::groups::Groups,
     shelves: tables::Tables,
-    sitings: sets::Shared,
+    sitings: workloads::sets::Shared,
     scaling: scaling::ScalingTables,
     claims: claims::Claims,
     /// Members of each job: workloads of its chain and pods.
@@ -108,12 +88,12 @@ pub struct Ledger {
     /// Pages whose host is not a known node yet, by the host's own name for itself.
     unmatched_pages: BTreeMap<Name, Vec<Page>>,
     /// The latest request metrics of pods that serve models.
-    serving: serving::Servers,
+    serving: workloads::serving::Servers,
     skew_ms: Option<i64>,
     dirty_nodes: BTreeSet<Name>,
     /// Nodes with changes to readings only.
     read_nodes: BTreeSet<Name>,
-    models: models::Models,
+    models: devices::models::Models,
     dirty_jobs: BTreeSet<JobKey>,
     /// Jobs with changes to readings only.
     read_jobs: BTreeSet<JobKey>,
@@ -149,9 +129,9 @@ impl Ledger {
             pods_by_owner: FxHashMap::default(),
             workloads_by_owner: FxHashMap::default(),
             namespaces: BTreeMap::new(),
-            groups: groups::Groups::default(),
+            groups: workloads::groups::Groups::default(),
             shelves: tables::Tables::default(),
-            sitings: sets::Shared::default(),
+            sitings: workloads::sets::Shared::default(),
             scaling: scaling::ScalingTables::default(),
             claims: claims::Claims::default(),
             job_pods: FxHashMap::default(),
@@ -172,11 +152,11 @@ impl Ledger {
             order_not_told: false,
             open_runs: Arc::default(),
             unmatched_pages: BTreeMap::new(),
-            serving: serving::Servers::default(),
+            serving: workloads::serving::Servers::default(),
             skew_ms: None,
             dirty_nodes: BTreeSet::new(),
             read_nodes: BTreeSet::new(),
-            models: models::Models::default(),
+            models: devices::models::Models::default(),
             dirty_jobs: BTreeSet::new(),
             read_jobs: BTreeSet::new(),
             changed: Changed::default(),
@@ -575,28 +555,4 @@ impl Ledger {
 }
 
 #[cfg(test)]
-mod laws;
-#[cfg(test)]
-mod support;
-#[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod tests_claims;
-#[cfg(test)]
-mod tests_govern;
-#[cfg(test)]
-mod tests_groups;
-#[cfg(test)]
-mod tests_limits;
-#[cfg(test)]
-mod tests_mig;
-#[cfg(test)]
-mod tests_pages;
-#[cfg(test)]
-mod tests_parts;
-#[cfg(test)]
-mod tests_scaling;
-#[cfg(test)]
-mod tests_shares;
-#[cfg(test)]
-mod tests_waits;

@@ -10,7 +10,7 @@ use model::fleet::seen::NodeSeen;
 
 use super::claims::Spot;
 use super::facts::NodeLabels;
-use super::readings::NodeReadings;
+use crate::fold::devices::readings::NodeReadings;
 
 /// One node's facts and everything that depends on it.
 #[derive(Default)]

@@ -10,9 +10,12 @@ use model::fleet::device::Pod;
 use model::fleet::node::Node;
 use model::fleet::seen::PodSeen;
 
+use super::Ledger;
 use super::facts::NodeLabels;
-use super::join::OnNode;
-use super::{Ledger, jobs, join, unseen};
+use super::unseen;
+use crate::fold::devices::join;
+use crate::fold::devices::join::OnNode;
+use crate::fold::workloads::jobs;
 
 fn on_node(
     keys: &BTreeSet<ObjectKey>,

@@ -13,9 +13,9 @@ use model::fleet::reading::Page;
 use model::fleet::signal::Signals;
 
 use super::Ledger;
-use super::readings::NodeReadings;
-use super::runs::Runs;
-use super::serving::Servers;
+use crate::fold::devices::readings::NodeReadings;
+use crate::fold::workloads::runs::Runs;
+use crate::fold::workloads::serving::Servers;
 
 /// See the head of this file. What a later version adds is read as empty from files of an earlier one.
 #[derive(Clone, Default, Serialize, Deserialize)]

@@ -20,7 +20,9 @@ use model::fleet::scaling::{
 use model::fleet::seen::NodeSeen;
 use model::fleet::siting::Operator;
 
-use super::{Ledger, tables, wide};
+use super::Ledger;
+use super::tables;
+use super::wide;
 
 /// All autoscaling objects, as last observed.
 #[derive(Default)]
