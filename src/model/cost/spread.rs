@@ -8,11 +8,11 @@ use rustc_hash::FxBuildHasher;
 use crate::base::time::HOUR_MS;
 use crate::base::{DeviceAmount, Name, Rate};
 use crate::fleet::Fleet;
-use crate::fleet::accelerator::Vendor;
 use crate::fleet::device::{Device, Pod, Slice};
 use crate::fleet::job::JobKey;
-use crate::fleet::judge::does_nothing;
-use crate::fleet::kinds::Table;
+use crate::fleet::observed::kinds::Table;
+use crate::fleet::rules::accelerator::Vendor;
+use crate::fleet::rules::judge::does_nothing;
 
 use super::money::Money;
 use super::prices::{Price, PriceList, Prices};

@@ -8,15 +8,15 @@ use crate::base::{DeviceAmount, Moment, Name};
 use super::device::{Device, Pod};
 use super::fleet::{Fleet, Known};
 use super::job::Job;
-use super::judge;
-use super::kinds::Table;
 use super::node::Node;
-use super::object_parts::{Labels, Resources};
-use super::policy::Policy;
+use super::observed::kinds::Table;
+use super::observed::object_parts::{Labels, Resources};
+use super::observed::seen::NodeSeen;
 use super::pool::{DeviceCounts, Pool, WaitingOutside};
-use super::seen::NodeSeen;
+use super::queueing::siting::PodSet;
+use super::rules::judge;
+use super::rules::policy::Policy;
 use super::signal::Signal;
-use super::siting::PodSet;
 
 /// Nodes that have devices, by pool.
 pub fn members(nodes: &[Arc<Node>]) -> BTreeMap<&Name, Vec<&Node>> {

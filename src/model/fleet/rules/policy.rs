@@ -6,12 +6,12 @@ use std::time::Duration;
 use crate::base::ObjectKey;
 
 use super::accelerator::Catalog;
-use super::govern::{KUEUE_QUEUE, QUEUE};
-use super::node::Billing;
-use super::pool::PoolMode;
-use super::scheduling::EngineRules;
-use super::served_model::Objectives;
 use super::xid::XidTable;
+use crate::fleet::node::Billing;
+use crate::fleet::pool::PoolMode;
+use crate::fleet::queueing::govern::{KUEUE_QUEUE, QUEUE};
+use crate::fleet::queueing::scheduling::EngineRules;
+use crate::fleet::serving::served_model::Objectives;
 
 /// A pool defined in the settings.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -101,7 +101,10 @@ pub struct Policy {
 
 impl Policy {
     /// The pool rule that a node's labels match, if any.
-    pub fn pool_rule(&self, labels: &super::object_parts::Labels) -> Option<&PoolRule> {
+    pub fn pool_rule(
+        &self,
+        labels: &crate::fleet::observed::object_parts::Labels,
+    ) -> Option<&PoolRule> {
         self.pools.iter().find(|rule| {
             !rule.labels.is_empty()
                 && rule.labels.iter().all(|(key, value)| {

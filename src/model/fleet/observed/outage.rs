@@ -2,8 +2,8 @@
 
 use crate::base::Moment;
 
-use super::fleet::{Fleet, Known};
 use super::observe::{Lost, LostKind, SourceHealth, SourceState};
+use crate::fleet::fleet::{Fleet, Known};
 
 /// So many tables that fail in one way are not single failures.
 const MANY: usize = 3;
@@ -84,7 +84,7 @@ mod tests {
 
     use super::*;
     use crate::base::Name;
-    use crate::fleet::kinds::Table;
+    use crate::fleet::observed::kinds::Table;
 
     const NOW: Moment = Moment::from_seconds(1_800_000_000);
 

@@ -7,9 +7,9 @@ use serde::Deserialize;
 
 use crate::base::Name;
 
-use super::device::Health;
-use super::finding::Severity;
-use super::signal::{Signal, Signals};
+use crate::fleet::device::Health;
+use crate::fleet::finding::Severity;
+use crate::fleet::signal::{Signal, Signals};
 
 /// How bad a code is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
@@ -57,7 +57,7 @@ struct XidFile {
 }
 
 static EMBEDDED: LazyLock<XidTable> = LazyLock::new(|| {
-    let file: XidFile = toml::from_str(include_str!("../../../config/xid.toml"))
+    let file: XidFile = toml::from_str(include_str!("../../../../config/xid.toml"))
         .expect("the embedded xid.toml is checked by a test");
     XidTable(
         file.xid

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::base::{DeviceAmount, Name, ObjectKey};
 
 use super::object_parts::Taint;
-use super::siting::NodeTerm;
+use crate::fleet::queueing::siting::NodeTerm;
 
 /// A claim reference of a pod spec: an object of this name in the pod's namespace.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]

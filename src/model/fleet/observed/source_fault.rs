@@ -2,10 +2,10 @@
 
 use crate::base::Moment;
 
-use super::fleet::{Fleet, Known};
 use super::kinds::Table;
-use super::node::Node;
 use super::observe::{SourceHealth, SourceState};
+use crate::fleet::fleet::{Fleet, Known};
+use crate::fleet::node::Node;
 
 /// What is wrong, and what to do about it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::signal::Signal;
 use crate::base::SmallSort;
+use crate::fleet::signal::Signal;
 
 /// Most buckets of one histogram that are kept; one with more is malformed.
 pub const MOST_BUCKETS: usize = 64;

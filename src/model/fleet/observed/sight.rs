@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use crate::base::Name;
 
-use super::fleet::{Fleet, Known};
 use super::kinds::Table;
 use super::observe::ListedNamespaces;
-use super::pool::{PoolSight, VisibleCounts};
+use crate::fleet::fleet::{Fleet, Known};
+use crate::fleet::pool::{PoolSight, VisibleCounts};
 
 /// How to get the missing permissions.
 pub const HELP: &str = "ask for the role that `stokehold rbac viewer` prints";
@@ -244,7 +244,7 @@ mod tests {
 
     use super::*;
     use crate::base::Moment;
-    use crate::fleet::observe::{Lost, LostKind};
+    use crate::fleet::observed::observe::{Lost, LostKind};
 
     fn fleet(hidden: &[Table], extent: ListedNamespaces) -> Fleet {
         let mut fleet = Fleet::unknown(Arc::default());

@@ -6,9 +6,11 @@
 
 use crate::base::quantities::quantity_milli;
 
-use super::job::Job;
-use super::object_parts::Phase;
-use super::scaling::{Metric, MetricOf, PodScaler, PolicySelect, ScalingPolicy, ScalingRules};
+use crate::fleet::job::Job;
+use crate::fleet::observed::object_parts::Phase;
+use crate::fleet::scaling::{
+    Metric, MetricOf, PodScaler, PolicySelect, ScalingPolicy, ScalingRules,
+};
 
 /// Tolerance of a metric around its target, as a ratio: the controller's default.
 pub const TOLERANCE: f64 = 0.1;

@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::{Moment, Name, ObjectKey};
 
-use super::admission::GroupSeen;
-use super::budget::Budget;
 use super::claim::{ClaimSeen, ClassSeen, SliceSeen, TemplateSeen};
-use super::govern::GovernQueues;
-use super::idle::IdleBefore;
-use super::launch_failure::LaunchFailure;
-use super::queue::{Door, Flavor, PriorityClass, Queue, Topology};
 use super::reading::Page;
-use super::run_hold::OpenRun;
-use super::scaling::{GroupsSeen, NodeClaim, PodScaler, Provision, ScaledObject, Scaler};
-use super::scheduling::KueueConfig;
+use crate::fleet::idle::IdleBefore;
+use crate::fleet::launch_failure::LaunchFailure;
+use crate::fleet::queueing::admission::GroupSeen;
+use crate::fleet::queueing::budget::Budget;
+use crate::fleet::queueing::govern::GovernQueues;
+use crate::fleet::queueing::queue::{Door, Flavor, PriorityClass, Queue, Topology};
+use crate::fleet::queueing::run_hold::OpenRun;
+use crate::fleet::queueing::scheduling::KueueConfig;
+use crate::fleet::scaling::{GroupsSeen, NodeClaim, PodScaler, Provision, ScaledObject, Scaler};
 
 // What an observation is made of, for those who make one.
 pub use super::condition::Condition;

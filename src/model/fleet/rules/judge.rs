@@ -2,9 +2,9 @@
 
 use crate::base::{Age, Moment};
 
-use super::device::Device;
 use super::policy::Policy;
-use super::signal::Signal;
+use crate::fleet::device::Device;
+use crate::fleet::signal::Signal;
 
 /// Activity of a device by its last readings, 0 to 1: the larger of utilization and engine activity.
 pub fn activity(device: &Device) -> Option<f64> {
@@ -73,7 +73,7 @@ pub fn is_idle(device: &Device, now: Moment, policy: &Policy) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::thresholds::Thresholds;
+    use crate::fleet::rules::thresholds::Thresholds;
 
     #[test]
     fn hot_is_what_the_check_calls_hot() {

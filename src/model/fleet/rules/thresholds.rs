@@ -10,8 +10,8 @@ use toml::de::{DeTable, DeValue};
 
 use crate::base::time::parse_span;
 
-use super::finding::Severity;
 use super::xid::{Xid, XidSeverity, XidTable};
+use crate::fleet::finding::Severity;
 
 /// When a check speaks, and how loudly.
 #[derive(Clone, PartialEq, Debug)]
@@ -84,7 +84,7 @@ pub struct Thresholds {
 }
 
 /// The file that comes with the program.
-pub const EMBEDDED: &str = include_str!("../../../config/alerts.toml");
+pub const EMBEDDED: &str = include_str!("../../../../config/alerts.toml");
 
 static BASE: LazyLock<Thresholds> = LazyLock::new(|| {
     let mut base = Thresholds {

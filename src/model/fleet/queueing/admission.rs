@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::{Moment, Name, ObjectKey};
 
-use super::kinds::Table;
-use super::object_parts::{Labels, OwnerRef};
 use super::queue::QueueSystem;
 use super::siting::{PodSet, TopologyConstraint};
+use crate::fleet::observed::kinds::Table;
+use crate::fleet::observed::object_parts::{Labels, OwnerRef};
 
 /// The wait for readmission after an eviction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]

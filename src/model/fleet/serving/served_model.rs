@@ -139,7 +139,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::fleet::histogram::Histogram;
+    use crate::fleet::serving::histogram::Histogram;
     use crate::fleet::signal::Signal;
 
     fn latency(bounds: &[f64], values: &[f64]) -> Latency {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::Name;
 
-use super::object_parts::Resources;
+use crate::fleet::observed::object_parts::Resources;
 
 /// `resources` of Kueue's configuration.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]

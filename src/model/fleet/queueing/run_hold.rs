@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::base::{Moment, Name, ObjectKey};
 use crate::plan::stamp;
 
-use super::job::JobKey;
-use super::object_parts::Labels;
+use crate::fleet::job::JobKey;
+use crate::fleet::observed::object_parts::Labels;
 
 /// Annotation of an object that a run has suspended and is to resume: a [`RunHold`] as JSON.
 pub const HELD: &str = "stokehold.dev/held";

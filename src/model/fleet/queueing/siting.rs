@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::Name;
 
-use super::object_parts::{Labels, Resources, Taint};
+use crate::fleet::observed::object_parts::{Labels, Resources, Taint};
 
 /// How an expression compares.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]

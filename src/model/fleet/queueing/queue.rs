@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::{Moment, Name, ObjectKey};
 
-use super::object_parts::{Labels, Taint};
 use super::siting::Toleration;
+use crate::fleet::observed::object_parts::{Labels, Taint};
 
 /// The system that a queue, a Workload or a PodGroup belongs to.
 #[derive(

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::{Moment, Name, ObjectKey};
 
-use super::object_parts::{Labels, OwnerRef};
 use super::queue::Queue;
-use super::seen::WorkloadSeen;
+use crate::fleet::observed::object_parts::{Labels, OwnerRef};
+use crate::fleet::observed::seen::WorkloadSeen;
 
 /// Label that assigns a job to a queue of `govern`.
 pub const QUEUE: &str = "stokehold.dev/queue";

@@ -10,7 +10,7 @@ use super::claim::Consumed;
 use super::condition::Condition;
 use super::kinds::Table;
 use super::object_parts::{Labels, OwnerRef, Phase, Reserved, Resources, Taint, WorkloadFailure};
-use super::siting::{PodSet, Siting};
+use crate::fleet::queueing::siting::{PodSet, Siting};
 
 /// The fields of a Node that the ledger uses.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::{Moment, Name, ObjectKey};
 
-use super::histogram::Histogram;
-use super::signal::Signals;
+use crate::fleet::serving::histogram::Histogram;
+use crate::fleet::signal::Signals;
 
 /// What a reading describes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::{Name, ObjectKey};
 
-use super::object_parts::Labels;
 use super::siting::Expression;
+use crate::fleet::observed::object_parts::Labels;
 
 /// A choice of objects by their labels. Without any condition it chooses all.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -63,7 +63,7 @@ impl Budget {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::siting::Operator;
+    use crate::fleet::queueing::siting::Operator;
 
     #[test]
     fn a_selector_without_conditions_chooses_all_and_none_at_all_chooses_none() {
@@ -79,7 +79,7 @@ mod tests {
         let tier = |operator| {
             budget(Some(Selector {
                 labels: labels.clone(),
-                expressions: Box::from([crate::fleet::siting::Expression {
+                expressions: Box::from([crate::fleet::queueing::siting::Expression {
                     key: Name::new("tier"),
                     operator,
                     values: Box::default(),

@@ -117,7 +117,7 @@ pub struct Catalog {
 /// The catalogue that comes with the program.
 static EMBEDDED: LazyLock<Arc<Catalog>> = LazyLock::new(|| {
     Arc::new(
-        toml::from_str(include_str!("../../../config/accelerators.toml"))
+        toml::from_str(include_str!("../../../../config/accelerators.toml"))
             .expect("the embedded accelerators.toml is checked by a test"),
     )
 });
