@@ -7,6 +7,7 @@
 
 pub(crate) mod alertmanager;
 mod delivery;
+mod entry;
 #[cfg(test)]
 mod laws;
 mod saved;
