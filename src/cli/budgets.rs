@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use model::base::{Exit, Failure};
-use model::usage::{Span, hour_of};
+use usage::{Span, hour_of};
 
 use crate::runtime::budgets;
 

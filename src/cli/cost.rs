@@ -7,8 +7,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 
 use model::base::{Exit, Failure, Moment, When};
-use model::usage::{Dimension, Period, Span, UsageSum, month, start_of};
 use table::spend::{self, IdleShare, PeriodCost, Report};
+use usage::{Dimension, Period, Span, UsageSum, month, start_of};
 
 use crate::runtime::budgets::cost_basis;
 use crate::runtime::usage::seen;

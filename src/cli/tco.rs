@@ -7,11 +7,11 @@ use clap::Args;
 
 use model::base::name::printable;
 use model::base::{Exit, Failure};
-use model::usage::{Span, UsageFilter, hour_of};
 use table::explanations::JobExplanations;
 use table::output::safe_json;
 use table::tco::{self, LOOKS_BACK_HOURS, TcoInputs};
 use table::{Facts, Needs};
+use usage::{Span, UsageFilter, hour_of};
 
 use crate::runtime::usage::seen;
 

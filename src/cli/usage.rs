@@ -7,9 +7,9 @@ use clap::Subcommand;
 
 use ::record::usage::{UsageFault, UsageFile};
 use ::record::{Archive, RecordFault};
+use ::usage::{Span, UsageFilter, hour_of, start_of};
 use console::clipboard::quoted;
 use model::base::{Exit, Failure, Moment, When};
-use model::usage::{Span, UsageFilter, hour_of, start_of};
 use table::spend;
 
 use crate::runtime::clock::Stopwatch;

@@ -5,9 +5,10 @@ use model::fleet::observe::{Observation, Table};
 use model::fleet::siting::StartBlock;
 
 use super::Projected;
+use super::kai::of_annotated_pod;
 use super::meta::{Meta, RawCondition, find};
 use super::partial::{List, OptionalBool, Text, Whole, partial};
-use super::resources::{Template, of_annotated_pod, times};
+use super::resources::{Template, times};
 use super::sets::{end, of_sets, only_set, pod_set};
 use super::siting::topology_constraint;
 use super::workload::blank;

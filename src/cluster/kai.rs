@@ -11,7 +11,7 @@ use super::Projected;
 use super::meta::Meta;
 use super::partial::{List, Map, Maybe, Real, Text, Whole, partial};
 use super::quota::{amount, measure};
-use super::resources::ResourceList;
+use super::resources::{PodShape, ResourceList, of_pod};
 use super::siting::topology_constraint;
 
 partial! {
@@ -88,7 +88,7 @@ partial! {
 }
 
 /// The resource whose devices KAI shares out.
-pub const SHARED: &str = "nvidia.com/gpu";
+const SHARED: &str = "nvidia.com/gpu";
 
 /// More devices for one pod are a mistake.
 const MOST_SHARED: u32 = 64;
@@ -96,7 +96,7 @@ const MOST_SHARED: u32 = 64;
 /// How many devices a pod of this scheduler asks to share, and which part of each; `None` for a pod that asks for no part.
 ///
 /// Source: KAI's documentation of GPU sharing: annotations `gpu-fraction`, `gpu-memory` (MiB) and `gpu-fraction-num-devices`.
-pub fn fraction(scheduler: &str, annotations: &Map<Text>) -> Option<(u32, DevicePart)> {
+fn fraction(scheduler: &str, annotations: &Map<Text>) -> Option<(u32, DevicePart)> {
     if matches!(scheduler, "" | "default-scheduler") {
         return None;
     }
@@ -113,6 +113,18 @@ pub fn fraction(scheduler: &str, annotations: &Map<Text>) -> Option<(u32, Device
         }
     };
     Some((devices.unwrap_or(1), part))
+}
+
+/// Requests of a pod of this shape with these annotations: a scheduler that shares devices is asked for parts of them there.
+pub fn of_annotated_pod(shape: &PodShape, annotations: &Map<Text>, names: &mut Names) -> Resources {
+    let mut out = of_pod(shape, names);
+    if out.device_count() == 0
+        && let Some((devices, part)) = fraction(&shape.scheduler, annotations)
+    {
+        out.devices = Box::from([(names.intern(SHARED), devices)]);
+        out.part = Some(part);
+    }
+    out
 }
 
 /// What a placeholder of KAI's holds its device for; `None` for any other pod. Its namespace and name are settings of KAI's: it is known

@@ -10,7 +10,7 @@ use super::accelerators::counts_devices;
 use super::kai;
 use super::meta::{Meta, RawCondition, find, labels};
 use super::partial::{List, Maybe, Text, Whole, partial};
-use super::resources::{PodShape, of_annotated_pod};
+use super::resources::PodShape;
 use super::siting::{membership, siting};
 
 partial! {
@@ -143,7 +143,7 @@ impl PodObject {
     pub fn seen(&self, serves: bool, names: &mut Names) -> Option<PodSeen> {
         let key = self.meta.key(names)?;
         let status = &self.status;
-        let mut requests = of_annotated_pod(&self.spec, &self.meta.annotations, names);
+        let mut requests = kai::of_annotated_pod(&self.spec, &self.meta.annotations, names);
         let reserves = kai::reserved(&self.meta, &requests, names);
         if reserves.is_some() {
             // The device is that of the pods that share it.

@@ -7,7 +7,6 @@ use model::fleet::claim::ClaimAsk;
 use model::fleet::observe::Resources;
 
 use super::accelerators::{SAME_SILICON, counts_devices};
-use super::kai;
 use super::meta::Meta;
 use super::partial::{List, Map, Quantity, Text, Whole, partial};
 use super::siting::{Affinity, Named, RawToleration, SchedulingGroup};
@@ -233,18 +232,6 @@ pub fn of_pod(shape: &PodShape, names: &mut Names) -> Resources {
         *asks.entry(ask).or_default() += 1;
     }
     out.claims = asks.into_iter().map(once).collect();
-    out
-}
-
-/// Requests of a pod of this shape with these annotations: a scheduler that shares devices is asked for parts of them there.
-pub fn of_annotated_pod(shape: &PodShape, annotations: &Map<Text>, names: &mut Names) -> Resources {
-    let mut out = of_pod(shape, names);
-    if out.device_count() == 0
-        && let Some((devices, part)) = kai::fraction(&shape.scheduler, annotations)
-    {
-        out.devices = Box::from([(names.intern(kai::SHARED), devices)]);
-        out.part = Some(part);
-    }
     out
 }
 

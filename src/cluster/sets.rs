@@ -6,8 +6,9 @@ use model::base::{Name, Names};
 use model::fleet::observe::{Resources, Table, WorkloadSeen};
 use model::fleet::siting::PodSet;
 
+use super::kai::of_annotated_pod;
 use super::meta::{Meta, RawCondition, find, labels};
-use super::resources::{PodShape, Template, of_annotated_pod, plus, times};
+use super::resources::{PodShape, Template, plus, times};
 use super::siting::{siting, topology_wish};
 use super::workload::blank;
 

@@ -6,9 +6,10 @@ use model::base::Names;
 use model::fleet::observe::{Observation, Table, WorkloadSeen};
 
 use super::Projected;
+use super::kai::of_annotated_pod;
 use super::meta::{Meta, RawCondition, conditions, labels};
 use super::partial::{List, Whole, partial};
-use super::resources::{PodShape, Template, of_annotated_pod, times};
+use super::resources::{PodShape, Template, times};
 use super::sets::only_set;
 
 partial! {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::base::{Moment, Name};
-use model::usage::{FleetSpending, JobSpending, PoolSpending};
+use model::cost::{FleetSpending, JobSpending, PoolSpending};
 
 use super::compiled::WorkloadId;
 use super::forecast;

@@ -9,5 +9,4 @@ pub mod notify;
 pub mod object;
 pub mod plan;
 pub mod schema;
-pub mod usage;
 pub mod value;

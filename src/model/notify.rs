@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::base::Name;
 use crate::fleet::Fleet;
 use crate::fleet::finding::{Finding, Severity};
-use crate::fleet::policy::glob;
+use crate::fleet::rules::policy::glob;
 
 /// The protocol of a receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

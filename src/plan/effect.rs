@@ -13,9 +13,9 @@ use engine::spending::spending;
 use engine::state::{Allocation, State};
 use model::base::quantities::{counted, first_named};
 use model::base::{Moment, Name};
+use model::cost::FleetSpending;
 use model::fleet::job::JobKey;
 use model::plan::{CONTESTED, Displaced, Forecast, JobName, Loss, PoolChange, StartChange};
-use model::usage::FleetSpending;
 
 use super::caused::{Caused, Reach};
 use super::contention;

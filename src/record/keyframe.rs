@@ -5,9 +5,9 @@ use std::thread;
 
 use serde::{Deserialize, Serialize};
 
+use ledger::SavedLedger;
+use ledger::checks;
 use model::base::Moment;
-use model::fleet::SavedLedger;
-use model::fleet::checks;
 use model::fleet::observe::Observation;
 use model::fleet::signal::{Signal, Signals};
 

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use model::base::{Exit, Failure, Moment, Name};
-use model::usage::{BudgetState, CalendarZone, TimeZone, UsageBudget};
 use record::usage::{UsageFault, UsageFile};
 use settings::{BudgetSettings, Settings};
 use table::spend::CostBasis;
+use usage::{BudgetState, CalendarZone, TimeZone, UsageBudget};
 
 use super::host::Host;
 
@@ -118,7 +118,8 @@ pub fn states(
 
 #[cfg(test)]
 mod tests {
-    use model::usage::{BudgetPeriod, BudgetScope, BudgetUnit, start_of};
+    use model::cost::BudgetUnit;
+    use usage::{BudgetPeriod, BudgetScope, start_of};
 
     use super::*;
 

@@ -17,14 +17,14 @@ use model::fleet::Fleet;
 use model::fleet::device::Device;
 use model::fleet::node::Billing;
 use model::fleet::signal::Signal;
-use model::usage::{
-    GAP, HOUR_MS, HourUsage, UsageClass, UsageFold, UsageKey, UsageRow, UsageSample, hour_of,
-    start_of,
-};
 use record::usage::{UsageFault, UsageFile};
 use sim::world::noise::{hash, smooth};
 use table::Facts;
 use table::spend::{UsageFacts, UsageStatus};
+use usage::{
+    GAP, HOUR_MS, HourUsage, UsageClass, UsageFold, UsageKey, UsageRow, UsageSample, hour_of,
+    start_of,
+};
 
 use super::clock::SessionClock;
 use super::exporter_answers;
@@ -400,7 +400,7 @@ fn add(sums: &mut BTreeMap<UsageKey, UsageRow>, row: UsageRow) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::usage::Span;
+    use usage::Span;
 
     fn row(team: &str, owner: &str) -> UsageRow {
         let named = !team.is_empty();

@@ -6,9 +6,9 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use model::cost::Prices;
-use model::usage::UsageCounters;
 use table::Facts;
 use table::metrics::{self, MetricFamily, MetricKind};
+use usage::UsageCounters;
 
 use super::record_metrics::RecordMetrics;
 use super::status_server::ServedStatus;

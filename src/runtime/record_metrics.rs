@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use model::usage::UsageCounters;
 use settings::Settings;
 use source::remote_write::{RemoteWriteOptions, RemoteWriteState, SeriesValue};
 use source::scrape::Endpoint;
 use table::Facts;
 use table::metrics::{self, Labels, MetricFamily, MetricKind};
 use table::spend::UsageFacts;
+use usage::UsageCounters;
 
 use super::watch_metrics::WatchStatus;
 

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ledger::Ledger;
+use ledger::checks;
 use model::advice::{self, Advice};
 use model::base::{Moment, Name};
 use model::cost::{self, Prices, SpendRates};
-use model::fleet::checks;
+use model::fleet::Fleet;
 use model::fleet::history::{History, PastReading};
 use model::fleet::observe::{Observation, Past};
 use model::fleet::policy::Policy;
 use model::fleet::profile::Profiles;
 use model::fleet::thresholds::Thresholds;
-use model::fleet::{Fleet, Ledger};
 use record::{Keyframe, Saved};
 use table::Facts;
 

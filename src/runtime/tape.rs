@@ -8,11 +8,11 @@ use tokio::sync::{oneshot, watch};
 use model::base::{Exit, Failure, Moment};
 use model::fleet::observe::Observation;
 use model::fleet::runtimes::Runtimes;
-use model::usage::UsageCounters;
 use record::{RecordFault, RecordOptions, Recorder, Saved, Written};
 use settings::Settings;
 use source::client::Connection;
 use table::Facts;
+use usage::UsageCounters;
 
 use super::store::{Rules, Store};
 use super::usage::UsageTape;

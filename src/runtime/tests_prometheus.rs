@@ -10,21 +10,22 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use model::base::{Moment, Name};
+use model::cost::BudgetUnit;
 use model::cost::{PriceBook, Prices};
 use model::fleet::accelerator::Catalog;
 use model::fleet::finding::{Finding, Severity};
 use model::fleet::observe::SourceState;
 use model::fleet::queue::{Measure, Queue, QueueKey, QueueKind, QueueSystem, Quota};
 use model::notify::{NotifyFilter, ReceiverKind};
-use model::usage::{
-    BudgetHours, BudgetPeriod, BudgetScope, BudgetState, BudgetUnit, CostPart, HOUR_MS, HourAmount,
-    HourAmounts, TimeZone, UsageBudget, UsageClass, UsageCounters, hour_of,
-};
 use source::remote_write::RemoteWriteState;
 use table::Facts;
 use table::metrics::Labels;
 use table::notify::{DeliveryCounts, DeliveryRules};
 use table::spend::UsageFacts;
+use usage::{
+    BudgetHours, BudgetPeriod, BudgetScope, BudgetState, CostPart, HOUR_MS, HourAmount,
+    HourAmounts, TimeZone, UsageBudget, UsageClass, UsageCounters, hour_of,
+};
 
 use super::export::ServedExport;
 use super::govern::GovernStatus;

@@ -11,13 +11,11 @@ use tokio::sync::watch;
 
 use model::base::{Exit, Failure, Moment};
 use model::cost::Prices;
-use model::usage::{
-    GAP, HourUsage, RunLoss, Span, UsageCounters, UsageFold, UsageSample, start_of,
-};
 use record::usage::{UsageFault, UsageFile};
 use record::{Archive, RecordFault, RecordLock};
 use table::Facts;
 use table::spend::Seen;
+use usage::{GAP, HourUsage, RunLoss, Span, UsageCounters, UsageFold, UsageSample, start_of};
 
 use super::past;
 use super::store::Rules;

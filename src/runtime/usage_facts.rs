@@ -8,8 +8,8 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
+use ::usage::{Dimension, Period, Span, UsageBudget, UsageFilter, hour_of};
 use model::base::Moment;
-use model::usage::{Dimension, Period, Span, UsageBudget, UsageFilter, hour_of};
 use record::Archive;
 use record::usage::{UsageFault, UsageFile};
 use settings::Settings;

@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use model::base::Moment;
-use model::usage::{HourUsage, Span, start_of};
 use record::usage::UsageFile;
 use settings::Settings;
 use source::api_stats::ApiStats;
 use source::prometheus::prometheus_client::{PrometheusClient, PrometheusEndpoint};
 use source::prometheus::usage_hours::UsageHours;
+use usage::{HourUsage, Span, start_of};
 
 use super::source_options;
 

@@ -5,7 +5,8 @@ use serde::de::{Deserializer, IgnoredAny};
 
 use model::base::Name;
 use model::base::document::{self, unknown};
-use model::usage::{BudgetPeriod, BudgetScope, BudgetUnit};
+use model::cost::BudgetUnit;
+use usage::{BudgetPeriod, BudgetScope};
 
 use super::number::Positive;
 

@@ -46,7 +46,7 @@ pub use types::{
 use model::cost::{Override, Owned, PoolPrice};
 use model::fleet::accelerator::Catalog;
 use model::fleet::policy::{Policy, PoolRule, TeamRule};
-use model::usage::EnergyRates;
+use usage::EnergyRates;
 
 pub const DEFAULTS: &str = include_str!("../../config/stokehold.toml");
 

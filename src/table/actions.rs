@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use model::base::{Moment, Name, ObjectKey};
+use model::fleet::Fleet;
+use model::fleet::finding;
 use model::fleet::finding::Finding;
 use model::fleet::job::JobState;
-use model::fleet::{Fleet, checks};
 use model::plan::{Intent, JobName, Mutation, Plan};
 
 /// Whether this console may write to the cluster.
@@ -201,7 +202,7 @@ pub fn still_faulty<'a>(
             _ => return None,
         };
         let here = nodes.iter().any(|known| known.as_str() == node);
-        let fault = here.then(|| checks::fault(&finding.code)).flatten()?;
+        let fault = here.then(|| finding::fault(&finding.code)).flatten()?;
         Some(format!(
             "{name} still {fault}: {verb} allows work to start there again"
         ))

@@ -4,12 +4,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use model::base::{Moment, Name};
+use model::cost::{BudgetChange, FleetSpending};
+use model::cost::{BudgetChange, FleetSpending};
 use model::fleet::job::JobKey;
 use model::plan::{Plan, PlanEffect};
 use model::schema::{columns, of_rows};
-use model::usage::{
-    BudgetChange, BudgetPeriod, BudgetScope, BudgetState, Dimension, FleetSpending, start_of,
-};
+use usage::{BudgetPeriod, BudgetScope, BudgetState, Dimension, start_of};
 
 use super::kind::{KindNames, UNKNOWN_IS_NULL};
 use super::spend::{device_hours, safe_line, stamp};
@@ -49,7 +49,7 @@ pub struct BudgetRow<'a> {
     /// The period that it is in now.
     pub period: PeriodCell<'a>,
     /// Unit of `amount`, `spent`, `expected` and `forecast`; `device_hours` are those of allocated devices.
-    #[schemars(with = "model::usage::BudgetUnit")]
+    #[schemars(with = "model::cost::BudgetUnit")]
     pub unit: &'static str,
     /// How much there is for the period.
     pub amount: f64,
@@ -84,7 +84,7 @@ pub struct ScopeCell<'a> {
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct PeriodCell<'a> {
     /// How long a period is.
-    #[schemars(with = "model::usage::BudgetPeriod")]
+    #[schemars(with = "usage::BudgetPeriod")]
     pub kind: &'static str,
     /// Its start, RFC 3339, a whole hour of UTC.
     #[schemars(with = "model::base::Moment")]
@@ -295,7 +295,7 @@ pub fn changes(
     let queue = |key: &JobKey| queue_of(facts, key);
     facts
         .budgets()
-        .filter_map(|state| BudgetChange::of(state, [before, after], queue, at))
+        .filter_map(|state| usage::budget_change(state, [before, after], queue, at))
         .collect()
 }
 

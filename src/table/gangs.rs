@@ -1,9 +1,9 @@
 //! Gangs: the devices that slow down the others.
 
 use model::base::SmallSort;
-use model::fleet::checks::GANG_WORKS;
 use model::fleet::device::{Device, Pod};
 use model::fleet::job::Job;
+use model::fleet::judge::GANG_WORKS;
 use model::fleet::node::Node;
 
 use super::Facts;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use model::fleet::finding::Finding;
-use model::usage::{BudgetState, CostPart, UsageClass, UsageCounters};
+use usage::{BudgetState, CostPart, UsageClass, UsageCounters};
 
 use super::notify::alertmanager;
 use super::{Facts, queues};

@@ -19,7 +19,7 @@ use model::fleet::device::Device;
 use model::fleet::job::JobState;
 use model::fleet::node::Node;
 use model::schema::{SchemaHead, of_rows, one_of};
-use model::usage::{HourRow, Span, start_of};
+use usage::{HourRow, Span, start_of};
 
 use super::Facts;
 use super::table::Layout;

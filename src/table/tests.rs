@@ -641,10 +641,11 @@ fn failed_jobs_stand_with_the_newest_failure_first() {
 
 #[test]
 fn how_long_a_device_is_idle_is_the_same_in_findings_advice_and_rows() {
+    use ledger::checks;
     use model::advice::{Action, Advice, Certainty};
     use model::fleet::device::Device;
     use model::fleet::node::Node;
-    use model::fleet::{checks, job::HeldDevice, thresholds::Thresholds};
+    use model::fleet::{job::HeldDevice, thresholds::Thresholds};
 
     let mut facts = facts();
     let now = facts.now;

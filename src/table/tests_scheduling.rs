@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use engine::live::snapshot;
 use engine::snapshot::Status;
 use engine::{document, snapshot};
+use ledger::Ledger;
 use model::base::{Name, Names};
 use model::cost::{Prices, spend_rates};
-use model::fleet::Ledger;
 use model::fleet::observe::Table;
 use model::fleet::policy::Policy;
 

@@ -9,8 +9,8 @@ use engine::what_if::{Outcome, Shift, WhatIfEffect, WhatIfFigures, When};
 use model::base::name::printable;
 use model::base::quantities::grouped;
 use model::base::{Age, Moment, Name};
+use model::cost::ASSUMPTION;
 use model::cost::LIST_MARK;
-use model::usage::ASSUMPTION;
 
 use super::table::{Layout, cell};
 use super::text::{UNKNOWN, eta, hour, or_unknown};

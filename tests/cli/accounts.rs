@@ -12,7 +12,6 @@ use model::base::{Moment, Name, Names, ObjectKey, Rate};
 use model::cost::{PoolPrice, Prices};
 use model::fleet::observe::{Observation, Table};
 use model::fleet::reading::Page;
-use model::usage::{GAP, HourRow, UsageFilter, UsageSample};
 use record::usage::UsageFile;
 use serde_json::Value;
 use sim::change::{Request, Resource, SimBackend, WorldChange};
@@ -20,6 +19,7 @@ use sim::world::{AccountRow, DeviceUse, Options, World};
 use stokehold::runtime::rehearsal::{observed, tables};
 use stokehold::runtime::store::{Rules, Store};
 use stokehold::runtime::usage::UsageLedger;
+use usage::{GAP, HourRow, UsageFilter, UsageSample};
 
 use super::recorded::setup;
 

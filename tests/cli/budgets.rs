@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use model::base::Moment;
-use model::usage::{HourUsage, UsageKey, UsageRow, hour_of};
 use record::usage::UsageFile;
 use serde_json::Value;
+use usage::{HourUsage, UsageKey, UsageRow, hour_of};
 
 use crate::exec::stage::ticking;
 use stokehold::runtime::host::Host;
@@ -252,14 +252,11 @@ fn the_console_shows_the_ledger_and_a_restart_repeats_no_finding() {
         panic!("four periods");
     };
     assert_eq!(today.of(None)[0], None);
-    let cost = |totals: Option<model::usage::UsageTotals>| totals.and_then(|all| all.cost_micros());
+    let cost = |totals: Option<usage::UsageTotals>| totals.and_then(|all| all.cost_micros());
     assert_eq!(cost(month.of(None)[0]), Some(16 * 24 * 110_000_000));
     assert!(cost(week.of(None)[1]).is_some() && cost(days.of(None)[0]).is_some());
     let told = |facts: &table::spend::UsageFacts| -> Vec<(String, String, String)> {
-        let all = facts
-            .budgets
-            .iter()
-            .flat_map(model::usage::BudgetState::findings);
+        let all = facts.budgets.iter().flat_map(usage::BudgetState::findings);
         all.map(|finding| {
             (
                 finding.id.to_string(),

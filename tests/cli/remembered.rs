@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ledger::Ledger;
 use model::base::Moment;
+use model::fleet::Fleet;
 use model::fleet::policy::Policy;
-use model::fleet::{Fleet, Ledger};
 use record::{RecordOptions, Recorder, Saved, recalled};
 use sim::world::Options;
 use tempfile::TempDir;

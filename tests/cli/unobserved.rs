@@ -8,9 +8,9 @@ use model::cost::sample::{allocated_to, device, fleet, node, pod};
 use model::cost::{PoolPrice, Prices};
 use model::fleet::fleet::Known;
 use model::fleet::observe::Table;
-use model::usage::{GAP, UsageFold, UsageSample};
 use record::usage::UsageFile;
 use serde_json::Value;
+use usage::{GAP, UsageFold, UsageSample};
 
 use super::{Home, text};
 

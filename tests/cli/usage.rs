@@ -11,7 +11,6 @@ use model::cost::{PoolPrice, Prices};
 use model::fleet::fleet::Known;
 use model::fleet::node::Billing;
 use model::fleet::observe::Table;
-use model::usage::{CostPart, GAP, HourRow, Span, UsageFilter, UsageFold, UsageSample, hour_of};
 use record::Archive;
 use record::usage::UsageFile;
 use serde_json::Value;
@@ -20,6 +19,7 @@ use stokehold::runtime::past;
 use stokehold::runtime::session::{self, ClusterTarget};
 use stokehold::runtime::usage::{UsageLedger, of_record};
 use tempfile::TempDir;
+use usage::{CostPart, GAP, HourRow, Span, UsageFilter, UsageFold, UsageSample, hour_of};
 
 use super::recorded::setup;
 use super::{Home, text};

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use ledger::Ledger;
 use model::base::{Moment, Name, Names, Rate};
 use model::cost::{Override, Prices, spend_rates};
 use model::fleet::accelerator::Catalog;
-use model::fleet::ledger::Ledger;
 use model::fleet::observe::{ListedNamespaces, Lost, LostKind, Observation, Table};
 use model::fleet::policy::Policy;
 use table::Facts;

@@ -6,14 +6,14 @@ use std::time::Duration;
 use console::color::ColorDepth;
 use console::{App, AppOptions, Msg, render_text};
 use model::base::Moment;
-use model::usage::{
-    BudgetHours, BudgetPeriod, BudgetScope, BudgetState, BudgetUnit, Dimension, EnergyRates,
-    HOUR_MS, HourAmount, HourAmounts, Period, TimeZone, UsageBudget, UsageSum, UsageTotals,
-    hour_of,
-};
+use model::cost::BudgetUnit;
 use table::Facts;
 use table::navigation::ViewId;
 use table::spend::{CostBasis, PeriodSums, Seen, UsageFacts, UsageStatus};
+use usage::{
+    BudgetHours, BudgetPeriod, BudgetScope, BudgetState, Dimension, EnergyRates, HOUR_MS,
+    HourAmount, HourAmounts, Period, TimeZone, UsageBudget, UsageSum, UsageTotals, hour_of,
+};
 
 use crate::frames::{LARGE, console, press};
 

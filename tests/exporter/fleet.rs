@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use exporter::{Dialects, HostRule, PageSource, read};
+use ledger::Ledger;
 use model::base::{Moment, Name, Names, ObjectKey};
+use model::fleet::Fleet;
 use model::fleet::accelerator::{Catalog, DeviceKind, Vendor};
 use model::fleet::device::Attribution;
 use model::fleet::observe::{Labels, NodeSeen, Observation, Phase, PodSeen, Resources};
 use model::fleet::policy::Policy;
 use model::fleet::reading::Page;
 use model::fleet::signal::Signal as S;
-use model::fleet::{Fleet, Ledger};
 
 const NOW: Moment = Moment::from_seconds(1_800_000_000);
 

@@ -6,11 +6,11 @@ use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use model::usage::{hour_of, start_of};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use stokehold::runtime::clock;
 use tempfile::TempDir;
+use usage::{hour_of, start_of};
 
 use super::plane::{Ends, HttpAnswer, PATIENCE, beside, curl, home, kubeconfig, stokehold};
 use super::terminal::Terminal;

@@ -11,12 +11,12 @@ use model::fleet::Fleet;
 use model::fleet::fleet::Known;
 use model::fleet::node::Billing;
 use model::fleet::observe::Table;
-use model::usage::{
+use record::usage::{FILE, UsageFault, UsageFile};
+use tempfile::TempDir;
+use usage::{
     CostPart, Dimension, FinishedJob, GAP, HourUsage, LossCause, RunLoss, Span, UsageFilter,
     UsageFold, UsageKey, UsageRow, UsageSample, hour_of,
 };
-use record::usage::{FILE, UsageFault, UsageFile};
-use tempfile::TempDir;
 
 fn hour() -> i64 {
     hour_of(now())
@@ -212,7 +212,7 @@ fn what_a_run_lost_of_closed_hours_is_booked_beside_them_once() {
     assert_eq!(all.part_micros(CostPart::LostToPreemption), Some(2_500_000));
     assert_eq!(all.part_micros(CostPart::Useful), Some(0));
     let after = file.rows(span(), &every()).expect("can be read");
-    let allocated = |rows: &[model::usage::HourRow]| {
+    let allocated = |rows: &[usage::HourRow]| {
         rows.iter()
             .map(|row| row.totals.allocated_ms())
             .collect::<Vec<_>>()

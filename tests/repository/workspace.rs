@@ -9,8 +9,8 @@ use toml::Table;
 
 /// The layers in order: each may depend on those before it.
 pub const LAYERS: &[&str] = &[
-    "model", "record", "exporter", "cluster", "settings", "engine", "plan", "source", "exec",
-    "table", "console", "sim",
+    "model", "ledger", "usage", "record", "exporter", "cluster", "settings", "engine", "plan",
+    "source", "exec", "table", "console", "sim",
 ];
 /// Layers that wait and talk. All others are pure.
 const IMPURE: &[&str] = &["record", "source", "exec", "sim"];

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use ledger::Ledger;
 use model::base::Moment;
+use model::fleet::Fleet;
 use model::fleet::device::Attribution;
 use model::fleet::observe::{Observation, Table};
 use model::fleet::policy::Policy;
-use model::fleet::{Fleet, Ledger};
 use serde_json::{Value, json};
 
 use super::api::*;

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use exporter::Matchers;
 use model::base::Moment;
-use model::usage::{HourUsage, Span, hour_of, start_of};
 use source::api_stats::ApiStats;
 use source::prometheus::prometheus_client::{PrometheusClient, PrometheusEndpoint};
 use source::prometheus::usage_hours::UsageHours;
 use source::scrape::Endpoint;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use usage::{HourUsage, Span, hour_of, start_of};
 
 /// When the counters grow: every 8.5 s, as a picture of a large fleet is taken, across the hour.
 const FIRST: &str = "2026-11-24T06:59:03.200Z";

@@ -6,12 +6,12 @@ use crate::painter::Painter;
 use crate::text::wrap;
 use crate::widget::bar::bar;
 use crate::widget::panel::{foot, panel};
-use model::usage::{BudgetState, CostPart, HOUR_MS, Period, UsageTotals, start_of};
 use table::Facts;
 use table::budgets::exhausted_words;
 use table::role::Role;
 use table::spend::{UsageStatus, dollars, shares, spark, unit_words};
 use table::text::or_unknown;
+use usage::{BudgetState, CostPart, HOUR_MS, Period, UsageTotals, start_of};
 
 /// Budgets shown in the panel; of the others only their number.
 const MOST_BUDGETS: usize = 5;

@@ -16,10 +16,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::base::{DeviceAmount, Name, ObjectKey};
 use model::cost::{Money, SpendRates};
 use model::fleet::device::{self, Pod};
+use model::fleet::finding;
 use model::fleet::finding::{Finding, Severity};
 use model::fleet::observe::{self, Labels};
 use model::fleet::queue::PriorityKind;
-use model::fleet::{Fleet, checks, node, siting};
+use model::fleet::{Fleet, node, siting};
 
 use super::document::fill_up;
 use super::snapshot::{
@@ -156,7 +157,7 @@ fn faults_by_node(fleet: &Fleet) -> BTreeMap<&str, Vec<&Finding>> {
             "Device" => name.rsplit_once('/').map_or(name, |(node, _)| node),
             _ => continue,
         };
-        if finding.severity == Severity::Crit || checks::fault(&finding.code).is_some() {
+        if finding.severity == Severity::Crit || finding::fault(&finding.code).is_some() {
             all.entry(node).or_default().push(finding);
         }
     }

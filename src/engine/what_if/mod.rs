@@ -23,8 +23,8 @@ use super::forecast::{self, Start};
 use super::snapshot::{Device, Snapshot, Status, Workload};
 use super::spending::spending;
 use super::state::State;
+use model::cost::{BudgetChange, FleetSpending};
 use model::plan::JobName;
-use model::usage::{BudgetChange, FleetSpending};
 
 pub use change::{LostPart, Suppose};
 pub use grammar::{GRAMMAR, VERBS, parse, split};

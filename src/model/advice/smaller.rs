@@ -4,11 +4,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::base::Name;
 use crate::cost::{Money, PriceGroup, SpendRates};
-use crate::fleet::accelerator::{Accelerator, Catalog};
 use crate::fleet::fleet::Fleet;
 use crate::fleet::job::Job;
 use crate::fleet::node::Billing;
 use crate::fleet::profile::{Evidence, JobProfile};
+use crate::fleet::rules::accelerator::{Accelerator, Catalog};
 
 use super::Action;
 

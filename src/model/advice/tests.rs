@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::*;
 use crate::base::{Moment, ObjectKey};
 use crate::cost::{Money, Price, Spend};
-use crate::fleet::accelerator::Catalog;
 use crate::fleet::job::HeldDevice;
-use crate::fleet::policy::Policy;
+use crate::fleet::rules::accelerator::Catalog;
+use crate::fleet::rules::policy::Policy;
 
 /// A job on so many devices of a class that does a little of everything, where an A100 costs 4 USD an hour, an L4 0.5 and an H100 8.
 fn fleet(class: &str, devices: u32) -> (Fleet, SpendRates, Job, JobProfile) {

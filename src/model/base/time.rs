@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+/// Milliseconds of an hour.
+pub const HOUR_MS: i64 = 3_600_000;
+
 /// A point in time, in milliseconds since the Unix epoch (UTC). May be negative.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -6,6 +6,7 @@ pub mod prices;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
 pub mod spend_rates;
+mod spending;
 mod spread;
 pub mod tco;
 #[cfg(test)]
@@ -15,4 +16,7 @@ pub use book::PriceBook;
 pub use money::{LIST_MARK, LIST_NOTE, Money};
 pub use prices::{Override, Owned, PoolPrice, Price, Prices};
 pub use spend_rates::{NodePrices, PriceGroup, RateRow, Scope, Spend, SpendRates};
+pub use spending::{
+    ASSUMPTION, BudgetChange, BudgetUnit, FleetSpending, JobSpending, PeriodEnd, PoolSpending,
+};
 pub use spread::{spend_rates, spend_rates_of};

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use rustc_hash::FxBuildHasher;
 
 use crate::base::{Name, Rate};
-use crate::fleet::accelerator::Catalog;
 use crate::fleet::device::Device;
 use crate::fleet::node::{Billing, Node};
+use crate::fleet::rules::accelerator::Catalog;
 
 use super::book::{BookRow, MARKET, PriceBook, Purchase};
 use super::spend_rates::PriceGroup;

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use crate::base::{DeviceAmount, Moment, Name, ObjectKey};
 use crate::fleet::Fleet;
-use crate::fleet::accelerator::{DeviceKind, Vendor};
 use crate::fleet::device::{Attribution, Device, Health, Pod, Slice, TeamSource};
 use crate::fleet::job::JobKey;
 use crate::fleet::node::Node;
-use crate::fleet::policy::Policy;
-use crate::fleet::seen::{NodeSeen, PodSeen};
+use crate::fleet::observed::seen::{NodeSeen, PodSeen};
+use crate::fleet::rules::accelerator::{DeviceKind, Vendor};
+use crate::fleet::rules::policy::Policy;
 use crate::fleet::signal::{Signal, Signals};
 
 /// The moment at which sample fleets stand.

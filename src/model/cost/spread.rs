@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use rustc_hash::FxBuildHasher;
 
+use crate::base::time::HOUR_MS;
 use crate::base::{DeviceAmount, Name, Rate};
 use crate::fleet::Fleet;
-use crate::fleet::accelerator::Vendor;
 use crate::fleet::device::{Device, Pod, Slice};
 use crate::fleet::job::JobKey;
-use crate::fleet::judge::does_nothing;
-use crate::fleet::kinds::Table;
+use crate::fleet::observed::kinds::Table;
+use crate::fleet::rules::accelerator::Vendor;
+use crate::fleet::rules::judge::does_nothing;
 
 use super::money::Money;
 use super::prices::{Price, PriceList, Prices};
@@ -327,7 +328,7 @@ impl HolderScopes {
         };
         let millis = i128::from(fleet.at.since(pod.held_since()).millis());
         let so_far = |rate: Rate| {
-            let micros = i128::from(rate.micros()) * millis / 3_600_000;
+            let micros = i128::from(rate.micros()) * millis / i128::from(HOUR_MS);
             Rate::from_micros(i64::try_from(micros).unwrap_or(i64::MAX))
         };
         let fresh = || (pod.job.clone(), Default::default());

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use crate::base::{DeviceAmount, Name, Rate};
-use crate::fleet::accelerator::Catalog;
 use crate::fleet::device::{Device, Pod};
 use crate::fleet::node::{Billing, Node};
+use crate::fleet::rules::accelerator::Catalog;
 use crate::fleet::signal::Signals;
 
 use super::book::PriceBook;

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::base::{Age, DeviceAmount, Moment, Name, ObjectKey, Rate};
 
-use super::accelerator::{DeviceKind, Vendor};
 use super::job::JobKey;
-use super::object_parts::Phase;
-use super::seen::PodSeen;
+use super::observed::object_parts::Phase;
+use super::observed::seen::PodSeen;
+use super::rules::accelerator::{DeviceKind, Vendor};
 use super::signal::{Signal, Signals};
 
 /// How the pod of a device is known.

@@ -1,5 +1,7 @@
 //! Findings: unhealthy or wasteful things, ranked, each with the repair that is suggested.
 
+use std::time::Duration;
+
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -74,4 +76,38 @@ pub struct Finding {
     /// Where it counts several objects: their names, devices of a rack or node as `NODE/gpu3`. Empty where the subject says all.
     #[serde(default, skip_serializing_if = "<[Name]>::is_empty")]
     pub members: Box<[Name]>,
+}
+
+/// How long a finding outlives a gap in what is known about its subject.
+pub const PATIENCE: Duration = Duration::from_secs(30 * 60);
+
+/// Codes of checks that say that a device is broken. Of several findings of one device the gravest leads, then the first of these.
+pub const DEVICE_FAULTS: &[&str] = &[
+    "xid",
+    "remap-failed",
+    "ecc-uncorrected",
+    "recovery-action",
+    "device-unhealthy",
+    "device-vanished",
+    "remap-pending",
+];
+
+/// The fault that a finding's code names, as words after the name of its node or device: `has XID 79`. `None` for a code that is no
+/// fault: such a finding does not keep work away.
+pub fn fault(code: &str) -> Option<String> {
+    if let Some(number) = code.strip_prefix("xid-") {
+        return Some(format!("has XID {number}"));
+    }
+    let words = match code {
+        "node-not-ready" => "is not ready",
+        "node-condition" => "has a failed node condition",
+        "device-unhealthy" => "is unhealthy",
+        "device-vanished" => "is missing",
+        "ecc-uncorrected" => "has uncorrectable ECC errors",
+        "recovery-action" => "needs a recovery action",
+        "remap-failed" => "has a failed row remap",
+        "remap-pending" => "has a row remap pending",
+        code => return DEVICE_FAULTS.contains(&code).then(|| format!("has {code}")),
+    };
+    Some(words.to_owned())
 }

@@ -5,21 +5,21 @@ use std::sync::Arc;
 
 use crate::base::{DeviceAmount, Moment, Name, ObjectKey};
 
-use super::budget::Budget;
 use super::device::{Device, Pod};
 use super::finding::Finding;
-use super::govern::GovernState;
 use super::job::{HeldDevice, Job, JobKey};
-use super::kinds::Table;
 use super::node::Node;
-use super::observe::{ListedNamespaces, Lost, SourceHealth};
-use super::policy::Policy;
+use super::observed::kinds::Table;
+use super::observed::observe::{ListedNamespaces, Lost, SourceHealth};
 use super::pool::{DeviceCounts, Pool};
-use super::queue::{Flavor, PriorityClass, Queue, QueueKey, Topology};
-use super::run_hold::{HELD_BY_RUN, OpenRun};
+use super::queueing::budget::Budget;
+use super::queueing::govern::GovernState;
+use super::queueing::queue::{Flavor, PriorityClass, Queue, QueueKey, Topology};
+use super::queueing::run_hold::{HELD_BY_RUN, OpenRun};
+use super::queueing::scheduling::KueueConfig;
+use super::rules::policy::Policy;
 use super::runtimes::Runtimes;
 use super::scaling::Scaling;
-use super::scheduling::KueueConfig;
 
 /// State of a table.
 #[derive(Clone, PartialEq, Debug)]
@@ -234,7 +234,7 @@ impl Fleet {
     /// True when this device is allocated and idle: its last fresh reading is below the idle threshold, its power (where known)
     /// is near idle, and it has been allocated for longer than the grace period.
     pub fn is_idle(&self, device: &Device) -> bool {
-        super::judge::is_idle(device, self.at, &self.policy)
+        super::rules::judge::is_idle(device, self.at, &self.policy)
     }
 
     /// Devices that are allocated to a job's pods, with the parts of shared ones; `None` where the part of a slice is not known.

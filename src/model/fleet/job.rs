@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use crate::base::{Age, Moment, Name, ObjectKey};
 
-use super::admission::Admission;
 use super::device::{Pod, TeamSource};
-use super::govern::Governed;
-use super::object_parts::{Labels, OwnerRef, Resources, WorkloadFailure};
-use super::queue::QueueSystem;
-use super::run_hold::RunHold;
-use super::served_model::ServedModel;
+use super::observed::object_parts::{Labels, OwnerRef, Resources, WorkloadFailure};
+use super::queueing::admission::Admission;
+use super::queueing::govern::Governed;
+use super::queueing::queue::QueueSystem;
+use super::queueing::run_hold::RunHold;
+use super::queueing::siting::PodSet;
+use super::serving::served_model::ServedModel;
 use super::signal::Signals;
-use super::siting::PodSet;
 
 /// Longest time, in seconds, between a job's start and the scheduling of its first pods.
 const BETWEEN_PODS: u64 = 120;

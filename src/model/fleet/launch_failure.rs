@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::base::{Moment, Name, ObjectKey};
 
 use super::job::Job;
-use super::object_parts::{Labels, Resources};
+use super::observed::object_parts::{Labels, Resources};
 use super::scaling::{
     NODE_POOL, NodeClaim, Scaler, ScalerKind, ScalerState, Scaling, Stage, covers, waiting_pod,
 };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::base::{Moment, Name};
 
 use super::device::{Device, Pod};
-use super::seen::{NodeSeen, PodSeen};
+use super::observed::seen::{NodeSeen, PodSeen};
 
 /// User, time and reason of a cordon, where known.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

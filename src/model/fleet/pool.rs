@@ -2,9 +2,9 @@
 
 use crate::base::{DeviceAmount, Name};
 
-use super::accelerator::{DeviceKind, Vendor};
 use super::device::Device;
 use super::node::{Billing, Node};
+use super::rules::accelerator::{DeviceKind, Vendor};
 
 /// Whether a pool's size changes by itself.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -7,8 +7,8 @@ use rustc_hash::FxHashMap;
 
 use crate::base::Age;
 
-use super::accelerator::Vendor;
 use super::job::JobKey;
+use super::rules::accelerator::Vendor;
 
 /// What a profile looks back on.
 pub const WINDOW: Age = Age::from_seconds(1800);

@@ -7,21 +7,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
-use serde::{Deserialize, Serialize};
+use crate::base::{Name, SmallSort};
 
-use crate::base::{Moment, Name, SmallSort};
-
-use super::job::{Job, JobKey, JobState};
-
-/// Runs that a group remembers: the last ones, since habits change.
-const KEPT: usize = 96;
-
-/// Fewer runs than this say nothing.
-const ENOUGH: usize = 5;
-
-/// Most groups: names come from users.
-const GROUPS: usize = 20_000;
+use super::job::Job;
 
 /// Tenths of the past runs of a group, in milliseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,9 +24,9 @@ pub struct Tenths {
 }
 
 impl Tenths {
-    /// Of runs in any order; `None` of none.
-    fn of(runs: &Past) -> Option<Self> {
-        let mut sorted: Vec<i64> = runs.values().copied().collect();
+    /// Of runs in any order, in milliseconds; `None` without one.
+    pub fn of(runs: impl Iterator<Item = i64>) -> Option<Self> {
+        let mut sorted: Vec<i64> = runs.collect();
         sorted.small_sort();
         let at = |percent: usize| {
             let rank = (sorted.len() * percent).div_ceil(100).max(1) - 1;
@@ -56,6 +44,12 @@ impl Tenths {
 /// What is known of past runs, by group. Cheap to hand over.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Runtimes(Arc<BTreeMap<Name, Tenths>>);
+
+impl FromIterator<(Name, Tenths)> for Runtimes {
+    fn from_iter<I: IntoIterator<Item = (Name, Tenths)>>(groups: I) -> Self {
+        Self(Arc::new(groups.into_iter().collect()))
+    }
+}
 
 impl Runtimes {
     /// True where nothing was learned between the two.
@@ -76,100 +70,8 @@ impl Runtimes {
     }
 }
 
-/// One run, by its end: what ended last is remembered longest, in whatever order it was seen.
-type Past = BTreeMap<(Moment, JobKey), i64>;
-
-/// Collects runs as jobs end.
-#[derive(Clone, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(super) struct Runs {
-    groups: BTreeMap<Name, Past>,
-    /// Jobs that have been counted and are still there, with their ends and their groups.
-    counted: FxHashMap<JobKey, (Moment, [String; 4])>,
-    #[serde(skip)]
-    told: Runtimes,
-    /// Groups are summed up anew at the next picture; so they are after they were read from a file.
-    #[serde(skip, default = "yes")]
-    changed: bool,
-}
-
-const fn yes() -> bool {
-    true
-}
-
-impl Runs {
-    /// Counts a job that has ended, once; where it turns out to be of other groups, in those.
-    pub(super) fn note(&mut self, job: &Job) {
-        if !matches!(job.state, JobState::Done | JobState::Failed) {
-            // The same name may run again.
-            self.counted.remove(&job.id);
-            return;
-        }
-        let (Some(started), Some(finished)) = (job.started, job.finished) else {
-            return;
-        };
-        let ran = finished.millis().saturating_sub(started.millis());
-        if ran <= 0 {
-            return;
-        }
-        let groups = groups(job);
-        let entry = (finished, job.id.clone());
-        if let Some((at, before)) = self.counted.get(&job.id) {
-            if *at == finished && *before == groups {
-                return;
-            }
-            // What it asked for was not known yet when it was first seen.
-            for group in before {
-                if let Some(runs) = self.groups.get_mut(group.as_str()) {
-                    runs.remove(&(*at, job.id.clone()));
-                }
-            }
-        }
-        for group in &groups {
-            if self.groups.len() >= GROUPS && !self.groups.contains_key(group.as_str()) {
-                continue;
-            }
-            let runs = self.groups.entry(Name::new(group)).or_default();
-            runs.insert(entry.clone(), ran);
-            if runs.len() > KEPT {
-                runs.pop_first();
-            }
-        }
-        self.counted.insert(job.id.clone(), (finished, groups));
-        self.changed = true;
-    }
-
-    /// The runs alone. A job that is listed again replaces its own run: runs are keyed by end and job.
-    pub(super) fn handed_on(self) -> Self {
-        Self {
-            groups: self.groups,
-            changed: true,
-            ..Self::default()
-        }
-    }
-
-    /// A job has gone: another of its name is another job.
-    pub(super) fn forget(&mut self, job: &JobKey) {
-        self.counted.remove(job);
-    }
-
-    /// What is known by now.
-    pub(super) fn publish(&mut self) -> Runtimes {
-        if std::mem::take(&mut self.changed) {
-            self.groups.retain(|_, runs| !runs.is_empty());
-            let told = self
-                .groups
-                .iter()
-                .filter(|(_, runs)| runs.len() >= ENOUGH)
-                .filter_map(|(group, runs)| Some((group.clone(), Tenths::of(runs)?)));
-            self.told = Runtimes(Arc::new(told.collect()));
-        }
-        self.told.clone()
-    }
-}
-
 /// The groups of a job, the narrowest first.
-fn groups(job: &Job) -> [String; 4] {
+pub fn groups(job: &Job) -> [String; 4] {
     let class = job.class.as_deref().unwrap_or("any");
     let size = match job.devices_requested {
         0..=1 => "1",
@@ -208,108 +110,6 @@ fn stem(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::ObjectKey;
-
-    fn job(name: &str, minutes: Option<i64>, state: JobState) -> Job {
-        let mut job = Job::unknown(JobKey {
-            key: ObjectKey {
-                namespace: Name::new("nlp"),
-                name: Name::new(name),
-            },
-            kind: Name::new("Job"),
-        });
-        job.class = Some(Name::new("H100"));
-        job.devices_requested = 8;
-        job.state = state;
-        job.started = Some(Moment::from_seconds(0));
-        job.finished = minutes.map(|minutes| Moment::from_seconds(minutes * 60));
-        job
-    }
-
-    #[test]
-    fn the_narrowest_group_with_enough_runs_decides() {
-        let mut runs = Runs::default();
-        for at in 0..4 {
-            runs.note(&job(&format!("sweep-{at}"), Some(10), JobState::Done));
-        }
-        let waits = job("sweep-9f3a", None, JobState::Waiting);
-        assert_eq!(runs.publish().of(&waits), None, "four are too few");
-        runs.note(&job("eval-1", Some(100), JobState::Failed));
-        let told = runs.publish();
-        let (group, tenths) = told.of(&waits).expect("five of the team");
-        assert_eq!((group.as_str(), tenths.count), ("team nlp on 2-8 H100", 5));
-        assert_eq!((tenths.p50_ms, tenths.p90_ms), (600_000, 6_000_000));
-        runs.note(&job("sweep-7", Some(20), JobState::Done));
-        let told = runs.publish();
-        assert_eq!(told.of(&waits).expect("known").0.as_str(), "Job nlp/sweep");
-    }
-
-    #[test]
-    fn a_run_that_is_handed_on_counts_once() {
-        let mut before = Runs::default();
-        let jobs: Vec<Job> = (0..ENOUGH)
-            .map(|at| job(&format!("sweep-{at}"), Some(10), JobState::Done))
-            .collect();
-        jobs.iter().for_each(|job| before.note(job));
-        let mut next = before.clone().handed_on();
-        assert_eq!(next.publish(), before.publish());
-        // They are still listed.
-        jobs.iter().for_each(|job| next.note(job));
-        assert_eq!(next.publish(), before.publish());
-        // They have gone, and another of the same name has run: that is one more run.
-        let mut next = before.handed_on();
-        next.note(&job("sweep-0", Some(20), JobState::Done));
-        let told = next.publish();
-        let (_, tenths) = told.of(&jobs[0]).expect("is known");
-        assert_eq!(tenths.count as usize, ENOUGH + 1);
-    }
-
-    #[test]
-    fn a_run_counts_once_and_the_last_ones_are_kept() {
-        let mut runs = Runs::default();
-        let done = job("sweep-1", Some(10), JobState::Done);
-        for _ in 0..7 {
-            runs.note(&done);
-        }
-        assert_eq!(runs.publish().iter().count(), 0, "one run is one run");
-        // Whatever the order in which they are seen, those that ended last are kept.
-        let mut backwards = Runs::default();
-        for at in 1..=2 * KEPT as i64 {
-            runs.note(&job(&format!("run-{at}"), Some(at), JobState::Done));
-            let at = 2 * KEPT as i64 + 1 - at;
-            backwards.note(&job(&format!("run-{at}"), Some(at), JobState::Done));
-        }
-        let told = runs.publish();
-        assert_eq!(told, backwards.publish());
-        assert!(told.iter().all(|(_, tenths)| tenths.count as usize == KEPT));
-        assert!(
-            told.iter()
-                .all(|(_, tenths)| tenths.p10_ms > KEPT as i64 * 60_000)
-        );
-        // What it asked for may be known later than that it ended: then it counts there, and there alone.
-        let mut late = Runs::default();
-        for at in 0..5 {
-            let mut done = job(&format!("late-{at}"), Some(10), JobState::Done);
-            let class = done.class.take();
-            late.note(&done);
-            done.class = class;
-            late.note(&done);
-        }
-        let told = late.publish();
-        let groups: Vec<_> = told.iter().map(|(group, _)| group.as_str()).collect();
-        assert!(groups.contains(&"all on H100"), "{groups:?}");
-        assert!(
-            !groups.iter().any(|group| group.ends_with("any")),
-            "{groups:?}"
-        );
-        // Neither what has no end nor what ended before it began is a run.
-        let mut runs = Runs::default();
-        for at in 0..9 {
-            runs.note(&job(&format!("a-{at}"), None, JobState::Done));
-            runs.note(&job(&format!("b-{at}"), Some(-5), JobState::Done));
-        }
-        assert_eq!(runs.publish().iter().count(), 0);
-    }
 
     #[test]
     fn a_stem_is_the_name_without_its_number() {

@@ -10,8 +10,8 @@ use crate::base::{Moment, Name, ObjectKey, SmallSort};
 use super::device::Pod;
 use super::job::Job;
 use super::launch_failure::LaunchFailure;
-use super::object_parts::{Labels, OwnerRef, Resources};
-use super::siting::Expression;
+use super::observed::object_parts::{Labels, OwnerRef, Resources};
+use super::queueing::siting::Expression;
 
 /// Karpenter's label for the NodePool of an object.
 pub const NODE_POOL: &str = "karpenter.sh/nodepool";

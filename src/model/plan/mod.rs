@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::base::{Moment, Name, ObjectKey};
+use crate::cost::{BudgetChange, FleetSpending};
 use crate::schema::{SchemaHead, of_readable_document};
-use crate::usage::{BudgetChange, FleetSpending};
 
 pub use evicted::{Evicted, Known, evicted_words};
 pub use option::{Origin, Origins, Source, Used};

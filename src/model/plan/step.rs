@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::base::{Moment, Name};
-use crate::fleet::kinds::{ApiKind, Table};
+use crate::fleet::observed::kinds::{ApiKind, Table};
 
 use super::{JobName, stamp};
 

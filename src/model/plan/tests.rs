@@ -1,6 +1,6 @@
 //! Plans as documents: both ways through JSON, against the schema, and what a malformed one is told.
 
-use crate::usage::{BudgetChange, BudgetUnit, PeriodEnd};
+use crate::cost::{BudgetChange, BudgetUnit, PeriodEnd};
 use serde_json::{Value, json};
 
 use super::*;

@@ -1,13 +1,14 @@
 //! Queries sums and rows from the usage ledger's file.
 
 use model::base::{Moment, Name};
+use model::cost::BudgetUnit;
 use model::fleet::node::Billing;
-use model::usage::{
-    BudgetHours, BudgetScope, BudgetUnit, Dimension, HOUR_MS, HourAmount, HourAmounts, HourRow,
-    Span, UsageBudget, UsageFilter, UsageKey, UsageSum, UsageTotals,
-};
 use rusqlite::types::Value;
 use rusqlite::{Row, params, params_from_iter};
+use usage::{
+    BudgetHours, BudgetScope, Dimension, HOUR_MS, HourAmount, HourAmounts, HourRow, Span,
+    UsageBudget, UsageFilter, UsageKey, UsageSum, UsageTotals,
+};
 
 use super::fault::UsageFault;
 use super::store::{HOUR, UsageFile};

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use model::base::Moment;
 use model::fleet::node::Billing;
-use model::usage::{HourUsage, RunLoss, UsageKey};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, params};
+use usage::{HourUsage, RunLoss, UsageKey};
 
 use super::fault::UsageFault;
 use crate::files::{make_folder, private};

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use exporter::Matchers;
 use model::base::{Moment, Name, SmallSort};
 use model::fleet::node::Billing;
-use model::usage::{
+use serde::Deserialize;
+use usage::{
     CostPart, HOUR_MS, HourUsage, Span, UsageClass, UsageKey, UsageRow, hour_of, start_of,
 };
-use serde::Deserialize;
 
 use super::prometheus_client::{PrometheusClient, Urgency};
 

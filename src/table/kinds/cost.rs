@@ -12,7 +12,7 @@ use model::cost::{Money, RateRow, Scope, Spend};
 use model::fleet::profile::NotJudged;
 use model::fleet::queue::QueueKind;
 use model::schema::of_rows;
-use model::usage::Period;
+use usage::Period;
 
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};

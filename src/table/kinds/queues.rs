@@ -3,7 +3,7 @@
 use model::base::Name;
 use model::fleet::queue::{Queue, QueueKind, Stop};
 use model::schema::of_rows;
-use model::usage::{BudgetScope, BudgetState, Dimension};
+use usage::{BudgetScope, BudgetState, Dimension};
 
 use crate::Facts;
 use crate::budgets::each;

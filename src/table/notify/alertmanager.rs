@@ -9,7 +9,7 @@ use model::base::Moment;
 use model::base::name::printable;
 use model::fleet::finding::Severity;
 
-use super::delivery::{ALERT_LASTS, Entry};
+use super::entry::{ALERT_LASTS, Entry};
 
 /// Margin by which the end of an alert is dated back. Alertmanager ignores an `endsAt` that is in the future by its own
 /// clock while the alert that it has lasts longer, and our clock is accurate to about a second. (`Merge` in

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use model::base::{Moment, Name, SmallSort};
-use model::fleet::checks::PATIENCE;
+use model::fleet::finding::PATIENCE;
 use model::fleet::finding::{Finding, Severity};
 use model::notify::{NotifyFilter, ReceiverKind};
 
-use super::{Alert, Beat, CurrentAlerts, SavedDelivery, SavedEntry, SavedStatus};
+use super::entry::{ALERT_LASTS, AlertGroup, Entry, FindingEnd, News};
+use super::{Beat, CurrentAlerts, SavedDelivery, SavedEntry, SavedStatus};
 use super::{alertmanager, text, webhook};
 
 /// How long a new or resolved finding waits for others of its group. Alertmanager is exempt: it groups by itself.
@@ -16,8 +17,6 @@ pub const GROUP_WAIT: Duration = Duration::from_secs(3);
 pub const GROUP_INTERVAL: Duration = Duration::from_secs(60);
 /// Most messages waiting for a receiver; beyond it, groups of the same code are merged.
 pub const MOST_WAITING: usize = 64;
-/// Alertmanager resolves an alert that is not sent again within this time; alerts are sent again after a third of it.
-pub const ALERT_LASTS: Duration = Duration::from_secs(300);
 /// Most alerts in a request to Alertmanager.
 const BATCH: usize = 256;
 /// Backoff after the first failure; each further failure doubles it.
@@ -70,147 +69,6 @@ pub struct DeliveryCounts {
     pub last_sent: Option<Moment>,
     /// Why the last attempt failed; `None` after a success.
     pub fault: Option<String>,
-}
-
-/// Why a finding is over.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum FindingEnd {
-    /// Not found any more.
-    Resolved,
-    Muted,
-}
-
-/// What is reported about a finding.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum News {
-    Firing,
-    Over,
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct Entry {
-    pub(super) alert: Alert,
-    /// `None` while it is firing.
-    pub(super) ended: Option<FindingEnd>,
-    /// The severity that the receiver was last sent; `None` where it was sent none.
-    pub(super) sent_severity: Option<Severity>,
-    /// When the unreported change happened.
-    changed: Duration,
-    /// When this process last sent it.
-    sent: Option<Duration>,
-    /// After a refusal: not sent before this.
-    not_before: Duration,
-    /// Restored from disk and not found again since.
-    restored: bool,
-    /// What the message in flight reports about it, and with which severity.
-    in_flight: Option<(News, Severity)>,
-}
-
-impl Entry {
-    fn new(alert: &Alert, beat: Beat) -> Self {
-        Self {
-            alert: alert.clone(),
-            ended: None,
-            sent_severity: None,
-            changed: beat.up,
-            sent: None,
-            not_before: Duration::ZERO,
-            restored: false,
-            in_flight: None,
-        }
-    }
-
-    /// An entry restored from disk.
-    fn restored(saved: SavedEntry) -> Self {
-        Self {
-            sent_severity: Some(saved.finding.severity),
-            alert: Alert {
-                finding: saved.finding,
-                place: saved.place,
-                acknowledged: false,
-            },
-            ended: None,
-            changed: Duration::ZERO,
-            sent: None,
-            not_before: Duration::ZERO,
-            restored: true,
-            in_flight: None,
-        }
-    }
-
-    /// Updates the entry from a firing finding.
-    fn refresh(&mut self, alert: &Alert, beat: Beat) {
-        let had = self.news();
-        let old = &self.alert;
-        // The place may become known late or be lost again: once sent, it stays the same while the finding is firing.
-        let place = match self.is_untold() {
-            true => alert.place.clone(),
-            false => old.place.clone(),
-        };
-        // A restart does not make it younger.
-        let (since, first_seen) = (old.finding.since, old.finding.first_seen);
-        let older = since < alert.finding.since;
-        self.alert = Alert {
-            place,
-            ..alert.clone()
-        };
-        if older {
-            let finding = &mut self.alert.finding;
-            (finding.since, finding.first_seen) = (since, first_seen);
-        }
-        self.restored = false;
-        self.ended = None;
-        if self.news() != had {
-            self.changed = beat.up;
-        }
-    }
-
-    /// True when the receiver has been sent nothing about it.
-    fn is_untold(&self) -> bool {
-        self.sent_severity.is_none() && self.in_flight.is_none()
-    }
-
-    fn news(&self) -> Option<News> {
-        match (self.ended, self.sent_severity) {
-            (None, None) => Some(News::Firing),
-            // Its severity has increased.
-            (None, Some(told)) => (self.alert.finding.severity < told).then_some(News::Firing),
-            (Some(_), told) => told.map(|_| News::Over),
-        }
-    }
-
-    fn severity(&self) -> Severity {
-        self.alert.finding.severity
-    }
-}
-
-/// Findings of one message: same news, same code, same place.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct AlertGroup {
-    pub(super) news: News,
-    pub(super) code: Name,
-    /// Rack or pool with its name; `None` for the whole fleet.
-    pub(super) place: Option<(&'static str, Name)>,
-}
-
-impl AlertGroup {
-    fn of(entry: &Entry, news: News) -> Self {
-        let (finding, place) = (&entry.alert.finding, &entry.alert.place);
-        let rack = place.rack.clone().map(|name| ("rack", name));
-        let pool = || place.pool.clone().map(|name| ("pool", name));
-        let key = &finding.subject.key;
-        let own = || match finding.subject.kind {
-            "Job" | "Pod" => ("namespace", key.namespace.clone()),
-            "Budget" => ("budget", key.name.clone()),
-            _ => ("", Name::default()),
-        };
-        let place = rack.or_else(pool).unwrap_or_else(own);
-        Self {
-            news,
-            code: finding.code.clone(),
-            place: (!place.1.is_empty()).then_some(place),
-        }
-    }
 }
 
 /// A group with news to report.

@@ -7,6 +7,7 @@
 
 pub(crate) mod alertmanager;
 mod delivery;
+mod entry;
 #[cfg(test)]
 mod laws;
 mod saved;
@@ -19,7 +20,7 @@ use std::time::Duration;
 
 use model::base::{Moment, Name};
 use model::fleet::Known;
-use model::fleet::checks;
+use model::fleet::finding;
 use model::fleet::finding::Finding;
 use model::fleet::observe::Table;
 use model::notify::FindingPlace;
@@ -143,10 +144,10 @@ fn covers(alert: &Alert, gone: &Alert) -> bool {
         let step = |id: &str| id.rsplit_once('/').map(|(head, _)| head.to_owned());
         return by.code == of.code && step(&by.id) == step(&of.id);
     }
-    let is_fault = by.subject.kind == "Device" && checks::fault(&by.code).is_some();
+    let is_fault = by.subject.kind == "Device" && finding::fault(&by.code).is_some();
     is_fault
         && match of.code.as_str() {
             "node-condition" | "allocatable-below-capacity" => node(alert) == node(gone),
-            code => by.subject == of.subject && checks::fault(code).is_some(),
+            code => by.subject == of.subject && finding::fault(code).is_some(),
         }
 }

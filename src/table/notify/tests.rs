@@ -9,7 +9,8 @@ use model::fleet::finding::{Finding, Severity, Subject};
 use model::notify::{FindingPlace, NotifyFilter, ReceiverKind};
 
 use super::alertmanager::CLOCKS_DIFFER;
-use super::delivery::{ALERT_LASTS, Delivery, DeliveryRules, GROUP_INTERVAL, GROUP_WAIT};
+use super::delivery::{Delivery, DeliveryRules, GROUP_INTERVAL, GROUP_WAIT};
+use super::entry::ALERT_LASTS;
 use super::*;
 
 const START: Moment = Moment::from_seconds(1_800_000_000);

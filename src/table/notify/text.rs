@@ -6,7 +6,7 @@ use model::base::name::printable;
 use model::fleet::finding::Severity;
 
 use super::alertmanager::severity;
-use super::delivery::{AlertGroup, Entry, News};
+use super::entry::{AlertGroup, Entry, News};
 use super::webhook::status;
 
 /// The number of findings listed in a message, and the length in characters of the text about one.

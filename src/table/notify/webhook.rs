@@ -6,7 +6,7 @@ use model::base::Moment;
 use model::base::name::printable;
 use model::fleet::finding::Severity;
 
-use super::delivery::{AlertGroup, Entry, FindingEnd, News};
+use super::entry::{AlertGroup, Entry, FindingEnd, News};
 use super::text;
 use crate::kinds::alerts;
 

@@ -2,7 +2,7 @@
 
 use model::base::{Moment, SmallSort};
 use model::fleet::finding::Finding;
-use model::usage::{BudgetState, Period, UsageSum, UsageTotals};
+use usage::{BudgetState, Period, UsageSum, UsageTotals};
 
 use super::{CostBasis, Seen};
 use crate::{Facts, Scope, budgets};

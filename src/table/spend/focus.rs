@@ -8,7 +8,7 @@
 //! must be found there, and ListUnitPrice times PricingQuantity must be ListCost. The ledger sums a month of prices that may change,
 //! of own prices and of shares of a machine's price, and keeps no SKU.
 
-use model::usage::{CostPart, Dimension, Span, UsageSum, start_of};
+use usage::{CostPart, Dimension, Span, UsageSum, start_of};
 
 use super::{decimal, nobodys, safe_line};
 

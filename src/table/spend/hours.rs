@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use model::schema::{columns, of_rows};
-use model::usage::{CostPart, HourRow, start_of};
+use usage::{CostPart, HourRow, start_of};
 
 use super::{safe_line, usd};
 use crate::kind::{KindNames, UNKNOWN_IS_NULL};

@@ -20,7 +20,7 @@ pub use units::unit_words;
 
 use model::base::SmallSort;
 use model::base::quantities::grouped;
-use model::usage::{CalendarZone, CostPart, EnergyRates, UsageTotals, start_of};
+use usage::{CalendarZone, CostPart, EnergyRates, UsageTotals, start_of};
 
 use super::csv_output::csv_line;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use model::base::SmallSort;
-use model::usage::{CostPart, Dimension, EnergyRates, Span, UsageSum, UsageTotals, start_of};
+use usage::{CostPart, Dimension, EnergyRates, Span, UsageSum, UsageTotals, start_of};
 
 use super::{
     CostBasis, Rounded, coverage_words, device_hours, dollars, percent_change, safe_line, shares,

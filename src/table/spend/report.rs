@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use model::base::name::printable;
-use model::usage::{CostPart, Dimension, UsageSum, UsageTotals, start_of};
+use usage::{CostPart, Dimension, UsageSum, UsageTotals, start_of};
 
 use super::period::Seen;
 use super::{

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use model::usage::{CostPart, Dimension, EnergyRates, Span, UsageSum, UsageTotals};
+use usage::{CostPart, Dimension, EnergyRates, Span, UsageSum, UsageTotals};
 
 use super::period::Seen;
 use super::{

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use model::base::quantities::grouped;
-use model::usage::{EnergyRates, UsageTotals};
+use usage::{EnergyRates, UsageTotals};
 
 use super::{decimal, device_hours, dollars, usd};
 

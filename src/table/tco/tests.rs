@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::fleet::accelerator::Catalog;
 use model::fleet::policy::Policy;
-use model::usage::{UsageKey, UsageTotals};
+use usage::{UsageKey, UsageTotals};
 
 use super::*;
 use crate::sample::facts;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use crate::base::{DeviceAmount, Moment, Name};
 
 use super::fleet::Fleet;
-use super::kinds::Table;
+use super::observed::kinds::Table;
 use super::profile::Profiles;
 use super::signal::Signal;
 use activity::{ACTIVITY_KEEP, ActivityColumns};

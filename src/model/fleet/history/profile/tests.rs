@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::cost::sample::{device, node, now, pod, signals};
-use crate::fleet::accelerator::Vendor;
 use crate::fleet::profile::Bottleneck;
+use crate::fleet::rules::accelerator::Vendor;
 use crate::fleet::signal::{Signal, Signals};
 
 /// The profile of a job on so many devices of each of these nodes after half an hour in which they were read: by node, index and

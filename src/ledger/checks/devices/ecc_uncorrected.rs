@@ -1,0 +1,74 @@
+//! `ecc-uncorrected`: uncorrectable memory errors that came while we looked. The counter's own height says little:
+//! it may be years old, and a driver reload sets it back.
+
+use model::base::Age;
+use model::fleet::signal::Signal;
+
+use crate::checks::context::{CheckContext, FindingDraft, Memory, counted, on_it, subject};
+use crate::checks::{Check, Input, Verdict, Walk};
+
+pub(crate) const CHECK: Check = Check {
+    code: "ecc-uncorrected",
+    walk: Walk::Devices(look),
+};
+
+fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
+    let id = &input.device.id;
+    let Some(count) = input.get(Signal::EccUncorrected) else {
+        context.unknown(id);
+        return;
+    };
+    let known = context.check_state.memory.get(id).copied();
+    let memory = check(known, count, input, Age::from(context.rule.window));
+    if known.is_some() {
+        context
+            .check_state
+            .memory
+            .entry(id.clone())
+            .and_modify(|kept| *kept = memory);
+    } else {
+        context.check_state.memory.insert(id.clone(), memory);
+    }
+    let verdict = Verdict::of(Some(memory.value - memory.base), context.rule);
+    let threshold = context.rule.threshold;
+    context.report_since(id, verdict, Some(memory.changed), |errors| {
+        FindingDraft::new(
+            subject("Device", id),
+            format!(
+                "{} since {}; {}",
+                counted(errors as usize, "uncorrectable ECC error"),
+                memory.changed.clock(),
+                on_it(input.device)
+            ),
+            "drain the node, then reset the GPU; restart the jobs that were on it; replace the GPU if more errors come",
+        )
+        .value(errors)
+        .threshold(threshold)
+    });
+}
+
+/// What is known of the counter after reading `count`: its base moves up when nothing new came for `window`,
+/// and down with a counter that was set back.
+fn check(known: Option<Memory>, count: f64, input: &Input<'_>, window: Age) -> Memory {
+    let fresh = Memory {
+        value: count,
+        base: count,
+        changed: input.now,
+        read: input.now,
+    };
+    let Some(known) = known.filter(|known| count >= known.value) else {
+        return fresh;
+    };
+    let begins = known.value == known.base && count > known.value;
+    let over = count == known.value && input.now.since(known.changed) > window;
+    Memory {
+        value: count,
+        base: if over { count } else { known.base },
+        changed: if begins || over {
+            input.now
+        } else {
+            known.changed
+        },
+        read: input.now,
+    }
+}

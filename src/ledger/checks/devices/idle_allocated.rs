@@ -1,0 +1,81 @@
+//! `idle-allocated`: devices that a job holds, and that have done no work for long. One finding a job.
+
+use model::base::{Age, Moment};
+use model::fleet::idle::IdleSince;
+use model::fleet::judge::is_idle;
+use model::fleet::policy::Policy;
+
+use crate::checks::context::{CheckContext, FindingDraft, Tally, counted, job_name, job_subject};
+use crate::checks::{Check, Input, Verdict, Walk};
+
+pub(crate) const CHECK: Check = Check {
+    code: "idle-allocated",
+    walk: Walk::Tally(count, finish),
+};
+
+fn count(context: &mut CheckContext<'_>, input: &Input<'_>) {
+    let device = input.device;
+    let (Some(idle), Some((pod, _))) = (device.idle(), device.first_holder()) else {
+        return;
+    };
+    let hold = Age::from(context.rule.hold);
+    let verdict = check(input, idle.since, hold, &context.fleet.policy);
+    if verdict == Verdict::Ok {
+        return;
+    }
+    let tally = context
+        .tally
+        .entry(job_name(&pod.job))
+        .or_insert_with(|| Tally::new(Some(pod.job.clone()), &device.class));
+    if verdict == Verdict::Unknown {
+        tally.unknown += 1;
+    } else {
+        tally.count += 1;
+        tally.idle = IdleSince::longest(tally.idle.into_iter().chain([idle]));
+    }
+}
+
+/// Checks whether one device has been idle for longer than `hold`, and allocated for longer than the policy's grace period.
+fn check(input: &Input<'_>, since: Moment, hold: Age, policy: &Policy) -> Verdict {
+    if !input.fresh {
+        return Verdict::Unknown;
+    }
+    if !is_idle(input.device, input.now, policy) {
+        return Verdict::Ok;
+    }
+    Verdict::when(Some(input.now.since(since) >= hold))
+}
+
+fn finish(context: &mut CheckContext<'_>) {
+    for (name, tally) in std::mem::take(&mut context.tally) {
+        let Some(job) = tally.job else { continue };
+        let verdict = if tally.count > 0 {
+            Verdict::Firing(f64::from(tally.count))
+        } else {
+            Verdict::Unknown
+        };
+        let now = context.now;
+        let held = context.fleet.job(&job).map(|job| job.devices_allocated);
+        let since = tally.idle.map(|idle| idle.since);
+        context.report_since(&name, verdict, since, |count| {
+            let of = match held {
+                Some(held) if f64::from(held) > count => format!(" of its {held}"),
+                _ => String::new(),
+            };
+            let devices = counted(count as usize, &format!("{} device", tally.class));
+            let long = |idle: &IdleSince| now.since(idle.since).seconds() >= 60;
+            let span = match tally.idle.filter(long) {
+                Some(idle) => format!("for {}", idle.words(now)),
+                None => String::from("now"),
+            };
+            FindingDraft::new(
+                job_subject(&job),
+                format!("{devices}{of} allocated but idle {span}"),
+                "ask the owner to stop or shrink it",
+            )
+            .detail(&job.kind)
+            .value(count)
+            .at_least(tally.idle.is_some_and(|idle| idle.at_least))
+        });
+    }
+}

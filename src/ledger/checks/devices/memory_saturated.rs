@@ -1,0 +1,43 @@
+//! `memory-saturated`: device memory is full. The next allocation may fail.
+
+use model::fleet::thresholds::Rule;
+
+use crate::checks::context::{CheckContext, FindingDraft, job_subject, on_it, subject};
+use crate::checks::{Check, Input, Verdict, Walk};
+
+pub(crate) const CHECK: Check = Check {
+    code: "memory-saturated",
+    walk: Walk::Devices(look),
+};
+
+fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
+    let threshold = context.rule.threshold;
+    context.report(&input.device.id, check(input, context.rule), |share| {
+        let draft = FindingDraft::new(
+            subject("Device", &input.device.id),
+            format!(
+                "{:.1} % of its memory is in use; {}",
+                share * 100.0,
+                on_it(input.device)
+            ),
+            "lower the batch or the cache of the program, unless it takes all memory on purpose",
+        )
+        .value(share)
+        .threshold(threshold);
+        match input.device.first_holder() {
+            Some((pod, _)) => draft.group(
+                job_subject(&pod.job),
+                "of its devices have their memory full",
+            ),
+            None => draft,
+        }
+    });
+}
+
+/// Firing with the share of memory in use.
+pub(crate) fn check(input: &Input<'_>, rule: &Rule) -> Verdict {
+    Verdict::of(
+        input.fresh.then(|| input.device.memory_ratio()).flatten(),
+        rule,
+    )
+}

@@ -1,0 +1,50 @@
+//! `power-capped`: somebody has set a low power limit, and the device runs into it.
+
+use model::fleet::signal::Signal;
+use model::fleet::thresholds::Rule;
+
+use crate::checks::context::{CheckContext, FindingDraft, subject};
+use crate::checks::{Check, Input, Verdict, Walk};
+
+pub(crate) const CHECK: Check = Check {
+    code: "power-capped",
+    walk: Walk::Devices(look),
+};
+
+/// The clock-event bit of the software's power cap.
+const SOFTWARE_CAP: u64 = 0x4;
+
+fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
+    let threshold = context.rule.threshold;
+    context.report(&input.device.id, check(input, context.rule), |share| {
+        FindingDraft::new(
+            subject("Device", &input.device.id),
+            format!(
+                "runs into a power limit of {:.0} % of its model's",
+                share * 100.0
+            ),
+            "raise the limit, unless it was set on purpose",
+        )
+        .value(share)
+        .threshold(threshold)
+        .group(
+            subject("Node", input.node.name()),
+            "devices run into a power limit below their model's",
+        )
+    });
+}
+
+/// Firing with the limit as a share of the model's; only while the cap bites.
+pub(crate) fn check(input: &Input<'_>, rule: &Rule) -> Verdict {
+    let (Some(bits), Some(limit), Some(model)) = (
+        input.bits(Signal::ThrottleReasons),
+        input.get(Signal::PowerLimit),
+        input.model.and_then(|model| model.tdp_watts),
+    ) else {
+        return Verdict::Unknown;
+    };
+    if bits & SOFTWARE_CAP == 0 {
+        return Verdict::Ok;
+    }
+    Verdict::of(Some(limit / model), rule)
+}

@@ -1,0 +1,29 @@
+//! `remap-failed`: a memory row could not be remapped, so the spare rows are used up.
+
+use model::fleet::signal::Signal;
+
+use crate::checks::context::{CheckContext, FindingDraft, on_it, subject};
+use crate::checks::{Check, Input, Verdict, Walk};
+
+pub(crate) const CHECK: Check = Check {
+    code: "remap-failed",
+    walk: Walk::Devices(look),
+};
+
+fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
+    context.report(&input.device.id, check(input), |_| {
+        FindingDraft::new(
+            subject("Device", &input.device.id),
+            format!(
+                "row remap failed: no spare rows left; {}",
+                on_it(input.device)
+            ),
+            "drain the node, then replace the GPU",
+        )
+    });
+}
+
+/// Firing when the reading says so.
+pub(crate) fn check(input: &Input<'_>) -> Verdict {
+    Verdict::when(input.flag(Signal::RemapFailed))
+}

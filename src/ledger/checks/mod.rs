@@ -1,0 +1,243 @@
+//! Checks: from a fleet to its findings. One file a check; a check says ok, firing, or cannot tell.
+//!
+//! A check looks at one subject and gives a [`Verdict`]. The [`State`] remembers, for each check and subject,
+//! since when it has been true: a finding shows once that has lasted for the rule's `for`, ends at the rule's
+//! `clear` level, and survives a gap in what is known for up to [`PATIENCE`]. A gap begins nothing and ends nothing.
+//!
+//! A message does not repeat the subject's name: a view shows it beside.
+
+mod context;
+mod devices;
+mod faults;
+mod jobs;
+mod merge;
+mod nodes;
+
+mod queues_document;
+mod source_lost;
+mod source_stale;
+
+use model::base::{Moment, Name};
+
+use model::fleet::accelerator::Accelerator;
+use model::fleet::device::Device;
+use model::fleet::finding::Finding;
+use model::fleet::fleet::Fleet;
+use model::fleet::node::Node;
+use model::fleet::signal::Signal;
+use model::fleet::thresholds::{Rule, Thresholds};
+
+use context::CheckContext;
+pub use context::State;
+use model::fleet::finding::PATIENCE;
+
+/// What a check says about one subject.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Verdict {
+    Ok,
+    /// Between the clear level and the threshold: begins nothing, ends nothing.
+    Held(f64),
+    /// It is true, with the measured value.
+    Firing(f64),
+    /// Too little is known: begins nothing, ends nothing.
+    Unknown,
+}
+
+impl Verdict {
+    /// The verdict of a level against a rule's threshold and clear level; cannot tell without a value.
+    pub fn of(value: Option<f64>, rule: &Rule) -> Self {
+        match value.filter(|value| !value.is_nan()) {
+            None => Self::Unknown,
+            Some(value) if rule.above => {
+                if value >= rule.threshold {
+                    Self::Firing(value)
+                } else if value > rule.clear {
+                    Self::Held(value)
+                } else {
+                    Self::Ok
+                }
+            }
+            Some(value) => {
+                if value <= rule.threshold {
+                    Self::Firing(value)
+                } else if value < rule.clear {
+                    Self::Held(value)
+                } else {
+                    Self::Ok
+                }
+            }
+        }
+    }
+
+    /// The verdict of a plain yes or no.
+    pub fn when(fires: Option<bool>) -> Self {
+        match fires {
+            None => Self::Unknown,
+            Some(true) => Self::Firing(1.0),
+            Some(false) => Self::Ok,
+        }
+    }
+}
+
+/// One device as a check sees it.
+struct Input<'a> {
+    node: &'a Node,
+    device: &'a Device,
+    /// Its model, where the catalogue knows it.
+    model: Option<&'a Accelerator>,
+    /// It has been read, and not too long ago.
+    fresh: bool,
+    /// Its fresh readings by signal, for a dozen checks ask; what is not a number is unknown.
+    values: &'a [f64; Signal::ALL.len()],
+    now: Moment,
+}
+
+impl Input<'_> {
+    /// A fresh value of a signal.
+    fn get(&self, signal: Signal) -> Option<f64> {
+        let value = self.values[signal as usize];
+        (!value.is_nan()).then_some(value)
+    }
+
+    /// A fresh gauge that is 1 or 0.
+    fn flag(&self, signal: Signal) -> Option<bool> {
+        self.get(signal).map(|value| value >= 0.5)
+    }
+
+    /// The bits of a fresh bit mask.
+    fn bits(&self, signal: Signal) -> Option<u64> {
+        self.get(signal).and_then(model::fleet::xid::bits)
+    }
+}
+
+/// What a check walks over.
+enum Walk {
+    /// Each device, then `finish` for what was counted on the way.
+    Devices(fn(&mut CheckContext<'_>, &Input<'_>)),
+    Nodes(fn(&mut CheckContext<'_>, &Node)),
+    /// The fleet as a whole.
+    Fleet(fn(&mut CheckContext<'_>)),
+    /// Each device, then once more for what was counted.
+    Tally(
+        fn(&mut CheckContext<'_>, &Input<'_>),
+        fn(&mut CheckContext<'_>),
+    ),
+}
+
+/// A check of the registry.
+struct Check {
+    /// Its name in `alerts.toml`, and the code of its findings unless they bring their own.
+    code: &'static str,
+    walk: Walk,
+}
+
+/// Every check, most pressing first: among findings of one severity this order decides.
+const CHECKS: &[Check] = &[
+    devices::device_vanished::CHECK,
+    devices::xid::CHECK,
+    devices::remap_failed::CHECK,
+    devices::ecc_uncorrected::CHECK,
+    devices::recovery_action::CHECK,
+    devices::device_unhealthy::CHECK,
+    nodes::node_not_ready::CHECK,
+    nodes::node_condition::CHECK,
+    jobs::run_interrupted::CHECK,
+    devices::power_brake::CHECK,
+    nodes::rack_hot::CHECK,
+    devices::heat::CHECK,
+    devices::throttling::CHECK,
+    jobs::gang_stalled::CHECK,
+    jobs::straggler::CHECK,
+    jobs::pods_stuck::CHECK,
+    nodes::device_count::CHECK,
+    nodes::plugin_not_ready::CHECK,
+    nodes::allocatable_below_capacity::CHECK,
+    source_lost::CHECK,
+    queues_document::CHECK,
+    devices::idle_allocated::CHECK,
+    devices::busy_unallocated::CHECK,
+    devices::remap_pending::CHECK,
+    devices::under_used::CHECK,
+    devices::power_capped::CHECK,
+    devices::memory_saturated::CHECK,
+    source_stale::CHECK,
+];
+
+/// The code of every check, most pressing first.
+pub fn codes() -> impl Iterator<Item = &'static str> {
+    CHECKS.iter().map(|check| check.code)
+}
+
+/// The findings of a fleet at `now`, worst first. Call it with the same `state` each time the fleet has
+/// changed or time has passed; `fleet.findings` is not looked at.
+pub fn run(state: &mut State, fleet: &Fleet, now: Moment, thresholds: &Thresholds) -> Vec<Finding> {
+    let mut on_nodes = Vec::new();
+    let mut on_devices = Vec::new();
+    let mut at_end = Vec::new();
+    for check in CHECKS {
+        if !thresholds.rule(check.code).enabled {
+            continue;
+        }
+        let context = state.open(check.code, fleet, now, thresholds);
+        match check.walk {
+            Walk::Nodes(look) => on_nodes.push((look, context)),
+            Walk::Devices(look) => on_devices.push((look, None, context)),
+            Walk::Tally(look, finish) => on_devices.push((look, Some(finish), context)),
+            Walk::Fleet(look) => at_end.push((look, context)),
+        }
+    }
+    // One pass over the devices for all checks: at 80,000 devices each pass costs more than a check. Neighbors
+    // are of one class mostly, so the catalogue is asked when the class changes.
+    let mut known: Option<(&Name, Option<&Accelerator>)> = None;
+    for node in fleet.nodes.iter() {
+        for (look, context) in &mut on_nodes {
+            look(context, node);
+        }
+        for device in &node.devices {
+            let model = match known {
+                Some((class, model)) if *class == device.class => model,
+                _ => fleet.policy.catalog.of_class(&device.class),
+            };
+            known = Some((&device.class, model));
+            let fresh = device.is_fresh(now);
+            let mut values = [f64::NAN; Signal::ALL.len()];
+            if fresh {
+                for (signal, value) in device.signals.iter() {
+                    values[signal as usize] = value;
+                }
+            }
+            let input = Input {
+                node,
+                device,
+                model,
+                fresh,
+                values: &values,
+                now,
+            };
+            for (look, _, context) in &mut on_devices {
+                look(context, &input);
+            }
+        }
+    }
+    for (_, finish, context) in &mut on_devices {
+        if let Some(finish) = finish {
+            finish(context);
+        }
+    }
+    for (look, context) in &mut at_end {
+        look(context);
+    }
+    let desks = (on_nodes.into_iter().map(|(_, context)| context))
+        .chain(on_devices.into_iter().map(|(.., context)| context))
+        .chain(at_end.into_iter().map(|(_, context)| context));
+    let mut found = Vec::new();
+    let mut check_states = Vec::with_capacity(CHECKS.len());
+    for context in desks {
+        let code = context.code;
+        let (check_state, mut these) = context.close();
+        found.append(&mut these);
+        check_states.push((code, check_state));
+    }
+    state.put_back(check_states);
+    merge::merged(found, fleet)
+}

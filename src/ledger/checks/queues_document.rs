@@ -1,0 +1,34 @@
+//! `queues-document`: the ConfigMap that holds the queues of `govern` is wrong. The queues of the last good one count on.
+
+use model::base::Name;
+use model::fleet::fleet::Known;
+use model::fleet::kinds::Table;
+
+use super::context::{CheckContext, FindingDraft, subject};
+use super::{Check, Verdict, Walk};
+
+const REPAIR: &str = "correct the document and apply the ConfigMap again; try it first: `stokehold govern check FILE`";
+
+pub(super) const CHECK: Check = Check {
+    code: "queues-document",
+    walk: Walk::Fleet(look),
+};
+
+fn look(context: &mut CheckContext<'_>) {
+    let fleet = context.fleet;
+    let Some(state) = fleet.govern.as_deref() else {
+        return;
+    };
+    let source = Name::from(format!("api {}", Table::GovernQueues.name()));
+    let verdict = match fleet.known(Table::GovernQueues) {
+        Known::Live => Verdict::when(Some(state.fault.is_some())),
+        _ => Verdict::Unknown,
+    };
+    context.report(&source, verdict, |_| {
+        FindingDraft::new(
+            subject("Source", &source),
+            state.fault_words().unwrap_or_default(),
+            REPAIR,
+        )
+    });
+}

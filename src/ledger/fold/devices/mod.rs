@@ -1,0 +1,15 @@
+//! A node's devices: what it offers, how they are cut and shared, what exporters read of them, and who holds each.
+
+pub(super) mod consumed;
+pub(super) mod dra_devices;
+pub(super) mod fractions;
+pub(super) mod hami;
+pub(super) mod join;
+pub(super) mod limits;
+pub(super) mod mig;
+pub(super) mod models;
+pub(super) mod offer;
+pub(super) mod readings;
+pub(super) mod requests;
+pub(super) mod slicing;
+pub(super) mod weights;

@@ -1,0 +1,254 @@
+//! One model as a job's pods serve it: requests, cache and latencies of all replicas together, and what follows from them.
+
+use super::histogram::Latency;
+use crate::base::Name;
+
+/// A cache as full as this preempts requests: from 92 to 99 % the time for a token quadruples (vllm-ascend #5859).
+pub const FULL_CACHE: f64 = 0.95;
+
+/// One model of one job. What is added up over a window is of the replicas that were read twice within it and were not restarted between:
+/// these are `measured` of `replicas`.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct ServedModel {
+    /// Its name, where the servers tell.
+    pub model: Option<Name>,
+    /// Dialect of the servers' pages: `vllm`.
+    pub engine: Name,
+    /// Servers with recent readings for it.
+    pub replicas: u32,
+    /// Of these, with figures over the window.
+    pub measured: u32,
+    /// Requests in work, of all replicas.
+    pub running: Option<f64>,
+    /// Requests in servers' queues, of all replicas.
+    pub waiting: Option<f64>,
+    /// Key-value cache in use, 0 to 1: mean over replicas.
+    pub kv_mean: Option<f64>,
+    /// The same of the fullest replica.
+    pub kv_max: Option<f64>,
+    /// Share of prompt tokens found in the cache since the page before, 0 to 1: mean over replicas.
+    pub prefix_hit: Option<f64>,
+    /// Seconds that the figures below are of; the longest of the replicas. `None` where no replica was read twice: they are unknown then.
+    pub window_seconds: Option<f64>,
+    /// Tokens generated a second.
+    pub tokens_per_second: Option<f64>,
+    /// Tokens of prompts a second.
+    pub prompt_tokens_per_second: Option<f64>,
+    /// Requests answered a second.
+    pub requests_per_second: Option<f64>,
+    /// Requests preempted because the KV cache was full.
+    pub preemptions: Option<f64>,
+    /// More requests waited at each of the last three readings than at the one before.
+    pub waiting_grows: Option<bool>,
+    /// Time from a request to its first token.
+    pub ttft: Latency,
+    /// Time for each token after the first.
+    pub tpot: Latency,
+    /// `tpot` counts requests, each by its mean; else it counts tokens.
+    pub tpot_of_requests: bool,
+    pub objectives: Objectives,
+}
+
+/// Why a model's servers are saturated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Saturation {
+    /// More and more requests wait.
+    WaitingGrows,
+    /// The cache of a replica is full.
+    CacheFull,
+    /// Requests were preempted because the KV cache was full.
+    Preempts,
+}
+
+crate::words! {
+    impl Saturation {
+        /// A word for programs.
+        pub fn name(self) {
+            WaitingGrows => "waiting",
+            CacheFull => "kv-cache",
+            Preempts => "preemptions",
+        }
+    }
+}
+
+/// What a service promises: thresholds in seconds.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Objectives {
+    /// Time to the first token.
+    pub ttft: Option<f64>,
+    /// Time for each token after the first, mean of a request.
+    pub tpot: Option<f64>,
+}
+
+impl ServedModel {
+    /// What saturates it. A cache below [`FULL_CACHE`] is no sign alone: it is there to be filled.
+    pub fn saturation(&self) -> impl Iterator<Item = Saturation> {
+        let grows = self.waiting_grows == Some(true);
+        let full = self.kv_max.is_some_and(|ratio| ratio >= FULL_CACHE);
+        let preempts = self.preemptions.is_some_and(|count| count > 0.0);
+        [
+            grows.then_some(Saturation::WaitingGrows),
+            full.then_some(Saturation::CacheFull),
+            preempts.then_some(Saturation::Preempts),
+        ]
+        .into_iter()
+        .flatten()
+    }
+
+    /// Whether it is saturated; unknown without a reason to say so while its queue was not read three times.
+    pub fn is_saturated(&self) -> Option<bool> {
+        match self.saturation().next() {
+            Some(_) => Some(true),
+            None => self.waiting_grows.map(|_| false),
+        }
+    }
+
+    /// The fewest and the most requests a second that can meet all objectives. Histograms tell how many meet each, and not which: those
+    /// that miss one may or may not be those that miss another (Fréchet's bounds). `None` where a latency is unknown, counts tokens
+    /// instead of requests, or nothing is promised.
+    pub fn goodput(&self) -> Option<(f64, f64)> {
+        let objectives = self.objectives;
+        let rate = self.requests_per_second?;
+        let tpot = (&self.tpot, objectives.tpot);
+        if tpot.1.is_some() && !self.tpot_of_requests {
+            return None;
+        }
+        let all = [(&self.ttft, objectives.ttft), tpot];
+        let promised = all
+            .iter()
+            .filter_map(|(latency, limit)| Some((*latency, (*limit)?)));
+        let (mut missed, mut most, mut count) = (0.0, 1.0f64, 0);
+        for (latency, limit) in promised {
+            if latency.is_unknown() {
+                return None;
+            }
+            count += 1;
+            if rate == 0.0 {
+                continue;
+            }
+            let (low, high) = latency.share_within(limit)?;
+            missed += 1.0 - low;
+            most = most.min(high);
+        }
+        (count > 0).then(|| ((1.0 - missed).max(0.0) * rate, most * rate))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::fleet::serving::histogram::Histogram;
+    use crate::fleet::signal::Signal;
+
+    fn latency(bounds: &[f64], values: &[f64]) -> Latency {
+        let up_to = |bound: f64| values.iter().filter(|value| **value <= bound).count() as f64;
+        let ends = bounds.iter().copied().chain([f64::INFINITY]);
+        let buckets = ends.map(|bound| (bound, up_to(bound))).collect();
+        let mut latency = Latency::default();
+        latency.add(
+            Histogram::new(Signal::Ttft, buckets)
+                .expect("it is one")
+                .whole(),
+        );
+        latency
+    }
+
+    proptest! {
+        #[test]
+        fn goodput_holds_the_truth(
+            requests in proptest::collection::vec((0.0..4.0f64, 0.0..0.2f64), 1..300),
+            alike in any::<bool>(),
+            ttft in proptest::option::of(prop_oneof![Just(1.0), 0.0..5.0f64]),
+            tpot in proptest::option::of(prop_oneof![Just(0.05), 0.0..0.3f64]),
+        ) {
+            // Where slow requests are slow throughout, the bounds lie far from where chance would put them.
+            let of = |(a, b): &(f64, f64)| (*a, if alike { a / 20.0 } else { *b });
+            let all: Vec<(f64, f64)> = requests.iter().map(of).collect();
+            let column = |take: fn(&(f64, f64)) -> f64| all.iter().map(take).collect::<Vec<f64>>();
+            let seconds = 60.0;
+            let model = ServedModel {
+                requests_per_second: Some(all.len() as f64 / seconds),
+                ttft: latency(&[0.1, 0.5, 1.0, 2.0], &column(|one| one.0)),
+                tpot: latency(&[0.01, 0.05, 0.1], &column(|one| one.1)),
+                tpot_of_requests: true,
+                objectives: Objectives { ttft, tpot },
+                ..ServedModel::default()
+            };
+            let told = model.goodput();
+            if ttft.is_none() && tpot.is_none() {
+                prop_assert_eq!(told, None);
+                return Ok(());
+            }
+            let met = |limit: Option<f64>, value: f64| limit.is_none_or(|limit| value <= limit);
+            let good = all.iter().filter(|(a, b)| met(ttft, *a) && met(tpot, *b)).count();
+            let truth = good as f64 / seconds;
+            let (low, high) = told.expect("all is known");
+            prop_assert!(low <= truth + 1e-9 && truth <= high + 1e-9, "{} {} {}", low, truth, high);
+        }
+    }
+
+    #[test]
+    fn goodput_without_what_it_needs_is_unknown() {
+        let promised = Objectives {
+            ttft: Some(1.0),
+            tpot: Some(0.05),
+        };
+        let mut model = ServedModel {
+            requests_per_second: Some(2.0),
+            ttft: latency(&[1.0], &[0.5]),
+            tpot: latency(&[0.05], &[0.01]),
+            tpot_of_requests: true,
+            ..ServedModel::default()
+        };
+        assert_eq!(model.goodput(), None, "nothing is promised");
+        model.objectives = promised;
+        assert_eq!(model.goodput(), Some((2.0, 2.0)));
+        model.tpot_of_requests = false;
+        assert_eq!(model.goodput(), None, "tokens are no requests");
+        model.tpot_of_requests = true;
+        model.tpot = Latency::default();
+        assert_eq!(model.goodput(), None);
+        model.requests_per_second = None;
+        assert_eq!(model.goodput(), None);
+    }
+
+    #[test]
+    fn idle_servers_have_a_goodput_of_zero() {
+        let model = ServedModel {
+            requests_per_second: Some(0.0),
+            ttft: latency(&[1.0], &[]),
+            objectives: Objectives {
+                ttft: Some(1.0),
+                tpot: None,
+            },
+            ..ServedModel::default()
+        };
+        assert_eq!(model.goodput(), Some((0.0, 0.0)));
+    }
+
+    #[test]
+    fn saturated_is_a_growing_queue_a_full_cache_or_preemptions() {
+        let model = |grows, kv_max, preemptions| ServedModel {
+            waiting_grows: grows,
+            kv_max,
+            preemptions,
+            ..ServedModel::default()
+        };
+        let why =
+            |model: &ServedModel| model.saturation().map(Saturation::name).collect::<Vec<_>>();
+        let calm = model(Some(false), Some(0.9499), Some(0.0));
+        assert_eq!((calm.is_saturated(), why(&calm).len()), (Some(false), 0));
+        let full = model(Some(false), Some(0.95), Some(0.0));
+        assert_eq!(
+            (full.is_saturated(), why(&full)),
+            (Some(true), vec!["kv-cache"])
+        );
+        let all = model(Some(true), Some(1.0), Some(1.0));
+        assert_eq!(why(&all), ["waiting", "kv-cache", "preemptions"]);
+        // A cache that is not full says nothing alone.
+        assert_eq!(model(None, Some(0.9), None).is_saturated(), None);
+        assert_eq!(model(None, None, Some(1.0)).is_saturated(), Some(true));
+    }
+}
