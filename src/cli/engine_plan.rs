@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::path::Path;
 
-use clap::Args;
+use clap::{Args, Parser, Subcommand};
 use serde::Serialize;
 use serde_json::json;
 
@@ -18,7 +18,7 @@ use engine::{document, explanations};
 use model::base::name::printable;
 use model::base::{Exit, Failure, Moment};
 use model::plan::JobName;
-use plan::words::{self, GRAMMAR, ParseError, Question};
+use plan::actions::{self, Action, Names, ParseError};
 use plan::{self, Author};
 use source::local;
 use table::output::safe_json;
@@ -46,6 +46,63 @@ pub struct DocumentPlan {
     pub output: FigureFormat,
 }
 
+/// What `--intent` holds: an action of `stokehold plan`, or a question to the engine.
+#[derive(Parser)]
+#[command(
+    no_binary_name = true,
+    disable_help_flag = true,
+    disable_help_subcommand = true,
+    subcommand_value_name = "INTENT"
+)]
+struct IntentLine {
+    #[command(subcommand)]
+    question: Question,
+}
+
+#[derive(Subcommand)]
+enum Question {
+    #[command(flatten)]
+    Plan(Action),
+    /// Why a job waits; all waiting jobs without a name
+    Explain { name: Option<String> },
+    /// When a job starts; all waiting jobs without a name
+    Forecast { name: Option<String> },
+    /// Which flavor a job should request
+    Route { name: String },
+    /// The effect of changes on the fleet
+    WhatIf {
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        change: Vec<String>,
+    },
+    /// Which jobs start now, and which are preempted for them
+    Cycle,
+}
+
+/// Parses `--intent`; `plan` may stand before it, and `job` before the name of what is asked about.
+///
+/// # Errors
+/// It does not follow the grammar.
+fn question(text: &str) -> Result<Question, String> {
+    let mut words = actions::split(text)?;
+    if words.first().is_some_and(|word| word == "plan") {
+        words.remove(0);
+    }
+    let asks = |verb: &str| matches!(verb, "explain" | "forecast" | "route");
+    if let [verb, kind, _] = words.as_slice()
+        && asks(verb)
+        && kind == "job"
+    {
+        words.remove(1);
+    }
+    if words.is_empty() {
+        return Err(String::from(
+            "an empty intent; write for example `drain NODE`, or `explain`",
+        ));
+    }
+    let line = IntentLine::try_parse_from(words).map_err(|error| actions::usage(&error))?;
+    Ok(line.question)
+}
+
 pub(super) fn run(host: &Host, plan: &DocumentPlan, out: &mut dyn Write) -> Result<Exit, Failure> {
     let text = if plan.fleet == "-" {
         let mut text = String::new();
@@ -64,16 +121,22 @@ pub(super) fn run(host: &Host, plan: &DocumentPlan, out: &mut dyn Write) -> Resu
         FigureFormat::Table => PlanFormat::Table,
         FigureFormat::Json => PlanFormat::Json,
     };
-    let question = match words::parse(&snapshot, &plan.intent) {
-        Ok(question) => question,
-        Err(ParseError::Refused(refusal)) => {
-            return refused(&refusal, snapshot.at, format, out);
-        }
-        Err(ParseError::Usage(message)) => return Err(Failure::new(Exit::Usage, message)),
-    };
+    let usage = |message: String| Failure::new(Exit::Usage, message);
+    let question = question(&plan.intent).map_err(usage)?;
     let unknown = |message: String| Failure::new(Exit::Refused, message);
     let text = match question {
-        Question::Plan(intent) => {
+        Question::Plan(action) => {
+            let names = Names {
+                snapshot: &snapshot,
+                namespace: None,
+            };
+            let intent = match action.intent(&names) {
+                Ok(intent) => intent,
+                Err(ParseError::Refused(refusal)) => {
+                    return refused(&refusal, snapshot.at, format, out);
+                }
+                Err(ParseError::Usage(message)) => return Err(usage(message)),
+            };
             let author = Author {
                 by: "stokehold".to_owned(),
                 why: String::new(),
@@ -83,11 +146,11 @@ pub(super) fn run(host: &Host, plan: &DocumentPlan, out: &mut dyn Write) -> Resu
                 Err(refusal) => return refused(&refusal, snapshot.at, format, out),
             }
         }
-        Question::Explain(Some(name)) => {
+        Question::Explain { name: Some(name) } => {
             let answer = explanations::explain(&snapshot, &name).map_err(unknown)?;
             explain::printed(&answer, &snapshot, plan.output)
         }
-        Question::Explain(None) => {
+        Question::Explain { name: None } => {
             let all: Vec<_> = explanations::explain_all(&snapshot).into_values().collect();
             match plan.output {
                 FigureFormat::Json => safe_json(&all),
@@ -97,7 +160,7 @@ pub(super) fn run(host: &Host, plan: &DocumentPlan, out: &mut dyn Write) -> Resu
                     .collect(),
             }
         }
-        Question::Forecast(name) => {
+        Question::Forecast { name } => {
             let mut all: Vec<Start> = explanations::forecast(&snapshot).into_values().collect();
             if let Some(name) = name {
                 explanations::find(&snapshot, &name).map_err(unknown)?;
@@ -110,14 +173,14 @@ pub(super) fn run(host: &Host, plan: &DocumentPlan, out: &mut dyn Write) -> Resu
                 plan.output,
             )
         }
-        Question::Route(name) => {
+        Question::Route { name } => {
             let routing = explanations::route(&snapshot, &name).map_err(unknown)?;
             route::printed(&routing, snapshot.at, plan.output)
         }
-        Question::WhatIf(changes) => {
-            let changes: Vec<&str> = changes.iter().map(String::as_str).collect();
-            let outcome = explanations::what_if(&snapshot, &changes)
-                .map_err(|message| Failure::new(Exit::Usage, message))?;
+        Question::WhatIf { change } => {
+            let change = change.join(" ");
+            let changes: Vec<&str> = engine::what_if::split(&change).collect();
+            let outcome = explanations::what_if(&snapshot, &changes).map_err(usage)?;
             what_if::printed(&outcome, snapshot.at, plan.output)
         }
         Question::Cycle => decided(snapshot, plan.output),
@@ -211,9 +274,4 @@ fn decided(snapshot: Snapshot, format: FigureFormat) -> String {
         let _ = writeln!(text, "waits   {}", printable(&name(*work).to_string()));
     }
     text
-}
-
-/// Every form of an intent, for the README and its test.
-pub fn forms() -> &'static [&'static str] {
-    &GRAMMAR
 }

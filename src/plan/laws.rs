@@ -11,7 +11,8 @@ use engine::rng::Rng;
 use engine::snapshot::Snapshot;
 use model::plan::{Budgets, Mutation, Plan, Step, Test};
 
-use super::words::{self, ParseError, Question};
+use super::actions::ParseError;
+use super::tests_fleet::read;
 use super::{Author, plan};
 
 const KINDS: [&str; 6] = [
@@ -103,8 +104,8 @@ fn ask(snapshot: &Snapshot, text: &str) -> Option<Plan> {
         by: "me".into(),
         why: "a test".into(),
     };
-    match words::parse(snapshot, text) {
-        Ok(Question::Plan(intent)) => plan(snapshot, &intent, &author).ok(),
+    match read(snapshot, text) {
+        Ok(intent) => plan(snapshot, &intent, &author).ok(),
         Err(ParseError::Refused(_)) => None,
         other => panic!("{text}: {other:?}"),
     }

@@ -5,6 +5,7 @@
 //! [`FoundObject`]), which works for what the fleet does not show (a job without devices); [`foretell`] then adds the engine's
 //! forecast. Where an object does not support a step, the planner refuses and says what can be done instead.
 
+pub mod actions;
 mod admit;
 mod caused;
 mod choice;
@@ -43,7 +44,6 @@ mod tests_groups;
 mod tests_scale;
 mod unanswered;
 mod victims;
-pub mod words;
 
 pub use end_holds::end_holds;
 pub use planner_context::{Author, gang_refusal};
@@ -55,7 +55,9 @@ use std::collections::BTreeSet;
 
 use engine::options;
 use engine::snapshot::{Borrow, Queue, Reclaim, Snapshot, Within, Workload};
-use model::plan::{Intent, JobName, Known, Plan, PlanEffect, Refusal, RefusalCode, SideEffects};
+use model::plan::{Intent, JobName, Known, Plan, PlanEffect, Refusal, SideEffects};
+
+use actions::PlannerInput;
 
 /// The effect of a plan that is made from objects alone, without a forecast of the fleet.
 fn not_computed() -> PlanEffect {
@@ -84,33 +86,12 @@ pub fn plan_again(
     author: &Author,
     known: &Known,
 ) -> Result<Plan, Refusal> {
-    let mut plan = match intent {
-        Intent::Drain { nodes, deadline } => drain::plan(snapshot, nodes, *deadline, author),
-        Intent::Cordon { nodes, reason } => {
-            let why = if reason.is_empty() {
-                &author.why
-            } else {
-                reason
-            };
-            cordon::cordon(snapshot, nodes, &author.by, why)
-        }
-        Intent::Uncordon { nodes } => cordon::uncordon(snapshot, nodes),
-        Intent::Preempt { job } => preempt::preempt(snapshot, job),
-        Intent::Requeue { job } => preempt::requeue(snapshot, job),
-        Intent::Admit { job, preempt } => admit::plan(snapshot, job, *preempt, known),
-        Intent::Reprioritise { job, priority } => {
-            queue_actions::reprioritise(snapshot, job, priority)
-        }
-        Intent::Hold { target } => queue_actions::hold(snapshot, target),
-        Intent::Resume { target } => queue_actions::resume(snapshot, target),
-        Intent::Scale { target, replicas } => scale::on_fleet(snapshot, target, *replicas),
-        Intent::Rebalance { pool } => rebalance::plan(snapshot, pool.as_ref()),
-        Intent::Undo { run } => {
-            let sentence = format!("what {run} did is in the journal, not in the fleet");
-            Err(Refusal::new(RefusalCode::Unknown, sentence)
-                .instead(format!("`plan undo {run}` reads the journal")))
-        }
-    }?;
+    let on = PlannerInput {
+        snapshot,
+        author,
+        known,
+    };
+    let mut plan = actions::plan(&on, intent)?;
     groups::on_all(snapshot, &mut plan);
     plan.revision = Some(snapshot.revision);
     plan.options = options::used(snapshot, work_of(snapshot, intent));
@@ -128,13 +109,7 @@ pub fn plan_again(
 
 /// The workload of an intent, where it has one.
 fn work_of<'s>(snapshot: &'s Snapshot, intent: &Intent) -> Option<&'s Workload> {
-    let (Intent::Preempt { job }
-    | Intent::Requeue { job }
-    | Intent::Admit { job, .. }
-    | Intent::Reprioritise { job, .. }) = intent
-    else {
-        return None;
-    };
+    let job = intent.job()?;
     let mut all = snapshot.workloads.iter();
     all.find(|work| work.key.key == job.0)
 }

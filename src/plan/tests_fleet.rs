@@ -11,7 +11,7 @@ use model::plan::{
     Budgets, Forecast, Intent, JobName, Known, Mutation, Plan, PlanEffect, RefusalCode, Until, Verb,
 };
 
-use super::words::{self, ParseError, Question};
+use super::actions::{self, Names, ParseError};
 use super::{Author, plan, plan_again};
 
 pub(super) fn node(name: &str, rack: &str) -> Value {
@@ -112,6 +112,18 @@ pub(super) fn ask_again(
     ask_with(snapshot, text, &known)
 }
 
+/// The intent of a typed action, on a document: names have no namespace.
+pub(super) fn read(snapshot: &Snapshot, text: &str) -> Result<model::plan::Intent, ParseError> {
+    let namespace = None;
+    actions::intent(
+        text,
+        &Names {
+            snapshot,
+            namespace,
+        },
+    )
+}
+
 /// As `ask`, with known victims.
 pub(super) fn ask_with(
     snapshot: &Snapshot,
@@ -122,8 +134,8 @@ pub(super) fn ask_with(
         by: "me".into(),
         why: "a test".into(),
     };
-    match words::parse(snapshot, text) {
-        Ok(Question::Plan(intent)) => plan_again(snapshot, &intent, &author, known),
+    match read(snapshot, text) {
+        Ok(intent) => plan_again(snapshot, &intent, &author, known),
         Err(ParseError::Refused(refusal)) => Err(refusal),
         other => panic!("{text}: {other:?}"),
     }
@@ -312,11 +324,12 @@ fn racks_and_pools_resolve_to_nodes_and_unknown_names_are_errors() {
     for text in [
         "drain",
         "drain a --deadline soon",
-        "preempt gang",
+        "preempt nobody",
+        "preempt a/b/c",
         "explode x",
         "",
     ] {
-        let read = words::parse(&snapshot, text);
+        let read = read(&snapshot, text);
         assert!(
             matches!(read, Err(ParseError::Usage(_))),
             "{text}: {read:?}"

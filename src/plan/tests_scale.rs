@@ -8,10 +8,11 @@ use model::base::{Moment, Name, ObjectKey};
 use model::fleet::scaling::{PodScaler, Scaling};
 use model::plan::{Intent, Mutation, Plan, PlanEffect, RefusalCode, Verb};
 
+use super::actions::ParseError;
 use super::scale::Autoscalers;
 use super::tests::{found, subject};
+use super::tests_fleet::read;
 use super::tests_fleet::{ask, fleet, forecast, kueue, node, planned, queue, work};
-use super::words::{self, ParseError};
 use super::{FoundObject, Subject, foretell, scale};
 
 fn now() -> Moment {
@@ -381,7 +382,7 @@ fn what_cannot_be_scaled_or_read_is_refused() {
         "scale ml/web 9999999999",
         "scale a/b c/d 3",
     ] {
-        let parsed = words::parse(&snapshot, wrong);
+        let parsed = read(&snapshot, wrong);
         assert!(
             matches!(parsed, Err(ParseError::Usage(_))),
             "{wrong}: {parsed:?}"

@@ -9,6 +9,7 @@ use exec::look::Unseen;
 use model::base::{Exit, Failure};
 use model::plan::{Intent, Known, Plan};
 use plan::Author;
+use plan::actions::{ACTIONS, PlannedFrom, spec_of};
 use table::Facts;
 use table::actions::{ActionState, May};
 use table::what_if::Supposed;
@@ -19,6 +20,9 @@ use model::base::Name;
 
 /// Message why nothing can be changed in a record.
 pub const RECORDED: &str = "this is a record: plans are computed, and nothing can be changed in it";
+
+/// Message why a run cannot be undone or continued in a record.
+pub const OF_JOURNAL: &str = "undo and continue are about the journal, not about a record";
 
 /// Makes plans on a replay.
 pub struct PastPlans {
@@ -83,21 +87,28 @@ impl PastPlans {
     }
 }
 
-/// Checks that an intent can be planned on a record.
+/// Checks that what is planned from `source` can be planned on a record.
 ///
 /// # Errors
-/// The action reads an object of the API server, or the journal.
-pub fn plannable(intent: &Intent) -> Result<(), Failure> {
-    let why = match intent {
-        Intent::Hold { .. } | Intent::Resume { .. } | Intent::Reprioritise { .. } => {
-            "hold, resume and priority read the object itself, and a record holds no manifests"
-        }
-        Intent::Undo { .. } => "undo and continue are about the journal, not about a record",
-        _ => return Ok(()),
+/// It reads an object of the API server, or the journal.
+pub fn plannable(source: PlannedFrom) -> Result<(), Failure> {
+    let verbs = |of: &[PlannedFrom]| {
+        let all = ACTIONS
+            .iter()
+            .filter(|spec| of.contains(&spec.planned_from));
+        let verbs: Vec<&str> = all.map(|spec| spec.verb).collect();
+        verbs.join(", ")
     };
-    let message = format!(
-        "{why}; drain, cordon, uncordon, preempt, requeue, admit, scale and rebalance can be planned on a record"
-    );
+    let why = match source {
+        PlannedFrom::Fleet | PlannedFrom::ObjectOrFleet => return Ok(()),
+        PlannedFrom::Object => {
+            let these = verbs(&[PlannedFrom::Object]);
+            format!("{these} read the object itself, and a record holds no manifests")
+        }
+        PlannedFrom::Journal => OF_JOURNAL.to_owned(),
+    };
+    let others = verbs(&[PlannedFrom::Fleet, PlannedFrom::ObjectOrFleet]);
+    let message = format!("{why}; these can be planned on a record: {others}");
     Err(Failure::new(Exit::Refused, message))
 }
 
@@ -106,7 +117,7 @@ pub fn plannable(intent: &Intent) -> Result<(), Failure> {
 /// # Errors
 /// It is refused, lacks facts, or cannot be planned on a record.
 pub fn past_plan(facts: Option<&Facts>, intent: &Intent, known: &Known) -> Result<Plan, Unseen> {
-    plannable(intent).map_err(Unseen::Failed)?;
+    plannable(spec_of(intent).planned_from).map_err(Unseen::Failed)?;
     let facts = facts.ok_or_else(no_picture)?;
     plan_on(facts, intent, known, &Author::default())
 }

@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use console::Theme;
 use model::base::Name;
 use model::fleet::job::{Job, JobState};
+use plan::actions::{ACTIONS, Values};
 use source::kubeconfig;
 use table::json_style::JsonStyle;
 use table::output::{fields, output_table, titles};
@@ -192,36 +193,58 @@ pub(super) fn of(
         ("get" | "top", "name") => of_kind(kind()),
         ("describe", "object") if positional.is_empty() => objects(value, cluster),
         ("describe", "object") if positional.len() == 1 => of_kind(kind()),
-        ("explain" | "explain job", "name") | ("plan admit", "job") => {
+        ("explain" | "explain job", "name") => {
+            of_action(Values::WaitingJobs, value, positional, cluster)
+        }
+        ("plan continue", "run") => runs(cluster),
+        (path, argument) => {
+            let verb = path.strip_prefix("plan ");
+            let spec = verb.and_then(|verb| ACTIONS.iter().find(|spec| spec.verb == verb));
+            let values = spec.and_then(|spec| {
+                let mut all = spec.completes.iter();
+                all.find(|(name, _)| *name == argument)
+            });
+            values.map_or_else(Vec::new, |(_, values)| {
+                of_action(*values, value, positional, cluster)
+            })
+        }
+    };
+    names.into_iter().filter(|name| is_plain(name)).collect()
+}
+
+/// What completes an argument of an action.
+fn of_action(
+    values: Values,
+    value: &str,
+    positional: &[String],
+    cluster: &CompletionCluster,
+) -> Vec<String> {
+    match values {
+        Values::Jobs => cluster.jobs(|_| true),
+        Values::WaitingJobs => {
             cluster.jobs(|job| matches!(job.state, JobState::Waiting | JobState::Suspended))
         }
-        ("plan preempt" | "plan requeue", "job") => cluster.jobs(|job| job.devices_allocated > 0),
-        ("plan reprioritise", "job") => cluster.jobs(|_| true),
-        ("plan reprioritise", "priority") => cluster.priority_classes(),
-        ("plan scale", "words") if positional.is_empty() => cluster.jobs(|job| {
+        Values::RunningJobs => cluster.jobs(|job| job.devices_allocated > 0),
+        Values::Scalable if positional.is_empty() => cluster.jobs(|job| {
             let kind = job.id.kind.as_str();
             matches!(kind, "Deployment" | "StatefulSet" | "LeaderWorkerSet")
         }),
-        ("plan hold" | "plan resume", "target") => match value.starts_with("queue/") {
-            true => {
-                let queues = cluster.names(Kind::Queues);
-                queues
-                    .iter()
-                    .map(|queue| format!("queue/{queue}"))
-                    .collect()
-            }
-            false => {
-                let mut all = cluster.jobs(|_| true);
-                all.push("queue/".to_owned());
-                all
-            }
-        },
-        ("plan drain" | "plan cordon" | "plan uncordon", "nodes") => cluster.nodes(),
-        ("plan rebalance", "pool") => cluster.names(Kind::Pools),
-        ("plan undo" | "plan continue", "run") => runs(cluster),
-        _ => Vec::new(),
-    };
-    names.into_iter().filter(|name| is_plain(name)).collect()
+        Values::Scalable => Vec::new(),
+        Values::JobsAndQueues if value.starts_with("queue/") => {
+            let queues = cluster.names(Kind::Queues);
+            let queues = queues.iter().map(|queue| format!("queue/{queue}"));
+            queues.collect()
+        }
+        Values::JobsAndQueues => {
+            let mut all = cluster.jobs(|_| true);
+            all.push("queue/".to_owned());
+            all
+        }
+        Values::PriorityClasses => cluster.priority_classes(),
+        Values::Nodes => cluster.nodes(),
+        Values::Pools => cluster.names(Kind::Pools),
+        Values::Runs => runs(cluster),
+    }
 }
 
 /// True after `get KIND/NAME`.

@@ -11,16 +11,17 @@ use engine::explain::Explanation;
 use engine::live;
 use engine::snapshot::Snapshot;
 use exec::look::Unseen;
-use model::base::{Exit, Failure, Name, SmallSort};
+use model::base::{Exit, Failure};
 use model::fleet::job::JobKey;
-use model::plan::{Intent, JobName, Known, Plan, Refusal};
-use plan::{self, Author, words};
+use model::plan::{Intent, Known, Plan, Refusal};
+use plan::actions::{Action, Names, ParseError, PlannedFrom};
+use plan::{self, Author};
 use table::actions::opens_faulty;
 use table::explanations::{self, Now};
 use table::{self, Facts, Kind, Needs};
 
 use super::show::{printed, refused};
-use super::{Action, PlanFormat};
+use super::{PlanCommand, PlanFormat};
 
 /// The fleet at one look.
 pub(in crate::cli) struct Seen {
@@ -126,6 +127,14 @@ impl Seen {
         Ok(plan)
     }
 
+    /// Where names without a namespace are in `namespace`.
+    pub(super) const fn names<'a>(&'a self, namespace: &'a str) -> Names<'a> {
+        Names {
+            snapshot: &self.snapshot,
+            namespace: Some(namespace),
+        }
+    }
+
     /// Adds to a plan the findings that still keep out of service the nodes that it uncordons.
     pub(super) fn warn(&self, plan: &mut Plan) {
         let faulty = opens_faulty(&self.facts.fleet.findings, plan);
@@ -164,32 +173,23 @@ fn whole(at: &Situation) -> Situation {
 /// Looks at the fleet where the action needs it, or its plan is more complete with it.
 pub(super) fn look(
     at: &Situation,
-    action: &Action,
+    command: &PlanCommand,
     err: &mut (dyn Write + Send),
 ) -> Result<Option<Seen>, Failure> {
-    match action {
-        Action::Continue { .. } => Ok(None),
+    let PlanCommand::Action(action) = command else {
+        return Ok(None);
+    };
+    match action.spec().planned_from {
+        PlannedFrom::Fleet => Seen::of(at, err).map(Some),
         // These need only the journal or one object. With the fleet, the plan is more complete.
-        Action::Undo { .. }
-        | Action::Hold { .. }
-        | Action::Resume { .. }
-        | Action::Scale { .. }
-        | Action::Reprioritise { .. } => Ok(Seen::of(at, err).ok()),
-        _ => Seen::of(at, err).map(Some),
+        PlannedFrom::Journal | PlannedFrom::Object | PlannedFrom::ObjectOrFleet => {
+            Ok(Seen::of(at, err).ok())
+        }
     }
 }
 
 /// Namespace of names without one, where no kubeconfig sets it.
 const NAMESPACE: &str = "default";
-
-/// The object to scale, and its number of replicas.
-///
-/// # Errors
-/// The words have another form.
-pub(super) fn scale(words: &[String]) -> Result<(String, u32), Failure> {
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    words::scale(&words).map_err(|message| Failure::new(Exit::Usage, message))
-}
 
 /// Prints the plan of an action on a past time of a record.
 ///
@@ -207,8 +207,8 @@ pub(super) fn on_record(
         [one] => one.as_str(),
         _ => NAMESPACE,
     };
-    let made = intent(&seen.snapshot, namespace, action).and_then(|intent| {
-        plannable(&intent).map_err(Unseen::Failed)?;
+    let made = intent(&seen.names(namespace), action).and_then(|intent| {
+        plannable(action.spec().planned_from).map_err(Unseen::Failed)?;
         Ok(seen.plan(&intent, &Author::default(), &Known::default())?)
     });
     match made {
@@ -221,85 +221,13 @@ pub(super) fn on_record(
     }
 }
 
-/// The only job with this bare name, with its namespace, if no job in `namespace` and no queue has the name.
-pub(super) fn elsewhere(snapshot: &Snapshot, namespace: &str, name: &str) -> Option<String> {
-    let found = engine::explanations::find(snapshot, name).ok()?;
-    let key = &snapshot.workloads[found].key.key;
-    let is_queue = snapshot.queues.iter().any(|queue| *queue.name == *name);
-    (*key.namespace != *namespace && !is_queue).then(|| key.to_string())
-}
-
-/// The intent of an action; `namespace` applies to names without one.
-pub(super) fn intent(
-    snapshot: &Snapshot,
-    namespace: &str,
-    action: &Action,
-) -> Result<Intent, Unseen> {
-    let usage = |message: String| Unseen::Failed(Failure::new(Exit::Usage, message));
-    let job = |text: &str| -> Result<JobName, Unseen> {
-        let whole = match text.contains('/') {
-            true => text.to_owned(),
-            false => elsewhere(snapshot, namespace, text)
-                .unwrap_or_else(|| format!("{namespace}/{text}")),
-        };
-        words::job(&whole).map_err(usage)
-    };
-    let places = |places: &[String]| -> Result<Vec<Name>, Unseen> {
-        let mut all = Vec::new();
-        for place in places {
-            all.extend(words::nodes(snapshot, place)?);
-        }
-        all.small_sort();
-        all.dedup();
-        Ok(all)
-    };
-    Ok(match action {
-        Action::Drain { nodes, deadline } => Intent::Drain {
-            nodes: places(nodes)?,
-            deadline: match deadline {
-                Some(text) => Some(words::deadline(text, snapshot.at).map_err(usage)?),
-                None => None,
-            },
-        },
-        Action::Cordon { nodes } => Intent::Cordon {
-            nodes: places(nodes)?,
-            reason: String::new(),
-        },
-        Action::Uncordon { nodes } => Intent::Uncordon {
-            nodes: places(nodes)?,
-        },
-        Action::Preempt { job: name } => Intent::Preempt { job: job(name)? },
-        Action::Requeue { job: name } => Intent::Requeue { job: job(name)? },
-        Action::Admit { job: name, preempt } => Intent::Admit {
-            job: job(name)?,
-            preempt: *preempt,
-        },
-        Action::Rebalance { pool } => Intent::Rebalance {
-            pool: pool
-                .as_deref()
-                .map(|pool| Name::new(pool.strip_prefix("pool/").unwrap_or(pool))),
-        },
-        Action::Hold { target } => Intent::Hold {
-            target: target.clone(),
-        },
-        Action::Resume { target } => Intent::Resume {
-            target: target.clone(),
-        },
-        Action::Scale { words } => {
-            let (target, replicas) = scale(words).map_err(Unseen::Failed)?;
-            let target = match target.contains('/') {
-                true => target,
-                false => format!("{namespace}/{target}"),
-            };
-            Intent::Scale { target, replicas }
-        }
-        Action::Reprioritise {
-            job: name,
-            priority,
-        } => Intent::Reprioritise {
-            job: job(name)?,
-            priority: priority.clone(),
-        },
-        Action::Undo { run } | Action::Continue { run } => Intent::Undo { run: run.clone() },
+/// The intent of an action.
+///
+/// # Errors
+/// It is refused, or an argument has another form.
+pub(super) fn intent(names: &Names<'_>, action: &Action) -> Result<Intent, Unseen> {
+    action.intent(names).map_err(|error| match error {
+        ParseError::Usage(message) => Unseen::Failed(Failure::new(Exit::Usage, message)),
+        ParseError::Refused(refusal) => refusal.into(),
     })
 }

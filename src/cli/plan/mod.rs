@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use crate::runtime::action_service::ActionService;
 use crate::runtime::aftermath::Outcome;
 use crate::runtime::host::Host;
+use crate::runtime::past_plans::OF_JOURNAL;
 use crate::runtime::shown_plan;
 use exec::look::Unseen;
 use exec::record::Record;
@@ -26,6 +27,7 @@ use model::base::name::{is_hostile, printable};
 use model::base::{Exit, Failure, When};
 use model::plan::{Known, Plan, Refusal, RefusalCode};
 use plan::Author;
+use plan::actions::{ACTIONS, Action, Hold, Reprioritise, Resume, Undo};
 use plan::grant::{Confirmation, Confirmed};
 use settings::Settings;
 use source::kubeconfig::ContextChoice;
@@ -42,7 +44,7 @@ use show::{document_text, printed};
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
 pub struct PlanFlags {
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<PlanCommand>,
     /// Read the journal of what was done
     #[arg(long)]
     log: bool,
@@ -86,81 +88,9 @@ impl PlanFlags {
 }
 
 #[derive(Subcommand, Clone, PartialEq, Eq, Debug)]
-enum Action {
-    /// Stop a job and keep it suspended; or stop a queue from admitting
-    Hold {
-        /// NAME, NAMESPACE/NAME, KIND/NAME or KIND/NAMESPACE/NAME
-        target: String,
-    },
-    /// Resume a held job or queue
-    Resume {
-        /// NAME, NAMESPACE/NAME, KIND/NAME or KIND/NAMESPACE/NAME
-        target: String,
-    },
-    /// Change the priority of a job
-    #[command(alias = "reprioritize")]
-    Reprioritise {
-        /// NAME, NAMESPACE/NAME, KIND/NAME or KIND/NAMESPACE/NAME
-        job: String,
-        /// A number, or the name of a priority class
-        #[arg(allow_negative_numbers = true)]
-        priority: String,
-    },
-    /// Cordon nodes, then evict or requeue all work on them
-    Drain {
-        /// NODE, pool/NAME, rack/NAME, zone/NAME, or any level of the topology
-        #[arg(required = true)]
-        nodes: Vec<String>,
-        /// Finish by then (30m, 2h, 2026-11-21T12:00:00Z); until then the drain waits for checkpoints and disruption budgets
-        #[arg(long, value_name = "TIME")]
-        deadline: Option<String>,
-    },
-    /// Mark nodes unschedulable, with user and reason
-    Cordon {
-        /// NODE, pool/NAME, rack/NAME, zone/NAME, or any level of the topology
-        #[arg(required = true)]
-        nodes: Vec<String>,
-    },
-    /// Mark nodes schedulable again
-    Uncordon {
-        /// NODE, pool/NAME, rack/NAME, zone/NAME, or any level of the topology
-        #[arg(required = true)]
-        nodes: Vec<String>,
-    },
-    /// Change the number of replicas of a Deployment, StatefulSet or LeaderWorkerSet
-    Scale {
-        /// [KIND] NAMESPACE/NAME REPLICAS, such as deployment prod/chat 5
-        #[arg(required = true, num_args = 2..=3, value_name = "WORDS")]
-        words: Vec<String>,
-    },
-    /// Evict a job so that another can start; it is requeued
-    Preempt {
-        /// NAMESPACE/NAME; the name alone where one job has it
-        job: String,
-    },
-    /// Evict a job and requeue it
-    Requeue {
-        /// NAMESPACE/NAME; the name alone where one job has it
-        job: String,
-    },
-    /// Start a waiting job
-    Admit {
-        /// NAMESPACE/NAME; the name alone where one job has it
-        job: String,
-        /// Preempt other jobs for it if needed
-        #[arg(long)]
-        preempt: bool,
-    },
-    /// Move jobs so that whole nodes become free
-    Rebalance {
-        /// Only in this pool
-        pool: Option<String>,
-    },
-    /// Undo a run
-    Undo {
-        /// The run, as `plan --log` names it
-        run: String,
-    },
+enum PlanCommand {
+    #[command(flatten)]
+    Action(Action),
     /// Continue a run that was stopped or killed
     Continue {
         /// The run, as `plan --log` names it
@@ -215,10 +145,17 @@ pub(super) fn run(
             Err(Failure::new(Exit::Usage, message))
         }
         (None, false) => {
-            let message = "name an action: drain, cordon, uncordon, preempt, requeue, admit, reprioritise, hold, resume, scale, rebalance, undo, continue; or --log";
+            let verbs: Vec<&str> = ACTIONS.iter().map(|spec| spec.verb).collect();
+            let verbs = verbs.join(", ");
+            let message = format!("name an action: {verbs}, continue; or --log");
             Err(Failure::new(Exit::Usage, message))
         }
-        (Some(action), false) if of_record => fleet::on_record(at, action, plan.output, out, err),
+        (Some(PlanCommand::Action(action)), false) if of_record => {
+            fleet::on_record(at, action, plan.output, out, err)
+        }
+        (Some(PlanCommand::Continue { .. }), false) if of_record => {
+            Err(Failure::new(Exit::Refused, OF_JOURNAL))
+        }
         (Some(action), false) => {
             let seen = fleet::look(at, action, err)?;
             at.host.block_on(async {
@@ -234,13 +171,14 @@ async fn act(
     at: &Situation,
     action_service: &ActionService,
     seen: Option<&Seen>,
-    action: &Action,
+    command: &PlanCommand,
     flags: &PlanFlags,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    if let Action::Continue { run } = action {
-        if !flags.apply {
+    let action = match command {
+        PlanCommand::Action(action) => action,
+        PlanCommand::Continue { run } if !flags.apply => {
             return log::print_run(
                 action_service.local_now(),
                 action_service.journal()?,
@@ -250,14 +188,16 @@ async fn act(
                 err,
             );
         }
-        if flags.detached {
-            wait_for_the_other(action_service.journal()?, run).await;
+        PlanCommand::Continue { run } => {
+            if flags.detached {
+                wait_for_the_other(action_service.journal()?, run).await;
+            }
+            if let Some(doubt) = action_service.doubt(run).await? {
+                out::print_message(err, &doubt);
+            }
+            return carry_out(action_service, None, run, flags, out, err).await;
         }
-        if let Some(doubt) = action_service.doubt(run).await? {
-            out::print_message(err, &doubt);
-        }
-        return carry_out(action_service, None, run, flags, out, err).await;
-    }
+    };
     let settings = &at.settings;
     let place = shown_plan::place(settings);
     let place = place.as_deref();
@@ -356,26 +296,30 @@ async fn make_plan(
         [one] => Some(one.as_str()),
         _ => None,
     };
+    let own = namespace.unwrap_or_else(|| action_service.namespace());
     let named = |name: &str| {
         let seen = seen.filter(|_| namespace.is_none());
-        let found =
-            seen.and_then(|it| fleet::elsewhere(&it.snapshot, action_service.namespace(), name));
-        found.unwrap_or_else(|| name.to_owned())
+        let found = seen.and_then(|it| it.names(own).elsewhere(name));
+        found.map_or_else(|| name.to_owned(), |job| job.to_string())
     };
+    // What one object is read for may be named by its kind, which an intent does not hold.
     let mut plan = match action {
-        Action::Hold { target } => action_service.hold(namespace, &named(target)).await?,
-        Action::Resume { target } => action_service.resume(namespace, &named(target)).await?,
-        Action::Reprioritise { job, priority } => {
+        Action::Hold(Hold { target }) => action_service.hold(namespace, &named(target)).await?,
+        Action::Resume(Resume { target }) => {
+            action_service.resume(namespace, &named(target)).await?
+        }
+        Action::Reprioritise(Reprioritise { job, priority }) => {
             let job = named(job);
             action_service
                 .reprioritise(namespace, &job, priority)
                 .await?
         }
-        Action::Scale { words } => {
-            let (target, replicas) = fleet::scale(words).map_err(Unseen::Failed)?;
+        Action::Scale(scale) => {
+            let usage = |message| Unseen::Failed(Failure::new(Exit::Usage, message));
+            let (target, replicas) = scale.target_and_replicas().map_err(usage)?;
             action_service.scale(namespace, &target, replicas).await?
         }
-        Action::Undo { run } | Action::Continue { run } => {
+        Action::Undo(Undo { run }) => {
             let refused = |sentence| Unseen::Failed(Failure::new(Exit::Refused, sentence));
             let facts = seen.map(|seen| &seen.facts);
             let mut plan = action_service.undo(run, facts, refused).await?;
@@ -384,16 +328,9 @@ async fn make_plan(
             }
             return Ok(plan);
         }
-        Action::Drain { .. }
-        | Action::Cordon { .. }
-        | Action::Uncordon { .. }
-        | Action::Preempt { .. }
-        | Action::Requeue { .. }
-        | Action::Admit { .. }
-        | Action::Rebalance { .. } => {
+        of_fleet => {
             let seen = seen.expect("the fleet was read for these");
-            let own = namespace.unwrap_or_else(|| action_service.namespace());
-            let intent = fleet::intent(&seen.snapshot, own, action)?;
+            let intent = fleet::intent(&seen.names(own), of_fleet)?;
             let author = Author {
                 by: action_service.user().await,
                 why: flags.reason.clone().unwrap_or_default(),

@@ -157,6 +157,19 @@ pub enum Intent {
     },
 }
 
+impl Intent {
+    /// The job that it is about, where it names one as a job.
+    pub const fn job(&self) -> Option<&JobName> {
+        match self {
+            Self::Preempt { job }
+            | Self::Requeue { job }
+            | Self::Admit { job, .. }
+            | Self::Reprioritise { job, .. } => Some(job),
+            _ => None,
+        }
+    }
+}
+
 /// Namespace and name of a job, `NAMESPACE/NAME` in JSON.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct JobName(pub ObjectKey);

@@ -1,0 +1,58 @@
+//! `scale`: changes the number of replicas of a workload.
+
+use clap::Args;
+use model::plan::{Intent, Plan, Refusal};
+
+use super::{ActionSpec, Names, ParseError, PlannedFrom, PlannerInput, Values};
+
+/// Change the number of replicas of a Deployment, StatefulSet or LeaderWorkerSet
+#[derive(Args, Clone, PartialEq, Eq, Debug)]
+pub struct Scale {
+    /// [KIND] NAMESPACE/NAME REPLICAS, such as deployment prod/chat 5
+    #[arg(required = true, num_args = 2..=3, value_name = "WORDS")]
+    words: Vec<String>,
+}
+
+pub(super) const SPEC: ActionSpec = ActionSpec {
+    verb: "scale",
+    planned_from: PlannedFrom::ObjectOrFleet,
+    completes: &[("words", Values::Scalable)],
+};
+
+impl Scale {
+    pub(super) fn intent(&self, names: &Names<'_>) -> Result<Intent, ParseError> {
+        let (target, replicas) = self.target_and_replicas().map_err(ParseError::Usage)?;
+        let target = match names.namespace {
+            Some(namespace) if !target.contains('/') => format!("{namespace}/{target}"),
+            _ => target,
+        };
+        Ok(Intent::Scale { target, replicas })
+    }
+
+    /// The workload as it is typed, its kind before its name with a slash, and the new number of replicas. The kind may also
+    /// precede the name as a word of its own.
+    ///
+    /// # Errors
+    /// The words have another form.
+    pub fn target_and_replicas(&self) -> Result<(String, u32), String> {
+        let (target, replicas) = match self.words.as_slice() {
+            [target, replicas] => (target.clone(), replicas),
+            [kind, name, replicas] if !kind.contains('/') => (format!("{kind}/{name}"), replicas),
+            words => {
+                let written = words.join(" ");
+                return Err(format!(
+                    "`{written}` is not understood; write [KIND] NAMESPACE/NAME REPLICAS, such as deployment prod/chat 5"
+                ));
+            }
+        };
+        let count = replicas.parse().ok();
+        let count = count.filter(|count| *count <= i32::MAX as u32);
+        let count = count
+            .ok_or_else(|| format!("`{replicas}` is not a number of replicas: write 0 or more"))?;
+        Ok((target, count))
+    }
+}
+
+pub(super) fn plan(on: &PlannerInput<'_>, target: &str, replicas: &u32) -> Result<Plan, Refusal> {
+    crate::scale::on_fleet(on.snapshot, target, *replicas)
+}
