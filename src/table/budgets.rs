@@ -5,7 +5,6 @@ use serde::Serialize;
 
 use model::base::{Moment, Name};
 use model::cost::{BudgetChange, FleetSpending};
-use model::cost::{BudgetChange, FleetSpending};
 use model::fleet::job::JobKey;
 use model::plan::{Plan, PlanEffect};
 use model::schema::{columns, of_rows};
