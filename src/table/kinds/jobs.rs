@@ -28,7 +28,7 @@ pub static KIND: KindSpec = KindSpec {
         })
         .by("namespace")
         .wide(),
-        Column::words("job", "NAME", 0, (26, 44), name)
+        Column::words("job", "NAME", 0, (24, 44), name)
             .by("name")
             .sign(|facts, row| job(facts, row).map_or(("–", Role::Muted), |job| sign(job.state))),
         Column::words("state", "STATE", 6, (8, 9), state).by("state"),
@@ -113,7 +113,7 @@ pub static KIND: KindSpec = KindSpec {
         })
         .on_screen()
         .rare(),
-        Column::number("burn", "$/h", 2, 6, rate_cell).by("burn_usd_per_hour"),
+        Column::number("burn", "$/h", 2, 5, rate_cell).by("burn_usd_per_hour"),
         Column::number("cost", "COST SINCE START", 11, 6, cost)
             .by("cost_usd")
             .wide_on_screen(),
