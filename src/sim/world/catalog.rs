@@ -143,7 +143,7 @@ pub(super) const B200: usize = 7;
 /// Its devices are allocated through DRA only.
 pub(super) const DRA: usize = 8;
 
-/// Number of pools with randomly drawn work; the pools after them have the few works of [`super::guests`].
+/// Number of pools with randomly drawn work; the pools after them have the few works of [`super::fixed_pools`].
 pub(super) const DRAWN: usize = 7;
 
 /// Number of pools.

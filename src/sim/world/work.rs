@@ -9,7 +9,7 @@ use serde_json::Value;
 use model::base::{Moment, Name};
 
 use super::super::change::Resource;
-use super::edit::Edit;
+use super::client_patch::Edit;
 use super::noise::{mix, suffix, uuid};
 use super::pod::{Ending, PodId};
 

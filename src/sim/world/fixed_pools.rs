@@ -7,7 +7,7 @@ use model::base::Name;
 use super::super::change::Resource;
 use super::catalog::{B200, POOLS};
 use super::claims::DRIVER;
-use super::edit::Edit;
+use super::client_patch::Edit;
 use super::kai::KaiQueue;
 use super::kueue::{ClusterQueue, LocalQueue, Quota};
 use super::node::Node;
@@ -22,7 +22,7 @@ const SHARED: u32 = 20;
 
 impl World {
     /// Adds the nodes, with the workloads on them.
-    pub(super) fn guests(&mut self, nodes: Vec<Node>) {
+    pub(super) fn add_fixed_pools(&mut self, nodes: Vec<Node>) {
         if nodes.is_empty() {
             return;
         }
