@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, de};
 
 use super::noise::unit;
 use super::serving::Plan;
-use super::work::DisruptionBound;
+use super::work::{DisruptionBound, Kind, Profile};
 
 /// Vendor of a device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
@@ -142,12 +142,8 @@ pub(super) const MIG: usize = 6;
 pub(super) const B200: usize = 7;
 /// Its devices are allocated through DRA only.
 pub(super) const DRA: usize = 8;
-/// Volcano schedules its pods.
-pub(super) const VOLCANO: usize = 9;
-/// KAI schedules its pods.
-pub(super) const KAI: usize = 10;
 
-/// Number of pools with randomly drawn work; the pools after them have the few works of [`super::guests`].
+/// Number of pools with randomly drawn work; the pools after them have the few works of [`super::fixed_pools`].
 pub(super) const DRAWN: usize = 7;
 
 /// Number of pools.
@@ -228,6 +224,34 @@ pub(super) struct ExporterSpec {
     pub selector: Option<(&'static str, &'static str)>,
 }
 
+/// A work of the demo with a name and a reason.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WorkSpec {
+    pub namespace: &'static str,
+    pub name: &'static str,
+    pub kind: Kind,
+    pub user: &'static str,
+    pub queue: Option<&'static str>,
+    pub class: &'static str,
+    #[serde(deserialize_with = "pool")]
+    pub pool: usize,
+    /// Devices of a pod.
+    pub devices: u32,
+    pub profile: Profile,
+    pub util: f64,
+    pub memory: f64,
+    #[serde(default)]
+    pub gang: bool,
+    /// Groups with a pod or more each.
+    #[serde(borrow, default)]
+    pub roles: Vec<(&'static str, u32)>,
+    /// Minutes of work, between checkpoints, and since it was begun.
+    pub minutes: i64,
+    pub checkpoint: i64,
+    pub age: i64,
+}
+
 /// What `catalog.json` holds.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -250,6 +274,7 @@ pub(super) struct Catalog {
     /// Model servers with request metrics.
     pub servers: Vec<Plan>,
     pub exporters: Vec<ExporterSpec>,
+    pub works: Vec<WorkSpec>,
 }
 
 pub(super) static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {

@@ -4,7 +4,7 @@ use model::base::{Moment, Name, ObjectKey, SmallSort};
 
 use super::super::change::Resource;
 use super::catalog::POOLS;
-use super::edit::Edit;
+use super::client_patch::Edit;
 use super::noise::{hash, hex, mix, suffix};
 use super::pod::{Phase, Pod, PodId};
 use super::work::{Kind, ReplicaGroup, State, Work, WorkId, WorkParameters, Workload};

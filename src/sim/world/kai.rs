@@ -7,7 +7,7 @@ use serde_json::Value;
 use model::base::{Moment, Name, ObjectKey, SmallSort};
 
 use super::super::change::Resource;
-use super::edit::Edit;
+use super::client_patch::Edit;
 use super::noise::mix;
 use super::requests::text;
 use super::work::{Scheduler, Work, WorkId};

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use model::base::{Moment, Name};
 
 use super::catalog::{CATALOG, DRAWN, POOLS, QuotaSpec};
-use super::edit::Edit;
+use super::client_patch::Edit;
 use super::noise::{hash, mix};
 use super::options::Options;
 use super::seconds;

@@ -7,7 +7,7 @@ use model::base::{Moment, Name};
 use super::catalog::{
     A100, DRAWN, H100, L4, MI300X, MIG, Origin, POOL_COUNT, POOLS, RACK_ORDER, V5P, V6E,
 };
-use super::edit::Edit;
+use super::client_patch::Edit;
 use super::node::{Node, SimDevice, Unit};
 use super::noise::{hash, mix, unit};
 use super::options::Options;

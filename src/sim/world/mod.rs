@@ -10,27 +10,26 @@ mod arrivals;
 mod bootstrap;
 mod bounds;
 mod catalog;
-mod children;
+mod child_objects;
 mod claims;
+mod client_objects;
+mod client_patch;
 mod control;
-mod created;
-mod edit;
 mod events;
 mod faults;
-mod guests;
+mod fixed_pools;
 mod kai;
 mod kueue;
 mod layout;
-mod lifecycle;
 mod logs;
 mod machines;
 mod node;
 pub mod noise;
 mod options;
-mod outcome;
 mod pages;
 mod physics;
 mod pod;
+mod pod_lifecycle;
 mod policies;
 mod render;
 mod requests;
@@ -44,6 +43,7 @@ mod tests;
 mod volcano;
 mod warm_start;
 mod work;
+mod work_lifecycle;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -129,7 +129,7 @@ struct Budget {
     selector: BTreeMap<Name, Name>,
     bound: work::DisruptionBound,
     foreign: Option<Box<Value>>,
-    edit: edit::Edit,
+    edit: client_patch::Edit,
 }
 
 /// The simulated fleet. See [`SimBackend`] for its interface.
@@ -184,7 +184,7 @@ impl World {
         let options = Options { at, ..options };
         let cuts = Cuts::new();
         let mut nodes = layout::nodes(&options, &cuts);
-        let guests = nodes.split_off(nodes.partition_point(|node| node.pool < catalog::DRAWN));
+        let fixed = nodes.split_off(nodes.partition_point(|node| node.pool < catalog::DRAWN));
         let mut pools: [Vec<NodeId>; catalog::POOL_COUNT] = Default::default();
         let mut node_names = BTreeMap::new();
         for (id, node) in nodes.iter().enumerate() {
@@ -232,7 +232,7 @@ impl World {
         };
         world.bootstrap();
         world.warm_start();
-        world.guests(guests);
+        world.add_fixed_pools(fixed);
         world.look_around();
         world.dirty.clear();
         world.out.clear();

@@ -8,8 +8,8 @@ use model::base::quantities::quantity;
 use model::base::{Name, ObjectKey};
 
 use super::catalog::POOLS;
-use super::created::{strings, strip};
-use super::edit::Edit;
+use super::client_objects::{strings, strip};
+use super::client_patch::Edit;
 use super::kueue::{ClusterQueue, LocalQueue, Quota, Stop};
 use super::noise::{hash, mix};
 use super::requests::text;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use model::base::{Moment, Name, ObjectKey};
 
 use super::super::change::Resource;
-use super::edit::Edit;
+use super::client_patch::Edit;
 use super::node::{NodeId, Taint};
 use super::render::template_of;
 use super::work::{Kind, Scheduler, WorkId};
@@ -220,7 +220,7 @@ impl World {
             return;
         };
         if work.foreign.is_some() {
-            super::created::strip(&mut object);
+            super::client_objects::strip(&mut object);
             let changed = work
                 .foreign
                 .as_deref()
@@ -266,10 +266,10 @@ impl World {
             return;
         };
         if old.get("tolerations") != new.get("tolerations") {
-            work.tolerations = super::created::tolerations(new);
+            work.tolerations = super::client_objects::tolerations(new);
         }
         if old.get("nodeSelector") != new.get("nodeSelector") {
-            work.selector = super::created::strings(new.get("nodeSelector"));
+            work.selector = super::client_objects::strings(new.get("nodeSelector"));
             work.matching = None;
             work.pool = None;
             self.match_selector(id);
@@ -293,7 +293,7 @@ impl World {
         };
         let asked = template_of(&object, work.kind)
             .and_then(|template| template.get("spec"))
-            .map(super::created::ask);
+            .map(super::client_objects::ask);
         // Pods return what was allocated to them, so the old pods are deleted before the new request applies.
         let pods: Vec<_> = work.pods.iter().copied().collect();
         if let Some(asked) = asked

@@ -18,25 +18,38 @@ impl World {
         self.now.minus(seconds(minutes * 60))
     }
 
+    /// A work of the catalog with so many groups, pods of each at a time, and completions of each, and its creation time. Its own
+    /// roles, if it has any, win.
+    pub(super) fn story(
+        &self,
+        name: &str,
+        [groups, pods, all]: [u32; 3],
+    ) -> (WorkParameters, Moment) {
+        let found = CATALOG.works.iter().find(|work| work.name == name);
+        let spec = found.expect("the catalog has every work that is begun by name");
+        let mut draft = WorkParameters::new(spec.namespace, name, spec.kind)
+            .by(spec.user)
+            .class(spec.class)
+            .on(spec.pool, spec.devices)
+            .acts(spec.profile, spec.util, spec.memory)
+            .shape(groups, pods, all)
+            .lasts(spec.minutes, spec.checkpoint);
+        if !spec.roles.is_empty() {
+            draft = draft.roles(&spec.roles);
+        }
+        draft.queue = spec.queue.map(Name::new);
+        draft.gang = spec.gang;
+        (draft, self.ago(spec.age))
+    }
+
     /// Running and waiting work with a name and a reason.
     pub(super) fn scenarios(&mut self) {
         self.broken_gang();
         self.hot_gang();
         self.waiting_giants();
-        let ago = |world: &Self, minutes| world.ago(minutes);
-
         let pods = self.part(H100, 16);
         if pods > 1 {
-            let draft = WorkParameters::new("nlp", "moe-8x7b-r2", Kind::JobSet)
-                .by("tomas")
-                .queue("nlp")
-                .class("research")
-                .on(H100, 8)
-                .acts(Profile::Train, 0.94, 0.88)
-                .shape(1, pods, pods)
-                .gang()
-                .lasts(4_300, 20);
-            let since = ago(self, 1_580);
+            let (draft, since) = self.story("moe-8x7b-r2", [1, pods, pods]);
             if let Some(id) = self.begin_running(draft, since, None)
                 && let Some(work) = self.works.get_mut(&id)
             {
@@ -45,30 +58,13 @@ impl World {
         }
         let pods = self.part(H100, 4);
         if pods > 0 {
-            let draft = WorkParameters::new("vision", "video-vae-xl", Kind::JobSet)
-                .by("omar")
-                .queue("vision")
-                .class("research")
-                .on(H100, 8)
-                .acts(Profile::InputBound, 0.30, 0.71)
-                .shape(1, pods, pods)
-                .gang()
-                .lasts(1_900, 15);
-            let since = ago(self, 412);
+            let (draft, since) = self.story("video-vae-xl", [1, pods, pods]);
             self.begin_running(draft, since, None);
         }
         let wide = self.part(H100, 12);
         if wide > 1 {
-            let mut draft = WorkParameters::new("research", "sweep-0412", Kind::Job)
-                .by("noor")
-                .queue("research")
-                .class("research-low")
-                .on(H100, 8)
-                .acts(Profile::Sweep, 0.91, 0.62)
-                .shape(1, wide, wide * 5)
-                .lasts(38, 0);
+            let (mut draft, since) = self.story("sweep-0412", [1, wide, wide * 5]);
             draft.labels.push((Name::new("sweep"), Name::new("0412")));
-            let since = ago(self, 82);
             self.begin_running(draft, since, None);
         }
         self.notebooks();
@@ -81,31 +77,13 @@ impl World {
             return;
         }
         let nodes = self.serials(A100, 13..=20);
-        let draft = WorkParameters::new("vision", "clip-h", Kind::JobSet)
-            .by("lena")
-            .queue("vision")
-            .class("research")
-            .on(A100, 8)
-            .acts(Profile::Train, 0.78, 0.87)
-            .shape(1, 8, 8)
-            .gang()
-            .lasts(1_700, 15);
-        let since = self.ago(310);
+        let (draft, since) = self.story("clip-h", [1, 8, 8]);
         let id = self.begin_running(draft, since, Some(&nodes));
         self.scenes.broken_gang = id;
         // With this the queue's quota is used up to the last device.
         let quota = self.part(A100, 16).saturating_sub(8 + 3);
         if quota > 0 {
-            let draft = WorkParameters::new("vision", "dit-b-ft", Kind::JobSet)
-                .by("omar")
-                .queue("vision")
-                .class("research")
-                .on(A100, 8)
-                .acts(Profile::Train, 0.52, 0.66)
-                .shape(1, quota, quota)
-                .gang()
-                .lasts(2_400, 30);
-            let since = self.ago(905);
+            let (draft, since) = self.story("dit-b-ft", [1, quota, quota]);
             self.begin_running(draft, since, None);
         }
     }
@@ -119,16 +97,7 @@ impl World {
         if let Some(node) = nodes.first() {
             self.scenes.hot_rack = Some(self.nodes[*node].rack);
         }
-        let draft = WorkParameters::new("vision", "detr-xl", Kind::JobSet)
-            .by("lena")
-            .queue("vision")
-            .class("research")
-            .on(A100, 8)
-            .acts(Profile::Train, 0.965, 0.91)
-            .shape(1, 3, 3)
-            .gang()
-            .lasts(2_200, 20);
-        let since = self.ago(540);
+        let (draft, since) = self.story("detr-xl", [1, 3, 3]);
         self.begin_running(draft, since, Some(&nodes));
     }
 
@@ -136,59 +105,24 @@ impl World {
     fn waiting_giants(&mut self) {
         let pods = self.part(H100, 64);
         if pods > 3 {
-            let draft = WorkParameters::new("nlp", "llm-70b-sft", Kind::JobSet)
-                .by("ada")
-                .queue("nlp")
-                .class("research-high")
-                .on(H100, 8)
-                .acts(Profile::Train, 0.93, 0.92)
-                .shape(1, pods, pods)
-                .gang()
-                .lasts(2_800, 20);
-            let since = self.ago(192);
+            let (draft, since) = self.story("llm-70b-sft", [1, pods, pods]);
             self.begin_waiting(draft, since, true);
         }
         let slices = self.pools[V5P].len() as u32 / self.slice_hosts().max(1);
         if slices > 1 {
             let hosts = self.slice_hosts();
-            let mut draft = WorkParameters::new("speech", "asr-xl", Kind::JobSet)
-                .by("yuki")
-                .queue("speech")
-                .class("research")
-                .on(V5P, 4)
-                .acts(Profile::Train, 0.9, 0.9)
-                .shape(slices / 2, hosts, hosts)
-                .gang()
-                .lasts(1_500, 20);
+            let (mut draft, since) = self.story("asr-xl", [slices / 2, hosts, hosts]);
             draft.sliced = true;
-            let since = self.ago(22);
             self.begin_waiting(draft, since, true);
         }
         let pods = self.part(A100, 8);
         if pods > 0 && self.has(A100, 24) {
-            let draft = WorkParameters::new("vision", "clip-l", Kind::JobSet)
-                .by("kim")
-                .queue("vision")
-                .class("research")
-                .on(A100, 8)
-                .acts(Profile::Train, 0.8, 0.85)
-                .shape(1, pods, pods)
-                .gang()
-                .lasts(900, 15);
-            let since = self.ago(41);
+            let (draft, since) = self.story("clip-l", [1, pods, pods]);
             self.begin_waiting(draft, since, false);
         }
         let slots = self.part(MIG, 5) * 20;
         if slots > 0 {
-            let draft = WorkParameters::new("lab", "hpo-quant", Kind::Job)
-                .by("wei")
-                .queue("lab")
-                .class("research-low")
-                .on(MIG, 1)
-                .acts(Profile::Sweep, 0.7, 0.7)
-                .shape(1, slots, slots * 2)
-                .lasts(45, 0);
-            let since = self.ago(66);
+            let (draft, since) = self.story("hpo-quant", [1, slots, slots * 2]);
             self.begin_waiting(draft, since, false);
         }
     }
@@ -305,71 +239,31 @@ impl World {
     /// Jobs that wait for a reason of their own.
     fn odd_ones(&mut self) {
         if self.has(MI300X, 1) {
-            let mut draft = WorkParameters::new("lab", "rocm-port-ci", Kind::Job)
-                .by("jonas")
-                .class("research")
-                .on(MI300X, 1)
-                .acts(Profile::Train, 0.3, 0.3)
-                .shape(1, 1, 1)
-                .gang()
-                .lasts(40, 0);
+            let (mut draft, since) = self.story("rocm-port-ci", [1, 1, 1]);
             draft.tolerations.clear();
-            let since = self.ago(17);
             self.begin_loose(draft, since);
         }
-        let mut draft = WorkParameters::new("research", "h200-probe", Kind::Job)
-            .by("sven")
-            .class("research")
-            .on(H100, 8)
-            .acts(Profile::Train, 0.9, 0.8)
-            .shape(1, 2, 2)
-            .gang()
-            .lasts(200, 0);
+        let (mut draft, since) = self.story("h200-probe", [1, 2, 2]);
         draft.pool = None;
         draft.selector = std::iter::once((
             Name::new("nvidia.com/gpu.product"),
             Name::new("NVIDIA-H200"),
         ))
         .collect();
-        let since = self.ago(274);
         self.begin_loose(draft, since);
         if self.has(A100, 1) {
-            let mut draft = WorkParameters::new("research", "graph-build", Kind::Job)
-                .by("emma")
-                .class("evaluation")
-                .on(A100, 1)
-                .acts(Profile::Eval, 0.5, 0.5)
-                .shape(1, 1, 1)
-                .lasts(50, 0);
+            let (mut draft, since) = self.story("graph-build", [1, 1, 1]);
             draft.ask.memory_mib = 1400 * 1024;
-            let since = self.ago(33);
             self.begin_loose(draft, since);
         }
         if self.has(H100, 2) {
-            let mut draft = WorkParameters::new("speech", "tts-multi-v2", Kind::Job)
-                .by("paulo")
-                .class("research")
-                .on(H100, 8)
-                .acts(Profile::Train, 0.88, 0.8)
-                .shape(1, 2, 2)
-                .gang()
-                .lasts(700, 20);
+            let (mut draft, since) = self.story("tts-multi-v2", [1, 2, 2]);
             draft.held = true;
-            let since = self.ago(1_130);
             self.begin(draft, since);
         }
         if self.has(H100, 8) {
             let quota = self.part(H100, 40);
-            let draft = WorkParameters::new("research", "scaling-law-xxl", Kind::JobSet)
-                .by("chidi")
-                .queue("research")
-                .class("research")
-                .on(H100, 8)
-                .acts(Profile::Train, 0.9, 0.8)
-                .shape(1, quota, quota)
-                .gang()
-                .lasts(3_000, 30);
-            let since = self.ago(655);
+            let (draft, since) = self.story("scaling-law-xxl", [1, quota, quota]);
             self.begin_waiting(draft, since, false);
         }
     }

@@ -3,7 +3,7 @@
 use model::base::{Name, ObjectKey};
 
 use super::catalog::{CATALOG, H100, ServiceSpec, V6E};
-use super::edit::Edit;
+use super::client_patch::Edit;
 use super::physics::day;
 use super::work::{Kind, Profile, WorkParameters};
 use super::{Budget, World};

@@ -8,7 +8,7 @@ use model::base::quantities::quantity;
 use model::base::{Moment, Name, ObjectKey, SmallSort};
 
 use super::super::change::Resource;
-use super::edit::Edit;
+use super::client_patch::Edit;
 use super::requests::text;
 use super::work::{Kind, Scheduler, Work, WorkId};
 use super::{Happening, Ref, World};

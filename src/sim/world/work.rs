@@ -9,7 +9,7 @@ use serde_json::Value;
 use model::base::{Moment, Name};
 
 use super::super::change::Resource;
-use super::edit::Edit;
+use super::client_patch::Edit;
 use super::noise::{mix, suffix, uuid};
 use super::pod::{Ending, PodId};
 
@@ -17,7 +17,7 @@ use super::pod::{Ending, PodId};
 pub(super) type WorkId = u32;
 
 /// The controller at the top.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
 pub(super) enum Kind {
     /// A JobSet that owns indexed Jobs.
     JobSet,
@@ -127,7 +127,7 @@ impl Scheduler {
 pub(super) const VOLCANO_JOB: &str = "VolcanoJob";
 
 /// How the work uses its devices.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 pub(super) enum Profile {
     /// Training: busy, synchronized with its peers, with dips for checkpoints.
     Train,

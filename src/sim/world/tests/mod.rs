@@ -1,7 +1,7 @@
 //! The world's own tests: the reported state is the true state, in one step or many, and laws hold at every moment.
 
 mod clients;
-mod guests;
+mod fixed_pools;
 mod laws;
 mod made_again;
 mod scenes;

@@ -5,16 +5,16 @@
 use model::base::Name;
 
 use super::super::change::Resource;
-use super::catalog::{B200, DRA, KAI, POOLS, VOLCANO};
+use super::catalog::{B200, POOLS};
 use super::claims::DRIVER;
-use super::edit::Edit;
+use super::client_patch::Edit;
 use super::kai::KaiQueue;
 use super::kueue::{ClusterQueue, LocalQueue, Quota};
 use super::node::Node;
 use super::noise::{hash, mix};
 use super::render::{request, values};
 use super::volcano::{ROOT, VolcanoQueue};
-use super::work::{Kind, Profile, Scheduler, WorkId, WorkParameters};
+use super::work::{Kind, Scheduler, WorkId, WorkParameters};
 use super::{Happening, World};
 
 /// The B200 that the cluster queue has: those that Kueue's jobs share, without the ones that serve.
@@ -22,7 +22,7 @@ const SHARED: u32 = 20;
 
 impl World {
     /// Adds the nodes, with the workloads on them.
-    pub(super) fn guests(&mut self, nodes: Vec<Node>) {
+    pub(super) fn add_fixed_pools(&mut self, nodes: Vec<Node>) {
         if nodes.is_empty() {
             return;
         }
@@ -80,26 +80,11 @@ impl World {
                 edit: Edit::default(),
             });
         }
-        let draft = |job: &str, user: &str, devices| {
-            WorkParameters::new("lab", job, Kind::VolcanoJob)
-                .by(user)
-                .class("research")
-                .on(VOLCANO, devices)
-                .by_scheduler(Scheduler::Volcano(Name::new("rendering")))
-                .gang()
-        };
-        let running = draft("render-sim", "wei", 4)
-            .acts(Profile::Train, 0.84, 0.7)
-            .roles(&[("worker", 2)])
-            .lasts(1_100, 15);
-        let since = self.ago(266);
-        let running = self.begin_running(running, since, None);
-        let waiting = draft("nerf-bake", "jonas", 8)
-            .acts(Profile::Train, 0.8, 0.6)
-            .roles(&[("worker", 2)])
-            .lasts(400, 15);
-        let waited = self.ago(52);
-        let waiting = self.begin_loose(waiting, waited);
+        let scheduler = || Scheduler::Volcano(Name::new("rendering"));
+        let (running, since) = self.story("render-sim", [1; 3]);
+        let running = self.begin_running(running.by_scheduler(scheduler()), since, None);
+        let (waiting, waited) = self.story("nerf-bake", [1; 3]);
+        let waiting = self.begin_loose(waiting.by_scheduler(scheduler()), waited);
         for (id, since) in [(running, since), (Some(waiting), waited)] {
             if let Some(work) = id.and_then(|id| self.works.get_mut(&id)) {
                 work.inqueue = Some(since);
@@ -124,27 +109,17 @@ impl World {
                 edit: Edit::default(),
             });
         }
-        let queue = "audio";
-        let draft = |job: &str, user: &str, devices| {
-            let mut draft = WorkParameters::new("speech", job, Kind::PyTorchJob)
-                .by(user)
-                .class("research")
-                .on(KAI, devices)
-                .by_scheduler(Scheduler::Kai(Name::new(queue)))
-                .roles(&[("master", 1), ("worker", 1)])
-                .gang();
-            let label = (Name::new("kai.scheduler/queue"), Name::new(queue));
-            draft.labels.push(label);
+        let by_kai = |mut draft: WorkParameters| {
+            let queue = Name::new("audio");
             draft
+                .labels
+                .push((Name::new("kai.scheduler/queue"), queue.clone()));
+            draft.by_scheduler(Scheduler::Kai(queue))
         };
-        let running = draft("wav2vec-ft", "yuki", 4)
-            .acts(Profile::Train, 0.9, 0.72)
-            .lasts(1_600, 20);
-        self.begin_running(running, self.ago(498), None);
-        let waiting = draft("diarize-l", "paulo", 4)
-            .acts(Profile::Train, 0.8, 0.6)
-            .lasts(700, 20);
-        self.begin_loose(waiting, self.ago(71))
+        let (running, since) = self.story("wav2vec-ft", [1; 3]);
+        self.begin_running(by_kai(running), since, None);
+        let (waiting, since) = self.story("diarize-l", [1; 3]);
+        self.begin_loose(by_kai(waiting), since)
     }
 
     /// Jobs that have their devices by claim, and one that waits for them.
@@ -172,31 +147,16 @@ impl World {
                 own,
             );
         }
-        let draft = |namespace: &str, job: &str, user: &str, template: &str, count| {
-            let mut draft = WorkParameters::new(namespace, job, Kind::Job)
-                .by(user)
-                .class("research")
-                .on(DRA, count);
+        let by_claim = |(mut draft, since): (WorkParameters, _), template: &str| {
             draft.ask.claim = Some(Name::new(template));
-            draft
+            (draft, since)
         };
-        let running = draft("speech", "asr-distill", "yuki", "four-gpus", 4)
-            .acts(Profile::Train, 0.83, 0.77)
-            .shape(1, 2, 2)
-            .gang()
-            .lasts(1_400, 20);
-        self.begin_running(running, self.ago(351), None);
-        let running = draft("research", "rag-ablation", "noor", "one-gpu", 1)
-            .acts(Profile::Sweep, 0.71, 0.55)
-            .shape(1, 3, 96)
-            .lasts(18, 0);
-        self.begin_running(running, self.ago(203), None);
-        let waiting = draft("speech", "vocoder-xl", "paulo", "eight-gpus", 8)
-            .acts(Profile::Train, 0.8, 0.7)
-            .shape(1, 1, 1)
-            .gang()
-            .lasts(600, 20);
-        self.begin_loose(waiting, self.ago(48))
+        let (running, since) = by_claim(self.story("asr-distill", [1, 2, 2]), "four-gpus");
+        self.begin_running(running, since, None);
+        let (running, since) = by_claim(self.story("rag-ablation", [1, 3, 96]), "one-gpu");
+        self.begin_running(running, since, None);
+        let (waiting, since) = by_claim(self.story("vocoder-xl", [1, 1, 1]), "eight-gpus");
+        self.begin_loose(waiting, since)
     }
 
     /// Training operators and KubeRay under Kueue, and a LeaderWorkerSet for serving.
@@ -223,38 +183,15 @@ impl World {
             let local = LocalQueue::new(Name::new(namespace), own.clone(), own, created, uid);
             self.queues.locals.push(local);
         }
-        let train = |namespace: &str, job: &str, kind, user: &str, devices| {
-            WorkParameters::new(namespace, job, kind)
-                .by(user)
-                .queue(name)
-                .class("research")
-                .on(B200, devices)
-                .gang()
-        };
-        let draft = train("vision", "segformer-b5", Kind::PyTorchJob, "lena", 8)
-            .acts(Profile::Train, 0.87, 0.81)
-            .roles(&[("master", 1), ("worker", 1)])
-            .lasts(2_900, 20);
-        self.begin_running(draft, self.ago(412), None);
-        let mut draft = train("research", "rlhf-ppo", Kind::RayJob, "emma", 2)
-            .acts(Profile::Sweep, 0.74, 0.58)
-            .roles(&[("head", 1), ("workers", 1)])
-            .lasts(1_260, 30);
+        let (draft, since) = self.story("segformer-b5", [1; 3]);
+        self.begin_running(draft, since, None);
+        let (mut draft, since) = self.story("rlhf-ppo", [1; 3]);
         draft.image = "registry.internal/ml/ray:2.52.0-gpu";
-        self.begin_running(draft, self.ago(183), None);
-        let mut draft = WorkParameters::new("nlp", "chat-70b", Kind::LeaderWorkerSet)
-            .by("mei")
-            .class("prod-serve")
-            .on(B200, 1)
-            .acts(Profile::Serve, 0.68, 0.9)
-            .shape(2, 2, 2);
-        draft.gang = false;
-        self.begin_running(draft, self.ago(5_704), None);
-        let draft = train("vision", "sam2-ft", Kind::PyTorchJob, "omar", 4)
-            .acts(Profile::Train, 0.8, 0.7)
-            .roles(&[("master", 1), ("worker", 1)])
-            .lasts(600, 20);
-        let waiting = self.begin_waiting(draft, self.ago(37), false);
+        self.begin_running(draft, since, None);
+        let (draft, since) = self.story("chat-70b", [2, 2, 2]);
+        self.begin_running(draft, since, None);
+        let (draft, since) = self.story("sam2-ft", [1; 3]);
+        let waiting = self.begin_waiting(draft, since, false);
         self.consider(cluster, waiting);
     }
 }
