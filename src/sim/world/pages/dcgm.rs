@@ -1,7 +1,5 @@
 //! dcgm-exporter's page: a node's NVIDIA devices, MIG instances included.
 
-use std::fmt::Write;
-
 use model::base::Moment;
 
 use super::super::World;
@@ -10,20 +8,17 @@ use super::super::node::{Node, NodeId};
 use super::super::noise::{mix, unit, uuid};
 use super::super::physics::{PodActivity, Sample};
 use super::super::render::NVIDIA_DRIVER;
-use super::{Family, escape, head, number};
+use super::{Page, families, pod_labels};
 
-/// One labelled row of the page: a device, or a MIG instance of one.
-struct Row {
-    labels: String,
-    pod: String,
+/// A device, or a MIG instance of one.
+struct Device {
     sample: Sample,
     /// Set for an instance: what it does and its memory in MiB.
     slice: Option<(PodActivity, f64)>,
     gpu: usize,
 }
 
-const G: &str = "gauge";
-const C: &str = "counter";
+type Row = super::Row<Device>;
 
 impl World {
     /// The uuid of a physical NVIDIA device.
@@ -46,7 +41,7 @@ impl World {
                 pci(gpu),
                 spec.model,
             );
-            let tail = format!(
+            let host = format!(
                 "Hostname=\"{}\",DCGM_FI_DRIVER_VERSION=\"{NVIDIA_DRIVER}\"",
                 node.name
             );
@@ -55,27 +50,21 @@ impl World {
                 .collect();
             for unit in units {
                 let part = node.units[unit];
-                let pod = if self.scenes.unlabelled == Some(id) {
-                    String::new()
-                } else {
-                    self.holder(id, unit)
-                        .map_or_else(String::new, |(pod, container)| {
-                            format!(
-                                ",container=\"{}\",namespace=\"{}\",pod=\"{}\"",
-                                escape(&container),
-                                escape(&pod.key.namespace),
-                                escape(&pod.key.name)
-                            )
-                        })
-                };
-                if !spec.mig {
-                    rows.push(Row {
-                        labels: format!("{device},{tail}"),
-                        pod,
+                let holder = self
+                    .holder(id, unit)
+                    .filter(|_| self.scenes.unlabelled != Some(id));
+                let pod = holder.map_or_else(String::new, |holder| pod_labels(&holder));
+                let mut row = Row {
+                    labels: format!("{device},{host}"),
+                    tail: pod,
+                    of: Device {
                         sample,
                         slice: None,
                         gpu,
-                    });
+                    },
+                };
+                if !spec.mig {
+                    rows.push(row);
                     continue;
                 }
                 let (profile, memory) = if part.resource == 0 {
@@ -83,381 +72,122 @@ impl World {
                 } else {
                     ("2g.20gb", 19_968.0)
                 };
-                let labels = format!(
-                    "{device},GPU_I_PROFILE=\"{profile}\",GPU_I_ID=\"{}\",{tail}",
+                row.labels = format!(
+                    "{device},GPU_I_PROFILE=\"{profile}\",GPU_I_ID=\"{}\",{host}",
                     part.instance
                 );
-                let activity = self.unit_activity(node, unit, at);
-                rows.push(Row {
-                    labels,
-                    pod,
-                    sample,
-                    slice: Some((activity, memory)),
-                    gpu,
-                });
+                row.of.slice = Some((self.unit_activity(node, unit, at), memory));
+                rows.push(row);
             }
         }
         rows
     }
 
     pub(super) fn dcgm_page(&self, id: NodeId, at: Moment) -> String {
-        let rows = self.rows(id, at);
+        let mut page = Page::of(self.rows(id, at));
         let node = &self.nodes[id];
         let spec = node.spec();
-        let mut out = String::with_capacity(rows.len() * 48 * 220 + 4096);
-        let mut family = |family: Family,
-                          value: &dyn Fn(&Row) -> Option<f64>,
-                          extra: &dyn Fn(&Row) -> String| {
-            let mut named = false;
-            for row in &rows {
-                let Some(value) = value(row) else { continue };
-                if !named {
-                    head(&mut out, family);
-                    named = true;
-                }
-                let _ = writeln!(
-                    out,
-                    "{}{{{}{}{}}} {}",
-                    family.0,
-                    row.labels,
-                    extra(row),
-                    row.pod,
-                    number(value)
-                );
-            }
-        };
-        let none = |_: &Row| String::new();
-        let device = |row: &Row| &node.devices[row.gpu];
-        let key = |row: &Row| mix(node.uid, 700 + row.gpu as u64);
+        let device = |row: &Row| &node.devices[row.of.gpu];
+        let key = |row: &Row| mix(node.uid, 700 + row.of.gpu as u64);
         let up = at.since(node.created).seconds() as f64;
+        let [slowdown, shutdown] = match spec.flavor {
+            "l4" => [93.0, 96.0],
+            _ => [87.0, 92.0],
+        };
+        // What is read of a device as a whole; its instances have none of their own.
+        let whole = |row: &Row, value: f64| row.of.slice.is_none().then_some(value);
         // Instances repeat device-level values, read one after another: not quite equal.
         let drift = |row: &Row| {
-            if row.slice.is_some() {
+            if row.of.slice.is_some() {
                 1.0 + 0.03 * unit(mix(key(row), row.labels.len() as u64 + at.millis() as u64))
             } else {
                 1.0
             }
         };
-
-        family(
-            ("DCGM_FI_DEV_SM_CLOCK", "SM clock in MHz.", G),
-            &|r| Some(r.sample.sm_mhz),
-            &none,
-        );
-        family(
-            ("DCGM_FI_DEV_MEM_CLOCK", "Memory clock in MHz.", G),
-            &|r| Some(r.sample.memory_mhz),
-            &none,
-        );
-        family(
-            ("DCGM_FI_DEV_MEMORY_TEMP", "Memory temperature in C.", G),
-            &|r| Some(r.sample.memory_celsius),
-            &none,
-        );
-        family(
-            ("DCGM_FI_DEV_GPU_TEMP", "GPU temperature in C.", G),
-            &|r| Some(r.sample.celsius),
-            &none,
-        );
-        family(
-            (
-                "DCGM_FI_DEV_SLOWDOWN_TEMP",
-                "Temperature at which the GPU slows down, in C.",
-                G,
-            ),
-            &|_| Some(if spec.flavor == "l4" { 93.0 } else { 87.0 }),
-            &none,
-        );
-        family(
-            (
-                "DCGM_FI_DEV_SHUTDOWN_TEMP",
-                "Temperature at which the GPU shuts down, in C.",
-                G,
-            ),
-            &|_| Some(if spec.flavor == "l4" { 96.0 } else { 92.0 }),
-            &none,
-        );
-        family(
-            ("DCGM_FI_DEV_POWER_USAGE", "Power draw in W.", G),
-            &|r| Some((r.sample.watts * drift(r) * 1000.0).round() / 1000.0),
-            &none,
-        );
-        family(
-            (
-                "DCGM_FI_DEV_ENFORCED_POWER_LIMIT",
-                "Power limit in force in W.",
-                G,
-            ),
-            &|_| Some(spec.limit_watts),
-            &none,
-        );
-        family(
-            (
-                "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION",
-                "Energy used since the driver was loaded, in mJ.",
-                C,
-            ),
-            &|r| {
-                let device = device(r);
-                let since = at.millis() - device.energy_at.millis();
-                Some(
-                    ((device.energy + device.draw * since.max(0) as f64 / 1000.0) * 1000.0).round(),
-                )
-            },
-            &none,
-        );
-        family(
-            ("DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "PCIe retries.", C),
-            &|r| Some((up * unit(mix(key(r), 5)).powi(12) / 3600.0).floor()),
-            &none,
-        );
-        family(
-            ("DCGM_FI_DEV_GPU_UTIL", "GPU utilization in %.", G),
-            &|r| r.slice.is_none().then(|| (r.sample.util * 100.0).round()),
-            &none,
-        );
-        family(
-            (
-                "DCGM_FI_DEV_MEM_COPY_UTIL",
-                "Memory controller utilization in %.",
-                G,
-            ),
-            &|r| r.slice.is_none().then(|| (r.sample.dram * 88.0).round()),
-            &none,
-        );
-        family(
-            ("DCGM_FI_DEV_ENC_UTIL", "Encoder utilization in %.", G),
-            &|r| r.slice.is_none().then_some(0.0),
-            &none,
-        );
-        family(
-            ("DCGM_FI_DEV_DEC_UTIL", "Decoder utilization in %.", G),
-            &|r| r.slice.is_none().then_some(0.0),
-            &none,
-        );
-        family(
-            ("DCGM_FI_DEV_XID_ERRORS", "Value of the last XID seen.", G),
-            &|r| {
-                Some(
-                    device(r)
-                        .xid
-                        .filter(|(_, since)| *since <= at)
-                        .map_or(0.0, |(code, _)| f64::from(code)),
-                )
-            },
-            &|r| {
-                let code = device(r)
-                    .xid
-                    .filter(|(_, since)| *since <= at)
-                    .map_or(0, |(code, _)| code);
-                format!(",err_code=\"{code}\",err_msg=\"{}\"", xid_text(code))
-            },
-        );
-        family(
-            ("DCGM_EXP_XID_ERRORS_COUNT", "XIDs within the window.", C),
-            &|r| {
-                device(r)
-                    .xid
-                    .filter(|(_, since)| *since <= at && at.since(*since).seconds() < 300)
-                    .map(|_| 1.0)
-            },
-            &|r| {
-                format!(
-                    ",window_size_in_ms=\"300000\",xid=\"{}\"",
-                    device(r).xid.map_or(0, |(code, _)| code)
-                )
-            },
-        );
-        let used = |r: &Row| match r.slice {
+        let millijoules = |row: &Row| {
+            let device = device(row);
+            let since = at.millis() - device.energy_at.millis();
+            ((device.energy + device.draw * since.max(0) as f64 / 1000.0) * 1000.0).round()
+        };
+        let xid = |row: &Row| device(row).xid.filter(|(_, since)| *since <= at);
+        let code = |row: &Row| xid(row).map_or(0, |(code, _)| code);
+        let in_window = |row: &Row| {
+            let recent = xid(row).filter(|(_, since)| at.since(*since).seconds() < 300);
+            recent.map(|_| 1.0)
+        };
+        let xid_labels = |row: &Row| {
+            format!(
+                ",err_code=\"{0}\",err_msg=\"{1}\"",
+                code(row),
+                xid_text(code(row))
+            )
+        };
+        let window_labels =
+            |row: &Row| format!(",window_size_in_ms=\"300000\",xid=\"{}\"", code(row));
+        let used = |row: &Row| match row.of.slice {
             Some((activity, memory)) => (memory * activity.memory).round().max(12.0),
-            None => r.sample.memory_mib,
+            None => row.of.sample.memory_mib,
         };
-        let total = |r: &Row| {
-            r.slice
-                .map_or(f64::from(spec.device_mib), |(_, memory)| memory + 88.0)
+        let total = |row: &Row| {
+            let device = f64::from(spec.device_mib);
+            row.of.slice.map_or(device, |(_, memory)| memory + 88.0)
         };
-        let kept = |r: &Row| r.slice.map_or(f64::from(spec.reserved_mib), |_| 88.0);
-        family(
-            ("DCGM_FI_DEV_FB_FREE", "Framebuffer memory free, in MiB.", G),
-            &|r| Some((total(r) - kept(r) - used(r)).max(0.0)),
-            &none,
-        );
-        family(
-            ("DCGM_FI_DEV_FB_USED", "Framebuffer memory used, in MiB.", G),
-            &|r| Some(used(r)),
-            &none,
-        );
-        family(
-            (
-                "DCGM_FI_DEV_FB_RESERVED",
-                "Framebuffer memory reserved, in MiB.",
-                G,
-            ),
-            &|r| Some(kept(r)),
-            &none,
-        );
-        family(
-            (
-                "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL",
-                "Single-bit volatile ECC errors.",
-                C,
-            ),
-            &|r| Some(f64::from(device(r).single_bit)),
-            &none,
-        );
-        family(
-            (
-                "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
-                "Double-bit volatile ECC errors.",
-                C,
-            ),
-            &|r| Some(f64::from(device(r).double_bit)),
-            &none,
-        );
-        family(
-            (
-                "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS",
-                "Rows remapped for uncorrectable errors.",
-                C,
-            ),
-            &|r| Some(f64::from(device(r).remapped)),
-            &none,
-        );
-        family(
-            (
-                "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS",
-                "Rows remapped for correctable errors.",
-                C,
-            ),
-            &|r| Some(f64::from(device(r).remapped_soft)),
-            &none,
-        );
-        family(
-            (
-                "DCGM_FI_DEV_ROW_REMAP_FAILURE",
-                "Whether remapping of rows has failed.",
-                G,
-            ),
-            &|r| Some(f64::from(u8::from(device(r).remap_failed))),
-            &none,
-        );
-        family(
-            (
-                "DCGM_FI_DEV_CLOCKS_EVENT_REASONS",
-                "Why clocks are lowered, as a bit mask.",
-                G,
-            ),
-            &|r| Some(f64::from(r.sample.throttle)),
-            &none,
-        );
-        family(
-            (
-                "DCGM_FI_DEV_POWER_VIOLATION",
-                "Throttling time for power, in ns.",
-                C,
-            ),
-            &|r| Some((up * unit(mix(key(r), 6)) * 2.0e7).round()),
-            &none,
-        );
-        family(
-            (
-                "DCGM_FI_DEV_THERMAL_VIOLATION",
-                "Throttling time for heat, in ns.",
-                C,
-            ),
-            &|r| {
-                let hot = self.hot_rack() == Some(node.rack) && node.shelf >= 19;
-                let began = self.options.at.minus(super::super::seconds(9_000));
-                let span = if hot {
-                    at.since(began.max(node.created)).seconds() as f64
-                } else {
-                    0.0
-                };
-                Some((span * 3.1e8 * (0.4 + 0.6 * unit(mix(key(r), 7)))).round())
-            },
-            &none,
-        );
-        family(
-            ("DCGM_FI_DEV_VGPU_LICENSE_STATUS", "vGPU license status.", G),
-            &|_| Some(0.0),
-            &none,
-        );
-        if spec.link > 0.0 && node.pool != MIG {
-            family(
-                (
-                    "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL",
-                    "NVLink bandwidth over all lanes.",
-                    C,
-                ),
-                &|r| Some((r.sample.link / 1.024e6).round()),
-                &none,
-            );
+        let kept = |row: &Row| row.of.slice.map_or(f64::from(spec.reserved_mib), |_| 88.0);
+        let hot_since = self.options.at.minus(super::super::seconds(9_000));
+        let hot_seconds = match self.hot_rack() == Some(node.rack) && node.shelf >= 19 {
+            true => at.since(hot_since.max(node.created)).seconds() as f64,
+            false => 0.0,
+        };
+        families! { page:
+            "DCGM_FI_DEV_SM_CLOCK" gauge "SM clock in MHz." = |r| r.of.sample.sm_mhz;
+            "DCGM_FI_DEV_MEM_CLOCK" gauge "Memory clock in MHz." = |r| r.of.sample.memory_mhz;
+            "DCGM_FI_DEV_MEMORY_TEMP" gauge "Memory temperature in C." = |r| r.of.sample.memory_celsius;
+            "DCGM_FI_DEV_GPU_TEMP" gauge "GPU temperature in C." = |r| r.of.sample.celsius;
+            "DCGM_FI_DEV_SLOWDOWN_TEMP" gauge "Temperature at which the GPU slows down, in C." = |_| slowdown;
+            "DCGM_FI_DEV_SHUTDOWN_TEMP" gauge "Temperature at which the GPU shuts down, in C." = |_| shutdown;
+            "DCGM_FI_DEV_POWER_USAGE" gauge "Power draw in W." = |r| (r.of.sample.watts * drift(r) * 1000.0).round() / 1000.0;
+            "DCGM_FI_DEV_ENFORCED_POWER_LIMIT" gauge "Power limit in force in W." = |_| spec.limit_watts;
+            "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION" counter "Energy used since the driver was loaded, in mJ." = millijoules;
+            "DCGM_FI_DEV_PCIE_REPLAY_COUNTER" counter "PCIe retries." = |r| (up * unit(mix(key(r), 5)).powi(12) / 3600.0).floor();
+            "DCGM_FI_DEV_GPU_UTIL" gauge "GPU utilization in %." = |r| whole(r, (r.of.sample.util * 100.0).round());
+            "DCGM_FI_DEV_MEM_COPY_UTIL" gauge "Memory controller utilization in %." = |r| whole(r, (r.of.sample.dram * 88.0).round());
+            "DCGM_FI_DEV_ENC_UTIL" gauge "Encoder utilization in %." = |r| whole(r, 0.0);
+            "DCGM_FI_DEV_DEC_UTIL" gauge "Decoder utilization in %." = |r| whole(r, 0.0);
+            "DCGM_FI_DEV_XID_ERRORS" gauge "Value of the last XID seen." {xid_labels} = |r| f64::from(code(r));
+            "DCGM_EXP_XID_ERRORS_COUNT" counter "XIDs within the window." {window_labels} = in_window;
+            "DCGM_FI_DEV_FB_FREE" gauge "Framebuffer memory free, in MiB." = |r| (total(r) - kept(r) - used(r)).max(0.0);
+            "DCGM_FI_DEV_FB_USED" gauge "Framebuffer memory used, in MiB." = used;
+            "DCGM_FI_DEV_FB_RESERVED" gauge "Framebuffer memory reserved, in MiB." = kept;
+            "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL" counter "Single-bit volatile ECC errors." = |r| f64::from(device(r).single_bit);
+            "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL" counter "Double-bit volatile ECC errors." = |r| f64::from(device(r).double_bit);
+            "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS" counter "Rows remapped for uncorrectable errors." = |r| f64::from(device(r).remapped);
+            "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS" counter "Rows remapped for correctable errors." = |r| f64::from(device(r).remapped_soft);
+            "DCGM_FI_DEV_ROW_REMAP_FAILURE" gauge "Whether remapping of rows has failed." = |r| f64::from(u8::from(device(r).remap_failed));
+            "DCGM_FI_DEV_CLOCKS_EVENT_REASONS" gauge "Why clocks are lowered, as a bit mask." = |r| f64::from(r.of.sample.throttle);
+            "DCGM_FI_DEV_POWER_VIOLATION" counter "Throttling time for power, in ns." = |r| (up * unit(mix(key(r), 6)) * 2.0e7).round();
+            "DCGM_FI_DEV_THERMAL_VIOLATION" counter "Throttling time for heat, in ns." = |r| (hot_seconds * 3.1e8 * (0.4 + 0.6 * unit(mix(key(r), 7)))).round();
+            "DCGM_FI_DEV_VGPU_LICENSE_STATUS" gauge "vGPU license status." = |_| 0.0;
         }
-        let share = |r: &Row, of_device: f64, of_slice: fn(&PodActivity) -> f64| {
-            r.slice
-                .map_or(of_device, |(activity, _)| of_slice(&activity))
+        if spec.link > 0.0 && node.pool != MIG {
+            families! { page:
+                "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL" counter "NVLink bandwidth over all lanes." = |r| (r.of.sample.link / 1.024e6).round();
+            }
+        }
+        // The ratio of the device, or of the instance.
+        let ratio = |row: &Row, of_device: f64, of_slice: fn(&PodActivity) -> f64| {
+            let slice = row.of.slice.map(|(activity, _)| of_slice(&activity));
+            (slice.unwrap_or(of_device) * 1e6).round() / 1e6
         };
-        let ratio = |value: f64| (value * 1e6).round() / 1e6;
-        family(
-            (
-                "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
-                "Ratio of time the graphics engine is active.",
-                G,
-            ),
-            &|r| Some(ratio(share(r, r.sample.util * 0.995, |a| a.util))),
-            &none,
-        );
-        family(
-            (
-                "DCGM_FI_PROF_SM_ACTIVE",
-                "Ratio of cycles an SM has a warp assigned.",
-                G,
-            ),
-            &|r| Some(ratio(share(r, r.sample.sm, |a| a.sm))),
-            &none,
-        );
-        family(
-            (
-                "DCGM_FI_PROF_SM_OCCUPANCY",
-                "Ratio of warps resident on an SM.",
-                G,
-            ),
-            &|r| Some(ratio(share(r, r.sample.occupancy, |a| a.sm * 0.44))),
-            &none,
-        );
-        family(
-            (
-                "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE",
-                "Ratio of cycles the tensor pipe is active.",
-                G,
-            ),
-            &|r| Some(ratio(share(r, r.sample.tensor, |a| a.tensor))),
-            &none,
-        );
-        family(
-            (
-                "DCGM_FI_PROF_DRAM_ACTIVE",
-                "Ratio of cycles the memory interface is active.",
-                G,
-            ),
-            &|r| Some(ratio(share(r, r.sample.dram, |a| a.dram))),
-            &none,
-        );
-        family(
-            ("DCGM_FI_PROF_PCIE_TX_BYTES", "PCIe bytes sent a second.", G),
-            &|r| r.slice.is_none().then(|| r.sample.pcie_tx.round()),
-            &none,
-        );
-        family(
-            (
-                "DCGM_FI_PROF_PCIE_RX_BYTES",
-                "PCIe bytes received a second.",
-                G,
-            ),
-            &|r| r.slice.is_none().then(|| r.sample.pcie_rx.round()),
-            &none,
-        );
-        out
+        families! { page:
+            "DCGM_FI_PROF_GR_ENGINE_ACTIVE" gauge "Ratio of time the graphics engine is active." = |r| ratio(r, r.of.sample.util * 0.995, |a| a.util);
+            "DCGM_FI_PROF_SM_ACTIVE" gauge "Ratio of cycles an SM has a warp assigned." = |r| ratio(r, r.of.sample.sm, |a| a.sm);
+            "DCGM_FI_PROF_SM_OCCUPANCY" gauge "Ratio of warps resident on an SM." = |r| ratio(r, r.of.sample.occupancy, |a| a.sm * 0.44);
+            "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE" gauge "Ratio of cycles the tensor pipe is active." = |r| ratio(r, r.of.sample.tensor, |a| a.tensor);
+            "DCGM_FI_PROF_DRAM_ACTIVE" gauge "Ratio of cycles the memory interface is active." = |r| ratio(r, r.of.sample.dram, |a| a.dram);
+            "DCGM_FI_PROF_PCIE_TX_BYTES" gauge "PCIe bytes sent a second." = |r| whole(r, r.of.sample.pcie_tx.round());
+            "DCGM_FI_PROF_PCIE_RX_BYTES" gauge "PCIe bytes received a second." = |r| whole(r, r.of.sample.pcie_rx.round());
+        }
+        page.text
     }
 }
 

@@ -19,19 +19,92 @@ use super::work::{Kind, Work};
 
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// A metric family: name, help, type.
-type Family = (&'static str, &'static str, &'static str);
+/// A row of labels that a family's lines have in common.
+struct Row<T> {
+    labels: String,
+    /// Labels that stand last, with a comma before them: those of the pod.
+    tail: String,
+    /// What the values are read of.
+    of: T,
+}
 
-fn head(out: &mut String, family: Family) {
-    out.push_str("# HELP ");
-    out.push_str(family.0);
-    out.push(' ');
-    out.push_str(family.1);
-    out.push_str("\n# TYPE ");
-    out.push_str(family.0);
-    out.push(' ');
-    out.push_str(family.2);
-    out.push('\n');
+/// A page while it is written.
+struct Page<T> {
+    text: String,
+    rows: Vec<Row<T>>,
+}
+
+impl<T> Page<T> {
+    fn of(rows: Vec<Row<T>>) -> Self {
+        Self {
+            text: String::with_capacity(rows.len() * 40 * 400 + 4096),
+            rows,
+        }
+    }
+
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        let head = format!("# HELP {name} {help}\n# TYPE {name} {kind}\n");
+        self.text.push_str(&head);
+    }
+
+    fn line(&mut self, name: &str, labels: &[&str], value: f64) {
+        self.text.push_str(name);
+        self.text.push('{');
+        labels.iter().for_each(|part| self.text.push_str(part));
+        self.text.push_str("} ");
+        self.text.push_str(&number(value));
+        self.text.push('\n');
+    }
+
+    /// A line for each row that has a value, below the family's type and help if these are given.
+    fn family<L: AsRef<str>, V: Into<Option<f64>>>(
+        &mut self,
+        name: &str,
+        head: Option<(&str, &str)>,
+        labels: impl Fn(&Row<T>) -> L,
+        value: impl Fn(&Row<T>) -> V,
+    ) {
+        let rows = std::mem::take(&mut self.rows);
+        let mut head = head;
+        for row in &rows {
+            let Some(value) = value(row).into() else {
+                continue;
+            };
+            if let Some((kind, help)) = head.take() {
+                self.head(name, kind, help);
+            }
+            self.line(name, &[&row.labels, labels(row).as_ref(), &row.tail], value);
+        }
+        self.rows = rows;
+    }
+}
+
+/// Families of a page, one a line: name, type, help, labels besides those of the row, value.
+/// A name alone continues the family above with other labels.
+macro_rules! families {
+    ($page:ident: $($name:literal $($kind:ident $help:literal)? $({$labels:expr})? = $value:expr;)+) => {
+        $($page.family(
+            $name,
+            families!(@head $($kind $help)?),
+            families!(@labels $($labels)?),
+            $value,
+        );)+
+    };
+    (@head) => { None };
+    (@head $kind:ident $help:literal) => { Some((stringify!($kind), $help)) };
+    (@labels) => { |_| "" };
+    (@labels $labels:expr) => { $labels };
+}
+use families;
+
+/// The labels of a device's pod, with a comma before them.
+fn pod_labels((pod, container): &(&Pod, String)) -> String {
+    format!(
+        ",container=\"{}\",namespace=\"{}\",pod=\"{}\"",
+        escape(container),
+        escape(&pod.key.namespace),
+        escape(&pod.key.name)
+    )
 }
 
 /// A label value, escaped for the text format.
@@ -68,46 +141,32 @@ impl World {
         let pod = self.pods.get(&id)?;
         let work = self.works.get(&pod.work)?;
         let node = pod.node?;
+        if !pod.is_ready() || !self.nodes[node].ready {
+            return None;
+        }
+        let path = path.split('?').next().unwrap_or_default();
+        let path = path.trim_start_matches('/');
+        let served = |body| {
+            let content_type = TEXT;
+            Some(Served { content_type, body })
+        };
         if let Some(server) = self.server(work, pod, at) {
-            let page = path.split('?').next().unwrap_or_default();
-            let is_page = port == SERVER_PORT && page.trim_start_matches('/') == "metrics";
-            let listens = is_page && pod.is_ready() && self.nodes[node].ready;
-            return listens.then(|| Served {
-                content_type: TEXT,
-                body: vllm::page(&server),
-            });
+            let is_page = port == SERVER_PORT && path == "metrics";
+            return served(vllm::page(&server)).filter(|_| is_page);
         }
         let (listens, _) = super::render::port_of(work)?;
         if work.kind != Kind::DaemonSet
             || port != listens
-            || !pod.is_ready()
-            || !self.nodes[node].ready
             || pod.started.is_none_or(|started| started > at)
         {
             return None;
         }
-        let path = path
-            .split('?')
-            .next()
-            .unwrap_or_default()
-            .trim_start_matches('/');
-        if path == "health" && listens == 9400 {
-            return Some(Served {
-                content_type: TEXT,
-                body: "OK".to_owned(),
-            });
-        }
-        if path != "metrics" {
-            return None;
-        }
-        let body = match listens {
-            9400 => self.dcgm_page(node, self.collected(node, 30_000, at)),
-            2112 => self.tpu_page(node, self.collected(node, 15_000, at)),
-            _ => self.amd_page(node, self.collected(node, 60_000, at)),
-        };
-        Some(Served {
-            content_type: TEXT,
-            body,
+        served(match (path, listens) {
+            ("health", 9400) => "OK".to_owned(),
+            ("metrics", 9400) => self.dcgm_page(node, self.collected(node, 30_000, at)),
+            ("metrics", 2112) => self.tpu_page(node, self.collected(node, 15_000, at)),
+            ("metrics", _) => self.amd_page(node, self.collected(node, 60_000, at)),
+            _ => return None,
         })
     }
 
@@ -120,33 +179,26 @@ impl World {
 
     /// Every exporter pod that answers.
     pub(super) fn exporter_pods(&self) -> Vec<(ObjectKey, u16, &'static str)> {
+        let page = |pod: &Pod, port| (pod.key.clone(), port, "/metrics");
         let mut all = Vec::new();
-        let answers =
-            |pod: &Pod| pod.is_ready() && pod.node.is_some_and(|node| self.nodes[node].ready);
-        for work in self
-            .works
-            .values()
-            .filter(|work| work.image == SERVER_IMAGE)
-        {
-            let pods = work.pods.iter().filter_map(|id| self.pods.get(id));
-            let servers =
-                pods.filter(|pod| answers(pod) && self.server(work, pod, self.now).is_some());
-            all.extend(servers.map(|pod| (pod.key.clone(), SERVER_PORT, "/metrics")));
+        let works = || self.works.values();
+        for work in works().filter(|work| work.image == SERVER_IMAGE) {
+            let pods = self.answering(work);
+            let servers = pods.filter(|pod| self.server(work, pod, self.now).is_some());
+            all.extend(servers.map(|pod| page(pod, SERVER_PORT)));
         }
-        for work in self
-            .works
-            .values()
-            .filter(|work| work.kind == Kind::DaemonSet)
-        {
+        for work in works().filter(|work| work.kind == Kind::DaemonSet) {
             if let Some((port, _)) = super::render::port_of(work) {
-                let pods = work.pods.iter().filter_map(|id| self.pods.get(id));
-                all.extend(
-                    pods.filter(|pod| answers(pod))
-                        .map(|pod| (pod.key.clone(), port, "/metrics")),
-                );
+                all.extend(self.answering(work).map(|pod| page(pod, port)));
             }
         }
         all
+    }
+
+    /// The pods of a work that are ready, on nodes that are.
+    fn answering(&self, work: &Work) -> impl Iterator<Item = &Pod> {
+        let pods = work.pods.iter().filter_map(|id| self.pods.get(id));
+        pods.filter(|pod| pod.is_ready() && pod.node.is_some_and(|node| self.nodes[node].ready))
     }
 
     /// The pod and container that a unit is allocated to, as an exporter reports them.
