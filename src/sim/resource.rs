@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use model::fleet::kinds::{self, Table};
 
 use super::change::Resource;
-use super::json::{flag, int, name, namespace, text};
+use super::json::{flag, int, text};
 use super::specs::SPECS;
 
 /// A resource as the API server describes it.
@@ -215,66 +215,48 @@ pub fn groups() -> Vec<(&'static str, &'static str)> {
 /// # Errors
 /// The API server's message when the resource cannot be selected by this field.
 pub fn field(spec: &Spec, object: &Value, field: &str) -> Result<String, String> {
-    let unsupported = || Err(format!("field label not supported: {field}"));
+    let pointer = format!("/{}", field.replace('.', "/"));
+    let at = |pointer: &str| Ok(text(object, pointer).to_owned());
     match (spec.resource, field) {
-        (_, "metadata.name") => return Ok(name(object).to_owned()),
-        (_, "metadata.namespace") if spec.namespaced => return Ok(namespace(object).to_owned()),
-        (Resource::Pods, "spec.host") => return Ok(text(object, "/spec/nodeName").to_owned()),
-        (Resource::Pods, "status.podIPs") => return Ok(text(object, "/status/podIP").to_owned()),
-        (Resource::Pods, "spec.hostNetwork") => {
-            return Ok(flag(object, "/spec/hostNetwork").to_string());
+        (_, "metadata.name") | (Resource::Namespaces, "name") => return at("/metadata/name"),
+        (_, "metadata.namespace") if spec.namespaced => return at("/metadata/namespace"),
+        (Resource::Pods, "spec.host") => return at("/spec/nodeName"),
+        (Resource::Pods, "status.podIPs") => return at("/status/podIP"),
+        (Resource::Pods, "spec.hostNetwork") | (Resource::Nodes, "spec.unschedulable") => {
+            return Ok(flag(object, &pointer).to_string());
         }
-        (Resource::Nodes, "spec.unschedulable") => {
-            return Ok(flag(object, "/spec/unschedulable").to_string());
-        }
-        (Resource::Namespaces, "name") => return Ok(name(object).to_owned()),
         (Resource::Jobs, "status.successful") => {
             return Ok(int(object, "/status/succeeded").to_string());
         }
         (Resource::Events, "source") => {
-            let source = text(object, "/source/component");
-            let named = if source.is_empty() {
-                text(object, "/reportingComponent")
-            } else {
-                source
+            return match at("/source/component") {
+                Ok(source) if !source.is_empty() => Ok(source),
+                _ => at("/reportingComponent"),
             };
-            return Ok(named.to_owned());
         }
         _ => {}
     }
-    let known: &[&str] = match spec.resource {
-        Resource::Pods => &[
-            "spec.nodeName",
-            "spec.restartPolicy",
-            "spec.schedulerName",
-            "spec.serviceAccountName",
-            "status.phase",
-            "status.podIP",
-            "status.nominatedNodeName",
-        ],
-        Resource::Events => &[
-            "involvedObject.kind",
-            "involvedObject.namespace",
-            "involvedObject.name",
-            "involvedObject.uid",
-            "involvedObject.apiVersion",
-            "involvedObject.resourceVersion",
-            "involvedObject.fieldPath",
-            "reason",
-            "reportingComponent",
-            "type",
-        ],
-        Resource::Namespaces => &["status.phase"],
-        Resource::Services => &["spec.clusterIP", "spec.type"],
-        Resource::ResourceSlices => &["spec.nodeName", "spec.driver"],
+    let known = match spec.resource {
+        Resource::Pods => {
+            "spec.nodeName spec.restartPolicy spec.schedulerName spec.serviceAccountName status.phase status.podIP \
+             status.nominatedNodeName"
+        }
+        Resource::Events => {
+            "involvedObject.kind involvedObject.namespace involvedObject.name involvedObject.uid \
+             involvedObject.apiVersion involvedObject.resourceVersion involvedObject.fieldPath reason \
+             reportingComponent type"
+        }
+        Resource::Namespaces => "status.phase",
+        Resource::Services => "spec.clusterIP spec.type",
+        Resource::ResourceSlices => "spec.nodeName spec.driver",
+        Resource::Nodes => "",
         Resource::Jobs => {
             return Err(format!(
                 "field label {} not supported for Job",
                 super::names::quoted(field)
             ));
         }
-        Resource::Nodes => return unsupported(),
-        _ if spec.is_custom() => return unsupported(),
+        _ if spec.is_custom() => "",
         _ => {
             return Err(format!(
                 "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
@@ -282,8 +264,11 @@ pub fn field(spec: &Spec, object: &Value, field: &str) -> Result<String, String>
             ));
         }
     };
-    if !known.contains(&field) {
-        return unsupported();
+    match known
+        .split(' ')
+        .any(|one| one == field && !field.is_empty())
+    {
+        true => at(&pointer),
+        false => Err(format!("field label not supported: {field}")),
     }
-    Ok(text(object, &format!("/{}", field.replace('.', "/"))).to_owned())
 }

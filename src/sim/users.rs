@@ -98,129 +98,82 @@ pub struct Rule {
 }
 
 impl Rule {
-    fn of(verbs: &[&str], groups: &[&str], resources: &[&str]) -> Self {
+    /// Verbs and resources are words with blanks between them.
+    fn of(verbs: &str, groups: &[&str], resources: &str) -> Self {
         Self {
-            verbs: texts(verbs),
-            groups: texts(groups),
-            resources: texts(resources),
+            verbs: words(verbs),
+            groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+            resources: words(resources),
             paths: Vec::new(),
         }
     }
 
-    fn of_paths(verb: &str, paths: &[&str]) -> Self {
+    fn of_paths(verb: &str, paths: &str) -> Self {
         Self {
-            verbs: texts(&[verb]),
-            paths: texts(paths),
+            verbs: words(verb),
+            paths: words(paths),
             ..Self::default()
         }
     }
 }
 
-fn texts(all: &[&str]) -> Vec<String> {
-    all.iter().map(|one| (*one).to_owned()).collect()
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
 }
 
 type Rules = LazyLock<Vec<Rule>>;
 
-const READ: &[&str] = &["get", "list", "watch"];
+const READ: &str = "get list watch";
 
-static EVERYTHING: Rules = LazyLock::new(|| {
-    vec![
-        Rule::of(&["*"], &["*"], &["*"]),
-        Rule::of_paths("*", &["*"]),
-    ]
-});
+static EVERYTHING: Rules =
+    LazyLock::new(|| vec![Rule::of("*", &["*"], "*"), Rule::of_paths("*", "*")]);
 
 /// What every authenticated user may do.
 static BASIC: Rules = LazyLock::new(|| {
+    let reviews = "selfsubjectaccessreviews selfsubjectrulesreviews";
+    let discovery =
+        "/api /api/* /apis /apis/* /healthz /livez /openapi /openapi/* /readyz /version /version/";
     vec![
-        Rule::of(
-            &["create"],
-            &["authorization.k8s.io"],
-            &["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
-        ),
-        Rule::of(
-            &["create"],
-            &["authentication.k8s.io"],
-            &["selfsubjectreviews"],
-        ),
-        Rule::of_paths(
-            "get",
-            &[
-                "/api",
-                "/api/*",
-                "/apis",
-                "/apis/*",
-                "/healthz",
-                "/livez",
-                "/openapi",
-                "/openapi/*",
-                "/readyz",
-                "/version",
-                "/version/",
-            ],
-        ),
+        Rule::of("create", &["authorization.k8s.io"], reviews),
+        Rule::of("create", &["authentication.k8s.io"], "selfsubjectreviews"),
+        Rule::of_paths("get", discovery),
     ]
 });
 
 /// What unauthenticated requests may do.
 static PUBLIC: Rules = LazyLock::new(|| {
-    let paths = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
-    vec![Rule::of_paths("get", &paths)]
+    vec![Rule::of_paths(
+        "get",
+        "/healthz /livez /readyz /version /version/",
+    )]
 });
 
 /// What the viewer may: read everything but who has which rights, what filters traffic and what checks requests.
 static VIEW: Rules = LazyLock::new(|| {
     let groups: Vec<&str> = fleet_groups().into_keys().collect();
+    let core = "configmaps events namespaces namespaces/status nodes nodes/status pods pods/log pods/status \
+                serviceaccounts services services/status";
     vec![
-        Rule::of(
-            READ,
-            &[""],
-            &[
-                "configmaps",
-                "events",
-                "namespaces",
-                "namespaces/status",
-                "nodes",
-                "nodes/status",
-                "pods",
-                "pods/log",
-                "pods/status",
-                "serviceaccounts",
-                "services",
-                "services/status",
-            ],
-        ),
-        Rule::of(&["get"], &[""], &["pods/proxy", "services/proxy"]),
-        Rule::of(READ, &groups, &["*"]),
+        Rule::of(READ, &[""], core),
+        Rule::of("get", &[""], "pods/proxy services/proxy"),
+        Rule::of(READ, &groups, "*"),
     ]
 });
 
 /// What the team's user may in its namespaces: read what is in namespaces.
 static TEAM: Rules = LazyLock::new(|| {
+    let core = "configmaps events pods pods/log pods/status serviceaccounts services";
     let mut rules = vec![
-        Rule::of(
-            READ,
-            &[""],
-            &[
-                "configmaps",
-                "events",
-                "pods",
-                "pods/log",
-                "pods/status",
-                "serviceaccounts",
-                "services",
-            ],
-        ),
-        Rule::of(&["get"], &[""], &["namespaces"]),
+        Rule::of(READ, &[""], core),
+        Rule::of("get", &[""], "namespaces"),
     ];
     let (whole, parts): (Vec<_>, Vec<_>) = fleet_groups()
         .into_iter()
         .partition(|(_, specs)| specs.iter().all(|spec| spec.namespaced));
     let whole: Vec<&str> = whole.into_iter().map(|(group, _)| group).collect();
-    rules.push(Rule::of(READ, &whole, &["*"]));
+    rules.push(Rule::of(READ, &whole, "*"));
     for (group, specs) in parts {
-        let mut rule = Rule::of(READ, &[group], &[]);
+        let mut rule = Rule::of(READ, &[group], "");
         for spec in specs.iter().filter(|spec| spec.namespaced) {
             rule.resources.push(spec.plural.to_owned());
             if spec.has_status() {

@@ -99,19 +99,19 @@ pub fn begin(core: &mut Core, object: &mut Value, spec: &Spec, now: Moment) -> R
         }
         Resource::Deployments | Resource::ReplicaSets | Resource::StatefulSets => {
             let spec = map_mut(object, "spec");
-            spec.entry("replicas").or_insert(json!(1));
+            fill(spec, json!({"replicas": 1}));
             if kind == Resource::Deployments {
                 let rolling = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}});
-                spec.entry("strategy").or_insert(rolling);
-                spec.entry("progressDeadlineSeconds").or_insert(json!(600));
-                spec.entry("revisionHistoryLimit").or_insert(json!(10));
+                let rest = json!({"progressDeadlineSeconds": 600, "revisionHistoryLimit": 10});
+                fill(spec, json!({"strategy": rolling}));
+                fill(spec, rest);
             }
             default_template(object);
         }
         Resource::DaemonSets => default_template(object),
         Resource::PersistentVolumeClaims => {
             let spec = map_mut(object, "spec");
-            spec.entry("volumeMode").or_insert(json!("Filesystem"));
+            fill(spec, json!({"volumeMode": "Filesystem"}));
             // There are no volumes: a claim is never bound.
             object["status"] = json!({"phase": "Pending"});
         }
@@ -144,38 +144,43 @@ const ADMITTED: &[&str] = &[
     "priority",
 ];
 
-fn default_pod(spec: &mut Map<String, Value>) {
-    for (key, value) in [
-        ("restartPolicy", json!("Always")),
-        ("terminationGracePeriodSeconds", json!(30)),
-        ("dnsPolicy", json!("ClusterFirst")),
-        ("schedulerName", json!("default-scheduler")),
-        ("serviceAccountName", json!("default")),
-        ("serviceAccount", json!("default")),
-        ("securityContext", json!({})),
-        ("enableServiceLinks", json!(true)),
-        ("preemptionPolicy", json!("PreemptLowerPriority")),
-        ("priority", json!(0)),
-    ] {
-        spec.entry(key).or_insert(value);
+/// Sets the fields that are absent.
+fn fill(map: &mut Map<String, Value>, defaults: Value) {
+    if let Value::Object(defaults) = defaults {
+        for (key, value) in defaults {
+            map.entry(key).or_insert(value);
+        }
     }
+}
+
+fn default_pod(spec: &mut Map<String, Value>) {
+    let defaults = json!({
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": 30,
+        "dnsPolicy": "ClusterFirst",
+        "schedulerName": "default-scheduler",
+        "serviceAccountName": "default",
+        "serviceAccount": "default",
+        "securityContext": {},
+        "enableServiceLinks": true,
+        "preemptionPolicy": "PreemptLowerPriority",
+        "priority": 0,
+    });
+    fill(spec, defaults);
     for key in ["containers", "initContainers"] {
-        let Some(containers) = spec.get_mut(key).and_then(Value::as_array_mut) else {
-            continue;
-        };
-        for container in containers.iter_mut().filter_map(Value::as_object_mut) {
+        let containers = spec.get_mut(key).and_then(Value::as_array_mut);
+        let containers = containers.into_iter().flatten();
+        for container in containers.filter_map(Value::as_object_mut) {
             let image = container.get("image").and_then(Value::as_str).unwrap_or("");
             let tagged = image.rsplit('/').next().unwrap_or("");
             let latest = !tagged.contains([':', '@']) || tagged.ends_with(":latest");
-            let pull = if latest { "Always" } else { "IfNotPresent" };
-            for (key, value) in [
-                ("imagePullPolicy", json!(pull)),
-                ("resources", json!({})),
-                ("terminationMessagePath", json!("/dev/termination-log")),
-                ("terminationMessagePolicy", json!("File")),
-            ] {
-                container.entry(key).or_insert(value);
-            }
+            let defaults = json!({
+                "imagePullPolicy": if latest { "Always" } else { "IfNotPresent" },
+                "resources": {},
+                "terminationMessagePath": "/dev/termination-log",
+                "terminationMessagePolicy": "File",
+            });
+            fill(container, defaults);
         }
     }
 }
@@ -209,16 +214,15 @@ fn default_job(object: &mut Value, uid: &str) {
     if !spec.contains_key("parallelism") && !spec.contains_key("completions") {
         spec.insert("completions".into(), 1.into());
     }
-    for (key, value) in [
-        ("parallelism", json!(1)),
-        ("backoffLimit", json!(6)),
-        ("completionMode", json!("NonIndexed")),
-        ("suspend", json!(false)),
-        ("manualSelector", json!(false)),
-        ("podReplacementPolicy", json!("TerminatingOrFailed")),
-    ] {
-        spec.entry(key).or_insert(value);
-    }
+    let defaults = json!({
+        "parallelism": 1,
+        "backoffLimit": 6,
+        "completionMode": "NonIndexed",
+        "suspend": false,
+        "manualSelector": false,
+        "podReplacementPolicy": "TerminatingOrFailed",
+    });
+    fill(spec, defaults);
     if spec.get("manualSelector") != Some(&Value::Bool(true)) {
         spec.insert(
             "selector".into(),

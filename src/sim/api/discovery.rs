@@ -1,11 +1,12 @@
 //! Discovery: the version, the groups and their resources, one by one and aggregated.
 
 use http::Response;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::review::REVIEWS;
 use super::{ApiRequest, Body, respond};
 use model::base::SmallSort;
+use model::fleet::kinds::is_built_in;
 
 use crate::resource::{Spec, groups};
 use crate::specs::SPECS;
@@ -146,26 +147,25 @@ fn subresource(
     }
 }
 
-fn resource_list(group: &str, version: &str) -> Value {
+/// The resources of a group's version: each with its subresources behind it, then the reviews.
+fn resources(group: &str, version: &str) -> Vec<Value> {
     let mut resources = Vec::new();
-    for spec in SPECS
-        .iter()
-        .filter(|s| s.group == group && s.version == version)
-    {
-        let mut entry = Map::new();
-        entry.insert("name".into(), spec.plural.into());
-        entry.insert("singularName".into(), spec.singular().into());
-        entry.insert("namespaced".into(), spec.namespaced.into());
-        entry.insert("kind".into(), spec.kind.into());
-        entry.insert("verbs".into(), json!(spec.verbs()));
-        if !spec.short.is_empty() {
-            entry.insert("shortNames".into(), json!(spec.short));
+    let in_group = |spec: &&Spec| spec.group == group && spec.version == version;
+    for spec in SPECS.iter().filter(in_group) {
+        let mut entry = json!({
+            "name": spec.plural,
+            "singularName": spec.singular(),
+            "namespaced": spec.namespaced,
+            "kind": spec.kind,
+            "verbs": spec.verbs(),
+            "storageVersionHash": spec.hash(),
+        });
+        for (key, names) in [("shortNames", spec.short), ("categories", spec.categories)] {
+            if !names.is_empty() {
+                entry[key] = json!(names);
+            }
         }
-        if !spec.categories.is_empty() {
-            entry.insert("categories".into(), json!(spec.categories));
-        }
-        entry.insert("storageVersionHash".into(), spec.hash().into());
-        resources.push(Value::Object(entry));
+        resources.push(entry);
         for name in spec.subresources {
             let (kind, other, verbs) = subresource(spec, name);
             let mut entry = json!({
@@ -187,13 +187,16 @@ fn resource_list(group: &str, version: &str) -> Value {
             "name": plural, "singularName": singular, "namespaced": false, "kind": kind, "verbs": ["create"],
         }));
     }
-    let group_version = if group.is_empty() {
-        version.to_owned()
-    } else {
-        format!("{group}/{version}")
-    };
-    let mut body =
-        json!({"kind": "APIResourceList", "groupVersion": group_version, "resources": resources});
+    resources
+}
+
+fn resource_list(group: &str, version: &str) -> Value {
+    let group_version = format!("{group}/{version}");
+    let mut body = json!({
+        "kind": "APIResourceList",
+        "groupVersion": group_version.trim_start_matches('/'),
+        "resources": resources(group, version),
+    });
     // The core group's list has no version, for the oldest clients.
     if !group.is_empty() {
         body["apiVersion"] = "v1".into();
@@ -207,10 +210,6 @@ fn typed(version: &str, body: &Value) -> Response<Body> {
     respond(200, &kind, body.to_string())
 }
 
-fn kind_of(group: &str, version: &str, kind: &str) -> Value {
-    json!({"group": group, "version": version, "kind": kind})
-}
-
 fn aggregate(version: &str, core: bool) -> Value {
     let groups = if core {
         vec![("", vec!["v1"])]
@@ -220,21 +219,16 @@ fn aggregate(version: &str, core: bool) -> Value {
     let items: Vec<Value> = groups
         .iter()
         .map(|(group, versions)| {
-            let versions: Vec<Value> = versions
-                .iter()
-                .map(|version| {
-                    let resources = aggregated_resources(group, version);
-                    json!({"version": version, "resources": resources, "freshness": "Current"})
-                })
-                .collect();
-            let mut metadata = Map::new();
-            if !group.is_empty() {
-                metadata.insert("name".into(), (*group).into());
-            }
-            json!({
-                "metadata": metadata,
-                "versions": versions,
-            })
+            let of_version = |version: &&str| {
+                let resources = aggregated_resources(group, version);
+                json!({"version": version, "resources": resources, "freshness": "Current"})
+            };
+            let versions: Vec<Value> = versions.iter().map(of_version).collect();
+            let metadata = match *group {
+                "" => json!({}),
+                group => json!({"name": group}),
+            };
+            json!({"metadata": metadata, "versions": versions})
         })
         .collect();
     json!({
@@ -245,58 +239,43 @@ fn aggregate(version: &str, core: bool) -> Value {
     })
 }
 
-/// The group and version that aggregated discovery gives to a resource's own kind: the real server leaves both
-/// out for the types that it is built with.
-fn own(spec: &Spec) -> (&'static str, &'static str) {
-    if spec.is_custom() {
-        (spec.group, spec.version)
-    } else {
-        ("", "")
-    }
-}
-
+/// The same resources as aggregated discovery lists them, subresources inside.
 fn aggregated_resources(group: &str, version: &str) -> Vec<Value> {
-    let scope = |namespaced: bool| if namespaced { "Namespaced" } else { "Cluster" };
-    let mut resources = Vec::new();
-    for spec in SPECS
-        .iter()
-        .filter(|s| s.group == group && s.version == version)
-    {
-        let mut entry = json!({
-            "resource": spec.plural,
-            "responseKind": kind_of(own(spec).0, own(spec).1, spec.kind),
-            "scope": scope(spec.namespaced),
-            "singularResource": spec.singular(),
-            "verbs": spec.verbs(),
+    // The real server leaves group and version out for the types that it is built with.
+    let own = match is_built_in(group) {
+        true => ("", ""),
+        false => (group, version),
+    };
+    let mut all: Vec<Value> = Vec::new();
+    for entry in resources(group, version) {
+        let of = |key: &str, own: &str| match entry[key].as_str() {
+            Some(other) => other.to_owned(),
+            None => own.to_owned(),
+        };
+        let kind = json!({"group": of("group", own.0), "version": of("version", own.1), "kind": entry["kind"]});
+        let parts = entry["name"].as_str().and_then(|name| name.split_once('/'));
+        if let (Some((_, name)), Some(parent)) = (parts, all.last_mut()) {
+            let part = json!({"subresource": name, "responseKind": kind, "verbs": entry["verbs"]});
+            match parent["subresources"].as_array_mut() {
+                Some(parts) => parts.push(part),
+                None => parent["subresources"] = json!([part]),
+            }
+            continue;
+        }
+        let namespaced = entry["namespaced"] == true;
+        let mut resource = json!({
+            "resource": entry["name"],
+            "responseKind": kind,
+            "scope": if namespaced { "Namespaced" } else { "Cluster" },
+            "singularResource": entry["singularName"],
+            "verbs": entry["verbs"],
         });
-        if !spec.short.is_empty() {
-            entry["shortNames"] = json!(spec.short);
+        for key in ["shortNames", "categories"] {
+            if let Some(names) = entry.get(key) {
+                resource[key] = names.clone();
+            }
         }
-        if !spec.categories.is_empty() {
-            entry["categories"] = json!(spec.categories);
-        }
-        let subresources: Vec<Value> = spec
-            .subresources
-            .iter()
-            .map(|name| {
-                let (kind, other, verbs) = subresource(spec, name);
-                let (group, version) = other.unwrap_or(own(spec));
-                json!({"subresource": name, "responseKind": kind_of(group, version, kind), "verbs": verbs})
-            })
-            .collect();
-        if !subresources.is_empty() {
-            entry["subresources"] = subresources.into();
-        }
-        resources.push(entry);
+        all.push(resource);
     }
-    for (_, plural, singular, kind) in REVIEWS.iter().filter(|(g, ..)| *g == group) {
-        resources.push(json!({
-            "resource": plural,
-            "responseKind": kind_of("", "", kind),
-            "scope": "Cluster",
-            "singularResource": singular,
-            "verbs": ["create"],
-        }));
-    }
-    resources
+    all
 }

@@ -64,56 +64,69 @@ fn gvk(spec: &Spec) -> Value {
     json!({"group": spec.group, "version": spec.version, "kind": spec.kind})
 }
 
+fn typed(kind: &str, description: &str) -> Value {
+    json!({"description": description, "type": kind})
+}
+
 /// A part of an object that is not described further.
 fn open(description: &str) -> Value {
-    json!({"description": description, "type": "object", "x-kubernetes-preserve-unknown-fields": true})
+    let mut part = typed("object", description);
+    part["x-kubernetes-preserve-unknown-fields"] = true.into();
+    part
+}
+
+fn texts(description: &str) -> Value {
+    json!({"description": description, "type": "object", "additionalProperties": {"type": "string"}})
+}
+
+fn list(description: &str, items: Value) -> Value {
+    json!({"description": description, "type": "array", "items": items})
+}
+
+/// The fields of a kind besides those of every object.
+fn fields(spec: &Spec) -> Value {
+    let kind = spec.kind;
+    match kind {
+        "ConfigMap" => json!({"data": texts("Texts by key.")}),
+        "Event" => json!({
+            "message": typed("string", "What happened."),
+            "reason": typed("string", "Why, in one word."),
+            "type": typed("string", "Normal or Warning."),
+            "firstTimestamp": typed("string", "When it was first seen."),
+            "lastTimestamp": typed("string", "When it was last seen."),
+            "involvedObject": open("What it is about."),
+        }),
+        "PriorityClass" => json!({
+            "value": {"description": "The priority of its pods.", "type": "integer", "format": "int32"},
+            "globalDefault": typed("boolean", "Whether pods without a class get it."),
+        }),
+        "ServiceAccount" => json!({}),
+        "Role" | "ClusterRole" => json!({"rules": list("What it allows.", open("A rule."))}),
+        "RoleBinding" | "ClusterRoleBinding" => json!({
+            "roleRef": open("The role that it grants."),
+            "subjects": list("Whom it grants the role to.", open("A subject.")),
+        }),
+        _ => {
+            let mut fields = json!({"spec": open(&format!("What the {kind} should be."))});
+            if spec.has_status() {
+                fields["status"] = open(&format!("What the {kind} was last seen to be."));
+            }
+            fields
+        }
+    }
 }
 
 fn schema(spec: &Spec, meta: Value) -> Value {
-    let kind = spec.kind;
-    let mut properties = json!({
-        "apiVersion": {"description": "The version of the schema of this object.", "type": "string"},
-        "kind": {"description": "The kind of this object.", "type": "string"},
-        "metadata": meta,
-    });
-    match kind {
-        "ConfigMap" => {
-            properties["data"] = json!({"description": "Texts by key.", "type": "object", "additionalProperties": {"type": "string"}});
-        }
-        "Event" => {
-            for (key, description) in [
-                ("message", "What happened."),
-                ("reason", "Why, in one word."),
-                ("type", "Normal or Warning."),
-                ("firstTimestamp", "When it was first seen."),
-                ("lastTimestamp", "When it was last seen."),
-            ] {
-                properties[key] = json!({"description": description, "type": "string"});
-            }
-            properties["involvedObject"] = open("What it is about.");
-        }
-        "PriorityClass" => {
-            properties["value"] = json!({"description": "The priority of its pods.", "type": "integer", "format": "int32"});
-            properties["globalDefault"] =
-                json!({"description": "Whether pods without a class get it.", "type": "boolean"});
-        }
-        "ServiceAccount" => {}
-        "Role" | "ClusterRole" => {
-            properties["rules"] = json!({"description": "What it allows.", "type": "array", "items": open("A rule.")});
-        }
-        "RoleBinding" | "ClusterRoleBinding" => {
-            properties["roleRef"] = open("The role that it grants.");
-            properties["subjects"] = json!({"description": "Whom it grants the role to.", "type": "array", "items": open("A subject.")});
-        }
-        _ => {
-            properties["spec"] = open(&format!("What the {kind} should be."));
-            if spec.has_status() {
-                properties["status"] = open(&format!("What the {kind} was last seen to be."));
-            }
-        }
+    let mut properties = Map::new();
+    let version = typed("string", "The version of the schema of this object.");
+    properties.insert("apiVersion".into(), version);
+    properties.insert("kind".into(), typed("string", "The kind of this object."));
+    properties.insert("metadata".into(), meta);
+    if let Value::Object(fields) = fields(spec) {
+        properties.extend(fields);
     }
     json!({
-        "description": format!("{kind} of the simulated cluster."),
+        "description": format!("{} of the simulated cluster.", spec.kind),
         "type": "object",
         "properties": properties,
         "x-kubernetes-group-version-kind": [gvk(spec)],
@@ -121,8 +134,7 @@ fn schema(spec: &Spec, meta: Value) -> Value {
 }
 
 fn metadata_schema() -> Value {
-    let text = |description: &str| json!({"description": description, "type": "string"});
-    let map = |description: &str| json!({"description": description, "type": "object", "additionalProperties": {"type": "string"}});
+    let text = |description: &str| typed("string", description);
     json!({
         "description": "What every object carries.",
         "type": "object",
@@ -135,10 +147,10 @@ fn metadata_schema() -> Value {
             "generation": {"description": "Counts changes of the spec.", "type": "integer", "format": "int64"},
             "creationTimestamp": {"description": "When it was created.", "type": "string", "format": "date-time"},
             "deletionTimestamp": {"description": "When it will be deleted.", "type": "string", "format": "date-time"},
-            "labels": map("Labels, by which it is selected."),
-            "annotations": map("Annotations, by which nothing is selected."),
-            "finalizers": {"description": "Finalizers to be removed before it is deleted.", "type": "array", "items": {"type": "string"}},
-            "ownerReferences": {"description": "What it belongs to.", "type": "array", "items": open("An owner.")},
+            "labels": texts("Labels, by which it is selected."),
+            "annotations": texts("Annotations, by which nothing is selected."),
+            "finalizers": list("Finalizers to be removed before it is deleted.", json!({"type": "string"})),
+            "ownerReferences": list("What it belongs to.", open("An owner.")),
         },
     })
 }
@@ -161,30 +173,17 @@ fn third(wanted: &str) -> Option<Value> {
             .collect();
         let content = json!({"application/json": {"schema": {"$ref": format!("#/components/schemas/{name}")}}});
         let answers = json!({"200": {"description": "OK", "content": content}});
-        paths.insert(
-            format!("/{wanted}{scope}/{}/{{name}}", spec.plural),
-            json!({
-                "get": {"responses": answers, "x-kubernetes-action": "get", "x-kubernetes-group-version-kind": gvk(spec)},
-                "patch": {
-                    "parameters": parameters,
-                    "responses": answers,
-                    "x-kubernetes-action": "patch",
-                    "x-kubernetes-group-version-kind": gvk(spec),
-                },
-            }),
-        );
-        paths.insert(
-            format!("/{wanted}{scope}/{}", spec.plural),
-            json!({
-                "get": {"responses": answers, "x-kubernetes-action": "list", "x-kubernetes-group-version-kind": gvk(spec)},
-                "post": {
-                    "parameters": parameters,
-                    "responses": answers,
-                    "x-kubernetes-action": "post",
-                    "x-kubernetes-group-version-kind": gvk(spec),
-                },
-            }),
-        );
+        let operation = |action: &str| json!({"responses": answers, "x-kubernetes-action": action, "x-kubernetes-group-version-kind": gvk(spec)});
+        let write = |action: &str| {
+            let mut write = operation(action);
+            write["parameters"] = json!(parameters);
+            write
+        };
+        let path = format!("/{wanted}{scope}/{}", spec.plural);
+        let one = json!({"get": operation("get"), "patch": write("patch")});
+        paths.insert(format!("{path}/{{name}}"), one);
+        let all = json!({"get": operation("list"), "post": write("post")});
+        paths.insert(path, all);
     }
     if paths.is_empty() {
         return None;
