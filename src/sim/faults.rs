@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Everything that may go wrong at once. The default is a server in good health.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -97,38 +98,32 @@ impl InjectedFaults {
     /// # Errors
     /// Names the parameter that is unknown or has a wrong value.
     pub fn with(&self, query: &BTreeMap<String, String>) -> Result<Self, String> {
-        let mut next = self.clone();
+        let mut next = serde_json::to_value(self).map_err(|error| error.to_string())?;
         for (key, value) in query {
-            let bad = |_| format!("fault {key:?} has the value {value:?}, which is no number");
-            let truth = || {
-                value
-                    .parse::<bool>()
-                    .map_err(|_| format!("fault {key:?} is true or false, not {value:?}"))
-            };
-            match key.as_str() {
-                "latencyMs" => next.latency_ms = value.parse().map_err(bad)?,
-                "expiredWatches" => next.expired_watches = value.parse().map_err(bad)?,
-                "tooMany" => next.too_many = value.parse().map_err(bad)?,
-                "retryAfterSeconds" => next.retry_after_seconds = value.parse().map_err(bad)?,
-                "serverErrors" => next.server_errors = value.parse().map_err(bad)?,
-                "html" => next.html = value.parse().map_err(bad)?,
-                "tokensExpired" => next.tokens_expired = truth()?,
-                "silent" => next.silent = truth()?,
-                "broken" => next.broken = names(value),
-                "hung" => next.hung = names(value),
-                "dropWatches" => {
-                    if truth()? {
-                        next.watch_drops += 1;
-                    }
-                }
-                _ => {
+            let bad = |wanted: &str| format!("fault {key:?} is {wanted}, and {value:?} is not");
+            let truth = || value.parse::<bool>().map_err(|_| bad("true or false"));
+            if key == "dropWatches" {
+                let drops = self.watch_drops + u64::from(truth()?);
+                next["watchDrops"] = drops.into();
+                continue;
+            }
+            let known = next.get(key).filter(|_| key != "watchDrops");
+            next[key] = match known {
+                Some(Value::Bool(_)) => truth()?.into(),
+                Some(Value::Array(_)) => names(value).into(),
+                Some(_) => value.parse::<u64>().map_err(|_| bad("a number"))?.into(),
+                None => {
+                    let all = next.as_object().into_iter().flatten();
+                    let names = all.map(|(name, _)| name.as_str());
+                    let names: Vec<&str> = names.filter(|name| *name != "watchDrops").collect();
                     return Err(format!(
-                        "there is no fault {key:?}; the faults are latencyMs, expiredWatches, tooMany, retryAfterSeconds, serverErrors, html, tokensExpired, silent, broken, hung, dropWatches"
+                        "there is no fault {key:?}; the faults are {}, dropWatches",
+                        names.join(", ")
                     ));
                 }
-            }
+            };
         }
-        Ok(next)
+        serde_json::from_value(next).map_err(|error| error.to_string())
     }
 }
 

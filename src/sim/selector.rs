@@ -9,61 +9,42 @@ use model::base::SmallSort;
 use super::json::{list, text};
 use super::names::{bad_key, bad_value, quoted};
 
+/// How a label is compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum LabelOperator {
+    /// It is there and has one of the values.
+    In,
+    /// It is absent or has none of the values.
+    NotIn,
+    Exists,
+    Absent,
+    /// It is a whole number above the value.
+    Above,
+    Below,
+}
+
 /// One requirement of a label selector.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Need {
-    /// The label is there and has one of these values.
-    In(String, BTreeSet<String>),
-    /// The label is absent or has none of these values.
-    NotIn(String, BTreeSet<String>),
-    /// The label is there.
-    Exists(String),
-    /// The label is absent.
-    Absent(String),
-    /// The label is a whole number above this one.
-    Above(String, i64),
-    /// The label is a whole number below this one.
-    Below(String, i64),
+struct Need {
+    key: String,
+    operator: LabelOperator,
+    values: BTreeSet<String>,
 }
 
 /// A label selector: all requirements hold. An empty one matches everything.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Labels(Vec<Need>);
 
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Token {
+    /// A key, a value, `in` or `notin`.
+    Word,
+    Symbol,
     Error,
     End,
-    Close,
-    Comma,
-    Not,
-    DoubleEquals,
-    Equals,
-    Above,
-    Word,
-    In,
-    Below,
-    NotEquals,
-    NotIn,
-    Open,
 }
 
-fn keyword(text: &str) -> Option<Token> {
-    Some(match text {
-        ")" => Token::Close,
-        "," => Token::Comma,
-        "!" => Token::Not,
-        "==" => Token::DoubleEquals,
-        "=" => Token::Equals,
-        ">" => Token::Above,
-        "in" => Token::In,
-        "<" => Token::Below,
-        "!=" => Token::NotEquals,
-        "notin" => Token::NotIn,
-        "(" => Token::Open,
-        _ => return None,
-    })
-}
+const SYMBOLS: [&str; 9] = [")", ",", "!", "==", "=", ">", "<", "!=", "("];
 
 fn scan(input: &str) -> Vec<(Token, String)> {
     let special = |c: char| matches!(c, '=' | '!' | '(' | ')' | ',' | '>' | '<');
@@ -78,28 +59,25 @@ fn scan(input: &str) -> Vec<(Token, String)> {
         };
         if !special(first) {
             let end = rest.find(|c| special(c) || blank(c)).unwrap_or(rest.len());
-            let word = &rest[..end];
-            tokens.push((keyword(word).unwrap_or(Token::Word), word.to_owned()));
+            tokens.push((Token::Word, rest[..end].to_owned()));
             rest = &rest[end..];
             continue;
         }
         // The longest operator that the run of symbols begins with.
         let run = rest.find(|c| !special(c)).unwrap_or(rest.len());
-        let longest = (1..=run.min(2))
-            .rev()
-            .find(|&n| keyword(&rest[..n]).is_some());
-        match longest {
+        let mut lengths = (1..=run.min(2)).rev();
+        let end = match lengths.find(|&n| SYMBOLS.contains(&&rest[..n])) {
             Some(n) => {
-                let token = keyword(&rest[..n]).unwrap_or(Token::Error);
-                tokens.push((token, rest[..n].to_owned()));
-                rest = &rest[n..];
+                tokens.push((Token::Symbol, rest[..n].to_owned()));
+                n
             }
             None => {
                 let found = format!("error expected: keyword found '{}'", &rest[..run]);
                 tokens.push((Token::Error, found));
-                rest = &rest[run..];
+                run
             }
-        }
+        };
+        rest = &rest[end..];
     }
 }
 
@@ -109,13 +87,9 @@ struct Parser {
 }
 
 impl Parser {
-    /// The current token as a value: `in` and `notin` are plain words in the position of a value.
     fn peek(&self) -> (Token, &str) {
         let (token, text) = &self.tokens[self.at.min(self.tokens.len() - 1)];
-        match token {
-            Token::In | Token::NotIn => (Token::Word, text),
-            other => (other.clone(), text),
-        }
+        (*token, text)
     }
 
     fn take(&mut self) -> (Token, String) {
@@ -125,43 +99,22 @@ impl Parser {
         taken
     }
 
-    fn take_operator(&mut self) -> (Token, String) {
-        let taken = self.tokens[self.at.min(self.tokens.len() - 1)].clone();
-        self.at += 1;
-        taken
-    }
-
     fn all(&mut self) -> Result<Vec<Need>, String> {
         let mut needs = Vec::new();
+        let mut expected = "!, identifier, or 'end of string'";
         loop {
             match self.peek() {
-                (Token::Word | Token::Not, _) => {
-                    let need = self
-                        .need()
-                        .map_err(|why| format!("unable to parse requirement: {why}"))?;
-                    needs.push(need);
-                    match self.take() {
-                        (Token::End, _) => return Ok(needs),
-                        (Token::Comma, _) => match self.peek() {
-                            (Token::Word | Token::Not, _) => {}
-                            (_, found) => {
-                                return Err(format!(
-                                    "found '{found}', expected: identifier after ','"
-                                ));
-                            }
-                        },
-                        (_, found) => {
-                            return Err(format!(
-                                "found '{found}', expected: ',' or 'end of string'"
-                            ));
-                        }
-                    }
-                }
+                (Token::Word, _) | (_, "!") => {}
+                (Token::End, _) if needs.is_empty() => return Ok(needs),
+                (_, found) => return Err(format!("found '{found}', expected: {expected}")),
+            }
+            let need = self.need();
+            needs.push(need.map_err(|why| format!("unable to parse requirement: {why}"))?);
+            match self.take() {
                 (Token::End, _) => return Ok(needs),
+                (_, found) if found == "," => expected = "identifier after ','",
                 (_, found) => {
-                    return Err(format!(
-                        "found '{found}', expected: !, identifier, or 'end of string'"
-                    ));
+                    return Err(format!("found '{found}', expected: ',' or 'end of string'"));
                 }
             }
         }
@@ -169,7 +122,7 @@ impl Parser {
 
     fn need(&mut self) -> Result<Need, String> {
         let (mut token, mut key) = self.take();
-        let negated = token == Token::Not;
+        let negated = key == "!";
         if negated {
             (token, key) = self.take();
         }
@@ -179,25 +132,32 @@ impl Parser {
         if let Some(why) = bad_key(&key) {
             return Err(format!("<nil>: Invalid value: {}: {why}", quoted(&key)));
         }
+        let alone = |key, operator| Need {
+            key,
+            operator,
+            values: BTreeSet::new(),
+        };
         if negated {
-            return Ok(Need::Absent(key));
+            return Ok(alone(key, LabelOperator::Absent));
         }
-        if matches!(self.peek().0, Token::End | Token::Comma) {
-            return Ok(Need::Exists(key));
+        if matches!(self.peek(), (Token::End, _) | (_, ",")) {
+            return Ok(alone(key, LabelOperator::Exists));
         }
-        let (operator, found) = self.take_operator();
-        let values = match operator {
-            Token::In | Token::NotIn => self.values()?,
-            Token::Equals
-            | Token::DoubleEquals
-            | Token::NotEquals
-            | Token::Above
-            | Token::Below => BTreeSet::from([self.exact()?]),
+        let (_, found) = self.take();
+        let operator = match found.as_str() {
+            "in" | "=" | "==" => LabelOperator::In,
+            "notin" | "!=" => LabelOperator::NotIn,
+            ">" => LabelOperator::Above,
+            "<" => LabelOperator::Below,
             _ => {
                 return Err(format!(
                     "found '{found}', expected: in, notin, =, ==, !=, gt, lt"
                 ));
             }
+        };
+        let values = match found.as_str() {
+            "in" | "notin" => self.values()?,
+            _ => BTreeSet::from([self.exact()?]),
         };
         for value in &values {
             if let Some(why) = bad_value(value) {
@@ -207,47 +167,40 @@ impl Parser {
                 ));
             }
         }
-        let number = || {
-            values
-                .iter()
-                .next()
-                .and_then(|v| v.parse::<i64>().ok())
-                .ok_or_else(|| {
-                    let found = values.iter().next().map_or("", String::as_str);
-                    format!(
-                        "values[0]: Invalid value: {}: for 'Gt', 'Lt' operators, the value must be an integer",
-                        quoted(found)
-                    )
-                })
+        let need = Need {
+            key,
+            operator,
+            values,
         };
-        Ok(match operator {
-            Token::NotIn | Token::NotEquals => Need::NotIn(key, values),
-            Token::Above => Need::Above(key, number()?),
-            Token::Below => Need::Below(key, number()?),
-            _ => Need::In(key, values),
-        })
+        if matches!(operator, LabelOperator::Above | LabelOperator::Below)
+            && need.number().is_none()
+        {
+            return Err(format!(
+                "values[0]: Invalid value: {}: for 'Gt', 'Lt' operators, the value must be an integer",
+                quoted(need.first())
+            ));
+        }
+        Ok(need)
     }
 
     fn values(&mut self) -> Result<BTreeSet<String>, String> {
-        let (token, found) = self.take();
-        if token != Token::Open {
+        let (_, found) = self.take();
+        if found != "(" {
             return Err(format!("found '{found}' expected: '('"));
         }
-        match self.peek() {
-            (Token::Close, _) => {
-                self.at += 1;
-                Ok(BTreeSet::from([String::new()]))
+        let values = match self.peek() {
+            (_, ")") => BTreeSet::from([String::new()]),
+            (Token::Word, _) | (_, ",") => self.identifiers()?,
+            (_, found) => {
+                return Err(format!("found '{found}', expected: ',', ')' or identifier"));
             }
-            (Token::Word | Token::Comma, _) => {
-                let values = self.identifiers()?;
-                // `identifiers` stops in front of the closing parenthesis.
-                self.at += 1;
-                Ok(values)
-            }
-            (_, found) => Err(format!("found '{found}', expected: ',', ')' or identifier")),
-        }
+        };
+        // The closing parenthesis.
+        self.at += 1;
+        Ok(values)
     }
 
+    /// The values up to the closing parenthesis; where one is left out, it is empty.
     fn identifiers(&mut self) -> Result<BTreeSet<String>, String> {
         let mut values = BTreeSet::new();
         loop {
@@ -255,24 +208,18 @@ impl Parser {
                 (Token::Word, word) => {
                     values.insert(word);
                     match self.peek() {
-                        (Token::Comma, _) => {}
-                        (Token::Close, _) => return Ok(values),
+                        (_, ",") => {}
+                        (_, ")") => return Ok(values),
                         (_, found) => return Err(format!("found '{found}', expected: ',' or ')'")),
                     }
                 }
-                (Token::Comma, _) => {
-                    if values.is_empty() {
+                (_, comma) if comma == "," => {
+                    let next = self.peek().1;
+                    if values.is_empty() || matches!(next, ")" | ",") {
                         values.insert(String::new());
                     }
-                    match self.peek().0 {
-                        Token::Close => {
-                            values.insert(String::new());
-                            return Ok(values);
-                        }
-                        Token::Comma => {
-                            values.insert(String::new());
-                        }
-                        _ => {}
+                    if self.peek().1 == ")" {
+                        return Ok(values);
                     }
                 }
                 (_, found) => return Err(format!("found '{found}', expected: ',', or identifier")),
@@ -281,7 +228,7 @@ impl Parser {
     }
 
     fn exact(&mut self) -> Result<String, String> {
-        if matches!(self.peek().0, Token::End | Token::Comma) {
+        if matches!(self.peek(), (Token::End, _) | (_, ",")) {
             return Ok(String::new());
         }
         match self.take() {
@@ -304,28 +251,32 @@ impl Labels {
     /// The selector of a `metav1.LabelSelector`; `None` when the object is no valid one.
     pub fn of_object(selector: &Value) -> Option<Self> {
         let mut needs = Vec::new();
-        if let Some(labels) = selector.get("matchLabels").and_then(Value::as_object) {
-            for (key, value) in labels {
-                let value = value.as_str()?.to_owned();
-                needs.push(Need::In(key.clone(), BTreeSet::from([value])));
-            }
-        }
-        for expression in list(selector, "/matchExpressions") {
-            let key = text(expression, "/key").to_owned();
-            let values = list(expression, "/values")
-                .iter()
-                .filter_map(Value::as_str)
-                .map(str::to_owned)
-                .collect();
-            needs.push(match text(expression, "/operator") {
-                "In" => Need::In(key, values),
-                "NotIn" => Need::NotIn(key, values),
-                "Exists" => Need::Exists(key),
-                "DoesNotExist" => Need::Absent(key),
-                _ => return None,
+        let labels = selector.get("matchLabels").and_then(Value::as_object);
+        for (key, value) in labels.into_iter().flatten() {
+            needs.push(Need {
+                key: key.clone(),
+                operator: LabelOperator::In,
+                values: BTreeSet::from([value.as_str()?.to_owned()]),
             });
         }
-        needs.small_sort_by(|a, b| a.key().cmp(b.key()));
+        for expression in list(selector, "/matchExpressions") {
+            let values = list(expression, "/values").iter();
+            needs.push(Need {
+                key: text(expression, "/key").to_owned(),
+                operator: match text(expression, "/operator") {
+                    "In" => LabelOperator::In,
+                    "NotIn" => LabelOperator::NotIn,
+                    "Exists" => LabelOperator::Exists,
+                    "DoesNotExist" => LabelOperator::Absent,
+                    _ => return None,
+                },
+                values: values
+                    .filter_map(Value::as_str)
+                    .map(str::to_owned)
+                    .collect(),
+            });
+        }
+        needs.small_sort_by(|a, b| a.key.cmp(&b.key));
         Some(Self(needs))
     }
 
@@ -340,58 +291,52 @@ impl Labels {
             .pointer("/metadata/labels")
             .and_then(Value::as_object);
         self.0.iter().all(|need| {
-            let value = |key: &str| labels.and_then(|l| l.get(key)).and_then(Value::as_str);
-            match need {
-                Need::In(key, values) => value(key).is_some_and(|v| values.contains(v)),
-                Need::NotIn(key, values) => value(key).is_none_or(|v| !values.contains(v)),
-                Need::Exists(key) => value(key).is_some(),
-                Need::Absent(key) => value(key).is_none(),
-                Need::Above(key, than) => number(value(key)).is_some_and(|v| v > *than),
-                Need::Below(key, than) => number(value(key)).is_some_and(|v| v < *than),
-            }
+            let value = labels.and_then(|l| l.get(&need.key));
+            need.holds(value.and_then(Value::as_str))
         })
     }
 
     /// The selector as tables print it: `a=b,c in (d,e),!f`; empty when it matches everything.
     pub fn show(&self) -> String {
-        let part = |need: &Need| match need {
-            Need::In(key, values) if values.len() == 1 => {
-                format!("{key}={}", values.iter().next().map_or("", String::as_str))
-            }
-            Need::In(key, values) => format!("{key} in ({})", joined(values)),
-            Need::NotIn(key, values) => format!("{key} notin ({})", joined(values)),
-            Need::Exists(key) => key.clone(),
-            Need::Absent(key) => format!("!{key}"),
-            Need::Above(key, than) => format!("{key}>{than}"),
-            Need::Below(key, than) => format!("{key}<{than}"),
-        };
-        self.0.iter().map(part).collect::<Vec<_>>().join(",")
+        self.0.iter().map(Need::show).collect::<Vec<_>>().join(",")
     }
 }
 
 impl Need {
-    fn key(&self) -> &str {
-        match self {
-            Self::In(key, _)
-            | Self::NotIn(key, _)
-            | Self::Exists(key)
-            | Self::Absent(key)
-            | Self::Above(key, _)
-            | Self::Below(key, _) => key,
+    fn first(&self) -> &str {
+        self.values.first().map_or("", String::as_str)
+    }
+
+    fn number(&self) -> Option<i64> {
+        self.first().parse().ok()
+    }
+
+    /// Whether a label of this value, or an absent one, fulfils it.
+    fn holds(&self, value: Option<&str>) -> bool {
+        let numbers = || Some((value?.parse::<i64>().ok()?, self.number()?));
+        match self.operator {
+            LabelOperator::In => value.is_some_and(|v| self.values.contains(v)),
+            LabelOperator::NotIn => value.is_none_or(|v| !self.values.contains(v)),
+            LabelOperator::Exists => value.is_some(),
+            LabelOperator::Absent => value.is_none(),
+            LabelOperator::Above => numbers().is_some_and(|(value, than)| value > than),
+            LabelOperator::Below => numbers().is_some_and(|(value, than)| value < than),
         }
     }
-}
 
-fn joined(values: &BTreeSet<String>) -> String {
-    values
-        .iter()
-        .map(String::as_str)
-        .collect::<Vec<_>>()
-        .join(",")
-}
-
-fn number(value: Option<&str>) -> Option<i64> {
-    value.and_then(|v| v.parse().ok())
+    fn show(&self) -> String {
+        let values: Vec<&str> = self.values.iter().map(String::as_str).collect();
+        let (key, values) = (&self.key, values.join(","));
+        match self.operator {
+            LabelOperator::In if self.values.len() == 1 => format!("{key}={values}"),
+            LabelOperator::In => format!("{key} in ({values})"),
+            LabelOperator::NotIn => format!("{key} notin ({values})"),
+            LabelOperator::Exists => key.clone(),
+            LabelOperator::Absent => format!("!{key}"),
+            LabelOperator::Above => format!("{key}>{values}"),
+            LabelOperator::Below => format!("{key}<{values}"),
+        }
+    }
 }
 
 /// A field selector: each term is a field, whether it must equal, and the value.

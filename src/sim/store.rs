@@ -7,6 +7,7 @@
 //! batch larger than the retention still reaches every watcher that was up to date before it.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -251,25 +252,28 @@ impl Store {
         }
         let prefix = what.namespace.map(|namespace| format!("{namespace}/"));
         let from = match (&prefix, what.after) {
-            (_, Some(after)) => std::ops::Bound::Excluded(after.to_owned()),
-            (Some(prefix), None) => std::ops::Bound::Included(prefix.clone()),
-            (None, None) => std::ops::Bound::Unbounded,
+            (_, Some(after)) => Bound::Excluded(after.to_owned()),
+            (Some(prefix), None) => Bound::Included(prefix.clone()),
+            (None, None) => Bound::Unbounded,
         };
         let inside = |key: &str| prefix.as_ref().is_none_or(|p| key.starts_with(p.as_str()));
-        let started = |key: &str| match &from {
-            std::ops::Bound::Excluded(after) => key > after.as_str(),
-            std::ops::Bound::Included(first) => key >= first.as_str(),
-            std::ops::Bound::Unbounded => true,
-        };
-        let mut old = then
-            .iter()
-            .filter(|(key, _)| inside(key) && started(key))
-            .peekable();
-        let mut now = table
-            .objects
-            .range((from.clone(), std::ops::Bound::Unbounded))
+        let range = (from, Bound::Unbounded);
+        let now = table.objects.range(range.clone());
+        let now = now
             .take_while(|(key, _)| inside(key))
-            .peekable();
+            .map(|(key, object)| (key.as_str(), object));
+        let objects: Box<dyn Iterator<Item = (&str, &Arc<Value>)>> = if then.is_empty() {
+            Box::new(now)
+        } else {
+            let mut objects: BTreeMap<&str, &Arc<Value>> = now.collect();
+            for (key, was) in then {
+                match was.filter(|_| inside(key) && range.contains(&key.to_owned())) {
+                    Some(was) => objects.insert(key, was),
+                    None => objects.remove(key),
+                };
+            }
+            Box::new(objects.into_iter())
+        };
         let mut page = Page {
             items: Vec::new(),
             revision,
@@ -277,32 +281,7 @@ impl Store {
             remaining: 0,
         };
         let mut last: Option<&str> = None;
-        // Both are ordered by key: merge them, the old state winning where a key is in both.
-        loop {
-            let (key, object) = match (old.peek(), now.peek()) {
-                (None, None) => break,
-                (Some((old_key, was)), at) => match at {
-                    Some((key, object)) if key.as_str() < **old_key => {
-                        let found = (key.as_str(), Some(*object));
-                        now.next();
-                        found
-                    }
-                    other => {
-                        if other.is_some_and(|(key, _)| key.as_str() == **old_key) {
-                            now.next();
-                        }
-                        let found = (**old_key, **was);
-                        old.next();
-                        found
-                    }
-                },
-                (None, Some((key, object))) => {
-                    let found = (key.as_str(), Some(*object));
-                    now.next();
-                    found
-                }
-            };
-            let Some(object) = object else { continue };
+        for (key, object) in objects {
             if what.limit.is_some_and(|limit| page.items.len() >= limit) {
                 page.next = last.map(str::to_owned);
                 page.remaining += 1;

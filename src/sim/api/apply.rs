@@ -22,8 +22,7 @@ const KIND: &str = "application/apply-patch+yaml";
 
 /// True for a patch that is an apply.
 pub fn is_apply(asked: &ApiRequest) -> bool {
-    let kind = asked.header(http::header::CONTENT_TYPE);
-    kind.split(';').next().unwrap_or("").trim() == KIND
+    asked.media_type() == KIND
 }
 
 /// `PATCH` of an object, or of its status, with an applied configuration.
@@ -56,11 +55,8 @@ pub fn serve(
     let ask = target.ask("create");
     let may_create = cluster.users().may(&asked.who, &ask);
     write::finish(cluster, spec, (&manner, dry_run), |core| {
-        let old = core
-            .store
-            .get(spec.resource, &target.namespace, &target.name);
-        match old {
-            Some(old) => {
+        match target.object(core, spec) {
+            Ok(old) => {
                 let order = Order {
                     manager,
                     force: asked.query.flag("force"),
@@ -69,13 +65,13 @@ pub fn serve(
                 };
                 Ok((200, change(core, spec, &old, &config, own, &order)?))
             }
-            None if status_only => Err(Refusal::not_found(spec, &target.name)),
-            None if !may_create => {
+            Err(missing) if status_only => Err(missing),
+            Err(_) if !may_create => {
                 let why = refused(&asked.who, &ask);
                 let (group, plural) = (&target.group, &target.plural);
                 Err(Refusal::forbidden(group, plural, &target.name, &why))
             }
-            None => {
+            Err(_) => {
                 let object = write::make(core, config, target, spec, dry_run)?;
                 if !dry_run {
                     let paths = own.into_keys().collect();

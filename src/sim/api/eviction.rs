@@ -54,10 +54,7 @@ pub fn create(cluster: &Arc<SimCluster>, asked: &ApiRequest, target: &ResourcePa
 fn evict(core: &mut Core, target: &ResourcePath, deletion: &Deletion) -> Result<Value, Refusal> {
     let pods = spec(Resource::Pods);
     let now = core.scene.now();
-    let pod = core
-        .store
-        .get(Resource::Pods, &target.namespace, &target.name)
-        .ok_or_else(|| Refusal::not_found(pods, &target.name))?;
+    let pod = target.object(core, pods)?;
     let unguarded = matches!(
         text(&pod, "/status/phase"),
         "Succeeded" | "Failed" | "Pending"
@@ -83,10 +80,7 @@ fn evict(core: &mut Core, target: &ResourcePath, deletion: &Deletion) -> Result<
         mark(core, &pod, now);
     }
     // Marking the pod has given it a new revision, which the preconditions no longer name.
-    let pod = core
-        .store
-        .get(Resource::Pods, &target.namespace, &target.name)
-        .unwrap_or(pod);
+    let pod = target.object(core, pods).unwrap_or(pod);
     write::go(core, pods, &pod, deletion, now);
     Ok(
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}),

@@ -133,10 +133,7 @@ pub fn serve(cluster: &Arc<SimCluster>, asked: &ApiRequest, target: &ResourcePat
     let key = ObjectKey::new(target.namespace.as_str(), target.name.as_str());
     let (wish, lines) = {
         let core = cluster.core();
-        let pod = core
-            .store
-            .get(Resource::Pods, &target.namespace, &target.name)
-            .ok_or_else(|| Refusal::not_found(spec(Resource::Pods), &target.name))?;
+        let pod = target.object(&core, spec(Resource::Pods))?;
         let wish = LogQuery::read(asked, &pod, core.scene.now())?;
         if text(&pod, "/spec/nodeName").is_empty() {
             // A pod without a node has an empty log, which is no error.

@@ -74,6 +74,12 @@ impl ApiRequest {
             .unwrap_or("")
     }
 
+    /// The type of the body, without its parameters; empty when absent.
+    pub fn media_type(&self) -> &str {
+        let kind = self.header(header::CONTENT_TYPE);
+        kind.split(';').next().unwrap_or("").trim()
+    }
+
     /// How the answer is to be written.
     ///
     /// # Errors

@@ -84,9 +84,7 @@ pub fn get(
     spec: &Spec,
 ) -> ApiResult {
     let manner = asked.manner()?;
-    let object = cluster
-        .get(spec.resource, &target.namespace, &target.name)
-        .ok_or_else(|| Refusal::not_found(spec, &target.name))?;
+    let object = target.object(&cluster.core(), spec)?;
     manner.object(200, spec, &object, cluster.now())
 }
 

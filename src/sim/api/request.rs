@@ -1,5 +1,11 @@
 //! A request: its path split into parts, its query decoded.
 
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::status::Refusal;
+use crate::cluster::Core;
 use crate::resource::{Spec, find};
 use crate::users::AccessRequest;
 
@@ -100,6 +106,12 @@ pub struct ResourcePath {
 }
 
 impl ResourcePath {
+    /// The object at the path, or 404.
+    pub(super) fn object(&self, core: &Core, spec: &Spec) -> Result<Arc<Value>, Refusal> {
+        let found = core.store.get(spec.resource, &self.namespace, &self.name);
+        found.ok_or_else(|| Refusal::not_found(spec, &self.name))
+    }
+
     /// Takes apart `/api/v1/...` and `/apis/GROUP/VERSION/...`; `None` for every other path, and for those that
     /// end at a group or a group version.
     pub fn parse(path: &str) -> Option<Self> {

@@ -49,20 +49,14 @@ pub fn serve(
     spec: &Spec,
 ) -> ApiResult {
     let manner = asked.manner()?;
-    let missing = || Refusal::not_found(spec, &target.name);
     if asked.method == http::Method::GET {
-        let object = cluster
-            .get(spec.resource, &target.namespace, &target.name)
-            .ok_or_else(missing)?;
+        let object = target.object(&cluster.core(), spec)?;
         return manner.document(200, &scale_of(&object));
     }
     let dry_run = asked.dry_run()?;
     let scale = {
         let mut core = cluster.core();
-        let old = core
-            .store
-            .get(spec.resource, &target.namespace, &target.name)
-            .ok_or_else(missing)?;
+        let old = target.object(&core, spec)?;
         let scale = if asked.method == http::Method::PATCH {
             let mut scale = scale_of(&old);
             write::patcher(asked, spec)?(&mut scale)?;

@@ -219,10 +219,10 @@ impl Refusal {
     /// 422 on the options of a request, of this kind.
     pub fn options(options: &str, field: &str, what: &str) -> Self {
         let message = format!("{options}.meta.k8s.io \"\" is invalid: {field}: {what}");
-        let kind = if what.starts_with("Forbidden") {
-            "FieldValueForbidden"
-        } else {
-            "FieldValueNotSupported"
+        let kind = match what.split(' ').next() {
+            Some("Forbidden:") => "FieldValueForbidden",
+            Some("Required") => "FieldValueRequired",
+            _ => "FieldValueNotSupported",
         };
         Self::new(422, "Invalid", message)
             .about("meta.k8s.io", options, "")
@@ -231,12 +231,8 @@ impl Refusal {
 
     /// 422 on an apply that names no field manager.
     pub fn no_field_manager() -> Self {
-        let (options, field) = ("PatchOptions", "fieldManager");
         let what = "Required value: is required for apply patch";
-        let message = format!("{options}.meta.k8s.io \"\" is invalid: {field}: {what}");
-        Self::new(422, "Invalid", message)
-            .about("meta.k8s.io", options, "")
-            .causes(vec![("FieldValueRequired", what.into(), field.into())])
+        Self::options("PatchOptions", "fieldManager", what)
     }
 
     /// 409: other managers (first of each pair) applied these fields with other values.

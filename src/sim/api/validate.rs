@@ -17,9 +17,7 @@ const BODIES: &str = "application/json, application/yaml, application/vnd.kubern
 /// # Errors
 /// 415 on another content type, 400 when it does not parse or is no object.
 pub fn body(asked: &ApiRequest, expected: &str) -> Result<Value, Refusal> {
-    let kind = asked.header(http::header::CONTENT_TYPE);
-    let kind = kind.split(';').next().unwrap_or("").trim();
-    let value: Value = match kind {
+    let value: Value = match asked.media_type() {
         "" | "application/json" => serde_json::from_slice(&asked.body).map_err(|error| {
             Refusal::bad_request(format!(
                 "the object provided is unrecognized (must be of type {expected}): couldn't get version/kind; json parse error: {} ({})",

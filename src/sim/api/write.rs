@@ -184,9 +184,8 @@ type Patcher<'a> = Box<dyn FnOnce(&mut Value) -> Result<(), Refusal> + 'a>;
 /// # Errors
 /// 400 when it does not parse, 415 when its type is not offered.
 pub fn patcher<'a>(asked: &'a ApiRequest, spec: &Spec) -> Result<Patcher<'a>, Refusal> {
-    let kind = asked.header(http::header::CONTENT_TYPE);
     let parsed = || decoded(&asked.body, "map[string]interface {}", Value::is_object);
-    match kind.split(';').next().unwrap_or("").trim() {
+    match asked.media_type() {
         "application/json-patch+json" => Ok(Box::new(|object| json_patch(object, &asked.body))),
         "application/merge-patch+json" => {
             let patch = parsed()?;
@@ -218,10 +217,7 @@ fn change(
     let dry_run = asked.dry_run()?;
     let status_only = target.subresource == "status";
     finish(cluster, spec, (&manner, dry_run), |core| {
-        let old = core
-            .store
-            .get(spec.resource, &target.namespace, &target.name)
-            .ok_or_else(|| Refusal::not_found(spec, &target.name))?;
+        let old = target.object(core, spec)?;
         let new = make(&old)?;
         Ok((200, rewrite(core, spec, &old, new, status_only, dry_run)?))
     })
@@ -362,10 +358,7 @@ pub fn delete(
     let (body, gone, now) = {
         let mut core = cluster.core();
         let now = core.scene.now();
-        let object = core
-            .store
-            .get(spec.resource, &target.namespace, &target.name)
-            .ok_or_else(|| Refusal::not_found(spec, &target.name))?;
+        let object = target.object(&core, spec)?;
         deletion.check(&object, spec)?;
         let (object, gone) = go(&mut core, spec, &object, &deletion, now);
         (object, gone, now)

@@ -166,16 +166,10 @@ fn seconds(at: Moment) -> Value {
 
 /// The value as Prometheus writes it: a text, so that `NaN` and infinities fit.
 fn shown(value: f64) -> String {
-    if value.is_nan() {
-        "NaN".into()
-    } else if value.is_infinite() {
-        if value > 0.0 {
-            "+Inf".into()
-        } else {
-            "-Inf".into()
-        }
-    } else {
-        format!("{value}")
+    match value.is_infinite() {
+        true if value > 0.0 => "+Inf".to_owned(),
+        true => "-Inf".to_owned(),
+        false => value.to_string(),
     }
 }
 

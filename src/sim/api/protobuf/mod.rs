@@ -69,9 +69,6 @@ enum FieldValue<'a> {
     Bytes(&'a [u8]),
 }
 
-/// The numbers, and the texts or bytes, of a small message by field number.
-type Small<'a> = ([i64; 4], [Option<&'a [u8]>; 4]);
-
 /// Reads fields one after another.
 struct Reader<'a>(&'a [u8]);
 
@@ -100,11 +97,7 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// The next field; `None` at the end.
-    fn field(&mut self) -> Result<Option<(u64, FieldValue<'a>)>, String> {
-        if self.0.is_empty() {
-            return Ok(None);
-        }
+    fn field(&mut self) -> Result<(u64, FieldValue<'a>), String> {
         let tag = self.varint()?;
         let value = match tag & 7 {
             0 => FieldValue::Number(self.varint()?),
@@ -116,8 +109,44 @@ impl<'a> Reader<'a> {
             5 => FieldValue::Bytes(self.bytes(4)?),
             _ => return Err(BROKEN.into()),
         };
-        Ok(Some((tag >> 3, value)))
+        Ok((tag >> 3, value))
     }
+}
+
+/// The fields of a message, each with its number.
+fn fields(message: &[u8]) -> Result<Vec<(u64, FieldValue<'_>)>, String> {
+    let mut reader = Reader(message);
+    let mut fields = Vec::new();
+    while !reader.0.is_empty() {
+        fields.push(reader.field()?);
+    }
+    Ok(fields)
+}
+
+/// The last text or bytes under this number of a message; empty when there is none.
+fn part(message: &[u8], number: u64) -> Result<&[u8], String> {
+    let mut found = &[][..];
+    for field in fields(message)? {
+        if let (n, FieldValue::Bytes(bytes)) = field
+            && n == number
+        {
+            found = bytes;
+        }
+    }
+    Ok(found)
+}
+
+/// The last number under this number of a message; zero when there is none.
+fn number(message: &[u8], number: u64) -> Result<i64, String> {
+    let mut found = 0;
+    for field in fields(message)? {
+        if let (n, FieldValue::Number(value)) = field
+            && n == number
+        {
+            found = value.cast_signed();
+        }
+    }
+    Ok(found)
 }
 
 fn text(bytes: &[u8]) -> Result<String, String> {
@@ -133,42 +162,25 @@ pub fn object(body: &[u8]) -> Result<Value, String> {
     let inside = body.strip_prefix(b"k8s\0").ok_or(
         "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]",
     )?;
-    let mut reader = Reader(inside);
-    let (mut version, mut kind, mut raw) = (String::new(), String::new(), &[][..]);
-    while let Some((number, value)) = reader.field()? {
-        match (number, value) {
-            (1, FieldValue::Bytes(bytes)) => {
-                let mut meta = Reader(bytes);
-                while let Some((number, value)) = meta.field()? {
-                    match (number, value) {
-                        (1, FieldValue::Bytes(bytes)) => version = text(bytes)?,
-                        (2, FieldValue::Bytes(bytes)) => kind = text(bytes)?,
-                        _ => {}
-                    }
-                }
-            }
-            (2, FieldValue::Bytes(bytes)) => raw = bytes,
-            _ => {}
-        }
-    }
-    let mut object = message(&kind, raw, 0)?;
+    let meta = part(inside, 1)?;
+    let (version, kind) = (text(part(meta, 1)?)?, text(part(meta, 2)?)?);
+    let mut object = message(&kind, part(inside, 2)?, 0)?;
     object.insert("apiVersion".into(), version.into());
     object.insert("kind".into(), kind.into());
     Ok(Value::Object(object))
 }
 
 fn message(kind: &str, bytes: &[u8], depth: usize) -> Result<Map<String, Value>, String> {
-    let fields = MESSAGES
+    let known = MESSAGES
         .get(kind)
         .ok_or_else(|| format!("the simulated cluster reads {kind:?} as JSON or YAML only"))?;
     if depth > DEPTH {
         return Err("the protocol buffer nests too deep".into());
     }
     let mut out = Map::new();
-    let mut reader = Reader(bytes);
-    while let Some((number, wire)) = reader.field()? {
+    for (number, wire) in fields(bytes)? {
         // A field that is not known here is newer than the table; the rest still counts.
-        let Some(field) = fields.get(&number) else {
+        let Some(field) = known.get(&number) else {
             continue;
         };
         if let Some(inner) = field.kind.strip_prefix('*') {
@@ -190,18 +202,15 @@ fn message(kind: &str, bytes: &[u8], depth: usize) -> Result<Map<String, Value>,
             let FieldValue::Bytes(entry) = wire else {
                 return Err(BROKEN.into());
             };
-            let (mut key, mut found) = (String::new(), None);
-            let mut entry = Reader(entry);
-            while let Some((number, wire)) = entry.field()? {
-                match (number, wire) {
-                    (1, FieldValue::Bytes(bytes)) => key = text(bytes)?,
-                    (2, wire) => found = Some(value(inner, wire, depth)?),
-                    _ => {}
-                }
-            }
+            let key = text(part(entry, 1)?)?;
+            let mut values = fields(entry)?.into_iter().filter(|(n, _)| *n == 2);
+            let found = match values.next_back() {
+                Some((_, wire)) => value(inner, wire, depth)?,
+                None => json!(""),
+            };
             let slot = out.entry(field.name).or_insert_with(|| json!({}));
             if let Some(map) = slot.as_object_mut() {
-                map.insert(key, found.unwrap_or_else(|| json!("")));
+                map.insert(key, found);
             }
         } else {
             let found = value(field.kind, wire, depth)?;
@@ -236,45 +245,24 @@ fn value(kind: &str, wire: FieldValue<'_>, depth: usize) -> Result<Value, String
         (_, FieldValue::Number(_)) => return Err(BROKEN.into()),
         (_, FieldValue::Bytes(bytes)) => bytes,
     };
-    // The numbers and the last text or bytes of a small message, by field number.
-    let small = || -> Result<Small<'_>, String> {
-        let (mut numbers, mut texts) = ([0; 4], [None; 4]);
-        let mut reader = Reader(bytes);
-        while let Some((number, wire)) = reader.field()? {
-            let at = usize::try_from(number).unwrap_or(usize::MAX).min(3);
-            match wire {
-                FieldValue::Number(value) => numbers[at] = value.cast_signed(),
-                FieldValue::Bytes(value) => texts[at] = Some(value),
-            }
-        }
-        Ok((numbers, texts))
-    };
     match kind {
         "s" => Ok(text(bytes)?.into()),
         "y" => Ok(STANDARD.encode(bytes).into()),
-        "q" => Ok(text(small()?.1[1].unwrap_or_default())?.into()),
-        "o" => {
-            let (numbers, texts) = small()?;
-            Ok(match numbers[1] {
-                1 => text(texts[3].unwrap_or_default())?.into(),
-                _ => numbers[2].into(),
-            })
-        }
+        "q" => Ok(text(part(bytes, 1)?)?.into()),
+        "o" if number(bytes, 1)? == 1 => Ok(text(part(bytes, 3)?)?.into()),
+        "o" => Ok(number(bytes, 2)?.into()),
+        "t" | "m" if bytes.is_empty() => Ok(Value::Null),
         "t" | "m" => {
-            let (numbers, _) = small()?;
-            if bytes.is_empty() {
-                return Ok(Value::Null);
-            }
-            let nanos = i32::try_from(numbers[2]).map_err(|_| BROKEN)?;
-            let stamp =
-                jiff::Timestamp::new(numbers[1], nanos).map_err(|_| "a time is out of range")?;
-            Ok(if kind == "t" {
-                stamp.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into()
-            } else {
-                stamp.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string().into()
-            })
+            let nanos = i32::try_from(number(bytes, 2)?).map_err(|_| BROKEN)?;
+            let stamp = jiff::Timestamp::new(number(bytes, 1)?, nanos);
+            let stamp = stamp.map_err(|_| "a time is out of range")?;
+            let form = match kind {
+                "t" => "%Y-%m-%dT%H:%M:%SZ",
+                _ => "%Y-%m-%dT%H:%M:%S.%6fZ",
+            };
+            Ok(stamp.strftime(form).to_string().into())
         }
-        "r" => Ok(serde_json::from_slice(small()?.1[1].unwrap_or_default()).unwrap_or(Value::Null)),
+        "r" => Ok(serde_json::from_slice(part(bytes, 1)?).unwrap_or(Value::Null)),
         other => match other.strip_prefix('@') {
             Some(kind) => message(kind, bytes, depth + 1).map(Value::Object),
             // A list as the value of a map: the extras of a user.
@@ -288,14 +276,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn part(number: u8, bytes: &[u8]) -> Vec<u8> {
+    fn encoded(number: u8, bytes: &[u8]) -> Vec<u8> {
         let count = u8::try_from(bytes.len()).expect("short");
         [&[number << 3 | 2, count][..], bytes].concat()
     }
 
     fn envelope(version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
-        let meta = [part(1, version.as_bytes()), part(2, kind.as_bytes())].concat();
-        [b"k8s\0".to_vec(), part(1, &meta), part(2, message)].concat()
+        let meta = [encoded(1, version.as_bytes()), encoded(2, kind.as_bytes())].concat();
+        [b"k8s\0".to_vec(), encoded(1, &meta), encoded(2, message)].concat()
     }
 
     #[test]
@@ -315,17 +303,17 @@ mod tests {
     #[test]
     fn an_access_review_reads_as_its_json() {
         let attributes = [
-            part(1, b"nlp"),
-            part(2, b"list"),
-            part(5, b"pods"),
-            part(7, b""),
+            encoded(1, b"nlp"),
+            encoded(2, b"list"),
+            encoded(5, b"pods"),
+            encoded(7, b""),
         ]
         .concat();
-        let spec = part(1, &attributes);
+        let spec = encoded(1, &attributes);
         let body = envelope(
             "authorization.k8s.io/v1",
             "SelfSubjectAccessReview",
-            &part(2, &spec),
+            &encoded(2, &spec),
         );
         assert_eq!(
             object(&body),
@@ -338,28 +326,28 @@ mod tests {
 
     #[test]
     fn a_job_keeps_set_zeros_and_inlines_volumes() {
-        let quantity = part(1, b"2");
-        let limits = part(
+        let quantity = encoded(1, b"2");
+        let limits = encoded(
             1,
-            &[part(1, b"nvidia.com/gpu"), part(2, &quantity)].concat(),
+            &[encoded(1, b"nvidia.com/gpu"), encoded(2, &quantity)].concat(),
         );
         let container = [
-            part(1, b"main"),
-            part(2, b"image"),
-            part(3, b"sh"),
+            encoded(1, b"main"),
+            encoded(2, b"image"),
+            encoded(3, b"sh"),
             vec![0x80, 1, 0],
-            part(8, &limits),
+            encoded(8, &limits),
         ]
         .concat();
-        let volume = [part(1, b"tmp"), part(2, &part(2, b""))].concat();
-        let pod = [part(1, &volume), part(2, &container)].concat();
-        let template = part(2, &pod);
-        let job = [vec![1 << 3, 0], part(6, &template), vec![10 << 3, 1]].concat();
-        let metadata = [part(1, b"j"), part(8, b"")].concat();
+        let volume = [encoded(1, b"tmp"), encoded(2, &encoded(2, b""))].concat();
+        let pod = [encoded(1, &volume), encoded(2, &container)].concat();
+        let template = encoded(2, &pod);
+        let job = [vec![1 << 3, 0], encoded(6, &template), vec![10 << 3, 1]].concat();
+        let metadata = [encoded(1, b"j"), encoded(8, b"")].concat();
         let body = envelope(
             "batch/v1",
             "Job",
-            &[part(1, &metadata), part(2, &job)].concat(),
+            &[encoded(1, &metadata), encoded(2, &job)].concat(),
         );
         assert_eq!(
             object(&body),
