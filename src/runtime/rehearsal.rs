@@ -191,7 +191,7 @@ impl Pictures {
         for table in Table::ALL {
             ledger.apply(Observation::End(*table));
         }
-        let now = core.scene.now();
+        let now = core.world.now();
         drop(core);
         ledger.publish(now)
     }

@@ -39,7 +39,7 @@ pub(super) fn begin_past(
     tokio::task::spawn_blocking(move || {
         let now = cluster.now();
         let mut names = Names::default();
-        let exporters = cluster.core().scene.exporters();
+        let exporters = cluster.core().world.exporters();
         let exporters: Vec<_> = exporters
             .into_iter()
             .map(|(pod, port, path)| {
@@ -52,7 +52,7 @@ pub(super) fn begin_past(
             let mut pages = Vec::new();
             for (pod, port, path, node) in &exporters {
                 // The lock is taken for one page at a time.
-                let page = cluster.core().scene.page_at(pod, *port, path, at);
+                let page = cluster.core().world.page_at(pod, *port, path, at);
                 let Some(page) = page else { continue };
                 let source = PageSource {
                     pod: Some(pod.clone()),

@@ -89,12 +89,9 @@ impl Audit {
 
     /// The whole log as a JSON document.
     pub fn document(&self) -> Value {
-        let entries = self.entries.iter().map(|entry| {
-            json!({
-                "at": entry.at.rfc3339(), "user": entry.user, "method": entry.method,
-                "path": entry.path, "code": entry.code,
-            })
-        });
+        let entries = self.entries.iter().map(|entry| json!({
+            "at": entry.at.rfc3339(), "user": entry.user, "method": entry.method, "path": entry.path, "code": entry.code,
+        }));
         json!({ "entries": entries.collect::<Vec<Value>>(), "asked": self.asked })
     }
 }

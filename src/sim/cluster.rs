@@ -23,7 +23,7 @@ pub type Clock = Arc<dyn Fn() -> Moment + Send + Sync>;
 pub struct Core {
     pub store: Store,
     /// The world that produces the objects.
-    pub scene: Box<dyn SimBackend>,
+    pub world: Box<dyn SimBackend>,
     /// The field managers of applied objects.
     pub owners: FieldOwners,
     /// How many objects clients have created; seeds their uids and generated names.
@@ -63,14 +63,14 @@ impl Core {
                 WorldChange::Remove(*resource, key.clone()),
             ),
         };
-        let mut changes = self.scene.request(request);
-        let told = changes.iter().any(|change| match change {
+        let mut changes = self.world.request(request);
+        let includes_it = changes.iter().any(|change| match change {
             WorldChange::Put(r, object) => {
                 *r == resource && name(object) == &*key.name && namespace(object) == &*key.namespace
             }
             WorldChange::Remove(r, k) => *r == resource && *k == key,
         });
-        if !told {
+        if !includes_it {
             changes.insert(0, fallback);
         }
         self.store.apply(changes);
@@ -109,7 +109,7 @@ impl SimCluster {
     /// Starts a cluster on a world: stores its first objects and runs its clock at `speed` virtual seconds per second
     /// (0 stops it). The world's current time becomes the clock's origin.
     pub fn start(
-        mut scene: Box<dyn SimBackend>,
+        mut world: Box<dyn SimBackend>,
         users: impl FnOnce(&Store) -> Users,
         clock: Clock,
         speed: f64,
@@ -117,15 +117,15 @@ impl SimCluster {
         retention: usize,
     ) -> Arc<Self> {
         let mut store = Store::new(retention);
-        store.apply(scene.start());
+        store.apply(world.start());
         // No watch can resume from before the start.
         store.forget();
         let users = users(&store);
-        let origin = (clock(), scene.now());
+        let origin = (clock(), world.now());
         Arc::new(Self {
             core: Mutex::new(Core {
                 store,
-                scene,
+                world,
                 owners: FieldOwners::default(),
                 serial: 0,
                 seed,
@@ -158,7 +158,7 @@ impl SimCluster {
     }
 
     pub fn now(&self) -> Moment {
-        self.core().scene.now()
+        self.core().world.now()
     }
 
     /// The real clock that drives the virtual one.
@@ -195,10 +195,10 @@ impl SimCluster {
     pub fn advance(&self, to: Moment) {
         {
             let mut core = self.core();
-            if to <= core.scene.now() {
+            if to <= core.world.now() {
                 return;
             }
-            let changes = core.scene.advance(to);
+            let changes = core.world.advance(to);
             core.store.apply(changes);
         }
         self.announce();

@@ -21,7 +21,7 @@ pub fn answer<B>(cluster: &SimCluster, request: &Request<B>) -> Response<Body> {
     let core = cluster.core();
     if path == "/" {
         let mut text = String::new();
-        for (pod, _, path) in core.scene.exporters() {
+        for (pod, _, path) in core.world.exporters() {
             text.push_str(&format!("/{}/{}{path}\n", pod.namespace, pod.name));
         }
         return respond(200, TEXT, text);
@@ -41,7 +41,7 @@ pub fn answer<B>(cluster: &SimCluster, request: &Request<B>) -> Response<Body> {
     let ports: Vec<u16> = match port {
         Some(port) => vec![port],
         None => {
-            let all = core.scene.exporters();
+            let all = core.world.exporters();
             all.iter()
                 .filter(|(pod, _, _)| *pod == key)
                 .map(|(_, port, _)| *port)
@@ -50,6 +50,6 @@ pub fn answer<B>(cluster: &SimCluster, request: &Request<B>) -> Response<Body> {
     };
     ports
         .into_iter()
-        .find_map(|port| core.scene.page(&key, port, &rest))
+        .find_map(|port| core.world.page(&key, port, &rest))
         .map_or_else(nothing, |page| respond(200, page.content_type, page.body))
 }

@@ -100,7 +100,7 @@ impl InjectedFaults {
     pub fn with(&self, query: &BTreeMap<String, String>) -> Result<Self, String> {
         let mut next = serde_json::to_value(self).map_err(|error| error.to_string())?;
         for (key, value) in query {
-            let bad = |wanted: &str| format!("fault {key:?} is {wanted}, and {value:?} is not");
+            let bad = |wanted: &str| format!("fault {key:?} is {wanted}, not {value:?}");
             let truth = || value.parse::<bool>().map_err(|_| bad("true or false"));
             if key == "dropWatches" {
                 let drops = self.watch_drops + u64::from(truth()?);

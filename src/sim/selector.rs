@@ -11,7 +11,7 @@ use super::names::{bad_key, bad_value, quoted};
 
 /// How a label is compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Operator {
+enum LabelOperator {
     /// It is there and has one of the values.
     In,
     /// It is absent or has none of the values.
@@ -27,7 +27,7 @@ enum Operator {
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Need {
     key: String,
-    operator: Operator,
+    operator: LabelOperator,
     values: BTreeSet<String>,
 }
 
@@ -138,17 +138,17 @@ impl Parser {
             values: BTreeSet::new(),
         };
         if negated {
-            return Ok(alone(key, Operator::Absent));
+            return Ok(alone(key, LabelOperator::Absent));
         }
         if matches!(self.peek(), (Token::End, _) | (_, ",")) {
-            return Ok(alone(key, Operator::Exists));
+            return Ok(alone(key, LabelOperator::Exists));
         }
         let (_, found) = self.take();
         let operator = match found.as_str() {
-            "in" | "=" | "==" => Operator::In,
-            "notin" | "!=" => Operator::NotIn,
-            ">" => Operator::Above,
-            "<" => Operator::Below,
+            "in" | "=" | "==" => LabelOperator::In,
+            "notin" | "!=" => LabelOperator::NotIn,
+            ">" => LabelOperator::Above,
+            "<" => LabelOperator::Below,
             _ => {
                 return Err(format!(
                     "found '{found}', expected: in, notin, =, ==, !=, gt, lt"
@@ -172,7 +172,9 @@ impl Parser {
             operator,
             values,
         };
-        if matches!(operator, Operator::Above | Operator::Below) && need.number().is_none() {
+        if matches!(operator, LabelOperator::Above | LabelOperator::Below)
+            && need.number().is_none()
+        {
             return Err(format!(
                 "values[0]: Invalid value: {}: for 'Gt', 'Lt' operators, the value must be an integer",
                 quoted(need.first())
@@ -253,7 +255,7 @@ impl Labels {
         for (key, value) in labels.into_iter().flatten() {
             needs.push(Need {
                 key: key.clone(),
-                operator: Operator::In,
+                operator: LabelOperator::In,
                 values: BTreeSet::from([value.as_str()?.to_owned()]),
             });
         }
@@ -262,10 +264,10 @@ impl Labels {
             needs.push(Need {
                 key: text(expression, "/key").to_owned(),
                 operator: match text(expression, "/operator") {
-                    "In" => Operator::In,
-                    "NotIn" => Operator::NotIn,
-                    "Exists" => Operator::Exists,
-                    "DoesNotExist" => Operator::Absent,
+                    "In" => LabelOperator::In,
+                    "NotIn" => LabelOperator::NotIn,
+                    "Exists" => LabelOperator::Exists,
+                    "DoesNotExist" => LabelOperator::Absent,
                     _ => return None,
                 },
                 values: values
@@ -313,12 +315,12 @@ impl Need {
     fn holds(&self, value: Option<&str>) -> bool {
         let numbers = || Some((value?.parse::<i64>().ok()?, self.number()?));
         match self.operator {
-            Operator::In => value.is_some_and(|v| self.values.contains(v)),
-            Operator::NotIn => value.is_none_or(|v| !self.values.contains(v)),
-            Operator::Exists => value.is_some(),
-            Operator::Absent => value.is_none(),
-            Operator::Above => numbers().is_some_and(|(value, than)| value > than),
-            Operator::Below => numbers().is_some_and(|(value, than)| value < than),
+            LabelOperator::In => value.is_some_and(|v| self.values.contains(v)),
+            LabelOperator::NotIn => value.is_none_or(|v| !self.values.contains(v)),
+            LabelOperator::Exists => value.is_some(),
+            LabelOperator::Absent => value.is_none(),
+            LabelOperator::Above => numbers().is_some_and(|(value, than)| value > than),
+            LabelOperator::Below => numbers().is_some_and(|(value, than)| value < than),
         }
     }
 
@@ -326,13 +328,13 @@ impl Need {
         let values: Vec<&str> = self.values.iter().map(String::as_str).collect();
         let (key, values) = (&self.key, values.join(","));
         match self.operator {
-            Operator::In if self.values.len() == 1 => format!("{key}={values}"),
-            Operator::In => format!("{key} in ({values})"),
-            Operator::NotIn => format!("{key} notin ({values})"),
-            Operator::Exists => key.clone(),
-            Operator::Absent => format!("!{key}"),
-            Operator::Above => format!("{key}>{values}"),
-            Operator::Below => format!("{key}<{values}"),
+            LabelOperator::In if self.values.len() == 1 => format!("{key}={values}"),
+            LabelOperator::In => format!("{key} in ({values})"),
+            LabelOperator::NotIn => format!("{key} notin ({values})"),
+            LabelOperator::Exists => key.clone(),
+            LabelOperator::Absent => format!("!{key}"),
+            LabelOperator::Above => format!("{key}>{values}"),
+            LabelOperator::Below => format!("{key}<{values}"),
         }
     }
 }

@@ -162,7 +162,7 @@ fn tokens() -> anyhow::Result<[String; 4]> {
 }
 
 fn start_cluster(
-    scene: Box<dyn SimBackend>,
+    world: Box<dyn SimBackend>,
     clock: Clock,
     speed: f64,
     seed: u64,
@@ -171,7 +171,7 @@ fn start_cluster(
     let tokens = tokens()?;
     let users = |store: &Store| Users::new(tokens, team_namespaces(store));
     Ok(SimCluster::start(
-        scene, users, clock, speed, seed, retention,
+        world, users, clock, speed, seed, retention,
     ))
 }
 
@@ -197,12 +197,12 @@ async fn keep_time(cluster: std::sync::Weak<SimCluster>) {
 /// # Errors
 /// When the system gives no random numbers.
 pub fn embed(
-    scene: Box<dyn SimBackend>,
+    world: Box<dyn SimBackend>,
     clock: Clock,
     speed: f64,
     seed: u64,
 ) -> anyhow::Result<Service> {
-    let cluster = start_cluster(scene, clock, speed, seed, RETENTION)?;
+    let cluster = start_cluster(world, clock, speed, seed, RETENTION)?;
     if speed > 0.0 {
         tokio::spawn(keep_time(Arc::downgrade(&cluster)));
     }
@@ -216,10 +216,10 @@ impl Server {
     /// When an address cannot be listened on, the kubeconfig cannot be written, or no certificate can be made.
     pub async fn start(
         options: Options,
-        scene: Box<dyn SimBackend>,
+        world: Box<dyn SimBackend>,
         clock: Clock,
     ) -> anyhow::Result<Running> {
-        let cluster = start_cluster(scene, clock, options.speed, options.seed, options.retention)?;
+        let cluster = start_cluster(world, clock, options.speed, options.seed, options.retention)?;
         let service = Service::new(cluster.clone());
         let bind = async |address: SocketAddr| {
             TcpListener::bind(address).await.with_context(|| {

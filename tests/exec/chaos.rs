@@ -122,7 +122,7 @@ impl Day {
                 until(self, 1_200),
             ),
             4 => {
-                let exporters = self.service.cluster().core().scene.exporters();
+                let exporters = self.service.cluster().core().world.exporters();
                 let (pod, ..) = &exporters[self.dice.random_range(0..exporters.len())];
                 (Fault::Hung(pod.name.to_string()), until(self, 1_200))
             }

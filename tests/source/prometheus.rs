@@ -173,7 +173,7 @@ async fn readings_are_the_same_over_prometheus_and_scrapes() {
     let sim = fleet(false).await;
     let served: Vec<(String, u16)> = {
         let core = sim.cluster().core();
-        let all = core.scene.exporters();
+        let all = core.world.exporters();
         all.iter()
             .map(|(pod, port, _)| (format!("/{}/{}", pod.namespace, pod.name), *port))
             .collect()
@@ -205,7 +205,7 @@ async fn readings_are_the_same_over_prometheus_and_scrapes() {
     // Directly: the settings say which node each page is about.
     let nodes: BTreeMap<String, Name> = {
         let core = sim.cluster().core();
-        let pods = core.scene.exporters();
+        let pods = core.world.exporters();
         pods.iter()
             .map(|(pod, _, _)| {
                 let object = core

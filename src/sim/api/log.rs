@@ -131,41 +131,41 @@ impl LogQuery {
 /// 404 when the pod does not exist, 400 when its container is not specified, is not running yet or has no earlier run.
 pub fn serve(cluster: &Arc<SimCluster>, asked: &ApiRequest, target: &ResourcePath) -> ApiResult {
     let key = ObjectKey::new(target.namespace.as_str(), target.name.as_str());
-    let (wish, lines) = {
+    let (query, lines) = {
         let core = cluster.core();
         let pod = target.object(&core, spec(Resource::Pods))?;
-        let wish = LogQuery::read(asked, &pod, core.scene.now())?;
+        let query = LogQuery::read(asked, &pod, core.world.now())?;
         if text(&pod, "/spec/nodeName").is_empty() {
             // A pod without a node has an empty log, which is no error.
             return Ok(respond(200, "text/plain", Bytes::new()));
         }
-        let lines = core.scene.log(&key, Some(&wish.container), wish.previous);
+        let lines = core.world.log(&key, Some(&query.container), query.previous);
         match lines {
-            Some(lines) => (wish, lines),
-            None => return Err(absent(&pod, &wish)),
+            Some(lines) => (query, lines),
+            None => return Err(absent(&pod, &query)),
         }
     };
     let mut kept: VecDeque<Line> = lines.iter().cloned().collect();
-    if let Some(from) = wish.from {
+    if let Some(from) = query.from {
         kept.retain(|(at, _)| *at >= from);
     }
-    if let Some(tail) = wish.tail {
+    if let Some(tail) = query.tail {
         kept.drain(..kept.len().saturating_sub(tail));
     }
     let kept: Vec<Line> = kept.into();
-    let mut first = wish.write(&kept);
-    if let Some(limit) = wish.bytes {
+    let mut first = query.write(&kept);
+    if let Some(limit) = query.bytes {
         first.truncate(limit);
     }
-    if !wish.follow || wish.previous {
+    if !query.follow || query.previous {
         return Ok(respond(200, "text/plain", first));
     }
     let follower = Follower {
         cluster: cluster.clone(),
         key,
         last: mark(&lines),
-        left: wish.bytes.map(|limit| limit - first.len()),
-        wish,
+        left: query.bytes.map(|limit| limit - first.len()),
+        query,
     };
     let head = futures::stream::iter((!first.is_empty()).then(|| Bytes::from(first)));
     let tail = futures::stream::unfold(follower, |mut follower| async move {
@@ -180,10 +180,10 @@ pub fn serve(cluster: &Arc<SimCluster>, asked: &ApiRequest, target: &ResourcePat
 }
 
 /// Why there is no log, with the kubelet's message.
-fn absent(pod: &Value, wish: &LogQuery) -> Refusal {
-    let container = quoted(&wish.container);
+fn absent(pod: &Value, query: &LogQuery) -> Refusal {
+    let container = quoted(&query.container);
     let name = quoted(text(pod, "/metadata/name"));
-    if wish.previous {
+    if query.previous {
         return Refusal::bad_request(format!(
             "previous terminated container {container} in pod {name} not found"
         ));
@@ -191,7 +191,7 @@ fn absent(pod: &Value, wish: &LogQuery) -> Refusal {
     let statuses = list(pod, "/status/containerStatuses");
     let waiting = statuses
         .iter()
-        .find(|s| text(s, "/name") == wish.container)
+        .find(|s| text(s, "/name") == query.container)
         .map_or("", |s| text(s, "/state/waiting/reason"));
     let reason = if waiting.is_empty() {
         "ContainerCreating"
@@ -212,7 +212,7 @@ fn mark(lines: &[Line]) -> Option<(Moment, usize)> {
 struct Follower {
     cluster: Arc<SimCluster>,
     key: ObjectKey,
-    wish: LogQuery,
+    query: LogQuery,
     last: Option<(Moment, usize)>,
     left: Option<usize>,
 }
@@ -233,8 +233,8 @@ impl Follower {
                     .store
                     .get(Resource::Pods, &self.key.namespace, &self.key.name);
                 (
-                    core.scene
-                        .log(&self.key, Some(&self.wish.container), false)?,
+                    core.world
+                        .log(&self.key, Some(&self.query.container), false)?,
                     pod,
                 )
             };
@@ -249,7 +249,7 @@ impl Follower {
             };
             if !fresh.is_empty() {
                 self.last = mark(&lines);
-                let mut bytes = self.wish.write(&fresh);
+                let mut bytes = self.query.write(&fresh);
                 if let Some(left) = &mut self.left {
                     bytes.truncate(*left);
                     *left -= bytes.len();

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::Response;
-use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::request::Query;
@@ -272,11 +272,10 @@ impl Manner {
             }))?,
             Shape::Object => self.write(&List {
                 kind: format!("{}List", spec.kind),
-                version: spec.api_version(),
+                api_version: spec.api_version(),
                 metadata,
-                items,
                 // The real server omits kind and version in the items of its built-in types.
-                bare: !spec.is_custom(),
+                items: objects.map(|item| Item(item, !spec.is_custom())).collect(),
             })?,
         };
         Ok(self.answer(200, bytes))
@@ -293,37 +292,16 @@ fn go_type(spec: &Spec, list: &str) -> String {
 }
 
 /// A list of objects, written without copying them.
-struct List<'a, V> {
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct List<'a> {
     kind: String,
-    version: String,
+    api_version: String,
     metadata: Value,
-    items: &'a [V],
-    bare: bool,
+    items: Vec<Item<'a>>,
 }
 
-impl<V: AsRef<Value>> Serialize for List<'_, V> {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        let mut map = out.serialize_map(Some(4))?;
-        map.serialize_entry("kind", &self.kind)?;
-        map.serialize_entry("apiVersion", &self.version)?;
-        map.serialize_entry("metadata", &self.metadata)?;
-        map.serialize_entry("items", &Items(self.items, self.bare))?;
-        map.end()
-    }
-}
-
-struct Items<'a, V>(&'a [V], bool);
-
-impl<V: AsRef<Value>> Serialize for Items<'_, V> {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        let mut list = out.serialize_seq(Some(self.0.len()))?;
-        for item in self.0 {
-            list.serialize_element(&Item(item.as_ref(), self.1))?;
-        }
-        list.end()
-    }
-}
-
+/// An object of a list; with true, without its kind and version.
 struct Item<'a>(&'a Value, bool);
 
 impl Serialize for Item<'_> {
@@ -331,13 +309,11 @@ impl Serialize for Item<'_> {
         let (Some(fields), true) = (self.0.as_object(), self.1) else {
             return self.0.serialize(out);
         };
-        let mut map = out.serialize_map(None)?;
-        for (key, value) in fields {
-            if key != "kind" && key != "apiVersion" {
-                map.serialize_entry(key, value)?;
-            }
-        }
-        map.end()
+        out.collect_map(
+            fields
+                .iter()
+                .filter(|(key, _)| *key != "kind" && *key != "apiVersion"),
+        )
     }
 }
 

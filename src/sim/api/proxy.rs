@@ -91,7 +91,7 @@ pub fn serve(
     let key = ObjectKey::new(text(&pod, "/metadata/namespace"), crate::json::name(&pod));
     let port = u16::try_from(port).map_err(|_| refused())?;
     let listens = core
-        .scene
+        .world
         .exporters()
         .iter()
         .any(|(pod, p, _)| *pod == key && *p == port);
@@ -100,7 +100,7 @@ pub fn serve(
             "error trying to reach service: tls: first record does not look like a TLS handshake",
         ));
     }
-    if let Some(page) = core.scene.page(&key, port, path) {
+    if let Some(page) = core.world.page(&key, port, path) {
         return Ok(respond(200, page.content_type, page.body));
     }
     if listens {

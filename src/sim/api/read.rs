@@ -192,7 +192,7 @@ pub fn list(
     let page = core
         .store
         .list(spec.resource, &what, &|object| filter.keeps(spec, object));
-    let now = core.scene.now();
+    let now = core.world.now();
     drop(core);
     let page = page.map_err(|_| match &cursor {
         Some(cursor) => Refusal::continue_expired(
@@ -220,7 +220,6 @@ fn check_options(
     matching: Option<&str>,
     continued: bool,
 ) -> Result<(), Refusal> {
-    let invalid = |field: &str, what: &str| Err(Refusal::list_options(field, what));
     let Some(matching) = matching else {
         if continued && revision.is_some_and(|r| r > 0) {
             return Err(Refusal::bad_request(
@@ -229,32 +228,19 @@ fn check_options(
         }
         return Ok(());
     };
-    if continued {
-        return invalid(
-            "resourceVersionMatch",
-            "Forbidden: resourceVersionMatch is forbidden when continue is provided",
-        );
-    }
-    if revision.is_none() {
-        return invalid(
-            "resourceVersionMatch",
-            "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
-        );
-    }
-    match matching {
-        "NotOlderThan" => Ok(()),
-        "Exact" if revision == Some(0) => invalid(
-            "resourceVersionMatch",
-            "Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+    let forbidden = |when: &str| format!("Forbidden: resourceVersionMatch {when}");
+    let what = match matching {
+        _ if continued => forbidden("is forbidden when continue is provided"),
+        _ if revision.is_none() => forbidden("is forbidden unless resourceVersion is provided"),
+        "Exact" if revision == Some(0) => {
+            forbidden("\"exact\" is forbidden for resourceVersion \"0\"")
+        }
+        "Exact" | "NotOlderThan" => return Ok(()),
+        other => format!(
+            "Unsupported value: \"{other}\": supported values: \"Exact\", \"NotOlderThan\", \"\""
         ),
-        "Exact" => Ok(()),
-        other => invalid(
-            "resourceVersionMatch",
-            &format!(
-                "Unsupported value: \"{other}\": supported values: \"Exact\", \"NotOlderThan\", \"\""
-            ),
-        ),
-    }
+    };
+    Err(Refusal::list_options("resourceVersionMatch", &what))
 }
 
 #[cfg(test)]

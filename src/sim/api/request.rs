@@ -106,11 +106,8 @@ pub struct ResourcePath {
 }
 
 impl ResourcePath {
-    /// The object at the path.
-    ///
-    /// # Errors
-    /// 404 when there is none.
-    pub fn object(&self, core: &Core, spec: &Spec) -> Result<Arc<Value>, Refusal> {
+    /// The object at the path, or 404.
+    pub(super) fn object(&self, core: &Core, spec: &Spec) -> Result<Arc<Value>, Refusal> {
         let found = core.store.get(spec.resource, &self.namespace, &self.name);
         found.ok_or_else(|| Refusal::not_found(spec, &self.name))
     }

@@ -477,15 +477,15 @@ mod tests {
     #[test]
     fn preconditions_hold_or_conflict() {
         let object = json!({"metadata": {"name": "p", "uid": "u", "resourceVersion": "5"}});
-        let wish = |uid: &str, version: &str| {
+        let checked = |uid: &str, version: &str| {
             let options = json!({"preconditions": {"uid": uid, "resourceVersion": version}});
             Deletion::of_options(&options)
                 .expect("valid")
                 .check(&object, spec(Resource::Pods))
         };
-        assert!(wish("u", "5").is_ok() && wish("", "").is_ok());
-        assert_eq!(wish("v", "5").unwrap_err().code, 409);
-        assert_eq!(wish("u", "4").unwrap_err().code, 409);
+        assert!(checked("u", "5").is_ok() && checked("", "").is_ok());
+        assert_eq!(checked("v", "5").unwrap_err().code, 409);
+        assert_eq!(checked("u", "4").unwrap_err().code, 409);
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub fn finish(
 ) -> ApiResult {
     let (code, object, now) = {
         let mut core = cluster.core();
-        let now = core.scene.now();
+        let now = core.world.now();
         let (code, object) = write(&mut core)?;
         (code, object, now)
     };
@@ -85,7 +85,7 @@ pub fn make(
     if spec.namespaced {
         check_namespace(core, target, spec, name(&object))?;
     }
-    let now = core.scene.now();
+    let now = core.world.now();
     defaults::begin(core, &mut object, spec, now)?;
     validate::shape(&object, spec)?;
     let key = name(&object).to_owned();
@@ -357,7 +357,7 @@ pub fn delete(
     let deletion = Deletion::read(asked)?;
     let (body, gone, now) = {
         let mut core = cluster.core();
-        let now = core.scene.now();
+        let now = core.world.now();
         let object = target.object(&core, spec)?;
         deletion.check(&object, spec)?;
         let (object, gone) = go(&mut core, spec, &object, &deletion, now);
@@ -438,7 +438,7 @@ pub fn delete_collection(
     let filter = super::read::ListFilter::read(&asked.query, target, spec)?;
     let (items, revision, now) = {
         let mut core = cluster.core();
-        let now = core.scene.now();
+        let now = core.world.now();
         let what = crate::store::ListOptions {
             namespace: Some(target.namespace.as_str()).filter(|n| !n.is_empty()),
             ..Default::default()

@@ -107,29 +107,23 @@ fn data(
             "version": "3.7.0", "revision": "stokehold-simulated", "branch": "none", "buildUser": "stokehold",
             "buildDate": "20260701-00:00:00", "goVersion": "none",
         })),
-        "/api/v1/query" => instant(cluster, query, honor_labels).map_err(bad_data),
+        "/api/v1/query" => instant(cluster, query, honor_labels),
         "/api/v1/query_range" => range(cluster, query, honor_labels),
         "/api/v1/series" => selected(cluster, query, honor_labels, true)
-            .map(|series| series.iter().map(|s| json!(s.labels)).collect())
-            .map_err(bad_data),
-        "/api/v1/labels" => selected(cluster, query, honor_labels, false)
-            .map(|series| {
-                let names: BTreeSet<&String> =
-                    series.iter().flat_map(|s| s.labels.keys()).collect();
-                json!(names)
-            })
-            .map_err(bad_data),
+            .map(|series| series.iter().map(|s| json!(s.labels)).collect()),
+        "/api/v1/labels" => selected(cluster, query, honor_labels, false).map(|series| {
+            let names: BTreeSet<&String> = series.iter().flat_map(|s| s.labels.keys()).collect();
+            json!(names)
+        }),
         "/api/v1/metadata" => Ok(metadata(cluster, query)),
         "/api/v1/targets" => Ok(targets(cluster)),
         other => {
             let label = label_of(other)?;
-            selected(cluster, query, honor_labels, false)
-                .map(|series| {
-                    let values: BTreeSet<&String> =
-                        series.iter().filter_map(|s| s.labels.get(label)).collect();
-                    json!(values)
-                })
-                .map_err(bad_data)
+            selected(cluster, query, honor_labels, false).map(|series| {
+                let values: BTreeSet<&String> =
+                    series.iter().filter_map(|s| s.labels.get(label)).collect();
+                json!(values)
+            })
         }
     };
     Some(served)
@@ -145,7 +139,7 @@ fn label_of(path: &str) -> Option<&str> {
 }
 
 /// A moment as Prometheus takes it: seconds, or RFC 3339.
-fn moment(text: &str, parameter: &str) -> Result<Moment, String> {
+fn moment(text: &str, parameter: &str) -> Result<Moment, Refusal> {
     let seconds = text
         .parse::<f64>()
         .ok()
@@ -154,9 +148,9 @@ fn moment(text: &str, parameter: &str) -> Result<Moment, String> {
         .map(|seconds| Moment::from_millis((seconds * 1000.0) as i64))
         .or_else(|| Moment::parse(text))
         .ok_or_else(|| {
-            format!(
+            bad_data(format!(
                 "invalid parameter \"{parameter}\": cannot parse \"{text}\" to a valid timestamp"
-            )
+            ))
         })
 }
 
@@ -173,13 +167,13 @@ fn shown(value: f64) -> String {
     }
 }
 
-fn parsed(text: &str, parameter: &str) -> Result<Selector, String> {
-    Selector::parse(text).map_err(|why| format!("invalid parameter \"{parameter}\": {why}"))
+fn invalid(parameter: &str) -> impl Fn(String) -> Refusal {
+    move |why| bad_data(format!("invalid parameter \"{parameter}\": {why}"))
 }
 
-fn expression(query: &Query) -> Result<QueryExpression, String> {
+fn expression(query: &Query) -> Result<QueryExpression, Refusal> {
     let text = query.get("query").unwrap_or("");
-    QueryExpression::parse(text).map_err(|why| format!("invalid parameter \"query\": {why}"))
+    QueryExpression::parse(text).map_err(invalid("query"))
 }
 
 /// The series of an expression at a moment (now without one), each with its labels and value as they are answered.
@@ -215,7 +209,7 @@ fn reached(cluster: &SimCluster, expression: &QueryExpression) -> Vec<pages::Exp
     targets
 }
 
-fn instant(cluster: &SimCluster, query: &Query, honor_labels: bool) -> Result<Value, String> {
+fn instant(cluster: &SimCluster, query: &Query, honor_labels: bool) -> Result<Value, Refusal> {
     let expression = expression(query)?;
     let now = cluster.now();
     let at = query
@@ -246,9 +240,9 @@ fn step(text: &str) -> Option<i64> {
 }
 
 fn range(cluster: &SimCluster, query: &Query, honor_labels: bool) -> Result<Value, Refusal> {
-    let expression = expression(query).map_err(bad_data)?;
-    let start = moment(query.get("start").unwrap_or(""), "start").map_err(bad_data)?;
-    let end = moment(query.get("end").unwrap_or(""), "end").map_err(bad_data)?;
+    let expression = expression(query)?;
+    let start = moment(query.get("start").unwrap_or(""), "start")?;
+    let end = moment(query.get("end").unwrap_or(""), "end")?;
     if end < start {
         let why = "invalid parameter \"end\": end timestamp must not be before start time";
         return Err(bad_data(why.into()));
@@ -303,13 +297,12 @@ fn selected(
     query: &Query,
     honor_labels: bool,
     needed: bool,
-) -> Result<Vec<Series>, String> {
-    let selectors: Vec<Selector> = query
-        .all("match[]")
-        .map(|text| parsed(text, "match[]"))
-        .collect::<Result<_, _>>()?;
+) -> Result<Vec<Series>, Refusal> {
+    let selectors = query.all("match[]").map(Selector::parse);
+    let selectors: Result<Vec<Selector>, String> = selectors.collect();
+    let selectors = selectors.map_err(invalid("match[]"))?;
     if needed && selectors.is_empty() {
-        return Err("no match[] parameter provided".into());
+        return Err(bad_data("no match[] parameter provided".into()));
     }
     let wanted =
         |name: &str| selectors.is_empty() || selectors.iter().any(|s| s.selects_name(name));

@@ -70,7 +70,7 @@ pub(super) fn targets(cluster: &SimCluster) -> Vec<ExporterPage> {
             labels,
         })
     };
-    core.scene
+    core.world
         .exporters()
         .into_iter()
         .filter_map(label)
@@ -81,9 +81,9 @@ fn page(cluster: &SimCluster, target: &ExporterPage, at: Option<Moment>) -> Opti
     // The lock is taken for one page at a time, so that scraping a large fleet blocks no other request.
     let core = cluster.core();
     let page = match at {
-        None => core.scene.page(&target.pod, target.port, target.path),
+        None => core.world.page(&target.pod, target.port, target.path),
         Some(at) => core
-            .scene
+            .world
             .page_at(&target.pod, target.port, target.path, at),
     };
     page.map(|page| page.body)
@@ -202,10 +202,10 @@ pub(super) fn metadata(cluster: &SimCluster) -> Vec<(String, String, String)> {
             else {
                 continue;
             };
-            let told = words.next().unwrap_or("").to_owned();
+            let text = words.next().unwrap_or("").to_owned();
             match what {
-                "TYPE" => all.entry(name.to_owned()).or_default().0 = told,
-                "HELP" => all.entry(name.to_owned()).or_default().1 = told,
+                "TYPE" => all.entry(name.to_owned()).or_default().0 = text,
+                "HELP" => all.entry(name.to_owned()).or_default().1 = text,
                 _ => {}
             }
         }

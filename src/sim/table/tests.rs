@@ -1,3 +1,5 @@
+//! What tables print of objects, beside what the recorded answers hold.
+
 use super::*;
 
 const NOW: &str = "2026-11-21T08:00:00Z";

@@ -203,8 +203,8 @@ fn message(kind: &str, bytes: &[u8], depth: usize) -> Result<Map<String, Value>,
                 return Err(BROKEN.into());
             };
             let key = text(part(entry, 1)?)?;
-            let values = fields(entry)?.into_iter().filter(|(n, _)| *n == 2);
-            let found = match values.last() {
+            let mut values = fields(entry)?.into_iter().filter(|(n, _)| *n == 2);
+            let found = match values.next_back() {
                 Some((_, wire)) => value(inner, wire, depth)?,
                 None => json!(""),
             };
