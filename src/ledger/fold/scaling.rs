@@ -20,9 +20,7 @@ use model::fleet::scaling::{
 use model::fleet::seen::NodeSeen;
 use model::fleet::siting::Operator;
 
-use super::Ledger;
-use super::tables;
-use super::wide;
+use super::{Ledger, tables, wide};
 
 /// All autoscaling objects, as last observed.
 #[derive(Default)]

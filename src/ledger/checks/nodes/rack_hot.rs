@@ -1,12 +1,9 @@
 //! `rack-hot`: many devices of one rack are hot. That is one fact about cooling, not many about devices, so the
 //! devices' own findings are left out while it stands.
 
-use crate::checks::Check;
-use crate::checks::CheckInput;
-use crate::checks::CheckWalk;
-use crate::checks::Verdict;
 use crate::checks::context::{CheckContext, FindingDraft, SubjectTally, subject};
 use crate::checks::devices::heat;
+use crate::checks::{Check, CheckInput, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "rack-hot",

@@ -17,14 +17,12 @@ use model::fleet::seen::{Claimed, NodeSeen, PodSeen};
 
 use super::dra_devices::DraDevices;
 use super::fractions::{self, FractionGroup};
-use super::hami;
-use super::limits;
 use super::models::{Model, ModelCache};
 use super::offer::{Known, Offer, Offers, kind_of, offers, vendor_in};
 use super::readings::{DeviceReadings, NodeReadings, device_id};
 use super::requests::PodRequests;
-use super::slicing;
-use super::weights;
+use super::{hami, limits};
+use super::{slicing, weights};
 use crate::fold::facts::{self, NodeLabels};
 
 /// What nodes are built with.

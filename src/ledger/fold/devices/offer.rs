@@ -10,8 +10,7 @@ use model::fleet::seen::NodeSeen;
 
 use super::hami::{self, Registered};
 use super::limits::{self, Ignored, MOST};
-use super::mig::mig_profile;
-use super::mig::{MigGrid, MigProfile, gpus_for};
+use super::mig::{MigGrid, MigProfile, gpus_for, mig_profile};
 use super::models::Model;
 use super::readings::NodeReadings;
 
