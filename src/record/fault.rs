@@ -1,8 +1,7 @@
 //! Errors of a record: what failed, where, and how to repair it.
 
-use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
 /// What is wrong with a file or one of its frames.
 #[derive(Clone, PartialEq, Eq, Debug)]

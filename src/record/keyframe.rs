@@ -5,8 +5,7 @@ use std::thread;
 
 use serde::{Deserialize, Serialize};
 
-use ledger::SavedLedger;
-use ledger::checks;
+use ledger::{SavedLedger, checks};
 use model::base::Moment;
 use model::fleet::observe::Observation;
 use model::fleet::signal::{Signal, Signals};

@@ -62,7 +62,7 @@ struct LostUsage {
 
 /// An hour that is not closed.
 #[derive(Clone, Default, Debug)]
-struct Open {
+struct OpenHour {
     /// Observed intervals: milliseconds from the start of the hour, sorted and disjoint.
     observed: Vec<(i64, i64)>,
     /// End of the processed part of the hour, milliseconds from its start.
@@ -73,7 +73,7 @@ struct Open {
     finished: Vec<FinishedJob>,
 }
 
-impl Open {
+impl OpenHour {
     /// Marks `[from, to)` as observed; returns the milliseconds that were not observed before.
     fn observe(&mut self, from: i64, to: i64) -> i64 {
         let mut fresh = to - from;
@@ -172,9 +172,9 @@ impl Open {
             }
         }
         // Each value is cut from the hour's running sum, so that rows and parts add up to it exactly.
-        let mut time = Cut::new(u128::from(DEVICE));
-        let mut money = Cut::new(HOUR_MS as u128);
-        let mut list = Cut::new(HOUR_MS as u128);
+        let mut time = DividedSum::new(u128::from(DEVICE));
+        let mut money = DividedSum::new(HOUR_MS as u128);
+        let mut list = DividedSum::new(HOUR_MS as u128);
         let none = Sums::default();
         let mut out = HourUsage {
             hour,
@@ -244,12 +244,12 @@ fn losses(row: &UsageRow, sums: &Sums) -> Vec<UsageLoss> {
 }
 
 /// Divides successive numbers by `unit`, so that the results add up to the divided sum.
-struct Cut {
+struct DividedSum {
     unit: u128,
     sum: u128,
 }
 
-impl Cut {
+impl DividedSum {
     fn new(unit: u128) -> Self {
         Self { unit, sum: 0 }
     }
@@ -266,7 +266,7 @@ impl Cut {
 pub struct UsageFold {
     gap: Age,
     last: Option<UsageSample>,
-    open: BTreeMap<i64, Open>,
+    open: BTreeMap<i64, OpenHour>,
     closed: BTreeSet<i64>,
     /// Hours closed since the last call of [`Self::closed`].
     ready: Vec<HourUsage>,

@@ -129,7 +129,7 @@ impl UsageForecast {
         if amounts.seen(past) < past.hours() as f64 * LEAST_SEEN {
             return None;
         }
-        let like = Pattern::of(amounts, now)?;
+        let like = WeekPattern::of(amounts, now)?;
         let mut path = Vec::new();
         let (mut sum, mut missing, mut unseen) = (0.0, 0.0, 0.0);
         for hour in period.from..period.to {
@@ -173,7 +173,7 @@ impl UsageForecast {
         if amounts.seen(past) < past.hours() as f64 * LEAST_SEEN {
             return None;
         }
-        let like = Pattern::of(amounts, now)?;
+        let like = WeekPattern::of(amounts, now)?;
         let ends = (period.from..period.to).map(|hour| match hour < now {
             true => {
                 let one = amounts.at(hour);
@@ -192,14 +192,14 @@ impl UsageForecast {
 }
 
 /// Typical recent amount by hour of the week.
-struct Pattern {
+struct WeekPattern {
     week: Vec<Option<f64>>,
     day: f64,
     /// Mean of an hour.
     mean: f64,
 }
 
-impl Pattern {
+impl WeekPattern {
     /// The pattern of the hours before `now`.
     fn of(amounts: &HourAmounts, now: i64) -> Option<Self> {
         let mut week = vec![(0.0, 0); WEEK as usize];
@@ -246,7 +246,7 @@ impl Earlier {
         let mut errors = vec![Vec::new(); HORIZON];
         for origin in (1..=ORIGINS).map(|days| now - days * 24) {
             // A pattern without all days of the week would be a different forecast.
-            let like = Pattern::of(amounts, origin)
+            let like = WeekPattern::of(amounts, origin)
                 .filter(|like| like.mean > 0.0 && (0..WEEK).all(|hour| like.knows(hour)));
             let Some(like) = like else { continue };
             let (mut off, mut came, mut seen) = (0.0, 0.0, 0.0);

@@ -30,7 +30,7 @@ pub(super) const DEVICE: u64 = DeviceAmount::ONE.millionths();
 
 /// The amount of a row in one part.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(super) struct Share {
+pub(super) struct PartAmount {
     /// Devices, in millionths.
     pub devices: u64,
     /// Micro-USD per hour.
@@ -43,7 +43,7 @@ pub(super) struct Share {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct SampleRow {
     pub key: UsageKey,
-    pub shares: [Share; 6],
+    pub shares: [PartAmount; 6],
     /// Devices that look free but may be allocated to a pod that is not visible, in millionths.
     pub hidden: u64,
     /// On-demand cost of its shares, micro-USD per hour; `None` unless known for all of them.
@@ -223,7 +223,7 @@ impl<'a> Sampler<'a> {
 
     /// Adds a device to its rows; returns the row of its first holder, else the unallocated row.
     fn device(&mut self, node: &Node, device: &Device, price: Option<&Price>) -> u32 {
-        let whole = Share {
+        let whole = PartAmount {
             devices: DEVICE,
             rate: price.map_or(0, |price| price.rate.micros()),
             on_demand: on_demand(price).map_or(0, model::base::Rate::micros),
@@ -243,7 +243,7 @@ impl<'a> Sampler<'a> {
         let list = on_demand(price).unwrap_or_default();
         let mut first = None::<(u32, bool)>;
         for cell in device.cells() {
-            let share = Share {
+            let share = PartAmount {
                 devices: cell.share.map_or(0, DeviceAmount::millionths),
                 rate: cell.cost(rate).micros(),
                 on_demand: cell.cost(list).micros(),
@@ -277,7 +277,7 @@ impl<'a> Sampler<'a> {
         price: Option<&Price>,
         pod: Option<&Arc<Pod>>,
         part: Option<UsageClass>,
-        share: Share,
+        share: PartAmount,
     ) -> u32 {
         let address = pod.map_or(0, |pod| Arc::as_ptr(pod) as usize);
         let at = match self.near.get(&address) {

@@ -15,7 +15,7 @@ use model::fleet::job::JobKey;
 use model::fleet::thresholds::{Rule, Thresholds};
 
 use super::{PATIENCE, Verdict};
-use crate::checks::devices::under_used::Mean;
+use crate::checks::devices::under_used::WindowMean;
 
 /// What all checks remember. Grows with what is wrong, not with the fleet, but for a few numbers a device.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -96,9 +96,9 @@ pub(super) struct CheckState {
     run: u32,
     entries: FxHashMap<Name, Entry>,
     /// Last values of counters and sticky gauges, by device.
-    pub(super) memory: FxHashMap<Name, Memory>,
+    pub(super) memory: FxHashMap<Name, LastValue>,
     /// Means over a window, by job.
-    pub(super) means: FxHashMap<Name, Mean>,
+    pub(super) means: FxHashMap<Name, WindowMean>,
     /// Start times of findings that an earlier program showed and this one has not seen yet.
     #[serde(skip_serializing_if = "FxHashMap::is_empty")]
     recalled: FxHashMap<Name, Moment>,
@@ -151,7 +151,7 @@ struct LastFound {
 
 /// The last value of a counter or a sticky gauge.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct Memory {
+pub(super) struct LastValue {
     pub(super) value: f64,
     /// The value that was there before we looked.
     pub(super) base: f64,
@@ -163,7 +163,7 @@ pub(super) struct Memory {
 
 /// What was counted for one subject on the walk over the devices.
 #[derive(Clone, Debug)]
-pub(super) struct Tally {
+pub(super) struct SubjectTally {
     /// The job, where the subject is one.
     pub(super) job: Option<JobKey>,
     /// Class of its devices.
@@ -179,7 +179,7 @@ pub(super) struct Tally {
     pub(super) devices: Vec<Name>,
 }
 
-impl Tally {
+impl SubjectTally {
     pub(super) fn new(job: Option<JobKey>, class: &Name) -> Self {
         Self {
             job,
@@ -306,7 +306,7 @@ pub(super) struct CheckContext<'a> {
     pub(super) now: Moment,
     pub(super) check_state: CheckState,
     /// What it counts during this run.
-    pub(super) tally: FxHashMap<Name, Tally>,
+    pub(super) tally: FxHashMap<Name, SubjectTally>,
     found: Vec<MergeableFinding>,
 }
 

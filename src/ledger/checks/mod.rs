@@ -80,7 +80,7 @@ impl Verdict {
 }
 
 /// One device as a check sees it.
-struct Input<'a> {
+struct CheckInput<'a> {
     node: &'a Node,
     device: &'a Device,
     /// Its model, where the catalogue knows it.
@@ -92,7 +92,7 @@ struct Input<'a> {
     now: Moment,
 }
 
-impl Input<'_> {
+impl CheckInput<'_> {
     /// A fresh value of a signal.
     fn get(&self, signal: Signal) -> Option<f64> {
         let value = self.values[signal as usize];
@@ -111,15 +111,15 @@ impl Input<'_> {
 }
 
 /// What a check walks over.
-enum Walk {
+enum CheckWalk {
     /// Each device, then `finish` for what was counted on the way.
-    Devices(fn(&mut CheckContext<'_>, &Input<'_>)),
+    Devices(fn(&mut CheckContext<'_>, &CheckInput<'_>)),
     Nodes(fn(&mut CheckContext<'_>, &Node)),
     /// The fleet as a whole.
     Fleet(fn(&mut CheckContext<'_>)),
     /// Each device, then once more for what was counted.
     Tally(
-        fn(&mut CheckContext<'_>, &Input<'_>),
+        fn(&mut CheckContext<'_>, &CheckInput<'_>),
         fn(&mut CheckContext<'_>),
     ),
 }
@@ -128,7 +128,7 @@ enum Walk {
 struct Check {
     /// Its name in `alerts.toml`, and the code of its findings unless they bring their own.
     code: &'static str,
-    walk: Walk,
+    walk: CheckWalk,
 }
 
 /// Every check, most pressing first: among findings of one severity this order decides.
@@ -180,10 +180,10 @@ pub fn run(state: &mut State, fleet: &Fleet, now: Moment, thresholds: &Threshold
         }
         let context = state.open(check.code, fleet, now, thresholds);
         match check.walk {
-            Walk::Nodes(look) => on_nodes.push((look, context)),
-            Walk::Devices(look) => on_devices.push((look, None, context)),
-            Walk::Tally(look, finish) => on_devices.push((look, Some(finish), context)),
-            Walk::Fleet(look) => at_end.push((look, context)),
+            CheckWalk::Nodes(look) => on_nodes.push((look, context)),
+            CheckWalk::Devices(look) => on_devices.push((look, None, context)),
+            CheckWalk::Tally(look, finish) => on_devices.push((look, Some(finish), context)),
+            CheckWalk::Fleet(look) => at_end.push((look, context)),
         }
     }
     // One pass over the devices for all checks: at 80,000 devices each pass costs more than a check. Neighbors
@@ -206,7 +206,7 @@ pub fn run(state: &mut State, fleet: &Fleet, now: Moment, thresholds: &Threshold
                     values[signal as usize] = value;
                 }
             }
-            let input = Input {
+            let input = CheckInput {
                 node,
                 device,
                 model,

@@ -5,13 +5,13 @@ use model::fleet::fleet::Known;
 use model::fleet::kinds::Table;
 
 use super::context::{CheckContext, FindingDraft, subject};
-use super::{Check, Verdict, Walk};
+use super::{Check, CheckWalk, Verdict};
 
 const REPAIR: &str = "correct the document and apply the ConfigMap again; try it first: `stokehold govern check FILE`";
 
 pub(super) const CHECK: Check = Check {
     code: "queues-document",
-    walk: Walk::Fleet(look),
+    walk: CheckWalk::Fleet(look),
 };
 
 fn look(context: &mut CheckContext<'_>) {

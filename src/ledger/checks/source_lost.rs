@@ -10,14 +10,14 @@ use model::fleet::outage::{API, Outage};
 use model::fleet::source_fault::split;
 
 use super::context::{CheckContext, FindingDraft, subject};
-use super::{Check, Verdict, Walk};
+use super::{Check, CheckWalk, Verdict};
 
 /// What is done where nothing says what would help.
 const REPAIR: &str = "read its log and its events; its last values stay, with their age";
 
 pub(super) const CHECK: Check = Check {
     code: "source-lost",
-    walk: Walk::Fleet(look),
+    walk: CheckWalk::Fleet(look),
 };
 
 fn look(context: &mut CheckContext<'_>) {

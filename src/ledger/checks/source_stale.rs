@@ -3,11 +3,11 @@
 use model::fleet::observe::{SourceHealth, SourceState};
 
 use super::context::{CheckContext, FindingDraft, subject};
-use super::{Check, Verdict, Walk};
+use super::{Check, CheckWalk, Verdict};
 
 pub(super) const CHECK: Check = Check {
     code: "source-stale",
-    walk: Walk::Fleet(look),
+    walk: CheckWalk::Fleet(look),
 };
 
 fn look(context: &mut CheckContext<'_>) {

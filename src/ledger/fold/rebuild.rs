@@ -14,14 +14,14 @@ use super::Ledger;
 use super::facts::NodeLabels;
 use super::unseen;
 use crate::fold::devices::join;
-use crate::fold::devices::join::OnNode;
+use crate::fold::devices::join::PodsOnNode;
 use crate::fold::workloads::jobs;
 
 fn on_node(
     keys: &BTreeSet<ObjectKey>,
     pods: &FxHashMap<ObjectKey, Arc<PodSeen>>,
     joined: &FxHashMap<ObjectKey, Arc<Pod>>,
-) -> OnNode {
+) -> PodsOnNode {
     let mut holders: Vec<Arc<Pod>> = Vec::new();
     let mut others: Vec<Arc<PodSeen>> = Vec::new();
     for key in keys {
@@ -33,7 +33,7 @@ fn on_node(
             None => others.push(Arc::clone(pod)),
         }
     }
-    OnNode {
+    PodsOnNode {
         holders: holders.into(),
         others: others.into(),
     }
@@ -61,7 +61,7 @@ impl Ledger {
                 continue;
             };
             let pods = match &state.built {
-                Some(old) if only_read => OnNode::of(old),
+                Some(old) if only_read => PodsOnNode::of(old),
                 _ => on_node(&state.pods, &self.pods, &self.joined),
             };
             let seen = unseen::with_wants(&state.seen, seen, &pods.holders);

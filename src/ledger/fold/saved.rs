@@ -37,14 +37,14 @@ fn pages_of_each<'de, D: Deserializer<'de>>(
 ) -> Result<BTreeMap<Name, Vec<Page>>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Pages {
+    enum SavedPages {
         Several(Vec<Page>),
         One(Box<Page>),
     }
-    let read = BTreeMap::<Name, Pages>::deserialize(from)?;
+    let read = BTreeMap::<Name, SavedPages>::deserialize(from)?;
     let all = read.into_iter().map(|(host, pages)| match pages {
-        Pages::Several(pages) => (host, pages),
-        Pages::One(page) => (host, vec![*page]),
+        SavedPages::Several(pages) => (host, pages),
+        SavedPages::One(page) => (host, vec![*page]),
     });
     Ok(all.collect())
 }

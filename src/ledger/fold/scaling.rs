@@ -20,9 +20,7 @@ use model::fleet::scaling::{
 use model::fleet::seen::NodeSeen;
 use model::fleet::siting::Operator;
 
-use super::Ledger;
-use super::tables;
-use super::wide;
+use super::{Ledger, tables, wide};
 
 /// All autoscaling objects, as last observed.
 #[derive(Default)]
@@ -267,8 +265,8 @@ impl<'a> Index<'a> {
         let found = handles(&scaler.name)
             .into_iter()
             .find_map(|handle| match handle {
-                Handle::Machine(name) => self.machines.get(&name),
-                Handle::Label(name) => self.labels.get(name),
+                NodeGroupKey::Machine(name) => self.machines.get(&name),
+                NodeGroupKey::Label(name) => self.labels.get(name),
             });
         found.cloned().unwrap_or_default()
     }
@@ -308,7 +306,7 @@ fn machines(node: &Node) -> Vec<String> {
 }
 
 /// A key for the lookup of a node group.
-enum Handle<'a> {
+enum NodeGroupKey<'a> {
     Machine(String),
     Label(&'a str),
 }
@@ -316,17 +314,17 @@ enum Handle<'a> {
 /// The keys for the lookup of a node group by its cloud name, the most certain first.
 ///
 /// Sources: names that EKS, eksctl, kOps, GKE, AKS and Cluster API give to groups.
-fn handles(name: &str) -> Vec<Handle<'_>> {
-    let mut all = vec![Handle::Machine(name.to_ascii_lowercase())];
+fn handles(name: &str) -> Vec<NodeGroupKey<'_>> {
+    let mut all = vec![NodeGroupKey::Machine(name.to_ascii_lowercase())];
     if let Some(base) = name.strip_suffix("-grp") {
-        all.push(Handle::Machine(base.to_owned()));
+        all.push(NodeGroupKey::Machine(base.to_owned()));
         if let Some((pool, _)) = base.rsplit_once('-') {
-            all.push(Handle::Machine(format!("{pool}-*")));
+            all.push(NodeGroupKey::Machine(format!("{pool}-*")));
         }
     }
-    all.push(Handle::Label(name));
+    all.push(NodeGroupKey::Label(name));
     let last = name.rsplit('/').next().unwrap_or(name);
-    all.push(Handle::Label(last));
+    all.push(NodeGroupKey::Label(last));
     // eks-NODEGROUP-UUID
     if let Some(rest) = name.strip_prefix("eks-")
         && let Some((group, uuid)) = rest
@@ -335,17 +333,17 @@ fn handles(name: &str) -> Vec<Handle<'_>> {
             .and_then(|at| rest.split_at_checked(at))
         && uuid.starts_with('-')
     {
-        all.push(Handle::Label(group));
+        all.push(NodeGroupKey::Label(group));
     }
     // eksctl-CLUSTER-nodegroup-NODEGROUP-NodeGroup-RANDOM
     if let Some((_, rest)) = name.split_once("-nodegroup-")
         && let Some((group, _)) = rest.split_once("-NodeGroup-")
     {
-        all.push(Handle::Label(group));
+        all.push(NodeGroupKey::Label(group));
     }
     // INSTANCEGROUP.CLUSTER.DOMAIN
     if let Some((group, _)) = name.split_once('.') {
-        all.push(Handle::Label(group));
+        all.push(NodeGroupKey::Label(group));
     }
     // aks-POOL-NUMBER-vmss
     if let Some(rest) = name.strip_prefix("aks-")
@@ -353,7 +351,7 @@ fn handles(name: &str) -> Vec<Handle<'_>> {
             .strip_suffix("-vmss")
             .and_then(|rest| rest.rsplit_once('-'))
     {
-        all.push(Handle::Label(group));
+        all.push(NodeGroupKey::Label(group));
     }
     all
 }

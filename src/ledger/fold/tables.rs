@@ -83,7 +83,7 @@ pub(super) struct Tables {
     govern: Option<Arc<GovernState>>,
 }
 
-pub(super) struct Published {
+pub(super) struct PublishedTables {
     pub(super) queues: Arc<[Arc<Queue>]>,
     pub(super) flavors: Arc<[Arc<Flavor>]>,
     pub(super) topologies: Arc<[Arc<Topology>]>,
@@ -341,7 +341,7 @@ impl Tables {
     }
 
     /// Publishes the current state.
-    pub(super) fn publish(&mut self) -> Published {
+    pub(super) fn publish(&mut self) -> PublishedTables {
         for key in std::mem::take(&mut self.dirty) {
             match self.build(&key) {
                 Some(queue) => {
@@ -352,7 +352,7 @@ impl Tables {
                 }
             }
         }
-        Published {
+        PublishedTables {
             queues: self.built.publish(),
             flavors: self.flavors.publish(),
             topologies: self.topologies.publish(),

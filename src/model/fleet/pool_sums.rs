@@ -80,12 +80,12 @@ impl Fleet {
 }
 
 #[derive(Default)]
-struct Mean {
+struct UtilMean {
     sum: f64,
     count: u32,
 }
 
-impl Mean {
+impl UtilMean {
     fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum / f64::from(self.count))
     }
@@ -93,7 +93,7 @@ impl Mean {
 
 #[derive(Default)]
 struct Means {
-    util: Mean,
+    util: UtilMean,
     memory_used: f64,
     memory_total: f64,
     temp_max: Option<f64>,

@@ -96,7 +96,7 @@ fn bounds(span: Span, only: &UsageFilter) -> Vec<Value> {
 
 /// Grouping of a query.
 #[derive(Clone, Copy)]
-struct Grouping<'a> {
+struct SumGrouping<'a> {
     span: Span,
     by: &'a [Dimension],
     steps: usize,
@@ -135,7 +135,7 @@ impl UsageFile {
         steps: usize,
         only: &UsageFilter,
     ) -> Result<Vec<UsageSum>, UsageFault> {
-        let of = Grouping {
+        let of = SumGrouping {
             span,
             by,
             steps,
@@ -180,14 +180,14 @@ impl UsageFile {
     /// Figures of a time range by dimensions and steps. `hour` is the column that contains the hour.
     fn grouped(
         &self,
-        of: Grouping<'_>,
+        of: SumGrouping<'_>,
         from: &str,
         hour: &str,
         figures: &str,
         read: impl Fn(&Row<'_>, usize) -> rusqlite::Result<UsageTotals>,
     ) -> Result<Vec<UsageSum>, UsageFault> {
         let failed = || UsageFault::sql("read", self.path());
-        let Grouping {
+        let SumGrouping {
             span,
             by,
             steps,

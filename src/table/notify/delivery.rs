@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use model::base::{Moment, Name, SmallSort};
-use model::fleet::finding::PATIENCE;
-use model::fleet::finding::{Finding, Severity};
+use model::fleet::finding::{Finding, PATIENCE, Severity};
 use model::notify::{NotifyFilter, ReceiverKind};
 
 use super::entry::{ALERT_LASTS, AlertGroup, Entry, FindingEnd, News};

@@ -19,16 +19,14 @@ mod webhook;
 use std::time::Duration;
 
 use model::base::{Moment, Name};
-use model::fleet::Known;
-use model::fleet::finding;
 use model::fleet::finding::Finding;
 use model::fleet::observe::Table;
+use model::fleet::{Known, finding};
 use model::notify::FindingPlace;
 
-use super::Facts;
-use super::budgets;
 use super::silence::Silence;
 use super::spend::UsageStatus;
+use super::{Facts, budgets};
 
 pub use delivery::{Delivery, DeliveryCounts, DeliveryRules, MOST_WAITING, Outgoing, SendOutcome};
 pub use saved::{SavedDelivery, SavedEntry, SavedStatus, read as read_saved, text as saved_text};

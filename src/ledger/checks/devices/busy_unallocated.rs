@@ -7,11 +7,11 @@ use model::fleet::node::Node;
 use model::fleet::thresholds::Rule;
 
 use crate::checks::context::{CheckContext, FindingDraft, counted, subject};
-use crate::checks::{Check, Verdict, Walk};
+use crate::checks::{Check, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "busy-unallocated",
-    walk: Walk::Nodes(look),
+    walk: CheckWalk::Nodes(look),
 };
 
 fn look(context: &mut CheckContext<'_>, node: &Node) {

@@ -3,14 +3,14 @@
 use model::fleet::signal::Signal;
 
 use crate::checks::context::{CheckContext, FindingDraft, on_it, subject};
-use crate::checks::{Check, Input, Verdict, Walk};
+use crate::checks::{Check, CheckInput, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "device-unhealthy",
-    walk: Walk::Devices(look),
+    walk: CheckWalk::Devices(look),
 };
 
-fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
+fn look(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     context.report(&input.device.id, check(input), |_| {
         FindingDraft::new(
             subject("Device", &input.device.id),
@@ -21,6 +21,6 @@ fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
 }
 
 /// Firing when the reading says so.
-pub(crate) fn check(input: &Input<'_>) -> Verdict {
+pub(crate) fn check(input: &CheckInput<'_>) -> Verdict {
     Verdict::when(input.flag(Signal::Health).map(|healthy| !healthy))
 }

@@ -6,14 +6,14 @@ use std::time::Duration;
 use model::base::Age;
 
 use crate::checks::context::{CheckContext, FindingDraft, on_it, subject};
-use crate::checks::{Check, Input, Verdict, Walk};
+use crate::checks::{Check, CheckInput, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "device-vanished",
-    walk: Walk::Devices(look),
+    walk: CheckWalk::Devices(look),
 };
 
-fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
+fn look(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     context.report_since(&input.device.id, check(input), input.device.read_at, |seconds| {
         FindingDraft::new(
             subject("Device", &input.device.id),
@@ -29,7 +29,7 @@ fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
 }
 
 /// Firing with the seconds that it is behind the newest of the others.
-pub(crate) fn check(input: &Input<'_>) -> Verdict {
+pub(crate) fn check(input: &CheckInput<'_>) -> Verdict {
     let device = input.device;
     let Some(read) = device.read_at else {
         return Verdict::Ok;

@@ -4,15 +4,15 @@
 use model::base::Age;
 use model::fleet::signal::Signal;
 
-use crate::checks::context::{CheckContext, FindingDraft, Memory, counted, on_it, subject};
-use crate::checks::{Check, Input, Verdict, Walk};
+use crate::checks::context::{CheckContext, FindingDraft, LastValue, counted, on_it, subject};
+use crate::checks::{Check, CheckInput, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "ecc-uncorrected",
-    walk: Walk::Devices(look),
+    walk: CheckWalk::Devices(look),
 };
 
-fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
+fn look(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     let id = &input.device.id;
     let Some(count) = input.get(Signal::EccUncorrected) else {
         context.unknown(id);
@@ -49,8 +49,8 @@ fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
 
 /// What is known of the counter after reading `count`: its base moves up when nothing new came for `window`,
 /// and down with a counter that was set back.
-fn check(known: Option<Memory>, count: f64, input: &Input<'_>, window: Age) -> Memory {
-    let fresh = Memory {
+fn check(known: Option<LastValue>, count: f64, input: &CheckInput<'_>, window: Age) -> LastValue {
+    let fresh = LastValue {
         value: count,
         base: count,
         changed: input.now,
@@ -61,7 +61,7 @@ fn check(known: Option<Memory>, count: f64, input: &Input<'_>, window: Age) -> M
     };
     let begins = known.value == known.base && count > known.value;
     let over = count == known.value && input.now.since(known.changed) > window;
-    Memory {
+    LastValue {
         value: count,
         base: if over { count } else { known.base },
         changed: if begins || over {

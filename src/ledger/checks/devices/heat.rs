@@ -5,14 +5,14 @@ use model::fleet::signal::Signal;
 use model::fleet::thresholds::Rule;
 
 use crate::checks::context::{CheckContext, FindingDraft, on_it, subject};
-use crate::checks::{Check, Input, Verdict, Walk};
+use crate::checks::{Check, CheckInput, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "heat",
-    walk: Walk::Devices(look),
+    walk: CheckWalk::Devices(look),
 };
 
-fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
+fn look(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     let heat = heat(input, context.rule);
     let verdict = check(heat, context.rule);
     let Some(heat) = heat else {
@@ -59,7 +59,7 @@ pub(crate) struct DeviceTemperature {
 }
 
 /// How hot a device is; `None` when no fresh reading says.
-pub(crate) fn heat(input: &Input<'_>, rule: &Rule) -> Option<DeviceTemperature> {
+pub(crate) fn heat(input: &CheckInput<'_>, rule: &Rule) -> Option<DeviceTemperature> {
     let celsius = input.get(Signal::Temp).filter(|celsius| *celsius > 0.0);
     // Some devices report 0 for a margin that they do not have: a cool one with no margin left is such.
     let margin = input

@@ -5,15 +5,17 @@ use model::fleet::idle::IdleSince;
 use model::fleet::judge::is_idle;
 use model::fleet::policy::Policy;
 
-use crate::checks::context::{CheckContext, FindingDraft, Tally, counted, job_name, job_subject};
-use crate::checks::{Check, Input, Verdict, Walk};
+use crate::checks::context::{
+    CheckContext, FindingDraft, SubjectTally, counted, job_name, job_subject,
+};
+use crate::checks::{Check, CheckInput, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "idle-allocated",
-    walk: Walk::Tally(count, finish),
+    walk: CheckWalk::Tally(count, finish),
 };
 
-fn count(context: &mut CheckContext<'_>, input: &Input<'_>) {
+fn count(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     let device = input.device;
     let (Some(idle), Some((pod, _))) = (device.idle(), device.first_holder()) else {
         return;
@@ -26,7 +28,7 @@ fn count(context: &mut CheckContext<'_>, input: &Input<'_>) {
     let tally = context
         .tally
         .entry(job_name(&pod.job))
-        .or_insert_with(|| Tally::new(Some(pod.job.clone()), &device.class));
+        .or_insert_with(|| SubjectTally::new(Some(pod.job.clone()), &device.class));
     if verdict == Verdict::Unknown {
         tally.unknown += 1;
     } else {
@@ -36,7 +38,7 @@ fn count(context: &mut CheckContext<'_>, input: &Input<'_>) {
 }
 
 /// Checks whether one device has been idle for longer than `hold`, and allocated for longer than the policy's grace period.
-fn check(input: &Input<'_>, since: Moment, hold: Age, policy: &Policy) -> Verdict {
+fn check(input: &CheckInput<'_>, since: Moment, hold: Age, policy: &Policy) -> Verdict {
     if !input.fresh {
         return Verdict::Unknown;
     }

@@ -3,14 +3,14 @@
 use model::fleet::thresholds::Rule;
 
 use crate::checks::context::{CheckContext, FindingDraft, job_subject, on_it, subject};
-use crate::checks::{Check, Input, Verdict, Walk};
+use crate::checks::{Check, CheckInput, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "memory-saturated",
-    walk: Walk::Devices(look),
+    walk: CheckWalk::Devices(look),
 };
 
-fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
+fn look(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     let threshold = context.rule.threshold;
     context.report(&input.device.id, check(input, context.rule), |share| {
         let draft = FindingDraft::new(
@@ -35,7 +35,7 @@ fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
 }
 
 /// Firing with the share of memory in use.
-pub(crate) fn check(input: &Input<'_>, rule: &Rule) -> Verdict {
+pub(crate) fn check(input: &CheckInput<'_>, rule: &Rule) -> Verdict {
     Verdict::of(
         input.fresh.then(|| input.device.memory_ratio()).flatten(),
         rule,

@@ -4,14 +4,14 @@ use model::fleet::signal::Signal;
 use model::fleet::xid::{BRAKED, is_braked};
 
 use crate::checks::context::{CheckContext, FindingDraft, on_it, subject};
-use crate::checks::{Check, Input, Verdict, Walk};
+use crate::checks::{Check, CheckInput, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "power-brake",
-    walk: Walk::Devices(look),
+    walk: CheckWalk::Devices(look),
 };
 
-fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
+fn look(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     context.report(&input.device.id, check(input), |_| {
         FindingDraft::new(
             subject("Device", &input.device.id),
@@ -26,6 +26,6 @@ fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
 }
 
 /// Firing when the reading says so.
-pub(crate) fn check(input: &Input<'_>) -> Verdict {
+pub(crate) fn check(input: &CheckInput<'_>) -> Verdict {
     Verdict::when(input.bits(Signal::ThrottleReasons).map(is_braked))
 }

@@ -4,17 +4,17 @@ use model::fleet::signal::Signal;
 use model::fleet::thresholds::Rule;
 
 use crate::checks::context::{CheckContext, FindingDraft, subject};
-use crate::checks::{Check, Input, Verdict, Walk};
+use crate::checks::{Check, CheckInput, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "power-capped",
-    walk: Walk::Devices(look),
+    walk: CheckWalk::Devices(look),
 };
 
 /// The clock-event bit of the software's power cap.
 const SOFTWARE_CAP: u64 = 0x4;
 
-fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
+fn look(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     let threshold = context.rule.threshold;
     context.report(&input.device.id, check(input, context.rule), |share| {
         FindingDraft::new(
@@ -35,7 +35,7 @@ fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
 }
 
 /// Firing with the limit as a share of the model's; only while the cap bites.
-pub(crate) fn check(input: &Input<'_>, rule: &Rule) -> Verdict {
+pub(crate) fn check(input: &CheckInput<'_>, rule: &Rule) -> Verdict {
     let (Some(bits), Some(limit), Some(model)) = (
         input.bits(Signal::ThrottleReasons),
         input.get(Signal::PowerLimit),

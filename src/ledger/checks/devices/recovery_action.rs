@@ -4,14 +4,14 @@ use model::fleet::signal::Signal;
 use model::fleet::xid::recovery;
 
 use crate::checks::context::{CheckContext, FindingDraft, on_it, subject};
-use crate::checks::{Check, Input, Verdict, Walk};
+use crate::checks::{Check, CheckInput, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "recovery-action",
-    walk: Walk::Devices(look),
+    walk: CheckWalk::Devices(look),
 };
 
-fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
+fn look(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     context.report(&input.device.id, check(input), |action| {
         let action_words = recovery(action).unwrap_or("act");
         FindingDraft::new(
@@ -27,7 +27,7 @@ fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
 }
 
 /// Firing with the number of the action.
-pub(crate) fn check(input: &Input<'_>) -> Verdict {
+pub(crate) fn check(input: &CheckInput<'_>) -> Verdict {
     match input.get(Signal::RecoveryAction) {
         None => Verdict::Unknown,
         Some(action) if recovery(action).is_some() => Verdict::Firing(action),

@@ -5,14 +5,14 @@ use model::fleet::signal::Signal;
 use model::fleet::xid::{slowdown, slowdown_words};
 
 use crate::checks::context::{CheckContext, FindingDraft, on_it, subject};
-use crate::checks::{Check, Input, Verdict, Walk};
+use crate::checks::{Check, CheckInput, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "throttling",
-    walk: Walk::Devices(look),
+    walk: CheckWalk::Devices(look),
 };
 
-fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
+fn look(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     context.report(&input.device.id, check(input), |bits| {
         let bits = bits as u64;
         let why = slowdown_words(bits);
@@ -30,7 +30,7 @@ fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
 }
 
 /// Firing with the harmful bits.
-pub(crate) fn check(input: &Input<'_>) -> Verdict {
+pub(crate) fn check(input: &CheckInput<'_>) -> Verdict {
     let Some(bits) = input.bits(Signal::ThrottleReasons) else {
         return Verdict::Unknown;
     };

@@ -8,11 +8,11 @@ use model::fleet::job::{Job, JobState};
 use model::fleet::thresholds::Rule;
 
 use crate::checks::context::{CheckContext, FindingDraft, counted, job_name, job_subject};
-use crate::checks::{Check, Verdict, Walk};
+use crate::checks::{Check, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "under-used",
-    walk: Walk::Fleet(look),
+    walk: CheckWalk::Fleet(look),
 };
 
 /// Buckets of a window: it moves in steps of this part of itself.
@@ -24,13 +24,13 @@ const KNOWN: f64 = 0.8;
 
 /// A mean over a moving window in which gaps do not count.
 #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Mean {
+pub(crate) struct WindowMean {
     /// Number of the bucket, value times seconds, seconds.
     buckets: VecDeque<(i64, f64, f64)>,
     last: Option<Moment>,
 }
 
-impl Mean {
+impl WindowMean {
     /// Adds a value that was valid since the previous one, unless that was too long ago.
     fn add(&mut self, now: Moment, value: Option<f64>, window: Age) {
         let step = (i64::try_from(window.millis()).unwrap_or(i64::MAX) / BUCKETS).max(1);
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn a_mean_needs_most_of_its_window_and_skips_gaps() {
         let window = Age::from_seconds(3600);
-        let mut mean = Mean::default();
+        let mut mean = WindowMean::default();
         for minute in 0..40 {
             mean.add(at(minute * 60), Some(0.05), window);
         }

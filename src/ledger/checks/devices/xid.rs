@@ -7,18 +7,18 @@ use model::fleet::finding::Severity;
 use model::fleet::signal::Signal;
 use model::fleet::xid::{XidSeverity, code};
 
-use crate::checks::context::{CheckContext, FindingDraft, Memory, counted, on_it, subject};
-use crate::checks::{Check, Input, Verdict, Walk};
+use crate::checks::context::{CheckContext, FindingDraft, LastValue, counted, on_it, subject};
+use crate::checks::{Check, CheckInput, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "xid",
-    walk: Walk::Devices(look),
+    walk: CheckWalk::Devices(look),
 };
 
 /// Work was removed after an error: it follows another code, which must not be hidden by it.
 const CLEANUP: u32 = 45;
 
-fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
+fn look(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     let device = input.device;
     if !matches!(device.vendor, Vendor::Nvidia | Vendor::Other) {
         return;
@@ -55,7 +55,7 @@ fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
                 memory.changed = input.now;
             }
         })
-        .or_insert(Memory {
+        .or_insert(LastValue {
             value: f64::from(now_code),
             base: 0.0,
             changed: input.now,
@@ -88,7 +88,7 @@ fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
 }
 
 /// Where only a count of a window is exported, something happened that has no name.
-fn count_only(context: &mut CheckContext<'_>, input: &Input<'_>) {
+fn count_only(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     let key = Name::from(format!("{} window", input.device.id));
     let verdict = Verdict::when(input.get(Signal::XidWindow).map(|count| count >= 1.0));
     let count = input.get(Signal::XidWindow).unwrap_or_default();

@@ -6,13 +6,13 @@ use model::fleet::job::{Job, JobState};
 use model::fleet::judge::{activity, does_nothing};
 use model::fleet::signal::Signal;
 
-use super::gangs::{Member, gangs};
+use super::gangs::{GangMember, gangs};
 use crate::checks::context::{CheckContext, FindingDraft, job_name, job_subject};
-use crate::checks::{Check, Verdict, Walk};
+use crate::checks::{Check, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "gang-stalled",
-    walk: Walk::Fleet(look),
+    walk: CheckWalk::Fleet(look),
 };
 
 /// So much of a gang must be known, and so much of what is known must stand still, 0 to 1.
@@ -40,14 +40,15 @@ fn work(device: &Device) -> Option<f64> {
         .or_else(|| activity(device))
 }
 
-fn judge(context: &mut CheckContext<'_>, job: &Job, members: &[Member<'_>]) {
+fn judge(context: &mut CheckContext<'_>, job: &Job, members: &[GangMember<'_>]) {
     let rule = context.rule;
     let mut known: Vec<f64> = members.iter().filter_map(|one| one.read(work)).collect();
     known.small_sort_by(f64::total_cmp);
     let enough = known.len() as f64 >= MOST * members.len() as f64;
     let place = (known.len() as f64 * MOST).ceil() as usize;
     let most = known.get(place.saturating_sub(1)).copied();
-    let idles = |one: &Member<'_>| does_nothing(one.device, &context.fleet.policy) == Some(true);
+    let idles =
+        |one: &GangMember<'_>| does_nothing(one.device, &context.fleet.policy) == Some(true);
     let mut told = members.iter().filter(|one| one.read(work).is_some());
     let verdict = match most.filter(|_| enough) {
         None => Verdict::Unknown,

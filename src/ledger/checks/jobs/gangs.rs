@@ -11,7 +11,7 @@ use model::fleet::node::Node;
 use crate::checks::context::CheckContext;
 
 /// One device of a gang.
-pub(crate) struct Member<'a> {
+pub(crate) struct GangMember<'a> {
     pub(crate) node: &'a Node,
     pub(crate) device: &'a Device,
     pub(crate) pod: &'a Arc<Pod>,
@@ -19,7 +19,7 @@ pub(crate) struct Member<'a> {
     pub(crate) fresh: bool,
 }
 
-impl Member<'_> {
+impl GangMember<'_> {
     /// What its readings say, where they are fresh.
     pub(crate) fn read(&self, of: impl FnOnce(&Device) -> Option<f64>) -> Option<f64> {
         self.fresh.then(|| of(self.device)).flatten()
@@ -30,13 +30,13 @@ impl Member<'_> {
 pub(crate) fn gangs<'a>(
     context: &CheckContext<'a>,
     is_judged: impl Fn(&Job) -> bool,
-) -> Vec<(&'a Job, Vec<Member<'a>>)> {
+) -> Vec<(&'a Job, Vec<GangMember<'a>>)> {
     let (fleet, now, rule) = (context.fleet, context.now, context.rule);
     let jobs = fleet
         .jobs
         .iter()
         .filter(|job| job.is_gang() && job.devices_allocated >= rule.devices && is_judged(job));
-    let mut gangs: FxHashMap<&JobKey, (&Job, Vec<Member<'_>>)> =
+    let mut gangs: FxHashMap<&JobKey, (&Job, Vec<GangMember<'_>>)> =
         jobs.map(|job| (&job.id, (&**job, Vec::new()))).collect();
     if gangs.is_empty() {
         return Vec::new();
@@ -46,7 +46,7 @@ pub(crate) fn gangs<'a>(
             continue;
         };
         if let Some((_, members)) = gangs.get_mut(&pod.job) {
-            members.push(Member {
+            members.push(GangMember {
                 node,
                 device,
                 pod,

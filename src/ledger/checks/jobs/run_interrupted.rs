@@ -9,11 +9,11 @@ use model::fleet::fleet::Known;
 use model::fleet::run_hold::OpenRun;
 
 use crate::checks::context::{CheckContext, FindingDraft, subject};
-use crate::checks::{Check, Verdict, Walk};
+use crate::checks::{Check, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "run-interrupted",
-    walk: Walk::Fleet(look),
+    walk: CheckWalk::Fleet(look),
 };
 
 /// So many jobs are named.

@@ -8,13 +8,13 @@ use model::fleet::judge::GANG_WORKS;
 use model::fleet::signal::Signal;
 use model::fleet::thresholds::Rule;
 
-use super::gangs::{Member, gangs};
+use super::gangs::{GangMember, gangs};
 use crate::checks::context::{CheckContext, FindingDraft, subject};
-use crate::checks::{Check, Verdict, Walk};
+use crate::checks::{Check, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "straggler",
-    walk: Walk::Fleet(look),
+    walk: CheckWalk::Fleet(look),
 };
 
 /// When more than this share of a gang is behind, the gang is unbalanced by design, not slowed by one member.
@@ -28,15 +28,15 @@ fn look(context: &mut CheckContext<'_>) {
     }
 }
 
-fn util(member: &Member<'_>) -> Option<f64> {
+fn util(member: &GangMember<'_>) -> Option<f64> {
     member.read(Device::util)
 }
 
-fn clock(member: &Member<'_>) -> Option<f64> {
+fn clock(member: &GangMember<'_>) -> Option<f64> {
     member.read(|device| device.signals.get(Signal::SmClock))
 }
 
-fn judge(context: &mut CheckContext<'_>, job: &Job, members: &[Member<'_>], rule: &Rule) {
+fn judge(context: &mut CheckContext<'_>, job: &Job, members: &[GangMember<'_>], rule: &Rule) {
     let median_util = median(members.iter().filter_map(util));
     let median_clock = median(members.iter().filter_map(clock));
     let known = members.iter().filter_map(util).count();
@@ -87,7 +87,12 @@ fn share_of(own: Option<f64>, median: Option<f64>) -> Option<f64> {
 }
 
 /// Firing with the device's utilization or clock, the lower, as a share of the gang's median.
-fn check(member: &Member<'_>, median_util: f64, median_clock: Option<f64>, rule: &Rule) -> Verdict {
+fn check(
+    member: &GangMember<'_>,
+    median_util: f64,
+    median_clock: Option<f64>,
+    rule: &Rule,
+) -> Verdict {
     if median_util < GANG_WORKS {
         return Verdict::Ok;
     }

@@ -6,11 +6,11 @@ use model::fleet::node::Node;
 use model::fleet::thresholds::Rule;
 
 use crate::checks::context::{CheckContext, FindingDraft, subject};
-use crate::checks::{Check, Verdict, Walk};
+use crate::checks::{Check, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "allocatable-below-capacity",
-    walk: Walk::Nodes(look),
+    walk: CheckWalk::Nodes(look),
 };
 
 fn look(context: &mut CheckContext<'_>, node: &Node) {

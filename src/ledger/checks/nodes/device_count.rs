@@ -4,11 +4,11 @@ use model::fleet::kinds::Table;
 use model::fleet::node::Node;
 
 use crate::checks::context::{CheckContext, FindingDraft, subject};
-use crate::checks::{Check, Verdict, Walk};
+use crate::checks::{Check, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "device-count",
-    walk: Walk::Nodes(look),
+    walk: CheckWalk::Nodes(look),
 };
 
 fn look(context: &mut CheckContext<'_>, node: &Node) {

@@ -7,12 +7,12 @@ use model::fleet::node::Node;
 
 use crate::checks::context::{CheckContext, FindingDraft, subject};
 use crate::checks::faults::xid_in;
-use crate::checks::{Check, Verdict, Walk};
+use crate::checks::{Check, CheckWalk, Verdict};
 use model::base::Name;
 
 pub(crate) const CHECK: Check = Check {
     code: "node-condition",
-    walk: Walk::Nodes(look),
+    walk: CheckWalk::Nodes(look),
 };
 
 /// Words by which a condition is known to speak of accelerators.

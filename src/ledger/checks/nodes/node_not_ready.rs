@@ -5,11 +5,11 @@ use model::fleet::kinds::Table;
 use model::fleet::node::Node;
 
 use crate::checks::context::{CheckContext, FindingDraft, counted, subject};
-use crate::checks::{Check, Verdict, Walk};
+use crate::checks::{Check, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "node-not-ready",
-    walk: Walk::Nodes(look),
+    walk: CheckWalk::Nodes(look),
 };
 
 /// A node that is younger may still be starting.

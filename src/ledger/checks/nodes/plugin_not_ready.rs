@@ -5,11 +5,11 @@ use model::fleet::node::Node;
 use model::fleet::seen::Claimed;
 
 use crate::checks::context::{CheckContext, FindingDraft, subject};
-use crate::checks::{Check, Verdict, Walk};
+use crate::checks::{Check, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "plugin-not-ready",
-    walk: Walk::Nodes(look),
+    walk: CheckWalk::Nodes(look),
 };
 
 /// Labels with which something other than the device plugin says that a node has devices.

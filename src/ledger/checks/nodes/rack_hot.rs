@@ -1,19 +1,16 @@
 //! `rack-hot`: many devices of one rack are hot. That is one fact about cooling, not many about devices, so the
 //! devices' own findings are left out while it stands.
 
-use crate::checks::Check;
-use crate::checks::Input;
-use crate::checks::Verdict;
-use crate::checks::Walk;
-use crate::checks::context::{CheckContext, FindingDraft, Tally, subject};
+use crate::checks::context::{CheckContext, FindingDraft, SubjectTally, subject};
 use crate::checks::devices::heat;
+use crate::checks::{Check, CheckInput, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "rack-hot",
-    walk: Walk::Tally(count, finish),
+    walk: CheckWalk::Tally(count, finish),
 };
 
-fn count(context: &mut CheckContext<'_>, input: &Input<'_>) {
+fn count(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     let Some(rack) = &input.node.rack else {
         return;
     };
@@ -26,7 +23,7 @@ fn count(context: &mut CheckContext<'_>, input: &Input<'_>) {
     let tally = context
         .tally
         .entry(rack.clone())
-        .or_insert_with(|| Tally::new(None, &input.device.class));
+        .or_insert_with(|| SubjectTally::new(None, &input.device.class));
     match (verdict, heat) {
         (Verdict::Firing(_), Some(heat)) => {
             tally.count += 1;
@@ -61,7 +58,7 @@ fn finish(context: &mut CheckContext<'_>) {
 }
 
 /// With devices of which nothing is known, the count has a lower and an upper bound.
-fn check(tally: &Tally, threshold: f64, clear: f64) -> Verdict {
+fn check(tally: &SubjectTally, threshold: f64, clear: f64) -> Verdict {
     let least = f64::from(tally.count);
     let most = f64::from(tally.count + tally.unknown);
     if least >= threshold {

@@ -12,7 +12,7 @@ use model::fleet::signal::{Signal, Signals};
 
 use super::consumed;
 use super::limits::{self, Ignored, MOST};
-use super::mig::{Grid, Profile};
+use super::mig::{MigGrid, MigProfile};
 use super::readings::{DeviceReadings, NodeReadings};
 use super::weights;
 
@@ -339,11 +339,11 @@ impl DraDevice {
         let mut in_order = places.to_vec();
         in_order.sort_unstable_by_key(|(_, place)| *place);
         let parts = || in_order.iter().map(|(at, _)| &self.parts[*at]);
-        let profiles: Option<Vec<Profile>> =
-            parts().map(|part| Profile::of(&part.profile)).collect();
+        let profiles: Option<Vec<MigProfile>> =
+            parts().map(|part| MigProfile::of(&part.profile)).collect();
         let drawn: Option<Vec<DeviceAmount>> = parts().map(|part| part.drawn).collect();
         if let Some(profiles) = profiles {
-            let grid = Grid::of_device(device, profiles.iter());
+            let grid = MigGrid::of_device(device, profiles.iter());
             let units = profiles.iter();
             let units: Vec<u64> = units
                 .map(|profile| u64::from(grid.compute_of(profile)))

@@ -18,7 +18,7 @@ use super::weights;
 const GROUP: &str = "runai-gpu-group";
 
 /// Pods that share one device.
-pub(crate) struct Group {
+pub(crate) struct FractionGroup {
     name: Name,
     /// The placeholder that holds the device for them.
     placeholder: Option<ObjectKey>,
@@ -28,8 +28,8 @@ pub(crate) struct Group {
 }
 
 /// The groups of a node, by name.
-pub(crate) fn of_node(pods: &[Arc<Pod>], others: &[Arc<PodSeen>]) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
+pub(crate) fn of_node(pods: &[Arc<Pod>], others: &[Arc<PodSeen>]) -> Vec<FractionGroup> {
+    let mut groups: Vec<FractionGroup> = Vec::new();
     for pod in pods {
         if pod.seen.requests.part.is_none() || !pod.holds_devices() {
             continue;
@@ -48,7 +48,7 @@ pub(crate) fn of_node(pods: &[Arc<Pod>], others: &[Arc<PodSeen>]) -> Vec<Group> 
         for name in names {
             match groups.iter_mut().find(|group| group.name == name) {
                 Some(group) => group.pods.push(Arc::clone(pod)),
-                None => groups.push(Group {
+                None => groups.push(FractionGroup {
                     name,
                     placeholder: None,
                     device: None,
@@ -70,7 +70,7 @@ pub(crate) fn of_node(pods: &[Arc<Pod>], others: &[Arc<PodSeen>]) -> Vec<Group> 
     groups
 }
 
-impl Group {
+impl FractionGroup {
     /// The device that the placeholder says, or that an exporter says the placeholder holds.
     pub(crate) fn named(
         &self,

@@ -16,33 +16,31 @@ use model::fleet::policy::Policy;
 use model::fleet::seen::{Claimed, NodeSeen, PodSeen};
 
 use super::dra_devices::DraDevices;
-use super::fractions::{self, Group};
-use super::hami;
-use super::limits;
-use super::models::{Model, Models};
+use super::fractions::{self, FractionGroup};
+use super::models::{Model, ModelCache};
 use super::offer::{Known, Offer, Offers, kind_of, offers, vendor_in};
 use super::readings::{DeviceReadings, NodeReadings, device_id};
 use super::requests::PodRequests;
-use super::slicing;
-use super::weights;
+use super::{hami, limits};
+use super::{slicing, weights};
 use crate::fold::facts::{self, NodeLabels};
 
 /// What nodes are built with.
 pub(crate) struct Bench<'l> {
     pub(crate) policy: &'l Policy,
     pub(crate) names: &'l mut Names,
-    pub(crate) models: &'l mut Models,
+    pub(crate) models: &'l mut ModelCache,
     pub(crate) at: Moment,
 }
 
 /// Pods on a node that are not over.
-pub(crate) struct OnNode {
+pub(crate) struct PodsOnNode {
     /// Those that hold devices.
     pub(crate) holders: Box<[Arc<Pod>]>,
     pub(crate) others: Box<[Arc<PodSeen>]>,
 }
 
-impl OnNode {
+impl PodsOnNode {
     /// As they were in an earlier picture.
     pub(crate) fn of(node: &Node) -> Self {
         Self {
@@ -57,10 +55,10 @@ pub(crate) fn build(
     seen: Arc<NodeSeen>,
     said: &NodeLabels,
     chips: &DraDevices,
-    OnNode {
+    PodsOnNode {
         holders: pods,
         others,
-    }: OnNode,
+    }: PodsOnNode,
     readings: &mut NodeReadings,
     (is_listed, old): (bool, Option<&Node>),
     bench: &mut Bench<'_>,
@@ -359,7 +357,7 @@ fn slices_of(read: Option<&DeviceReadings>) -> Box<[Slice]> {
 fn place(
     devices: &mut [Device],
     (offers, ranges, is_listed): (&Offers, &[std::ops::Range<usize>], bool),
-    (pods, shared, node): (&[Arc<Pod>], &[Group], &NodeSeen),
+    (pods, shared, node): (&[Arc<Pod>], &[FractionGroup], &NodeSeen),
     served: &BTreeSet<ObjectKey>,
     readings: &NodeReadings,
     bench: &mut Bench<'_>,
@@ -376,7 +374,7 @@ fn place(
     }
     let offer_of = |place: usize| ranges.iter().position(|range| range.contains(&place));
     // Fractions are of whole devices: first those that a placeholder or an exporter names.
-    let mut shared: Vec<&Group> = shared.iter().collect();
+    let mut shared: Vec<&FractionGroup> = shared.iter().collect();
     shared.retain(|group| {
         let Some(place) = group.named(devices, readings, at) else {
             return true;
@@ -489,7 +487,7 @@ fn place(
 
 /// Gives a device to the pods that share it.
 fn share_out(
-    group: &Group,
+    group: &FractionGroup,
     device: &mut Device,
     wants: &mut PodRequests<'_>,
     node: &NodeSeen,

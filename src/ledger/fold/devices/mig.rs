@@ -13,7 +13,7 @@ pub(crate) fn mig_profile(resource: &str) -> Option<&str> {
 
 /// A MIG profile: `1g.10gb`, `1g.20gb`, `1g.10gb+me`, `1c.3g.40gb`. Resource names write the plus as a dot.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct Profile {
+pub(crate) struct MigProfile {
     /// Compute slices of a whole GPU instance.
     compute: u32,
     /// Memory, in the GB of the profile's name.
@@ -24,7 +24,7 @@ pub(crate) struct Profile {
     extra: String,
 }
 
-impl Profile {
+impl MigProfile {
     /// The profile that a text begins with: `1g.10gb`, the slice `1g.10gb-7`, the product suffix `4g.40gb-SHARED`.
     pub(crate) fn of(text: &str) -> Option<Self> {
         let number = |text: &str| text.parse::<u32>().ok().filter(|n| (1..=1024).contains(n));
@@ -88,19 +88,19 @@ impl Profile {
 
 /// What a GPU is divided into: compute slices, memory slices, and the GB of one memory slice.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Grid {
+pub(crate) struct MigGrid {
     compute: u32,
     memory: u32,
     /// GB of one memory slice; unknown where neither the GPU's memory nor its profiles are known.
     unit_gb: Option<f64>,
 }
 
-impl Grid {
+impl MigGrid {
     /// Of a GPU of this class and memory, on which there are these profiles.
     pub(crate) fn of<'p>(
         class: Option<&str>,
         memory_gib: Option<f64>,
-        profiles: impl Iterator<Item = &'p Profile> + Clone,
+        profiles: impl Iterator<Item = &'p MigProfile> + Clone,
     ) -> Self {
         // The A30 and the RTX PRO boards have four slices of each; without a class their profiles decide.
         let of_four = match class {
@@ -132,7 +132,7 @@ impl Grid {
     /// Of this device, on which there are these profiles.
     pub(crate) fn of_device<'p>(
         device: &Device,
-        profiles: impl Iterator<Item = &'p Profile> + Clone,
+        profiles: impl Iterator<Item = &'p MigProfile> + Clone,
     ) -> Self {
         let known = device.class.as_str() != "unknown";
         Self::of(known.then_some(device.class.as_str()), None, profiles)
@@ -148,7 +148,7 @@ impl Grid {
     }
 
     /// What an instance of a profile takes.
-    fn takes(&self, profile: &Profile) -> MigCapacity {
+    fn takes(&self, profile: &MigProfile) -> MigCapacity {
         if profile.compute == 0 {
             return MigCapacity {
                 only_one: 0,
@@ -178,7 +178,7 @@ impl Grid {
     }
 
     /// Compute slices that an instance of a profile takes.
-    pub(crate) fn compute_of(&self, profile: &Profile) -> u32 {
+    pub(crate) fn compute_of(&self, profile: &MigProfile) -> u32 {
         self.takes(profile).compute
     }
 
@@ -202,7 +202,7 @@ pub(crate) struct MigCapacity {
 
 impl MigCapacity {
     /// Takes an instance of this profile; false, without a change, where it does not fit.
-    pub(crate) fn take(&mut self, grid: &Grid, profile: &Profile) -> bool {
+    pub(crate) fn take(&mut self, grid: &MigGrid, profile: &MigProfile) -> bool {
         let one = grid.takes(profile);
         let left = (
             self.compute.checked_sub(one.compute),
@@ -226,9 +226,9 @@ impl MigCapacity {
 ///
 /// NVIDIA's default configurations cut all GPUs alike, so that is tried first; else the large ones are placed first.
 pub(crate) fn lay_out(
-    grid: &Grid,
+    grid: &MigGrid,
     rooms: &mut [MigCapacity],
-    all: &mut [(Profile, u32)],
+    all: &mut [(MigProfile, u32)],
 ) -> Vec<Vec<usize>> {
     let mut out: Vec<Vec<usize>> = vec![Vec::new(); rooms.len()];
     let count = u32::try_from(rooms.len()).unwrap_or(u32::MAX);
@@ -267,24 +267,24 @@ pub(crate) fn lay_out(
 
 /// What is left on each GPU when all are alike and each gets the same; `None` where that cannot be.
 fn alike(
-    grid: &Grid,
+    grid: &MigGrid,
     rooms: &[MigCapacity],
-    all: &[(Profile, u32)],
+    all: &[(MigProfile, u32)],
     count: u32,
 ) -> Option<MigCapacity> {
     let first = rooms.first()?;
     let mut left = *first;
     let same = rooms.iter().all(|room| room == first);
-    let fits = |(profile, wanted): &(Profile, u32)| {
+    let fits = |(profile, wanted): &(MigProfile, u32)| {
         wanted % count == 0 && (0..wanted / count).all(|_| left.take(grid, profile))
     };
     (same && all.iter().all(fits)).then_some(left)
 }
 
 /// How many GPUs these instances need, placed as [`lay_out`] does.
-pub(crate) fn gpus_for(grid: &Grid, all: &[(Profile, u32)]) -> u32 {
+pub(crate) fn gpus_for(grid: &MigGrid, all: &[(MigProfile, u32)]) -> u32 {
     let sum = |of: fn(&MigCapacity) -> u32| -> u64 {
-        let each = |(profile, count): &(Profile, u32)| {
+        let each = |(profile, count): &(MigProfile, u32)| {
             u64::from(of(&grid.takes(profile))) * u64::from(*count)
         };
         all.iter().map(each).sum()

@@ -21,9 +21,9 @@ pub(crate) struct Model {
 
 /// The models of a catalogue by the looked-up names.
 #[derive(Default)]
-pub(crate) struct Models(FxHashMap<Name, Option<Model>>);
+pub(crate) struct ModelCache(FxHashMap<Name, Option<Model>>);
 
-impl Models {
+impl ModelCache {
     /// The model of a product string; `None` for one that the catalogue does not know.
     pub(crate) fn find(&mut self, catalog: &Catalog, product: &Name) -> Option<Model> {
         if let Some(known) = self.0.get(product) {

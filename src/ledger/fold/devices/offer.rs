@@ -10,8 +10,7 @@ use model::fleet::seen::NodeSeen;
 
 use super::hami::{self, Registered};
 use super::limits::{self, Ignored, MOST};
-use super::mig::mig_profile;
-use super::mig::{Grid, Profile, gpus_for};
+use super::mig::{MigGrid, MigProfile, gpus_for, mig_profile};
 use super::models::Model;
 use super::readings::NodeReadings;
 
@@ -30,7 +29,7 @@ pub(crate) struct Offer {
     /// MIG instances that the node offers.
     pub(crate) slices: Vec<Offered>,
     /// What its GPUs are divided into.
-    pub(crate) grid: Option<Grid>,
+    pub(crate) grid: Option<MigGrid>,
     /// How its AMD GPUs are partitioned; empty where none is.
     pub(crate) partitions: Vec<Partitioned>,
 }
@@ -49,7 +48,7 @@ pub(crate) struct Partitioned {
 pub(crate) struct Offered {
     /// The resource of one.
     pub(crate) resource: Name,
-    pub(crate) profile: Profile,
+    pub(crate) profile: MigProfile,
     pub(crate) count: u32,
     /// Shares of each instance under time-slicing; 1 for none.
     pub(crate) shares: u32,
@@ -105,8 +104,8 @@ impl Offer {
                     && match &slice.resource {
                         Some(serves) => serves.as_str() == resource,
                         None => mig_profile(resource)
-                            .and_then(Profile::of)
-                            .is_some_and(|profile| Profile::of(&slice.name) == Some(profile)),
+                            .and_then(MigProfile::of)
+                            .is_some_and(|profile| MigProfile::of(&slice.name) == Some(profile)),
                     }
             }
         }
@@ -218,7 +217,7 @@ pub(crate) fn offers(node: &NodeSeen, known: &Known<'_>, ignored: &mut Ignored) 
             if *count > 0 {
                 slices.push(Offered {
                     resource: resource.clone(),
-                    profile: Profile::named(profile),
+                    profile: MigProfile::named(profile),
                     count: count.div_ceil(shares),
                     shares,
                 });
@@ -249,7 +248,7 @@ pub(crate) fn offers(node: &NodeSeen, known: &Known<'_>, ignored: &mut Ignored) 
         });
         let others: u32 = same_vendor.map(|(_, others)| count(others)).sum();
         let is_labelled = labelled == Some(at);
-        let one = Group {
+        let one = OfferGroup {
             names: group,
             counted: count(group),
             others,
@@ -370,7 +369,7 @@ fn groups(
 }
 
 /// Resources of the same devices.
-struct Group<'g> {
+struct OfferGroup<'g> {
     /// The most numerous first.
     names: &'g [Name],
     /// How many the node has of the first.
@@ -386,7 +385,7 @@ struct Group<'g> {
 fn offer(
     node: &NodeSeen,
     known: &Known<'_>,
-    group: Group<'_>,
+    group: OfferGroup<'_>,
     (whole, mut slices): (&BTreeMap<&Name, u32>, Vec<Offered>),
     ignored: &mut Ignored,
 ) -> Option<Offer> {
@@ -427,7 +426,7 @@ fn offer(
             .labels
             .get("nvidia.com/gpu.product")
             .and_then(|product| product.rsplit_once("-MIG-"))
-            .and_then(|(_, profile)| Profile::of(profile));
+            .and_then(|(_, profile)| MigProfile::of(profile));
         let is_single = single.is_some();
         if let Some(profile) = single {
             let instances = (counted / replicas).max(labelled.unwrap_or(0));
@@ -448,7 +447,7 @@ fn offer(
                 .filter(|mib| !is_single && *mib > 0)
                 .map(|mib| f64::from(mib) / 1024.0)
                 .or(known.and_then(|known| known.memory_gib));
-            let cut = Grid::of(
+            let cut = MigGrid::of(
                 known.map(|known| known.class.as_str()),
                 memory_gib,
                 slices.iter().map(|one| &one.profile),
@@ -456,7 +455,7 @@ fn offer(
             whole_count = physical;
             // The label counts every GPU, those that are cut as well.
             if labelled.is_none_or(|all| all <= physical) {
-                let all: Vec<(Profile, u32)> = slices
+                let all: Vec<(MigProfile, u32)> = slices
                     .iter()
                     .map(|one| (one.profile.clone(), one.count))
                     .collect();

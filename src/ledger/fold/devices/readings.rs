@@ -25,13 +25,13 @@ struct DialectReading {
 
 /// A pod that an exporter named, with the time of the last mention.
 #[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Named {
+pub(crate) struct NamedPod {
     pub(crate) pod: ObjectKey,
     at: Moment,
     interval: Duration,
 }
 
-impl Named {
+impl NamedPod {
     /// Exporters sometimes drop labels between scrapes: a name is valid for two of their intervals.
     fn is_current(&self, now: Moment) -> bool {
         now.since(self.at) <= Age::from(self.interval.saturating_mul(2))
@@ -43,7 +43,7 @@ impl Named {
 #[serde(default)]
 pub(crate) struct SliceReadings {
     said: Vec<DialectReading>,
-    named: Option<Named>,
+    named: Option<NamedPod>,
 }
 
 /// The last readings of one device.
@@ -63,9 +63,9 @@ pub(crate) struct DeviceReadings {
     /// True once it was seen busy.
     pub(crate) seen_busy: bool,
     said: Vec<DialectReading>,
-    named: Option<Named>,
+    named: Option<NamedPod>,
     /// Pods of a time-sliced device, each named by its own row.
-    sharers: Vec<Named>,
+    sharers: Vec<NamedPod>,
     /// True when no exporter gave its index: it got the next free one.
     guessed: bool,
 }
@@ -303,7 +303,10 @@ impl NodeReadings {
                 };
             }
             device.identify(reading);
-            let named = reading.pod.clone().map(|pod| Named { pod, at, interval });
+            let named = reading
+                .pod
+                .clone()
+                .map(|pod| NamedPod { pod, at, interval });
             match (reading.scope, &reading.slice) {
                 (Scope::Slice, Some(slice))
                     if device.slices.len() >= MOST as usize

@@ -3,7 +3,7 @@
 use model::base::{Moment, Names};
 use model::fleet::device::{Device, Slice};
 
-use super::mig::{Grid, MigCapacity, Profile, lay_out};
+use super::mig::{MigCapacity, MigGrid, MigProfile, lay_out};
 use super::offer::{Offer, Offered};
 use super::readings::NodeReadings;
 
@@ -101,8 +101,8 @@ fn shares(count: u32, offer: &Offer, names: &mut Names) -> Box<[Slice]> {
 }
 
 /// Sets the resource of each slice that an exporter reports, and counts the remaining offered slices.
-fn assign_resources(devices: &mut [Device], offered: &[Offered]) -> Vec<(Profile, u32)> {
-    let mut left: Vec<(Profile, u32)> = offered
+fn assign_resources(devices: &mut [Device], offered: &[Offered]) -> Vec<(MigProfile, u32)> {
+    let mut left: Vec<(MigProfile, u32)> = offered
         .iter()
         .map(|one| (one.profile.clone(), one.count))
         .collect();
@@ -111,7 +111,7 @@ fn assign_resources(devices: &mut [Device], offered: &[Offered]) -> Vec<(Profile
         .iter_mut()
         .flat_map(|device| device.slices.iter_mut())
     {
-        let Some(profile) = Profile::of(&slice.name) else {
+        let Some(profile) = MigProfile::of(&slice.name) else {
             nameless.push(slice);
             continue;
         };
@@ -134,15 +134,15 @@ fn assign_resources(devices: &mut [Device], offered: &[Offered]) -> Vec<(Profile
 fn lay_in(
     devices: &mut [Device],
     at: &[usize],
-    grid: &Grid,
+    grid: &MigGrid,
     offered: &[Offered],
-    left: &mut [(Profile, u32)],
+    left: &mut [(MigProfile, u32)],
     names: &mut Names,
 ) {
     let room = |at: &usize| -> MigCapacity {
         let mut room = grid.whole();
         for slice in &devices[*at].slices {
-            if let Some(profile) = Profile::of(&slice.name) {
+            if let Some(profile) = MigProfile::of(&slice.name) {
                 room.take(grid, &profile);
             }
         }

@@ -9,7 +9,7 @@ use model::base::{DeviceAmount, Name};
 use model::fleet::device::{Attribution, Device, Pod, Slice};
 use model::fleet::seen::is_hami_allocation;
 
-use super::mig::{Grid, Profile};
+use super::mig::{MigGrid, MigProfile};
 use super::offer::Offer;
 
 /// Sets the share of each slice that has none yet. `listed` is false for a node that is known from its pods alone: how many other slices
@@ -94,15 +94,15 @@ fn instances(device: &Device, offer: &Offer) -> Option<(Vec<u64>, u64)> {
     let of_slice = |slice: &Slice| {
         let mut all = offer.slices.iter();
         let offered = all.find(|one| Some(&one.resource) == slice.resource.as_ref());
-        let profile = Profile::of(&slice.name).or_else(|| Some(offered?.profile.clone()))?;
+        let profile = MigProfile::of(&slice.name).or_else(|| Some(offered?.profile.clone()))?;
         Some((profile, offered.map_or(1, |one| one.shares.max(1))))
     };
-    let found: Option<Vec<(Profile, u32)>> = device.slices.iter().map(of_slice).collect();
+    let found: Option<Vec<(MigProfile, u32)>> = device.slices.iter().map(of_slice).collect();
     let found = found?;
     let profiles = found.iter().map(|(profile, _)| profile);
     let grid = offer
         .grid
-        .unwrap_or_else(|| Grid::of_device(device, profiles));
+        .unwrap_or_else(|| MigGrid::of_device(device, profiles));
     let scale = found.iter().fold(1, |scale, (_, shares)| {
         least_common_multiple(scale, u64::from(*shares))
     });

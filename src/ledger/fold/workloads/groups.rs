@@ -37,7 +37,7 @@ const NAMED: &[(&str, &[Table])] = &[
 
 /// Every group with the ways to find it.
 #[derive(Default)]
-pub(crate) struct Groups {
+pub(crate) struct SeenGroups {
     all: FxHashMap<GroupId, Arc<GroupSeen>>,
     by_owner: FxHashMap<Name, BTreeSet<GroupId>>,
     of_job: FxHashMap<JobKey, BTreeSet<GroupId>>,
@@ -52,7 +52,7 @@ pub(crate) struct Groups {
     placed: BTreeMap<Name, Vec<ObjectKey>>,
 }
 
-impl Groups {
+impl SeenGroups {
     pub(crate) fn keys_of(&self, table: Table) -> Vec<ObjectKey> {
         self.all
             .keys()

@@ -17,9 +17,8 @@ use model::fleet::run_hold::{HELD_BY_RUN, OpenRun};
 use model::fleet::seen::WorkloadSeen;
 use model::fleet::siting::PodSet;
 
-use super::parts;
-use super::sets;
 use super::state::{JobFacts, failure, first_run, reason, state, waiting_since};
+use super::{parts, sets};
 use crate::fold::Ledger;
 
 /// Builds the job of this id; `None` when none of its objects requests devices any longer.

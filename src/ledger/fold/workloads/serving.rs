@@ -156,7 +156,7 @@ impl Servers {
         at: Moment,
     ) -> Option<Serving> {
         let mut all = Serving::default();
-        let mut served: Vec<Gathered<'_>> = Vec::new();
+        let mut served: Vec<ServerMetrics<'_>> = Vec::new();
         let mut sums: BTreeMap<Signal, (f64, u32)> = BTreeMap::new();
         for pod in pods {
             let said = self.0.get(pod.key()).into_iter().flatten();
@@ -169,7 +169,7 @@ impl Servers {
                 for (at, (model, signals)) in said.models.iter().enumerate() {
                     let known = served.iter().position(|one| one.model == model.as_ref());
                     let place = known.unwrap_or_else(|| {
-                        served.push(Gathered {
+                        served.push(ServerMetrics {
                             model: model.as_ref(),
                             parts: Vec::new(),
                         });
@@ -189,7 +189,7 @@ impl Servers {
         all.models.sort();
         all.models.dedup();
         served.sort_by_key(|one| one.model);
-        let models = served.iter().map(Gathered::model);
+        let models = served.iter().map(ServerMetrics::model);
         let promised = models.map(|mut one| {
             let mut rules = policy.services.iter();
             let rule = rules.find(|rule| rule.covers(job, one.model.as_deref()));
@@ -211,12 +211,12 @@ impl Servers {
 }
 
 /// The metrics of the servers of one model.
-struct Gathered<'s> {
+struct ServerMetrics<'s> {
     model: Option<&'s Name>,
     parts: Vec<(&'s ServingReading, usize, &'s Signals)>,
 }
 
-impl Gathered<'_> {
+impl ServerMetrics<'_> {
     fn sum(&self, signal: Signal) -> Option<f64> {
         let known = self.parts.iter();
         let known = known.filter_map(|(.., signals)| signals.get(signal));

@@ -14,8 +14,7 @@ use model::fleet::run_hold::RunHold;
 use model::fleet::seen::WorkloadSeen;
 use model::fleet::siting::PodSet;
 
-use super::reasons;
-use super::sets;
+use super::{reasons, sets};
 
 /// The inputs for a job's state.
 pub(crate) struct JobFacts<'a> {

@@ -80,7 +80,7 @@ impl Top {
 }
 
 /// One device in its job's hands.
-struct Tally {
+struct ProfileTally {
     job: usize,
     /// Its node among those of the job.
     node: usize,
@@ -103,7 +103,7 @@ struct Tally {
     was_high: Option<bool>,
 }
 
-impl Tally {
+impl ProfileTally {
     fn new(job: usize, node: usize, first: i64) -> Self {
         Self {
             job,
@@ -221,7 +221,7 @@ struct Sum {
 }
 
 impl Sum {
-    fn fold(&mut self, device: &Tally) {
+    fn fold(&mut self, device: &ProfileTally) {
         self.steps += u64::from(device.steps);
         let busy = [device.util.get(), device.sm.mean.get(), device.tensor.get()];
         let busy = busy.into_iter().flatten().reduce(f64::max);
@@ -325,7 +325,7 @@ impl History {
         let mut places: FxHashMap<JobKey, usize> = FxHashMap::default();
         let mut sliced: Vec<JobKey> = Vec::new();
         let mut names: Vec<&Name> = Vec::new();
-        let mut tallies: Vec<Tally> = Vec::new();
+        let mut tallies: Vec<ProfileTally> = Vec::new();
         for (node, device) in fleet.devices() {
             for slice in &device.slices {
                 sliced.extend(slice.holder.iter().map(|pod| pod.job.clone()));
@@ -356,7 +356,7 @@ impl History {
             sum.nodes[on_node].devices += 1;
             names.push(&device.id);
             let first = self.activity.slot(pod.held_since());
-            tallies.push(Tally::new(place, on_node, first));
+            tallies.push(ProfileTally::new(place, on_node, first));
         }
         self.read(&names, &mut tallies, &mut jobs);
         for tally in &tallies {
@@ -378,7 +378,7 @@ impl History {
     }
 
     /// Adds every step of the window to the devices' and jobs' sums.
-    fn read(&self, names: &[&Name], tallies: &mut [Tally], jobs: &mut [(JobKey, Sum)]) {
+    fn read(&self, names: &[&Name], tallies: &mut [ProfileTally], jobs: &mut [(JobKey, Sum)]) {
         let flows = Flows::new();
         let mut known: Option<(*const Roster, Vec<Option<usize>>)> = None;
         let Some(newest) = self.activity.newest().map(|frame| frame.slot) else {

@@ -114,7 +114,7 @@ fn active(util: f64) -> Signals {
 
 /// Whether a device swings that has these utilizations one after the other.
 fn swings(values: impl IntoIterator<Item = f64>) -> Option<bool> {
-    let mut tally = Tally::new(0, 0, 0);
+    let mut tally = ProfileTally::new(0, 0, 0);
     for util in values {
         tally.add(Some(util), None, &DeviceActivity::default(), false);
     }
