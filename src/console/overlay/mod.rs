@@ -33,6 +33,7 @@ use super::msg::{KeyPress, Switch};
 use super::painter::Painter;
 use super::pod_access::Ports;
 use super::view::scroll::PopupScroll;
+use ::plan::actions::ActionName;
 use filter_line::FilterLine;
 use help::Help;
 use model::base::{Moment, Name, ObjectKey, When};
@@ -95,7 +96,9 @@ pub enum Navigation {
     Theme(String),
     Object(Selection),
     /// Plan this action for an object.
-    Deed(Command, Selection),
+    Action(ActionName, Selection),
+    /// An action in the words of `stokehold plan`.
+    TypedAction(String),
     /// Open this destination, with a filter unless it is empty.
     Destination(Destination, String),
     /// Set the scope's team, or clear it.
