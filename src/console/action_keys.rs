@@ -1,7 +1,7 @@
 //! Action keys (capital letters): the selected or marked object becomes an intent. Nothing here changes a cluster.
 
 use model::plan::{Intent, Known, Plan, Refusal};
-use plan::actions::{ActionName, Availability, ObjectKind, Selected, SelectedObject, SelectedRun};
+use plan::actions::{Availability, ObjectKind, Selected, SelectedObject, SelectedRun};
 use plan::grant::Confirmation;
 use table::Facts;
 use table::actions::{RunRow, RunState};
@@ -9,7 +9,7 @@ use table::navigation::Selection;
 
 use super::commands::Command;
 
-pub use plan::actions::ActionRequest;
+pub use plan::actions::{ActionName, ActionRequest};
 
 /// A request for a plan. The number matches an outcome to its request.
 #[derive(Clone, PartialEq, Debug)]

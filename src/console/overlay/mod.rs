@@ -25,7 +25,7 @@ mod view_offers;
 
 use ratatui::layout::{Position, Rect};
 
-use super::action_keys::{ActionRequest, ConfirmedPlan};
+use super::action_keys::{ActionName, ActionRequest, ConfirmedPlan};
 use super::app::App;
 use super::clipboard::As;
 use super::commands::{Command, Context};
@@ -33,7 +33,6 @@ use super::msg::{KeyPress, Switch};
 use super::painter::Painter;
 use super::pod_access::Ports;
 use super::view::scroll::PopupScroll;
-use ::plan::actions::ActionName;
 use filter_line::FilterLine;
 use help::Help;
 use model::base::{Moment, Name, ObjectKey, When};
