@@ -56,11 +56,11 @@ pub struct DocumentPlan {
 )]
 struct IntentLine {
     #[command(subcommand)]
-    question: Question,
+    question: AskedOfEngine,
 }
 
 #[derive(Subcommand)]
-enum Question {
+enum AskedOfEngine {
     #[command(flatten)]
     Plan(Action),
     /// Why a job waits; all waiting jobs without a name
@@ -82,7 +82,7 @@ enum Question {
 ///
 /// # Errors
 /// It does not follow the grammar.
-fn question(text: &str) -> Result<Question, String> {
+fn question(text: &str) -> Result<AskedOfEngine, String> {
     let mut words = actions::split(text)?;
     if words.first().is_some_and(|word| word == "plan") {
         words.remove(0);
@@ -125,7 +125,7 @@ pub(super) fn run(host: &Host, plan: &DocumentPlan, out: &mut dyn Write) -> Resu
     let question = question(&plan.intent).map_err(usage)?;
     let unknown = |message: String| Failure::new(Exit::Refused, message);
     let text = match question {
-        Question::Plan(action) => {
+        AskedOfEngine::Plan(action) => {
             let names = Names {
                 snapshot: &snapshot,
                 namespace: None,
@@ -146,11 +146,11 @@ pub(super) fn run(host: &Host, plan: &DocumentPlan, out: &mut dyn Write) -> Resu
                 Err(refusal) => return refused(&refusal, snapshot.at, format, out),
             }
         }
-        Question::Explain { name: Some(name) } => {
+        AskedOfEngine::Explain { name: Some(name) } => {
             let answer = explanations::explain(&snapshot, &name).map_err(unknown)?;
             explain::printed(&answer, &snapshot, plan.output)
         }
-        Question::Explain { name: None } => {
+        AskedOfEngine::Explain { name: None } => {
             let all: Vec<_> = explanations::explain_all(&snapshot).into_values().collect();
             match plan.output {
                 FigureFormat::Json => safe_json(&all),
@@ -160,7 +160,7 @@ pub(super) fn run(host: &Host, plan: &DocumentPlan, out: &mut dyn Write) -> Resu
                     .collect(),
             }
         }
-        Question::Forecast { name } => {
+        AskedOfEngine::Forecast { name } => {
             let mut all: Vec<Start> = explanations::forecast(&snapshot).into_values().collect();
             if let Some(name) = name {
                 explanations::find(&snapshot, &name).map_err(unknown)?;
@@ -173,17 +173,17 @@ pub(super) fn run(host: &Host, plan: &DocumentPlan, out: &mut dyn Write) -> Resu
                 plan.output,
             )
         }
-        Question::Route { name } => {
+        AskedOfEngine::Route { name } => {
             let routing = explanations::route(&snapshot, &name).map_err(unknown)?;
             route::printed(&routing, snapshot.at, plan.output)
         }
-        Question::WhatIf { change } => {
+        AskedOfEngine::WhatIf { change } => {
             let change = change.join(" ");
             let changes: Vec<&str> = engine::what_if::split(&change).collect();
             let outcome = explanations::what_if(&snapshot, &changes).map_err(usage)?;
             what_if::printed(&outcome, snapshot.at, plan.output)
         }
-        Question::Cycle => decided(snapshot, plan.output),
+        AskedOfEngine::Cycle => decided(snapshot, plan.output),
     };
     out::write(out, &text)?;
     Ok(Exit::Done)

@@ -1,5 +1,7 @@
-//! The registry of commands that keys can be bound to. Help, hints, palette and docs/keys.md derive from it.
+//! The registry of commands that keys can be bound to; those that open a plan are the actions of `plan::actions`. Help, hints,
+//! palette and docs/keys.md derive from it.
 
+use plan::actions::ActionName;
 use table::navigation::ViewId;
 
 /// Where a command can be given.
@@ -127,10 +129,10 @@ macro_rules! commands {
     ($($variant:ident $name:literal $title:literal [$($context:ident)*] $hint:literal $doc:literal;)*) => {
         /// Everything that a key can do. No command changes an object directly: action keys open a plan.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-        pub enum Command { $(#[doc = $doc] $variant,)* }
+        pub enum Command { $(#[doc = $doc] $variant,)* /** Opens the plan of an action. */ Action(ActionName) }
 
-        /// Every command, in the order of help.
-        pub const COMMANDS: &[Spec] = &[
+        /// The commands that are no action.
+        const OTHERS: &[Spec] = &[
             $(Spec {
                 command: Command::$variant,
                 name: $name,
@@ -217,18 +219,8 @@ commands! {
     LastRun "last-run" "run before" [Logs] 3 "logs of the container's previous run";
     Wrap "wrap" "wrap" [Logs] 3 "wrap long lines, or cut them";
     Times "times" "times" [Logs] 3 "show or hide the time of each line (UTC)";
-    Priority "priority" "priority" [Global] 0 "plan: change the priority of the job";
-    Preempt "preempt" "preempt" [Global] 0 "plan: preempt the job";
-    Start "start" "start" [Global] 0 "plan: start the waiting job, preempting others if need be";
-    Drain "drain" "drain" [Global] 0 "plan: drain the node, the marked nodes or the pool";
-    Hold "hold" "hold" [Global] 0 "plan: hold or resume the job or queue; continue a stopped run";
-    Cordon "cordon" "cordon" [Global] 0 "plan: cordon the node, with user and reason; or uncordon it";
-    Requeue "requeue" "requeue" [Global] 0 "plan: evict the job and requeue it";
-    Rebalance "rebalance" "rebalance" [Global] 0 "plan: move jobs so that free devices are on the same nodes";
-    Replicas "replicas" "replicas" [Global] 0 "plan: change the number of replicas of the workload";
     Shell "shell" "shell" [Global] 0 "shell in the pod, the job's first running pod, or on the node (in a pod that is removed afterwards)";
     PortForward "port-forward" "forward" [Global] 0 "forward a port of this machine to the pod; lists and stops those that run";
-    Undo "undo" "undo" [Global Plan] 0 "plan: undo the selected run, or the last one";
     PlanAnew "plan-anew" "make anew" [Plan] 0 "make the open plan anew: it stands still until then";
     StopRun "stop-run" "stop" [Plans Leaving] 2 "stop the run after its current step";
     Close "close" "close" [Popup Prompt Copy Columns Plan Missing Leaving] 1 "close it";
@@ -247,6 +239,43 @@ commands! {
     Redraw "redraw" "redraw" [Anywhere] 0 "redraw the screen";
     SavePicture "save-picture" "picture" [Anywhere] 0 "save the frame as a picture";
     Quit "quit" "quit" [Anywhere] 0 "leave the console; asks first while a run is in progress";
+}
+
+/// Every command, in the order of help.
+pub const COMMANDS: &[Spec] = &with_actions();
+
+/// Commands and actions: these stand before the commands that open a shell.
+const fn with_actions() -> [Spec; OTHERS.len() + ActionName::ALL.len()] {
+    let mut all = [OTHERS[0]; OTHERS.len() + ActionName::ALL.len()];
+    let (mut at, mut other) = (0, 0);
+    while other < OTHERS.len() {
+        if matches!(OTHERS[other].command, Command::Shell) {
+            let mut action = 0;
+            while action < ActionName::ALL.len() {
+                all[at] = of_action(ActionName::ALL[action]);
+                (at, action) = (at + 1, action + 1);
+            }
+        }
+        all[at] = OTHERS[other];
+        (at, other) = (at + 1, other + 1);
+    }
+    all
+}
+
+const fn of_action(name: ActionName) -> Spec {
+    let spec = name.spec();
+    Spec {
+        command: Command::Action(name),
+        name: spec.command,
+        title: spec.title,
+        doc: spec.doc,
+        // A run that has ended is undone from its plan as well.
+        contexts: match name {
+            ActionName::Undo => &[Context::Global, Context::Plan],
+            _ => &[Context::Global],
+        },
+        hint: 0,
+    }
 }
 
 impl Command {

@@ -4,10 +4,12 @@ use ratatui::layout::Rect;
 
 use model::base::SmallSort;
 use model::base::quantities::grouped;
+use plan::actions::Availability;
 use table::actions::RunState;
 use table::navigation::Selection;
 use table::role::Role;
 
+use super::action_keys;
 use super::app::App;
 use super::commands::{Command, Context};
 use super::msg::Key;
@@ -144,7 +146,7 @@ pub(super) fn draw_hints(app: &App, painter: &mut Painter<'_>, line: Rect) {
         ) + gap;
     }
     if let Some((keys, _)) = action_hints.filter(|_| shows) {
-        draw_deeds(
+        draw_action_hints(
             painter,
             line,
             x,
@@ -194,16 +196,15 @@ fn action_hints(app: &App) -> Option<(Vec<ActionHint>, Option<Greyed>)> {
     }
     let selection = super::view::subject::meant(&app.facts, app.view().selection(&app.facts)?);
     let mut why: Option<(String, Vec<String>)> = None;
-    let keys: Vec<ActionHint> = super::action_keys::fitting(&selection)
-        .iter()
-        .filter(|command| super::action_keys::makes_sense(**command, &selection, &app.facts))
+    let keys: Vec<ActionHint> = action_keys::fitting(&selection)
         .filter_map(|command| {
-            let key = app.options.keys.keys(Context::Global, *command);
-            let barred = app
-                .facts
-                .acts
-                .barred(command.spec().name)
-                .or_else(|| super::action_keys::idle(*command, &selection, &app.facts));
+            let idle = match action_keys::availability(command, &selection, &app.facts) {
+                Availability::Hidden => return None,
+                Availability::Idle(why) => Some(why),
+                Availability::Available => None,
+            };
+            let key = app.options.keys.keys(Context::Global, command);
+            let barred = app.facts.acts.barred(command.spec().name).or(idle);
             let key = key.first()?.to_string();
             let free = barred.is_none();
             // One reason is shown: the first, with its keys.
@@ -212,7 +213,7 @@ fn action_hints(app: &App) -> Option<(Vec<ActionHint>, Option<Greyed>)> {
                 (None, Some(barred)) => why = Some((barred, vec![key.clone()])),
                 _ => {}
             }
-            Some((key, super::action_keys::title(*command, &selection), free))
+            Some((key, action_keys::title(command, &selection), free))
         })
         .collect();
     let why = why.map(|(told, of)| match of.len() == keys.len() {
@@ -222,7 +223,7 @@ fn action_hints(app: &App) -> Option<(Vec<ActionHint>, Option<Greyed>)> {
     (!keys.is_empty()).then_some((keys, why))
 }
 
-fn draw_deeds(
+fn draw_action_hints(
     painter: &mut Painter<'_>,
     line: Rect,
     from: u16,

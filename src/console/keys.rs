@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 
 use model::base::SmallSort;
+use plan::actions::ActionName;
 
 use super::commands::{COMMANDS, Command, Context, Spec};
 use super::load::{LoadError, nearest};
@@ -65,6 +66,12 @@ impl Keymap {
         let mut map = Self {
             bound: BTreeMap::new(),
         };
+        for name in ActionName::ALL {
+            if let Some(press) = name.spec().key.and_then(KeyPress::parse) {
+                let here = (Context::Global, press);
+                map.bound.insert(here, Command::Action(*name));
+            }
+        }
         map.read("config/keys.toml", DEFAULT)
             .expect("the key map that comes with the program is checked by a test");
         map
@@ -270,6 +277,10 @@ mod tests {
     fn the_default_map_is_whole() {
         let map = Keymap::builtin();
         for spec in COMMANDS {
+            // An action that the key of another does has none.
+            if matches!(spec.command, Command::Action(name) if name.spec().key.is_none()) {
+                continue;
+            }
             for context in spec.contexts {
                 assert!(
                     !map.keys(*context, spec.command).is_empty(),
@@ -292,7 +303,7 @@ mod tests {
                     command,
                     Command::Bottom | Command::Shell | Command::PortForward | Command::GoToTime
                 );
-                assert!(is_other || command.is_deed(), "{press}");
+                assert!(is_other || command.opens_plan(), "{press}");
             }
             assert!(press != KeyPress::ctrl('d') && press != KeyPress::ctrl('k'));
         }
@@ -318,7 +329,7 @@ mod tests {
 
     /// A plan without any typed text.
     fn running() -> crate::overlay::Overlay {
-        let wish = crate::action_keys::ActionRequest::GoOn(String::from("run-1"));
+        let wish = crate::action_keys::ActionRequest::Continue(String::from("run-1"));
         crate::overlay::Overlay::plan(1, wish, model::base::Moment::default())
     }
 
@@ -374,7 +385,8 @@ mod tests {
     #[test]
     fn the_markdown_table_has_every_command() {
         let table = markdown_table();
-        for spec in COMMANDS {
+        let with_key = |spec: &&Spec| !matches!(spec.command, Command::Action(name) if name.spec().key.is_none());
+        for spec in COMMANDS.iter().filter(with_key) {
             assert!(
                 table.contains(&spec.doc.replace('|', "\\|")),
                 "{}",

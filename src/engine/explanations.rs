@@ -267,7 +267,7 @@ pub fn past_queues(snapshot: &Snapshot) -> Snapshot {
 }
 
 /// Adds to the explanation that the workload is already admitted.
-pub fn say_let_in(explanation: &mut Explanation, work: &Workload) {
+fn say_let_in(explanation: &mut Explanation, work: &Workload) {
     let (true, Some(queue)) = (has_reserved_quota(work), &work.queue) else {
         return;
     };
@@ -283,12 +283,35 @@ pub fn say_let_in(explanation: &mut Explanation, work: &Workload) {
 
 /// The same for all pending workloads, by key.
 pub fn explain_all(snapshot: &Snapshot) -> BTreeMap<JobKey, WorkloadExplanation> {
+    explain_parts(snapshot, |_, _, answers| answers)
+}
+
+/// Which workloads a part of the explanations is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ExplainedPart {
+    /// Those that wait for quota, or for nodes in no queue.
+    Queued,
+    /// Those that have their quota reserved and wait for nodes.
+    QuotaReserved,
+}
+
+/// As [`explain_all`]; `complete` adds to the explanations of each part what it computes on the fleet of that part.
+pub fn explain_parts<T>(
+    snapshot: &Snapshot,
+    mut complete: impl FnMut(
+        ExplainedPart,
+        &CompiledFleet,
+        BTreeMap<JobKey, WorkloadExplanation>,
+    ) -> BTreeMap<JobKey, T>,
+) -> BTreeMap<JobKey, T> {
     let compiled = CompiledFleet::new(snapshot.clone());
-    let mut all = answers_of(&compiled, Explainer::new(&compiled));
+    let answers = answers_of(&compiled, Explainer::new(&compiled));
+    let mut all = complete(ExplainedPart::Queued, &compiled, answers);
     if snapshot.workloads.iter().any(has_reserved_quota) {
         let beyond = CompiledFleet::new(past_queues(snapshot));
         let more = answers_of(&beyond, Explainer::past_queues(&beyond, snapshot));
-        all.extend(let_in_of(snapshot, more));
+        let more = let_in_of(snapshot, more).collect();
+        all.extend(complete(ExplainedPart::QuotaReserved, &beyond, more));
     }
     all
 }

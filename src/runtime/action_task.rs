@@ -16,6 +16,7 @@ use exec::look::Unseen;
 use exec::{self, Journal, Progress, Run, RunEnd, StepResult};
 use model::base::{Exit, Failure, Name};
 use model::plan::{Intent, JobName, Mutation, Plan, Refusal, RefusalCode};
+use plan::actions::{ACTIONS, NeededRight};
 use settings::Settings;
 use source::kubeconfig::ContextChoice;
 use table::Facts;
@@ -448,32 +449,25 @@ fn stopped(run: &Run) -> Vec<JobName> {
     all.into_iter().filter(is_sent).cloned().collect()
 }
 
-/// A verb on a resource that a command needs.
-type Need = (&'static str, &'static str, &'static str, &'static str);
-
-/// The rights that each command needs; any one of a row suffices.
-const NEEDS: &[(&[&str], &[Need])] = &[
+/// The rights that commands which are no action need; any one of a row suffices.
+const NEEDS: &[(&str, &[NeededRight])] = &[
     // In a pod, or on a node.
     (
-        &["shell"],
+        "shell",
         &[("create", "", "pods", "exec"), ("create", "", "pods", "")],
     ),
-    (&["port-forward"], &[("create", "", "pods", "portforward")]),
-    (&["cordon"], &[("patch", "", "nodes", "")]),
-    (&["drain"], &[("create", "", "pods", "eviction")]),
-    (
-        &["hold", "preempt", "requeue", "start", "priority"],
-        &[
-            ("patch", "batch", "jobs", ""),
-            ("patch", "kueue.x-k8s.io", "workloads", ""),
-        ],
-    ),
+    ("port-forward", &[("create", "", "pods", "portforward")]),
 ];
 
 /// What is missing for each command, by the server's access reviews.
 async fn lacking(action_service: &ActionService) -> BTreeMap<&'static str, String> {
+    let actions = ACTIONS.iter().map(|spec| (spec.command, spec.rights));
+    let mut commands_by_need: BTreeMap<&[NeededRight], Vec<&'static str>> = BTreeMap::new();
+    for (command, needs) in actions.chain(NEEDS.iter().copied()) {
+        commands_by_need.entry(needs).or_default().push(command);
+    }
     let mut out = BTreeMap::new();
-    for (commands, needs) in NEEDS {
+    for (needs, commands) in commands_by_need {
         let rights: Vec<Right> = needs
             .iter()
             .map(|(verb, group, resource, subresource)| Right {
@@ -488,8 +482,8 @@ async fn lacking(action_service: &ActionService) -> BTreeMap<&'static str, Strin
         if missing.len() == rights.len()
             && let Some(first) = missing.first()
         {
-            for command in *commands {
-                out.insert(*command, first.to_string());
+            for command in commands {
+                out.insert(command, first.to_string());
             }
         }
     }

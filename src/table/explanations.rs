@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use engine::compiled::{CompiledFleet, WorkloadId};
-use engine::explain::{Explainer, Explanation, Unblock, UnblockChange};
-use engine::explanations::{self, WorkloadExplanation};
+use engine::explain::{Explanation, Unblock, UnblockChange};
+use engine::explanations::{self, ExplainedPart, WorkloadExplanation};
 use engine::live;
-use engine::options;
 use engine::preempt::{self, Victims};
 use engine::snapshot::{Snapshot, Status};
 use engine::state::State;
@@ -116,28 +115,13 @@ impl JobExplanations {
     /// Runs the engine. Takes long on a fleet of thousands of nodes: call it outside every loop.
     pub fn of(fleet: &Fleet, burn: &SpendRates) -> Self {
         let snapshot = live::snapshot(fleet, burn);
-        let quota_reserved = snapshot
-            .workloads
-            .iter()
-            .filter(|work| explanations::has_reserved_quota(work));
-        let quota_reserved: Vec<_> = quota_reserved.cloned().collect();
-        let beyond = (!quota_reserved.is_empty()).then(|| explanations::past_queues(&snapshot));
-        let quota_reserved: Vec<_> = quota_reserved
-            .into_iter()
-            .map(|work| (options::used(&snapshot, Some(&work)), work))
-            .collect();
-        let whole = snapshot.clone();
-        let mut jobs = explain_jobs(fleet, burn, (snapshot, &whole), plan::leavers);
-        if let Some(beyond) = beyond {
-            let mut more = explain_jobs(fleet, burn, (beyond, &whole), plan::leavers_of_nodes);
-            for (used, work) in quota_reserved {
-                if let Some(mut told) = more.remove(&work.key) {
-                    explanations::say_let_in(&mut told.answer.explanation, &work);
-                    told.answer.options = used;
-                    jobs.insert(work.key.clone(), told);
-                }
-            }
-        }
+        let jobs = explanations::explain_parts(&snapshot, |part, compiled, answers| {
+            let find_victims: FindVictims = match part {
+                ExplainedPart::Queued => plan::leavers,
+                ExplainedPart::QuotaReserved => plan::leavers_of_nodes,
+            };
+            with_victims(fleet, burn, (compiled, &snapshot), find_victims, answers)
+        });
         Self {
             at: Some(fleet.at),
             jobs,
@@ -169,31 +153,19 @@ impl JobExplanations {
 }
 
 /// Finds the victims whose eviction starts a workload: the first set that the check accepts.
-type Leavers = fn(&mut State<'_>, WorkloadId, &dyn Fn(&Victims) -> bool) -> Option<Victims>;
+type FindVictims = fn(&mut State<'_>, WorkloadId, &dyn Fn(&Victims) -> bool) -> Option<Victims>;
 
-/// Explains every waiting job of `snapshot`, which is `whole` or holds a part of its waiting jobs.
-fn explain_jobs(
+/// Adds to explanations what an immediate start would preempt. `compiled` is `whole` or holds a part of its waiting jobs.
+fn with_victims(
     fleet: &Fleet,
     burn: &SpendRates,
-    (snapshot, whole): (Snapshot, &Snapshot),
-    leavers: Leavers,
+    (compiled, whole): (&CompiledFleet, &Snapshot),
+    find_victims: FindVictims,
+    answers: BTreeMap<JobKey, WorkloadExplanation>,
 ) -> BTreeMap<JobKey, JobExplanation> {
-    let compiled = CompiledFleet::new(snapshot);
-    let mut state = State::new(&compiled);
-    let mut explainer = Explainer::new(&compiled);
-    let mut starts = explainer.forecast();
-    let all = explainer.explain_all();
-    let mut jobs: BTreeMap<JobKey, JobExplanation> = BTreeMap::new();
-    let mut asked = 0;
-    for (work, explanation) in all {
-        let start = starts.remove(&work);
-        let key = &compiled.workload(work).key;
-        let answer = WorkloadExplanation::new(explanation, start, compiled.snapshot.at)
-            .looking_later(&compiled.snapshot, key, &mut asked)
-            .decided_by(&compiled.snapshot, work);
-        let told = JobExplanation { answer, now: None };
-        jobs.insert(key.clone(), told);
-    }
+    let mut state = State::new(compiled);
+    let explained = |(key, answer)| (key, JobExplanation { answer, now: None });
+    let mut jobs: BTreeMap<JobKey, JobExplanation> = answers.into_iter().map(explained).collect();
     let all_visible = compiled.snapshot.not_visible.is_empty();
     let longest = longest(fleet);
     let by_hand = jobs.iter().filter(|(_, told)| !told.victims().is_empty());
@@ -207,8 +179,8 @@ fn explain_jobs(
             continue;
         };
         // Victim sets that the plan would refuse are skipped.
-        told.now = leavers(&mut state, work, &starts_without(whole, work))
-            .map(|victims| now_of(fleet, burn, &compiled, &victims));
+        told.now = find_victims(&mut state, work, &starts_without(whole, work))
+            .map(|victims| now_of(fleet, burn, compiled, &victims));
         as_planned(&mut told.answer.explanation, told.now.as_ref(), |jobs| {
             let works = whole.workloads.iter().enumerate();
             let named = works.filter(|(_, other)| jobs.iter().any(|job| job.0 == other.key.key));

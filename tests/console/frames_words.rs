@@ -360,7 +360,7 @@ fn a_refusal_names_keys_and_hints_only_what_works() {
 }
 
 #[test]
-fn a_deed_that_has_nothing_to_do_is_not_offered() {
+fn an_action_that_has_nothing_to_do_is_not_offered() {
     let mut app = console(&SMALL, ViewId::Jobs, WIDE, AppOptions::default());
     let _ = app.update(Msg::ActionState(Arc::new(ActionState {
         may: May::Yes,

@@ -27,7 +27,7 @@ use model::base::name::{is_hostile, printable};
 use model::base::{Exit, Failure, When};
 use model::plan::{Known, Plan, Refusal, RefusalCode};
 use plan::Author;
-use plan::actions::{ACTIONS, Action, Hold, Reprioritise, Resume, Undo};
+use plan::actions::{ACTIONS, Action};
 use plan::grant::{Confirmation, Confirmed};
 use settings::Settings;
 use source::kubeconfig::ContextChoice;
@@ -304,14 +304,18 @@ async fn make_plan(
     };
     // What one object is read for may be named by its kind, which an intent does not hold.
     let mut plan = match action {
-        Action::Hold(Hold { target }) => action_service.hold(namespace, &named(target)).await?,
-        Action::Resume(Resume { target }) => {
-            action_service.resume(namespace, &named(target)).await?
+        Action::Hold(typed) => {
+            let target = named(&typed.target);
+            action_service.hold(namespace, &target).await?
         }
-        Action::Reprioritise(Reprioritise { job, priority }) => {
-            let job = named(job);
+        Action::Resume(typed) => {
+            let target = named(&typed.target);
+            action_service.resume(namespace, &target).await?
+        }
+        Action::Reprioritise(typed) => {
+            let job = named(&typed.job);
             action_service
-                .reprioritise(namespace, &job, priority)
+                .reprioritise(namespace, &job, &typed.priority)
                 .await?
         }
         Action::Scale(scale) => {
@@ -319,10 +323,10 @@ async fn make_plan(
             let (target, replicas) = scale.target_and_replicas().map_err(usage)?;
             action_service.scale(namespace, &target, replicas).await?
         }
-        Action::Undo(Undo { run }) => {
+        Action::Undo(typed) => {
             let refused = |sentence| Unseen::Failed(Failure::new(Exit::Refused, sentence));
             let facts = seen.map(|seen| &seen.facts);
-            let mut plan = action_service.undo(run, facts, refused).await?;
+            let mut plan = action_service.undo(&typed.run, facts, refused).await?;
             if let Some(seen) = seen {
                 seen.warn(&mut plan);
             }

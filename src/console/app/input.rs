@@ -16,6 +16,8 @@ use crate::view::subject;
 use crate::view::tree_of;
 use crate::view::view_trait::CommandOutcome;
 use model::object::ObjectPart;
+use model::plan::Intent;
+use plan::actions::{Names, ParseError};
 use table::navigation::ObjectText;
 use table::navigation::{Destination, RowScope, Selection, ViewId};
 
@@ -106,7 +108,7 @@ impl App {
             }
             Verdict::Stop(run) => self.stop(run, effects),
             Verdict::Leave => effects.push(Effect::Leave),
-            Verdict::ActionRequest(wish) => self.plan(wish),
+            Verdict::ActionRequest(request) => self.plan(request),
             Verdict::Read(command, selection) => self.read_of(command, selection),
             Verdict::Navigation(to) => self.obey(to, effects),
         }
@@ -123,12 +125,16 @@ impl App {
                 }
             }
             Navigation::Object(selection) => self.go(place_of(selection)),
-            Navigation::Deed(deed, selection) => {
-                match action_keys::action_request(deed, &[selection], &self.facts) {
-                    Ok(wish) => self.plan(wish),
+            Navigation::Action(action, selection) => {
+                match action_keys::action_for(action, &[selection], &self.facts) {
+                    Ok(request) => self.plan(request),
                     Err(why) => self.hint(why),
                 }
             }
+            Navigation::TypedAction(line) => match self.typed_intent(&line) {
+                Ok(intent) => self.plan(ActionRequest::Intent(intent)),
+                Err(why) => self.hint(why),
+            },
             Navigation::Destination(place, words) => {
                 match place {
                     Destination::Part(id, RowScope::All) => self.show(id),
@@ -269,10 +275,12 @@ impl App {
             return;
         }
         match command {
-            deed if deed.is_deed() => match self.action_request(deed) {
-                Ok(wish) => self.plan(wish),
-                Err(why) => self.hint(why),
-            },
+            Command::Action(action) => {
+                match action_keys::action_for(action, &self.acted_on(), &self.facts) {
+                    Ok(request) => self.plan(request),
+                    Err(why) => self.hint(why),
+                }
+            }
             Command::Shell => self.shell(&self.acted_on(), effects),
             Command::PortForward => self.ask_for_ports(&self.acted_on()),
             Command::StopRun => match self.view().selection(&self.facts) {
@@ -369,9 +377,20 @@ impl App {
         }
     }
 
-    /// The request of an action key; a finding stands for its subject.
-    fn action_request(&self, deed: Command) -> Result<ActionRequest, String> {
-        action_keys::action_request(deed, &self.acted_on(), &self.facts)
+    /// The intent of an action that is typed in the palette, in the words of `stokehold plan`.
+    ///
+    /// # Errors
+    /// It does not follow the grammar, or names something that does not exist.
+    fn typed_intent(&self, line: &str) -> Result<Intent, String> {
+        let snapshot = engine::live::snapshot(&self.facts.fleet, &self.facts.spend_rates);
+        let names = Names {
+            snapshot: &snapshot,
+            namespace: None,
+        };
+        plan::actions::intent(line, &names).map_err(|error| match error {
+            ParseError::Usage(message) => message,
+            ParseError::Refused(refusal) => refusal.to_string(),
+        })
     }
 
     /// The objects that an action key applies to: the selected ones, or the subjects of selected findings.
@@ -388,7 +407,7 @@ impl App {
         })
     }
 
-    fn plan(&mut self, wish: ActionRequest) {
+    fn plan(&mut self, request: ActionRequest) {
         if self.is_frozen() {
             self.notify(String::from(
                 "the view is frozen: press f to resume, then plan",
@@ -396,7 +415,7 @@ impl App {
             return;
         }
         self.asked += 1;
-        self.overlay = Overlay::plan(self.asked, wish, self.clock);
+        self.overlay = Overlay::plan(self.asked, request, self.clock);
     }
 
     /// Stops a run after its current step.

@@ -2,6 +2,7 @@
 
 use crate::commands::{Command, Context};
 use crate::keys::Keymap;
+use plan::actions::ActionName;
 
 /// Replaces each command in backticks that has a key by the key: `explain job nlp/a` becomes `d on nlp/a`.
 pub(super) fn with_keys(words: &str, keys: &Keymap) -> String {
@@ -30,21 +31,16 @@ pub(super) fn key_of(line: &str, keys: &Keymap) -> Option<String> {
         ("get", Some("queues")) => Command::ViewQueues,
         ("get", Some("nodes")) => Command::ViewNodes,
         ("explain", Some("job")) => Command::Describe,
-        ("plan", Some("resume" | "hold")) => Command::Hold,
-        ("plan", Some("admit")) => Command::Start,
-        ("plan", Some("reprioritise")) => Command::Priority,
-        ("plan", Some("scale")) => Command::Replicas,
-        ("plan", Some("preempt")) => Command::Preempt,
-        ("plan", Some("requeue")) => Command::Requeue,
-        ("plan", Some("drain")) => Command::Drain,
-        ("plan", Some("cordon" | "uncordon")) => Command::Cordon,
-        ("plan", Some("rebalance")) => Command::Rebalance,
-        ("plan", Some("undo")) => Command::Undo,
+        ("plan", Some(verb)) => {
+            let mut all = ActionName::ALL.iter();
+            let name = all.find(|name| name.spec().verb == verb)?;
+            Command::Action(name.spec().done_by.unwrap_or(*name))
+        }
         _ => return None,
     };
     let key_of = |command| Some(keys.keys(Context::Global, command).first()?.to_string());
     let key = key_of(command)?;
-    if command == Command::Undo {
+    if command == Command::Action(ActionName::Undo) {
         // Runs have a view of their own.
         let run = words.next().filter(|run| *run != "RUN");
         return Some(format!(

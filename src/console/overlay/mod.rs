@@ -25,7 +25,7 @@ mod view_offers;
 
 use ratatui::layout::{Position, Rect};
 
-use super::action_keys::{ActionRequest, ConfirmedPlan};
+use super::action_keys::{ActionName, ActionRequest, ConfirmedPlan};
 use super::app::App;
 use super::clipboard::As;
 use super::commands::{Command, Context};
@@ -95,7 +95,9 @@ pub enum Navigation {
     Theme(String),
     Object(Selection),
     /// Plan this action for an object.
-    Deed(Command, Selection),
+    Action(ActionName, Selection),
+    /// An action in the words of `stokehold plan`.
+    TypedAction(String),
     /// Open this destination, with a filter unless it is empty.
     Destination(Destination, String),
     /// Set the scope's team, or clear it.

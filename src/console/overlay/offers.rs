@@ -11,6 +11,7 @@ use crate::view::tree_of;
 use model::base::{Name, SmallSort, When};
 use model::fleet::Fleet;
 use model::fleet::queue::QueueKind;
+use plan::actions::ActionName;
 use table::navigation::{Destination, RowScope, Selection, ViewId};
 
 use super::unknown::{not_here, unknown, which};
@@ -236,14 +237,22 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
             false => (trees(app, found), count),
         };
     }
-    // `drain NODE`, `hold JOB`: plans for the named object. Commands that act on a view's selection only are excluded.
+    // `drain NODE`, `hold JOB`: plans for the named object, and for what is typed where that is whole.
     if let Some((verb, rest)) = text.split_once(char::is_whitespace)
-        && let Some(spec) = COMMANDS.iter().find(|spec| spec.name == verb)
-        && spec.command.is_deed()
+        && let Some(action) = action_named(verb)
         && let Some(index) = index.as_deref_mut()
     {
         let (found, _) = index.offers("", rest.trim());
-        let all = deeds(spec, nearest_first(found));
+        let mut all = plans_of(action, nearest_first(found));
+        let typed = typed.trim();
+        let is_named = |offer: &Offer| offer.label.eq_ignore_ascii_case(typed);
+        if plan::actions::action(typed).is_ok() && !all.iter().any(is_named) {
+            all.push(Offer {
+                label: typed.to_owned(),
+                doc: String::from("plan, as typed"),
+                go: Navigation::TypedAction(typed.to_owned()),
+            });
+        }
         let count = all.len();
         return (all, count);
     }
@@ -381,19 +390,26 @@ fn trees(app: &App, found: Vec<Offer>) -> Vec<Offer> {
     found.into_iter().filter_map(tree).collect()
 }
 
+/// The action of this name, as the palette or the command line calls it.
+fn action_named(word: &str) -> Option<ActionName> {
+    let mut all = ActionName::ALL.iter().copied();
+    all.find(|name| [name.spec().command, name.spec().verb].contains(&word))
+}
+
 /// A plan offer for each found object that the action fits.
-fn deeds(spec: &crate::commands::Spec, found: Vec<Offer>) -> Vec<Offer> {
-    let deed = |offer: Offer| {
+fn plans_of(action: ActionName, found: Vec<Offer>) -> Vec<Offer> {
+    let plan = |offer: Offer| {
         let Navigation::Object(of) = offer.go else {
             return None;
         };
-        fitting(&of).contains(&spec.command).then(|| Offer {
-            label: format!("{} {}", spec.name, offer.label),
+        let fits = fitting(&of).any(|command| command == Command::Action(action));
+        fits.then(|| Offer {
+            label: format!("{} {}", action.spec().command, offer.label),
             doc: offer.doc,
-            go: Navigation::Deed(spec.command, of),
+            go: Navigation::Action(action, of),
         })
     };
-    found.into_iter().filter_map(deed).collect()
+    found.into_iter().filter_map(plan).collect()
 }
 
 fn of_command(spec: &crate::commands::Spec) -> Offer {

@@ -14,6 +14,7 @@ use crate::widget::field::TextField;
 use model::base::Moment;
 use model::fleet::job::JobKey;
 use model::plan::{Intent, JobName, Known, Plan, Refusal};
+use plan::actions::ActionName;
 use plan::grant::{Confirmation, Confirmed};
 use table::actions::{May, RunState};
 
@@ -94,13 +95,13 @@ pub struct Dialog {
 
 impl Dialog {
     /// A dialog for a request with this number.
-    pub fn new(number: u64, wish: ActionRequest, now: Moment) -> Self {
-        let (phase, intent) = match wish {
+    pub fn new(number: u64, request: ActionRequest, now: Moment) -> Self {
+        let (phase, intent) = match request {
             ActionRequest::Intent(intent) => (Phase::Computing, Some(intent)),
             ActionRequest::Priority(job) => (Phase::Value(PlanInput::Priority(job)), None),
             ActionRequest::Replicas(id) => (Phase::Value(PlanInput::Replicas(id)), None),
             ActionRequest::Cordon(nodes) => (Phase::Value(PlanInput::Cordon(nodes)), None),
-            ActionRequest::GoOn(run) => (Phase::Stands(run), None),
+            ActionRequest::Continue(run) => (Phase::Stands(run), None),
         };
         Self {
             number,
@@ -279,7 +280,7 @@ impl Dialog {
             Some(Command::Close) => return Verdict::Close,
             Some(Command::Accept) => return self.accept(app),
             Some(Command::Next | Command::Previous) => self.next_field(may),
-            Some(Command::Undo) => return self.undo(app),
+            Some(Command::Action(ActionName::Undo)) => return self.undo(app),
             Some(command) => self.obey(command, app),
             None => {
                 self.error = None;
@@ -333,13 +334,13 @@ impl Dialog {
     pub(super) fn does(&self, command: Command, app: &App) -> bool {
         let may = &app.facts.acts.may;
         match (&self.phase, command) {
-            (Phase::Shown(_), Command::Undo) => false,
+            (Phase::Shown(_), Command::Action(ActionName::Undo)) => false,
             (Phase::Shown(_), Command::PlanAnew) => true,
             (Phase::Shown(_), Command::Next | Command::Previous) => self.has_two_fields(may),
             (Phase::Shown(_), Command::Accept) => matches!(may, May::Yes),
             (Phase::Shown(_), _) | (_, Command::Close) => true,
             (Phase::Value(_) | Phase::Stands(_), Command::Accept) => true,
-            (Phase::Runs(_), Command::Undo) => self.running(app).is_none(),
+            (Phase::Runs(_), Command::Action(ActionName::Undo)) => self.running(app).is_none(),
             _ => false,
         }
     }

@@ -1,11 +1,11 @@
 //! The priority prompt: a queueing system takes a number, a class name, or neither.
 
-use crate::action_keys::ordered_by;
 use crate::text::UNKNOWN;
 use model::fleet::job::{Job, JobState};
 use model::fleet::observe::Table;
 use model::fleet::queue::{PriorityClass, PriorityKind, QueueSystem};
 use model::plan::JobName;
+use plan::actions::ordered_by;
 use table::Facts;
 
 /// The number of classes named.

@@ -1,13 +1,17 @@
 //! `admit`: starts a waiting job.
 
 use clap::Args;
+use model::fleet::job::JobState;
 use model::plan::{Intent, JobName, Plan, Refusal};
 
-use super::{ActionSpec, Names, ParseError, PlannedFrom, PlannerInput, Values};
+use super::{
+    ActionRequest, ActionSpec, Availability, Names, ObjectKind, ParseError, PlannedFrom,
+    PlannerInput, Selected, Values,
+};
 
 /// Start a waiting job
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
-pub struct Admit {
+pub struct Arguments {
     /// NAMESPACE/NAME; the name alone where one job has it
     job: String,
     /// Preempt other jobs for it if needed
@@ -19,14 +23,53 @@ pub(super) const SPEC: ActionSpec = ActionSpec {
     verb: "admit",
     planned_from: PlannedFrom::Fleet,
     completes: &[("job", Values::WaitingJobs)],
+    command: "start",
+    key: Some("A"),
+    done_by: None,
+    title: "start",
+    run_title: None,
+    doc: "plan: start the waiting job, preempting others if need be",
+    fits: &[ObjectKind::Job, ObjectKind::Scalable],
+    rights: &[
+        ("patch", "batch", "jobs", ""),
+        ("patch", "kueue.x-k8s.io", "workloads", ""),
+    ],
+    request,
+    availability,
 };
 
-impl Admit {
+impl Arguments {
     pub(super) fn intent(&self, names: &Names<'_>) -> Result<Intent, ParseError> {
         Ok(Intent::Admit {
             job: names.job(&self.job)?,
             preempt: self.preempt,
         })
+    }
+}
+
+fn request(selected: &Selected<'_>) -> Result<ActionRequest, String> {
+    Ok(ActionRequest::Intent(Intent::Admit {
+        job: JobName(selected.unfinished_job()?.id.key.clone()),
+        preempt: true,
+    }))
+}
+
+fn availability(selected: &Selected<'_>) -> Availability {
+    let Some(job) = selected.shown_job() else {
+        return Availability::Available;
+    };
+    let has_quota = || {
+        job.admission
+            .as_ref()
+            .is_some_and(|known| known.has_quota())
+    };
+    match job.state {
+        JobState::Suspended => Availability::Idle(String::from("it is held: press H")),
+        JobState::Waiting if has_quota() && !(selected.can_start)(&job.id) => Availability::Idle(
+            String::from("its pods wait for nodes, and no eviction is known to start it"),
+        ),
+        JobState::Waiting => Availability::Available,
+        _ => Availability::Hidden,
     }
 }
 

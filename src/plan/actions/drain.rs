@@ -4,11 +4,14 @@ use clap::Args;
 use model::base::{Moment, Name};
 use model::plan::{Intent, Plan, Refusal};
 
-use super::{ActionSpec, Names, ParseError, PlannedFrom, PlannerInput, Values};
+use super::{
+    ActionRequest, ActionSpec, Names, ObjectKind, ParseError, PlannedFrom, PlannerInput, Selected,
+    Values, always,
+};
 
 /// Cordon nodes, then evict or requeue all work on them
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
-pub struct Drain {
+pub struct Arguments {
     /// NODE, pool/NAME, rack/NAME, zone/NAME, or any level of the topology
     #[arg(required = true)]
     nodes: Vec<String>,
@@ -21,9 +24,19 @@ pub(super) const SPEC: ActionSpec = ActionSpec {
     verb: "drain",
     planned_from: PlannedFrom::Fleet,
     completes: &[("nodes", Values::Nodes)],
+    command: "drain",
+    key: Some("D"),
+    done_by: None,
+    title: "drain",
+    run_title: None,
+    doc: "plan: drain the node, the marked nodes or the pool",
+    fits: &[ObjectKind::Node, ObjectKind::Pool],
+    rights: &[("create", "", "pods", "eviction")],
+    request,
+    availability: always,
 };
 
-impl Drain {
+impl Arguments {
     pub(super) fn intent(&self, names: &Names<'_>) -> Result<Intent, ParseError> {
         let until = |text: &String| deadline(text, names.snapshot.at).map_err(ParseError::Usage);
         Ok(Intent::Drain {
@@ -31,6 +44,13 @@ impl Drain {
             deadline: self.deadline.as_ref().map(until).transpose()?,
         })
     }
+}
+
+fn request(selected: &Selected<'_>) -> Result<ActionRequest, String> {
+    Ok(ActionRequest::Intent(Intent::Drain {
+        nodes: selected.nodes()?,
+        deadline: None,
+    }))
 }
 
 pub(super) fn plan(

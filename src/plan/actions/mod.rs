@@ -1,4 +1,5 @@
-//! The registry of actions, one file a verb: its grammar, what completes on the command line, its intent and its planner.
+//! The registry of actions, one file a verb: its grammar, what completes on the command line, its intent, its planner, its key,
+//! the objects that it is offered for and the rights that it needs.
 //!
 //! The command line (`stokehold plan`), `engine plan --intent` and the palette parse an action by the same clap structs
 //! ([`Action`]). An [`Intent`] has one action, and the compiler checks that each has one.
@@ -14,6 +15,7 @@ mod reprioritise;
 mod requeue;
 mod resume;
 mod scale;
+mod selected;
 mod uncordon;
 mod undo;
 
@@ -24,6 +26,9 @@ use model::plan::{Intent, Known, Plan, Refusal};
 use super::Author;
 
 pub use names::{Names, ParseError, action, intent, split, usage};
+pub use selected::{
+    ActionRequest, Availability, ObjectKind, Selected, SelectedObject, SelectedRun, has_replicas,
+};
 
 /// What a plan of an action is made from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,6 +69,55 @@ pub struct ActionSpec {
     pub planned_from: PlannedFrom,
     /// What completes its arguments, by the argument's name.
     pub completes: &'static [(&'static str, Values)],
+    /// Its name in key files and in the palette.
+    pub command: &'static str,
+    /// The key that asks for it in the console, unless a key file says otherwise.
+    pub key: Option<&'static str>,
+    /// The action whose key does this as well, as `hold` resumes what is held.
+    pub done_by: Option<ActionName>,
+    /// One word for the hint line.
+    pub title: &'static str,
+    /// That word where the object is a run of the journal; `None` where it is the same.
+    pub run_title: Option<&'static str>,
+    /// One phrase for help and docs/keys.md.
+    pub doc: &'static str,
+    /// What it is offered for.
+    pub fits: &'static [ObjectKind],
+    /// Rights without which it is not offered; one of them suffices.
+    pub rights: &'static [NeededRight],
+    /// What its key asks for.
+    ///
+    /// # Errors
+    /// The action does not fit the objects; the text names what would.
+    pub request: fn(&Selected<'_>) -> Result<ActionRequest, String>,
+    /// Whether it can have an effect on an object that has not ended.
+    availability: fn(&Selected<'_>) -> Availability,
+}
+
+/// A right: verb, API group, resource, subresource.
+pub type NeededRight = (&'static str, &'static str, &'static str, &'static str);
+
+impl ActionSpec {
+    /// Whether it can have an effect on the selected object.
+    pub fn availability(&self, selected: &Selected<'_>) -> Availability {
+        match selected.shown_job().is_some_and(selected::has_ended) {
+            true => Availability::Idle(String::from("it has ended")),
+            false => (self.availability)(selected),
+        }
+    }
+}
+
+/// For an action that any state of its object allows.
+const fn always(_: &Selected<'_>) -> Availability {
+    Availability::Available
+}
+
+/// For an action that needs a job with devices.
+fn while_it_runs(selected: &Selected<'_>) -> Availability {
+    match selected.shown_job().is_some_and(selected::is_waiting) {
+        true => Availability::Hidden,
+        false => Availability::Available,
+    }
 }
 
 /// What a planner decides by.
@@ -78,7 +132,21 @@ macro_rules! actions {
     ($($module:ident $action:ident { $($field:ident),* };)*) => {
         /// An action as it is typed.
         #[derive(Subcommand, Clone, PartialEq, Eq, Debug)]
-        pub enum Action { $($action($module::$action),)* }
+        pub enum Action { $($action($module::Arguments),)* }
+
+        /// The name of an action.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum ActionName { $($action,)* }
+
+        impl ActionName {
+            /// Every name, in the order of [`ACTIONS`].
+            pub const ALL: &[Self] = &[$(Self::$action,)*];
+
+            /// Its entry in the registry.
+            pub const fn spec(self) -> &'static ActionSpec {
+                match self { $(Self::$action => &$module::SPEC,)* }
+            }
+        }
 
         /// Every action, in the order of help and of the hint line.
         pub const ACTIONS: &[&ActionSpec] = &[$(&$module::SPEC,)*];
@@ -114,7 +182,6 @@ macro_rules! actions {
 }
 
 actions! {
-    undo Undo { run };
     reprioritise Reprioritise { job, priority };
     scale Scale { target, replicas };
     preempt Preempt { job };
@@ -126,13 +193,10 @@ actions! {
     uncordon Uncordon { nodes };
     requeue Requeue { job };
     rebalance Rebalance { pool };
+    undo Undo { run };
 }
 
-pub use hold::Hold;
-pub use reprioritise::Reprioritise;
-pub use resume::Resume;
-pub use scale::Scale;
-pub use undo::Undo;
+pub use reprioritise::ordered_by;
 
 #[cfg(test)]
 mod tests {
@@ -167,6 +231,33 @@ mod tests {
                     "{} {id} completes",
                     spec.verb
                 );
+            }
+        }
+    }
+
+    #[test]
+    fn what_an_action_needs_the_operators_role_grants() {
+        for spec in ACTIONS {
+            for (verb, group, resource, subresource) in spec.rights {
+                let granted = cluster::mutations::writable()
+                    .any(|right| right == (*group, *resource, *subresource, *verb));
+                assert!(granted, "{}: {verb} {resource}", spec.verb);
+            }
+        }
+    }
+
+    #[test]
+    fn names_keys_and_verbs_are_of_one_action_each() {
+        for (at, spec) in ACTIONS.iter().enumerate() {
+            assert!(!spec.fits.is_empty(), "{} is offered nowhere", spec.verb);
+            assert!(
+                spec.key.is_some() != spec.done_by.is_some(),
+                "{}",
+                spec.verb
+            );
+            for other in &ACTIONS[at + 1..] {
+                assert!(spec.verb != other.verb && spec.command != other.command);
+                assert!(spec.key.is_none() || spec.key != other.key, "{}", spec.verb);
             }
         }
     }

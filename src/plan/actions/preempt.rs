@@ -3,11 +3,14 @@
 use clap::Args;
 use model::plan::{Intent, JobName, Plan, Refusal};
 
-use super::{ActionSpec, Names, ParseError, PlannedFrom, PlannerInput, Values};
+use super::{
+    ActionRequest, ActionSpec, Names, ObjectKind, ParseError, PlannedFrom, PlannerInput, Selected,
+    Values, while_it_runs,
+};
 
 /// Evict a job so that another can start; it is requeued
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
-pub struct Preempt {
+pub struct Arguments {
     /// NAMESPACE/NAME; the name alone where one job has it
     job: String,
 }
@@ -16,13 +19,31 @@ pub(super) const SPEC: ActionSpec = ActionSpec {
     verb: "preempt",
     planned_from: PlannedFrom::Fleet,
     completes: &[("job", Values::RunningJobs)],
+    command: "preempt",
+    key: Some("X"),
+    done_by: None,
+    title: "preempt",
+    run_title: None,
+    doc: "plan: preempt the job",
+    fits: &[ObjectKind::Job, ObjectKind::Scalable],
+    rights: &[
+        ("patch", "batch", "jobs", ""),
+        ("patch", "kueue.x-k8s.io", "workloads", ""),
+    ],
+    request,
+    availability: while_it_runs,
 };
 
-impl Preempt {
+impl Arguments {
     pub(super) fn intent(&self, names: &Names<'_>) -> Result<Intent, ParseError> {
         let job = names.job(&self.job)?;
         Ok(Intent::Preempt { job })
     }
+}
+
+fn request(selected: &Selected<'_>) -> Result<ActionRequest, String> {
+    let job = JobName(selected.unfinished_job()?.id.key.clone());
+    Ok(ActionRequest::Intent(Intent::Preempt { job }))
 }
 
 pub(super) fn plan(on: &PlannerInput<'_>, job: &JobName) -> Result<Plan, Refusal> {

@@ -1,14 +1,19 @@
 //! `reprioritise`: changes the priority of a job.
 
 use clap::Args;
+use model::fleet::job::Job;
+use model::fleet::queue::QueueSystem;
 use model::plan::{Intent, JobName, Plan, Refusal};
 
-use super::{ActionSpec, Names, ParseError, PlannedFrom, PlannerInput, Values};
+use super::{
+    ActionRequest, ActionSpec, Names, ObjectKind, ParseError, PlannedFrom, PlannerInput, Selected,
+    Values, always,
+};
 
 /// Change the priority of a job
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
 #[command(alias = "reprioritize")]
-pub struct Reprioritise {
+pub struct Arguments {
     /// NAME, NAMESPACE/NAME, KIND/NAME or KIND/NAMESPACE/NAME
     pub job: String,
     /// A number, or the name of a priority class
@@ -20,15 +25,45 @@ pub(super) const SPEC: ActionSpec = ActionSpec {
     verb: "reprioritise",
     planned_from: PlannedFrom::Object,
     completes: &[("job", Values::Jobs), ("priority", Values::PriorityClasses)],
+    command: "priority",
+    key: Some("P"),
+    done_by: None,
+    title: "priority",
+    run_title: None,
+    doc: "plan: change the priority of the job",
+    fits: &[ObjectKind::Job],
+    rights: &[
+        ("patch", "batch", "jobs", ""),
+        ("patch", "kueue.x-k8s.io", "workloads", ""),
+    ],
+    request,
+    availability: always,
 };
 
-impl Reprioritise {
+impl Arguments {
     pub(super) fn intent(&self, names: &Names<'_>) -> Result<Intent, ParseError> {
         Ok(Intent::Reprioritise {
             job: names.job(&self.job)?,
             priority: self.priority.clone(),
         })
     }
+}
+
+fn request(selected: &Selected<'_>) -> Result<ActionRequest, String> {
+    let job = selected.unfinished_job()?;
+    let name = JobName(job.id.key.clone());
+    match ordered_by(job) {
+        QueueSystem::None => Err(format!(
+            "no queueing system orders {name}, and a pod's own priority cannot be changed"
+        )),
+        _ => Ok(ActionRequest::Priority(name)),
+    }
+}
+
+/// The system that orders a job.
+pub fn ordered_by(job: &Job) -> QueueSystem {
+    let admission = job.admission.as_ref();
+    admission.map_or(job.queue_system, |known| known.system())
 }
 
 pub(super) fn plan(on: &PlannerInput<'_>, job: &JobName, priority: &str) -> Result<Plan, Refusal> {

@@ -3,11 +3,14 @@
 use clap::Args;
 use model::plan::{Intent, JobName, Plan, Refusal};
 
-use super::{ActionSpec, Names, ParseError, PlannedFrom, PlannerInput, Values};
+use super::{
+    ActionRequest, ActionSpec, Names, ObjectKind, ParseError, PlannedFrom, PlannerInput, Selected,
+    Values, while_it_runs,
+};
 
 /// Evict a job and requeue it
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
-pub struct Requeue {
+pub struct Arguments {
     /// NAMESPACE/NAME; the name alone where one job has it
     job: String,
 }
@@ -16,13 +19,31 @@ pub(super) const SPEC: ActionSpec = ActionSpec {
     verb: "requeue",
     planned_from: PlannedFrom::Fleet,
     completes: &[("job", Values::RunningJobs)],
+    command: "requeue",
+    key: Some("R"),
+    done_by: None,
+    title: "requeue",
+    run_title: None,
+    doc: "plan: evict the job and requeue it",
+    fits: &[ObjectKind::Job, ObjectKind::Scalable],
+    rights: &[
+        ("patch", "batch", "jobs", ""),
+        ("patch", "kueue.x-k8s.io", "workloads", ""),
+    ],
+    request,
+    availability: while_it_runs,
 };
 
-impl Requeue {
+impl Arguments {
     pub(super) fn intent(&self, names: &Names<'_>) -> Result<Intent, ParseError> {
         let job = names.job(&self.job)?;
         Ok(Intent::Requeue { job })
     }
+}
+
+fn request(selected: &Selected<'_>) -> Result<ActionRequest, String> {
+    let job = JobName(selected.unfinished_job()?.id.key.clone());
+    Ok(ActionRequest::Intent(Intent::Requeue { job }))
 }
 
 pub(super) fn plan(on: &PlannerInput<'_>, job: &JobName) -> Result<Plan, Refusal> {

@@ -3,11 +3,14 @@
 use clap::Args;
 use model::plan::{Intent, Plan, Refusal};
 
-use super::{ActionSpec, Names, ParseError, PlannedFrom, PlannerInput, Values};
+use super::{
+    ActionName, ActionRequest, ActionSpec, Names, ObjectKind, ParseError, PlannedFrom,
+    PlannerInput, Selected, Values, always,
+};
 
 /// Resume a held job or queue
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
-pub struct Resume {
+pub struct Arguments {
     /// NAME, NAMESPACE/NAME, KIND/NAME or KIND/NAMESPACE/NAME
     pub target: String,
 }
@@ -16,14 +19,32 @@ pub(super) const SPEC: ActionSpec = ActionSpec {
     verb: "resume",
     planned_from: PlannedFrom::Object,
     completes: &[("target", Values::JobsAndQueues)],
+    command: "resume",
+    key: None,
+    done_by: Some(ActionName::Hold),
+    title: "resume",
+    run_title: None,
+    doc: "plan: resume the held job or queue",
+    fits: &[ObjectKind::Job, ObjectKind::Scalable, ObjectKind::Queue],
+    rights: &[
+        ("patch", "batch", "jobs", ""),
+        ("patch", "kueue.x-k8s.io", "workloads", ""),
+    ],
+    request,
+    availability: always,
 };
 
-impl Resume {
+impl Arguments {
     pub(super) fn intent(&self, _: &Names<'_>) -> Result<Intent, ParseError> {
         Ok(Intent::Resume {
             target: self.target.clone(),
         })
     }
+}
+
+fn request(selected: &Selected<'_>) -> Result<ActionRequest, String> {
+    let (target, _) = super::hold::target(selected)?;
+    Ok(ActionRequest::Intent(Intent::Resume { target }))
 }
 
 pub(super) fn plan(on: &PlannerInput<'_>, target: &str) -> Result<Plan, Refusal> {

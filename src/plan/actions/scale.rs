@@ -3,11 +3,14 @@
 use clap::Args;
 use model::plan::{Intent, Plan, Refusal};
 
-use super::{ActionSpec, Names, ParseError, PlannedFrom, PlannerInput, Values};
+use super::{
+    ActionRequest, ActionSpec, Names, ObjectKind, ParseError, PlannedFrom, PlannerInput, Selected,
+    Values, always, has_replicas,
+};
 
 /// Change the number of replicas of a Deployment, StatefulSet or LeaderWorkerSet
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
-pub struct Scale {
+pub struct Arguments {
     /// [KIND] NAMESPACE/NAME REPLICAS, such as deployment prod/chat 5
     #[arg(required = true, num_args = 2..=3, value_name = "WORDS")]
     words: Vec<String>,
@@ -17,9 +20,19 @@ pub(super) const SPEC: ActionSpec = ActionSpec {
     verb: "scale",
     planned_from: PlannedFrom::ObjectOrFleet,
     completes: &[("words", Values::Scalable)],
+    command: "replicas",
+    key: Some("N"),
+    done_by: None,
+    title: "replicas",
+    run_title: None,
+    doc: "plan: change the number of replicas of the workload",
+    fits: &[ObjectKind::Scalable],
+    rights: &[],
+    request,
+    availability: always,
 };
 
-impl Scale {
+impl Arguments {
     pub(super) fn intent(&self, names: &Names<'_>) -> Result<Intent, ParseError> {
         let (target, replicas) = self.target_and_replicas().map_err(ParseError::Usage)?;
         let target = match names.namespace {
@@ -50,6 +63,17 @@ impl Scale {
         let count = count
             .ok_or_else(|| format!("`{replicas}` is not a number of replicas: write 0 or more"))?;
         Ok((target, count))
+    }
+}
+
+fn request(selected: &Selected<'_>) -> Result<ActionRequest, String> {
+    let id = &selected.job()?.id;
+    match has_replicas(id) {
+        true => Ok(ActionRequest::Replicas(id.clone())),
+        false => Err(format!(
+            "a {} has no replicas: put the cursor on a Deployment, StatefulSet or LeaderWorkerSet",
+            id.kind
+        )),
     }
 }
 

@@ -3,11 +3,14 @@
 use clap::Args;
 use model::plan::{Intent, Plan, Refusal, RefusalCode};
 
-use super::{ActionSpec, Names, ParseError, PlannedFrom, PlannerInput, Values};
+use super::{
+    ActionRequest, ActionSpec, Availability, Names, ObjectKind, ParseError, PlannedFrom,
+    PlannerInput, Selected, Values,
+};
 
 /// Undo a run
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
-pub struct Undo {
+pub struct Arguments {
     /// The run, as `plan --log` names it
     pub run: String,
 }
@@ -16,12 +19,43 @@ pub(super) const SPEC: ActionSpec = ActionSpec {
     verb: "undo",
     planned_from: PlannedFrom::Journal,
     completes: &[("run", Values::Runs)],
+    command: "undo",
+    key: Some("U"),
+    done_by: None,
+    title: "undo",
+    run_title: None,
+    doc: "plan: undo the selected run, or the last one",
+    fits: &[ObjectKind::Run],
+    rights: &[],
+    request,
+    availability,
 };
 
-impl Undo {
+impl Arguments {
     pub(super) fn intent(&self, _: &Names<'_>) -> Result<Intent, ParseError> {
         let run = self.run.clone();
         Ok(Intent::Undo { run })
+    }
+}
+
+fn request(selected: &Selected<'_>) -> Result<ActionRequest, String> {
+    let run = selected.run.as_ref().ok_or("no run to undo")?;
+    match &run.undone {
+        Some(words) => Err(format!("{} is undone already: {words}", run.name)),
+        None => Ok(ActionRequest::Intent(Intent::Undo {
+            run: run.name.clone(),
+        })),
+    }
+}
+
+fn availability(selected: &Selected<'_>) -> Availability {
+    match selected
+        .run
+        .as_ref()
+        .is_some_and(|run| run.undone.is_some())
+    {
+        true => Availability::Hidden,
+        false => Availability::Available,
     }
 }
 
