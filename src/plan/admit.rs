@@ -28,8 +28,7 @@ use super::raise::{Raise, lift, put_back};
 use super::rivals::Rivals;
 use super::victims::seat_victims;
 
-/// How long stopped jobs stay away after the job has its quota, seconds, so that their pods can end and the job's pods are
-/// scheduled.
+/// How long stopped jobs stay away after the job has its quota, seconds, so that their pods can end and its pods start.
 const HEAD_START: u64 = 120;
 
 /// The plan that starts a waiting job; evicts others where `preempt` allows. Keeps the victims of a plan that was already read as
@@ -410,8 +409,7 @@ fn by_itself(snapshot: &Snapshot, model: &Workload, before: &Picture) -> Refusal
         .evicting(victims)
 }
 
-/// The plan for an admitted job whose pods wait for nodes: jobs of lower priority are evicted, and requeued once its pods are
-/// scheduled.
+/// The plan for an admitted job whose pods wait for nodes: jobs of lower priority are evicted, and requeued once its pods run.
 fn seat(
     snapshot: &Snapshot,
     work: WorkloadId,

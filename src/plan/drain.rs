@@ -376,8 +376,7 @@ impl Drain<'_> {
         Ok(())
     }
 
-    /// Whether pods of a workload may return to the nodes at once, because they tolerate the cordon; then adds a warning with the
-    /// remedy.
+    /// Whether pods of a workload may return to the nodes at once, because they tolerate the cordon; then adds a warning.
     fn comes_back(&mut self, leave: &Leave, model: &Workload) -> bool {
         let back = |(set, pod): (&PodSet, &Placement)| {
             set.tolerates_cordon() && self.nodes.contains(&pod.node)

@@ -133,8 +133,7 @@ impl FirstCycle {
             && self.pushed(&compiled.workload(work).key).is_none()
     }
 
-    /// Who preempts a job: `Some(Some(job))` for another job, `Some(None)` where its queue evicts it, `None` where it is not
-    /// preempted.
+    /// Who preempts a job: `Some(Some(job))` for another job, `Some(None)` where its queue evicts it, `None` for nobody.
     pub(super) fn pushed(&self, job: &JobKey) -> Option<Option<&JobKey>> {
         self.preempted.get(job).map(Option::as_ref)
     }

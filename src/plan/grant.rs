@@ -35,8 +35,7 @@ impl fmt::Display for Denied {
 impl std::error::Error for Denied {}
 
 impl Grant {
-    /// The grant of the settings for the cluster of `context`. A simulated cluster of our own grants writing unless the settings
-    /// deny it.
+    /// The grant of the settings for the cluster of `context`. A simulated cluster of our own grants writing by default.
     ///
     /// # Errors
     /// No setting grants it, or one forbids it.

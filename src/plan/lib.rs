@@ -114,8 +114,7 @@ fn work_of<'s>(snapshot: &'s Snapshot, intent: &Intent) -> Option<&'s Workload> 
     all.find(|work| work.key.key == job.0)
 }
 
-/// Adds the engine's forecast on the whole fleet to a plan that was made from objects alone. A plan for what the fleet does not
-/// show is unchanged.
+/// Adds the engine's forecast on the whole fleet to a plan that was made from objects alone. A plan for other objects is unchanged.
 pub fn foretell(snapshot: &Snapshot, plan: &mut Plan) {
     // Why the start of what is resumed is not computed is an answer too.
     let is_resume = matches!(plan.intent, Intent::Resume { .. });

@@ -25,8 +25,7 @@ pub(super) fn no_node(snapshot: &Snapshot, name: &str) -> Refusal {
         .instead("`get nodes` lists the nodes; `pool/NAME` and `rack/NAME` name several")
 }
 
-/// The nodes of a place: `NODE`, `node/NAME`, `pool/NAME`, `rack/NAME`, `zone/NAME`, or any level of the topology. In name
-/// order.
+/// The nodes of a place: `NODE`, `node/NAME`, `pool/NAME`, `rack/NAME`, `zone/NAME`, or any level of the topology, by name.
 ///
 /// # Errors
 /// There is no such node, or the place has none.

@@ -230,8 +230,7 @@ pub(super) fn is_on_fault(snapshot: &Snapshot, work: &Workload) -> bool {
     })
 }
 
-/// When it last saved a checkpoint, if it can save another: a job with a pod on a node that is not ready, or on a broken device,
-/// cannot.
+/// When it last saved a checkpoint, if it can save another: not with a pod on a node that is not ready or on a broken device.
 pub(super) fn saves(snapshot: &Snapshot, work: &Workload) -> Option<Moment> {
     let nodes = &snapshot.nodes;
     let is_ready = |(_, pod): (&PodSet, &Placement)| {
@@ -242,8 +241,7 @@ pub(super) fn saves(snapshot: &Snapshot, work: &Workload) -> Option<Moment> {
         .filter(|_| seated(work).all(is_ready) && !is_on_fault(snapshot, work))
 }
 
-/// Work lost when these pods of a workload end now: each pod's work since it started or, if later, since the workload's last
-/// checkpoint.
+/// Work lost when these pods of a workload end now: each pod's work since it started, or since a later checkpoint.
 pub(super) fn loss<'a>(
     snapshot: &Snapshot,
     work: &Workload,

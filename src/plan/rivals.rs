@@ -15,8 +15,7 @@ use super::raise::above_all;
 const HELD_BACK: usize = 20;
 
 /// Waiting jobs that would be admitted while victims end one after the other, and so take quota or nodes before `work` can; and
-/// those that would take them once all victims have ended, because their queues need not borrow and so come first, whatever the
-/// priority.
+/// those that would take them once all victims have ended, because their queues need not borrow and so come first.
 pub(super) struct Rivals {
     /// Those that can be put on hold by the `active` field of their Workload; at most [`HELD_BACK`].
     pub(super) hold: Vec<WorkloadId>,
@@ -81,8 +80,7 @@ impl Rivals {
     }
 }
 
-/// True when a job starts once these victims have left, the way the plan that admits it does it: rivals are on hold until it has
-/// its devices.
+/// True when a job starts once these victims have left, the way the plan that admits it does it: rivals are on hold until then.
 pub fn starts_without(snapshot: &Snapshot, work: WorkloadId, victims: &[WorkloadId]) -> bool {
     let compiled = &CompiledFleet::new(snapshot.clone());
     let mut state = State::new(compiled);

@@ -20,8 +20,7 @@ type Map<K, V> = HashMap<K, V, FxBuildHasher>;
 /// Longest gap between two samples that still counts as observed. A fleet of any size is sampled at least every ten seconds.
 pub const GAP: Duration = Duration::from_secs(120);
 
-/// A row while its hour is open. Sums stay in sample units times milliseconds, so that nothing is rounded before the hour
-/// closes.
+/// A row while its hour is open. Sums stay in sample units times milliseconds, so that nothing is rounded before it closes.
 #[derive(Clone, Debug)]
 struct Sums {
     /// Millionths of devices times milliseconds.

@@ -15,12 +15,12 @@ use super::workspace::{root, rust_files};
 
 /// Most of each. A change that makes one less writes the new figure here.
 const LIMITS: [(&str, usize); 6] = [
-    ("lines of the program", 192_513),
+    ("lines of the program", 191_164),
     ("lines of hand-written JSON Schema", 0),
-    ("doc lines of one to three words", 814),
+    ("doc lines of one to three words", 811),
     ("doc comments of one to three words", 260),
-    ("names of several structs or enums", 185),
-    ("circles of more than three files", 4),
+    ("names of several structs or enums", 164),
+    ("circles of more than three files", 2),
 ];
 
 /// The circles of more than three files that there still are: a folder, and the files in it. None may be added, and none may
@@ -515,7 +515,7 @@ fn a_circle_goes_by_imports_and_not_by_what_a_file_exports_again() {
         ]]
     );
 
-    let none = [("lines of the program", 100)];
+    let none = [("lines of the program", 191_164)];
     assert_eq!(size.complaints(&none, &[("src/table", "a b c d")]), [""; 0]);
     assert_eq!(size.complaints(&none, &[("src/table", "a b c")]).len(), 1);
     assert_eq!(
@@ -524,8 +524,11 @@ fn a_circle_goes_by_imports_and_not_by_what_a_file_exports_again() {
     );
     assert_eq!(size.complaints(&none, &[]).len(), 1);
     assert_eq!(
-        size.complaints(&[("lines of the program", 6)], &[("src/table", "a b c d")])
-            .len(),
+        size.complaints(
+            &[("lines of the program", 191_164)],
+            &[("src/table", "a b c d")]
+        )
+        .len(),
         1
     );
 

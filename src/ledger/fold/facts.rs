@@ -58,8 +58,7 @@ const TOPOLOGY_LABELS: &[(&str, &str)] = &[
     ("host", "cloud.google.com/gce-topology-host"),
 ];
 
-/// Facts of a node from its object and the policy, without readings. Computed when the node is observed: readings are far more
-/// frequent.
+/// Facts of a node from its object and the policy, without readings. Computed when the node is observed, which is rarer than a reading.
 #[derive(Default)]
 pub(super) struct NodeLabels {
     /// The product of its devices.

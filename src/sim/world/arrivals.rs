@@ -12,12 +12,12 @@ use rand_pcg::rand_core::SeedableRng;
 
 use model::base::Name;
 
-use super::catalog::{A100, DRAWN, H100, MI300X, MIG, POOLS, V5P, V6E, team};
-use super::noise::{hex, mix};
+use super::catalog::{A100, DRAWN, H100, MI300X, MIG, POOLS, V5P, V6E, class_value, team, team_of};
+use super::noise::{hash, hex, mix, suffix};
 use super::physics::day;
 use super::pod::Ending;
 use super::serving::image_of;
-use super::work::{Kind, Profile, Toleration, WorkId, WorkParameters};
+use super::work::{Kind, Profile, Scheduler, Toleration, WorkId, WorkParameters, WorkloadRequests};
 use super::{Happening, World};
 
 const MINUTE: f64 = 60_000.0;
@@ -50,6 +50,85 @@ fn millis(rng: &mut impl Rng, median_minutes: f64, sigma: f64) -> i64 {
 }
 
 impl WorkParameters {
+    /// A one-pod job with default values.
+    pub(super) fn new(namespace: &str, name: &str, kind: Kind) -> Self {
+        Self {
+            namespace: Name::new(namespace),
+            name: Name::new(name),
+            kind,
+            user: Name::default(),
+            team: Name::new(team_of(namespace)),
+            queue: None,
+            class: Name::default(),
+            priority: 0,
+            ask: WorkloadRequests::default(),
+            pool: None,
+            selector: BTreeMap::new(),
+            tolerations: Vec::new(),
+            gang: false,
+            scheduler: Scheduler::Kube,
+            sliced: false,
+            groups: vec![(Name::new(name), 1, 1)],
+            profile: Profile::Infra,
+            util: 0.0,
+            memory: 0.0,
+            length: 3_600_000,
+            ending: Ending::Success,
+            checkpoint_every: 0,
+            image: "registry.internal/ml/base:2026.11",
+            held: false,
+            curve: None,
+            labels: Vec::new(),
+            foreign: None,
+        }
+    }
+
+    /// The same with another priority class.
+    pub(super) fn class(mut self, class: &str) -> Self {
+        self.class = Name::new(class);
+        self.priority = class_value(class);
+        self
+    }
+
+    /// The same through a local queue.
+    pub(super) fn queue(mut self, queue: &str) -> Self {
+        self.queue = Some(Name::new(queue));
+        self
+    }
+
+    /// The same with groups of these names, each with its number of pods.
+    pub(super) fn roles(mut self, roles: &[(&str, u32)]) -> Self {
+        self.groups = roles
+            .iter()
+            .map(|(name, pods)| (Name::new(name), *pods, *pods))
+            .collect();
+        self
+    }
+
+    /// The same placed by another scheduler.
+    pub(super) fn by_scheduler(mut self, scheduler: Scheduler) -> Self {
+        self.scheduler = scheduler;
+        self
+    }
+
+    /// The same with this many equal groups.
+    pub(super) fn shape(mut self, groups: u32, parallelism: u32, completions: u32) -> Self {
+        self.groups = (0..groups)
+            .map(|at| {
+                let name = match self.kind {
+                    Kind::JobSet => Name::from(format!("{}-workers-{at}", self.name)),
+                    Kind::LeaderWorkerSet => Name::from(format!("{}-{at}", self.name)),
+                    Kind::Deployment => {
+                        Name::from(format!("{}-{}", self.name, suffix(hash(&self.name), 10)))
+                    }
+                    _ => self.name.clone(),
+                };
+                (name, parallelism, completions)
+            })
+            .collect();
+        self
+    }
+
     /// The same with `count` devices a pod in a pool, and the pool's selector and tolerations.
     pub(super) fn on(mut self, pool: usize, count: u32) -> Self {
         let spec = &POOLS[pool];

@@ -4,9 +4,8 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Deserializer, de};
 
+use super::kinds::{DisruptionBound, Kind, Profile};
 use super::noise::unit;
-use super::serving::Plan;
-use super::work::{DisruptionBound, Kind, Profile};
 
 /// Vendor of a device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
@@ -146,7 +145,6 @@ pub(super) const DRA: usize = 8;
 /// Number of pools with randomly drawn work; the pools after them have the few works of [`super::fixed_pools`].
 pub(super) const DRAWN: usize = 7;
 
-/// Number of pools.
 pub(super) const POOL_COUNT: usize = 11;
 
 /// Racks are numbered along the halls, not in the order of pools; racks of the later pools come last.
@@ -155,9 +153,9 @@ pub(super) const RACK_ORDER: [usize; 7] = [H100, L4, A100, MI300X, MIG, V5P, V6E
 /// A namespace of a team.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Team {
+pub(super) struct TeamSpec {
     pub namespace: &'static str,
-    /// The team's label.
+    /// What its label `team` says.
     pub team: &'static str,
     #[serde(borrow)]
     pub people: Vec<&'static str>,
@@ -204,8 +202,33 @@ pub(super) struct ServiceSpec {
     pub share: [f64; 2],
     pub util: f64,
     pub bound: Option<DisruptionBound>,
-    /// Age in minutes.
+    /// How old it is at the start, in minutes.
     pub minutes: i64,
+}
+
+/// Load and capacity of a service's servers that serve request metrics.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ServerSpec {
+    pub namespace: &'static str,
+    pub name: &'static str,
+    /// The model that it serves.
+    pub model: &'static str,
+    /// Requests a second that reach one replica, outside of a surge.
+    pub per_second: f64,
+    /// Factor of the request rate in a surge.
+    pub surge: f64,
+    /// Most requests in the batch.
+    pub batch: usize,
+    /// Capacity of the cache in tokens.
+    pub cache: f64,
+    /// Mean tokens of a prompt, and of an answer.
+    pub prompt: f64,
+    pub answer: f64,
+    /// Prompt tokens processed a second.
+    pub prefill: f64,
+    /// Seconds per token for a single request.
+    pub token: f64,
 }
 
 /// A DaemonSet of exporters.
@@ -255,10 +278,10 @@ pub(super) struct WorkSpec {
 /// What `catalog.json` holds.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Catalog {
+pub(super) struct DemoCatalog {
     /// In the order in which the console lists them.
     pub pools: [PoolSpec; POOL_COUNT],
-    pub teams: Vec<Team>,
+    pub teams: Vec<TeamSpec>,
     /// Namespaces of the platform.
     #[serde(borrow)]
     pub system: Vec<&'static str>,
@@ -272,12 +295,12 @@ pub(super) struct Catalog {
     pub local_queues: Vec<(&'static str, &'static str)>,
     pub services: Vec<ServiceSpec>,
     /// Model servers with request metrics.
-    pub servers: Vec<Plan>,
+    pub servers: Vec<ServerSpec>,
     pub exporters: Vec<ExporterSpec>,
     pub works: Vec<WorkSpec>,
 }
 
-pub(super) static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
+pub(super) static CATALOG: LazyLock<DemoCatalog> = LazyLock::new(|| {
     serde_json::from_str(include_str!("catalog.json")).expect("a test reads the catalog")
 });
 
@@ -303,7 +326,7 @@ pub(super) fn class_value(name: &str) -> i32 {
 }
 
 /// The team of a namespace.
-pub(super) fn team(namespace: &str) -> Option<&'static Team> {
+pub(super) fn team(namespace: &str) -> Option<&'static TeamSpec> {
     CATALOG
         .teams
         .iter()

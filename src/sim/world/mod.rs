@@ -19,6 +19,7 @@ mod events;
 mod faults;
 mod fixed_pools;
 mod kai;
+mod kinds;
 mod kueue;
 mod layout;
 mod logs;

@@ -5,10 +5,9 @@
 //! at another offset of the same half hour, and counts from when it became ready: a restart begins at zero.
 
 use model::base::{Moment, ObjectKey};
-use serde::Deserialize;
 
 use super::World;
-use super::catalog::CATALOG;
+use super::catalog::{CATALOG, ServerSpec};
 use super::noise::{hash, mix, unit};
 use super::pod::Pod;
 use super::work::Work;
@@ -24,31 +23,6 @@ const PERIOD_MS: i64 = 30 * 60_000;
 
 /// The surge of the pattern, seconds.
 const SURGE: std::ops::Range<f64> = 900.0..1080.0;
-
-/// Load and capacity of a service's servers that serve request metrics.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Plan {
-    namespace: &'static str,
-    name: &'static str,
-    /// The model that it serves.
-    pub model: &'static str,
-    /// Requests a second that reach one replica, outside of a surge.
-    per_second: f64,
-    /// Factor of the request rate in a surge.
-    surge: f64,
-    /// Most requests in the batch.
-    batch: usize,
-    /// Capacity of the cache in tokens.
-    cache: f64,
-    /// Mean tokens of a prompt, and of an answer.
-    prompt: f64,
-    answer: f64,
-    /// Prompt tokens processed a second.
-    prefill: f64,
-    /// Seconds per token for a single request.
-    token: f64,
-}
 
 /// One request of a pattern, in seconds since the pattern began; negative if it began in the previous round.
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +67,7 @@ pub(super) struct Pattern {
 
 impl Pattern {
     /// Draws it: the second round of the same arrivals, so that it includes requests left over from the first.
-    fn draw(plan: &Plan, seed: u64) -> Self {
+    fn draw(plan: &ServerSpec, seed: u64) -> Self {
         let period = PERIOD_MS as f64 / 1000.0;
         let seed = mix(seed, hash(plan.name));
         let mut draws = 0;
@@ -207,7 +181,7 @@ pub(super) fn patterns(seed: u64) -> Vec<Pattern> {
 
 /// One server at a time.
 pub(super) struct Server<'w> {
-    pub plan: &'static Plan,
+    pub plan: &'static ServerSpec,
     pattern: &'w Pattern,
     /// The pattern's time at which it became ready, and its current time, in milliseconds.
     from: i64,
@@ -250,7 +224,7 @@ pub struct ServingTruth {
 }
 
 impl World {
-    fn plan_of(&self, work: &Work) -> Option<(&'static Plan, &Pattern)> {
+    fn plan_of(&self, work: &Work) -> Option<(&'static ServerSpec, &Pattern)> {
         let found = CATALOG.servers.iter().zip(self.patterns.iter());
         let mut found = found.filter(|_| work.image == SERVER_IMAGE);
         found.find(|(plan, _)| *work.namespace == *plan.namespace && *work.name == *plan.name)

@@ -3,104 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde::Deserialize;
 use serde_json::Value;
 
 use model::base::{Moment, Name};
 
 use super::super::change::Resource;
 use super::client_patch::Edit;
+pub(super) use super::kinds::{DisruptionBound, Kind, Profile, VOLCANO_JOB};
 use super::noise::{mix, suffix, uuid};
 use super::pod::{Ending, PodId};
 
 /// Number of a piece of work; never reused.
 pub(super) type WorkId = u32;
-
-/// The controller at the top.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
-pub(super) enum Kind {
-    /// A JobSet that owns indexed Jobs.
-    JobSet,
-    Job,
-    /// A Deployment that owns a ReplicaSet.
-    Deployment,
-    StatefulSet,
-    /// A DaemonSet of the platform.
-    DaemonSet,
-    /// A pod without a controller.
-    Pod,
-    /// The training operator's PyTorchJob, which owns its pods.
-    PyTorchJob,
-    /// A RayJob that owns a RayCluster while it runs.
-    RayJob,
-    /// Volcano's Job, which owns its pods.
-    VolcanoJob,
-    /// A LeaderWorkerSet: a StatefulSet of leaders, each of which owns a StatefulSet of workers.
-    LeaderWorkerSet,
-}
-
-impl Kind {
-    /// Work that ends, unlike a service.
-    pub(super) const fn is_batch(self) -> bool {
-        matches!(
-            self,
-            Self::JobSet | Self::Job | Self::PyTorchJob | Self::RayJob | Self::VolcanoJob
-        )
-    }
-
-    /// Its pods belong to an indexed Job.
-    pub(super) const fn is_indexed(self) -> bool {
-        matches!(self, Self::JobSet | Self::Job)
-    }
-
-    /// A pod's name follows from its index: a replacement waits until the last pod is deleted.
-    pub(super) const fn keeps_names(self) -> bool {
-        matches!(
-            self,
-            Self::StatefulSet | Self::PyTorchJob | Self::VolcanoJob | Self::LeaderWorkerSet
-        )
-    }
-
-    /// The resource of the controller itself.
-    pub(super) const fn resource(self) -> Option<Resource> {
-        match self {
-            Self::JobSet => Some(Resource::JobSets),
-            Self::Job => Some(Resource::Jobs),
-            Self::Deployment => Some(Resource::Deployments),
-            Self::StatefulSet => Some(Resource::StatefulSets),
-            Self::DaemonSet => Some(Resource::DaemonSets),
-            Self::Pod => None,
-            Self::PyTorchJob => Some(Resource::PyTorchJobs),
-            Self::RayJob => Some(Resource::RayJobs),
-            Self::LeaderWorkerSet => Some(Resource::LeaderWorkerSets),
-            Self::VolcanoJob => Some(Resource::VolcanoJobs),
-        }
-    }
-
-    /// The JSON pointer of the field that suspends it; empty without one.
-    pub(super) const fn suspend_path(self) -> &'static str {
-        match self {
-            Self::PyTorchJob => "/spec/runPolicy/suspend",
-            _ => "/spec/suspend",
-        }
-    }
-
-    /// The kind's name in the API.
-    pub(super) const fn word(self) -> &'static str {
-        match self {
-            Self::JobSet => "JobSet",
-            Self::Job => "Job",
-            Self::Deployment => "Deployment",
-            Self::StatefulSet => "StatefulSet",
-            Self::DaemonSet => "DaemonSet",
-            Self::Pod => "Pod",
-            Self::PyTorchJob => "PyTorchJob",
-            Self::RayJob => "RayJob",
-            Self::LeaderWorkerSet => "LeaderWorkerSet",
-            Self::VolcanoJob => VOLCANO_JOB,
-        }
-    }
-}
 
 /// The scheduler that places a work's pods.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -123,27 +37,6 @@ impl Scheduler {
     }
 }
 
-/// Name for Volcano's Job, which has the same kind as Kubernetes' own Job in another group.
-pub(super) const VOLCANO_JOB: &str = "VolcanoJob";
-
-/// How the work uses its devices.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
-pub(super) enum Profile {
-    /// Training: busy, synchronized with its peers, with dips for checkpoints.
-    Train,
-    /// Training that is limited by its input.
-    InputBound,
-    /// A small training of a sweep: busy, independent of others.
-    Sweep,
-    Eval,
-    /// Inference: follows the daily load curve.
-    Serve,
-    /// A notebook: memory allocated, no compute.
-    Notebook,
-    /// No device at all.
-    Infra,
-}
-
 /// Resource requests of one pod.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct WorkloadRequests {
@@ -163,15 +56,6 @@ pub(super) struct Toleration {
     pub value: Option<Name>,
     pub effect: Name,
     pub seconds: Option<i64>,
-}
-
-/// The bound of a disruption budget.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
-pub(super) enum DisruptionBound {
-    /// At least this value (a number or a percentage).
-    MinAvailable(Value),
-    /// At most this value (a number or a percentage) unavailable.
-    MaxUnavailable(Value),
 }
 
 /// One replicated part of a work: a child Job, a ReplicaSet, or the controller itself.
@@ -473,87 +357,4 @@ pub(super) struct WorkParameters {
     pub labels: Vec<(Name, Name)>,
     /// The controller object as a client wrote it.
     pub foreign: Option<Arc<Value>>,
-}
-
-impl WorkParameters {
-    /// A one-pod job with default values.
-    pub(super) fn new(namespace: &str, name: &str, kind: Kind) -> Self {
-        Self {
-            namespace: Name::new(namespace),
-            name: Name::new(name),
-            kind,
-            user: Name::default(),
-            team: Name::new(super::catalog::team_of(namespace)),
-            queue: None,
-            class: Name::default(),
-            priority: 0,
-            ask: WorkloadRequests::default(),
-            pool: None,
-            selector: BTreeMap::new(),
-            tolerations: Vec::new(),
-            gang: false,
-            scheduler: Scheduler::Kube,
-            sliced: false,
-            groups: vec![(Name::new(name), 1, 1)],
-            profile: Profile::Infra,
-            util: 0.0,
-            memory: 0.0,
-            length: 3_600_000,
-            ending: Ending::Success,
-            checkpoint_every: 0,
-            image: "registry.internal/ml/base:2026.11",
-            held: false,
-            curve: None,
-            labels: Vec::new(),
-            foreign: None,
-        }
-    }
-
-    /// The same with another priority class.
-    pub(super) fn class(mut self, class: &str) -> Self {
-        self.class = Name::new(class);
-        self.priority = super::catalog::class_value(class);
-        self
-    }
-
-    /// The same through a local queue.
-    pub(super) fn queue(mut self, queue: &str) -> Self {
-        self.queue = Some(Name::new(queue));
-        self
-    }
-
-    /// The same with groups of these names, each with its number of pods.
-    pub(super) fn roles(mut self, roles: &[(&str, u32)]) -> Self {
-        self.groups = roles
-            .iter()
-            .map(|(name, pods)| (Name::new(name), *pods, *pods))
-            .collect();
-        self
-    }
-
-    /// The same placed by another scheduler.
-    pub(super) fn by_scheduler(mut self, scheduler: Scheduler) -> Self {
-        self.scheduler = scheduler;
-        self
-    }
-
-    /// The same with this many equal groups.
-    pub(super) fn shape(mut self, groups: u32, parallelism: u32, completions: u32) -> Self {
-        self.groups = (0..groups)
-            .map(|at| {
-                let name = match self.kind {
-                    Kind::JobSet => Name::from(format!("{}-workers-{at}", self.name)),
-                    Kind::LeaderWorkerSet => Name::from(format!("{}-{at}", self.name)),
-                    Kind::Deployment => Name::from(format!(
-                        "{}-{}",
-                        self.name,
-                        super::noise::suffix(super::noise::hash(&self.name), 10)
-                    )),
-                    _ => self.name.clone(),
-                };
-                (name, parallelism, completions)
-            })
-            .collect();
-        self
-    }
 }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use model::base::{Moment, Name};
 
 /// Every template by its name, which is its key at the top of a file.
-static TEMPLATES: LazyLock<HashMap<String, Template>> = LazyLock::new(|| {
+static TEMPLATES: LazyLock<HashMap<String, ObjectTemplate>> = LazyLock::new(|| {
     let files = [
         include_str!("templates/pod.yaml"),
         include_str!("templates/node.yaml"),
@@ -25,32 +25,32 @@ static TEMPLATES: LazyLock<HashMap<String, Template>> = LazyLock::new(|| {
     let all = files
         .into_iter()
         .flat_map(|text| -> Map<String, Value> { read(text) });
-    all.map(|(name, value)| (name, Template::parse(value)))
+    all.map(|(name, value)| (name, ObjectTemplate::parse(value)))
         .collect()
 });
 
 /// A part of a template.
-enum Template {
+enum ObjectTemplate {
     Fixed(Value),
     /// The value of this name.
     Value(String),
     /// Literal text and names, in turn; the first is literal.
     Text(Vec<String>),
-    List(Vec<Template>),
-    Object(Vec<Field>),
+    List(Vec<ObjectTemplate>),
+    Object(Vec<TemplateField>),
 }
 
 /// A part of an object.
-enum Field {
+enum TemplateField {
     /// The object is left out unless this value is one of these words, or without words is true.
     When(String, Vec<String>),
     /// The fields of an object.
-    With(Template),
+    With(ObjectTemplate),
     /// A field; the last is whether it is left out when it is empty.
-    Set(Template, Template, bool),
+    Set(ObjectTemplate, ObjectTemplate, bool),
 }
 
-impl Template {
+impl ObjectTemplate {
     fn parse(value: Value) -> Self {
         match value {
             Value::String(text) => Self::parse_text(text),
@@ -59,24 +59,27 @@ impl Template {
                 match rows.iter().all(|row| matches!(row, Self::Fixed(_))) {
                     true => Self::Fixed(
                         rows.iter()
-                            .filter_map(|row| row.fill(&mut Values::none()))
+                            .filter_map(|row| row.fill(&mut TemplateValues::none()))
                             .collect(),
                     ),
                     false => Self::List(rows),
                 }
             }
             Value::Object(fields) => {
-                let fields: Vec<Field> = fields
+                let fields: Vec<TemplateField> = fields
                     .into_iter()
-                    .map(|(key, value)| Field::parse(key, value))
+                    .map(|(key, value)| TemplateField::parse(key, value))
                     .collect();
-                let fixed = |field: &Field| {
-                    matches!(field, Field::Set(Self::Fixed(_), Self::Fixed(_), false))
+                let fixed = |field: &TemplateField| {
+                    matches!(
+                        field,
+                        TemplateField::Set(Self::Fixed(_), Self::Fixed(_), false)
+                    )
                 };
                 match fields.iter().all(fixed) {
-                    true => {
-                        Self::Fixed(fill_object(&fields, &mut Values::none()).unwrap_or_default())
-                    }
+                    true => Self::Fixed(
+                        fill_object(&fields, &mut TemplateValues::none()).unwrap_or_default(),
+                    ),
                     false => Self::Object(fields),
                 }
             }
@@ -104,7 +107,7 @@ impl Template {
         }
     }
 
-    fn fill(&self, values: &mut Values) -> Option<Value> {
+    fn fill(&self, values: &mut TemplateValues) -> Option<Value> {
         match self {
             Self::Fixed(value) => Some(value.clone()),
             Self::Value(name) => values.take(name),
@@ -124,7 +127,7 @@ impl Template {
     }
 }
 
-impl Field {
+impl TemplateField {
     fn parse(mut key: String, value: Value) -> Self {
         match (&*key, &value) {
             ("$when", Value::String(condition)) => {
@@ -132,22 +135,26 @@ impl Field {
                 let words = words.split('|').filter(|word| !word.is_empty());
                 Self::When(name.to_owned(), words.map(str::to_owned).collect())
             }
-            ("$with", _) => Self::With(Template::parse(value)),
+            ("$with", _) => Self::With(ObjectTemplate::parse(value)),
             _ => {
                 let optional = key.ends_with('?');
                 key.truncate(key.len() - usize::from(optional));
-                Self::Set(Template::parse_text(key), Template::parse(value), optional)
+                Self::Set(
+                    ObjectTemplate::parse_text(key),
+                    ObjectTemplate::parse(value),
+                    optional,
+                )
             }
         }
     }
 }
 
 /// The object; `None` when a condition of it does not hold.
-fn fill_object(fields: &[Field], values: &mut Values) -> Option<Value> {
+fn fill_object(fields: &[TemplateField], values: &mut TemplateValues) -> Option<Value> {
     let mut object = Map::new();
     for field in fields {
         match field {
-            Field::When(name, words) => {
+            TemplateField::When(name, words) => {
                 let holds = |text: String| match &words[..] {
                     [] => text != "false",
                     words => words.contains(&text),
@@ -156,12 +163,12 @@ fn fill_object(fields: &[Field], values: &mut Values) -> Option<Value> {
                     return None;
                 }
             }
-            Field::With(template) => {
+            TemplateField::With(template) => {
                 if let Some(Value::Object(mut more)) = template.fill(values) {
                     object.append(&mut more);
                 }
             }
-            Field::Set(key, value, optional) => {
+            TemplateField::Set(key, value, optional) => {
                 let (Some(Value::String(key)), Some(value)) =
                     (key.fill(values), value.fill(values))
                 else {
@@ -182,12 +189,12 @@ fn fill_object(fields: &[Field], values: &mut Values) -> Option<Value> {
 }
 
 /// What placeholders stand for: values of one object, and those that are looked up.
-struct Values<'a> {
+struct TemplateValues<'a> {
     own: Vec<(&'static str, Value)>,
     more: &'a dyn Fn(&str) -> Option<Value>,
 }
 
-impl Values<'_> {
+impl TemplateValues<'_> {
     fn none() -> Self {
         Self {
             own: Vec::new(),
@@ -226,7 +233,7 @@ pub(in super::super) fn filled_with(
     more: &dyn Fn(&str) -> Option<Value>,
 ) -> Value {
     let found = TEMPLATES.get(template);
-    let object = found.and_then(|template| template.fill(&mut Values { own, more }));
+    let object = found.and_then(|template| template.fill(&mut TemplateValues { own, more }));
     object.unwrap_or_else(|| Value::Object(Map::new()))
 }
 
@@ -280,7 +287,7 @@ impl<T: Fill> Fill for Option<T> {
     }
 }
 
-/// Values by name, for a template.
+/// TemplateValues by name, for a template.
 macro_rules! values {
     ($($name:ident: $value:expr),* $(,)?) => {
         vec![$((stringify!($name), $crate::world::render::Fill::value($value))),*]
@@ -295,7 +302,7 @@ mod tests {
     use super::*;
 
     fn fill(template: Value, own: Vec<(&'static str, Value)>) -> Option<Value> {
-        Template::parse(template).fill(&mut Values {
+        ObjectTemplate::parse(template).fill(&mut TemplateValues {
             own,
             more: &|_| None,
         })
