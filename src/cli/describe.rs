@@ -12,8 +12,8 @@ use table::navigation::Selection;
 use table::output;
 use table::{Facts, Format, Kind, Needs, Query, is_remainder, losses, silent};
 
-use super::get_kind::GetKind;
-use super::get_objects::job_kind;
+use super::get::kind::GetKind;
+use super::get::objects::job_kind;
 use super::setup::{self, Situation};
 use super::{look, out};
 

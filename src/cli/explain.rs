@@ -111,7 +111,7 @@ pub(super) fn run(
     {
         let _ = writeln!(text, "  {:<10} {}", "priority", printable(&words));
     }
-    if let (FigureFormat::Table, Some(note)) = (job.output, table::list_price::note(&text)) {
+    if let (FigureFormat::Table, Some(note)) = (job.output, table::rows::list_price::note(&text)) {
         let _ = writeln!(text, "  {note}");
     }
     out::write(out, &text)?;

@@ -16,8 +16,6 @@ mod exporter;
 mod figures;
 pub mod flags;
 pub mod get;
-mod get_kind;
-mod get_objects;
 mod govern;
 mod listen;
 mod load;
@@ -276,9 +274,9 @@ fn run(
             err,
         ),
         Some(Command::Get(get)) => {
-            use get_kind::GetKind::{Budgets, Usage};
+            use get::kind::GetKind::{Budgets, Usage};
             let parts = get.parts()?;
-            get_objects::each(&parts, out, err, |get, out, err| match get.kind() {
+            get::objects::each(&parts, out, err, |get, out, err| match get.kind() {
                 Usage => usage::get(&past(get.past.clone(), 0.0)?, get, out, err),
                 Budgets => budgets::get(&past(get.past.clone(), 0.0)?, get, out, err),
                 _ => get::run(&cluster_or_past(&get.past)?, get, out, err),

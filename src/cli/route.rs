@@ -10,8 +10,8 @@ use engine::explanations;
 use engine::route::{FlavorCandidate, Routing};
 use model::base::name::printable;
 use model::base::{Exit, Failure, Moment, Rate};
-use table::list_price::{marked, note};
 use table::output::safe_json;
+use table::rows::list_price::{marked, note};
 use table::table::Layout;
 use table::text::{age, hour, or_unknown, usd, word};
 

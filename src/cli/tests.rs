@@ -572,9 +572,9 @@ fn several_kinds_are_one_table_after_another() {
     let parts = get.parts().expect("is right");
     let printed = |fails: Option<Exit>| {
         let (mut out, mut err) = (Vec::new(), Vec::new());
-        let exit = super::get_objects::each(&parts, &mut out, &mut err, |part, out, err| {
-            if let Some(exit) =
-                fails.filter(|_| part.kind() == super::get_kind::GetKind::Facts(table::Kind::Nodes))
+        let exit = super::get::objects::each(&parts, &mut out, &mut err, |part, out, err| {
+            if let Some(exit) = fails
+                .filter(|_| part.kind() == super::get::kind::GetKind::Facts(table::Kind::Nodes))
             {
                 return Err(Failure::new(exit, "no nodes"));
             }

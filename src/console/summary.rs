@@ -80,7 +80,7 @@ impl Summary {
             .filter(|_| !facts.spend_rates.devices.is_zero());
         summary.idle = summary
             .money
-            .and_then(|spend| table::pools::waste(facts, &spend));
+            .and_then(|spend| table::rows::pools::waste(facts, &spend));
         summary
     }
 

@@ -7,8 +7,8 @@ use model::base::quantities::{bytes, grouped};
 use model::base::{Age, DeviceAmount, Moment, ObjectKey, Rate};
 use model::cost::Money;
 
-use super::list_price::marked;
 use super::role::Role;
+use super::rows::list_price::marked;
 use super::text::{UNKNOWN, bounded_latency, celsius, decimal, kilowatts, watts, whole_percent};
 
 /// Value of a cell. Unknown is its own variant, never zero.

@@ -244,7 +244,7 @@ fn longest(fleet: &Fleet) -> Vec<JobKey> {
         .jobs
         .iter()
         .filter(|job| job.state == model::fleet::job::JobState::Waiting)
-        .map(|job| (super::jobs::first_waited(job), &job.id))
+        .map(|job| (super::rows::jobs::first_waited(job), &job.id))
         .collect();
     all.small_sort();
     all.truncate(ASKED);

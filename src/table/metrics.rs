@@ -5,8 +5,9 @@ use std::fmt::Write;
 use model::fleet::finding::Finding;
 use usage::{BudgetState, CostPart, UsageClass, UsageCounters};
 
+use super::Facts;
 use super::notify::alertmanager;
-use super::{Facts, queues};
+use super::rows::queues;
 
 /// The text format of Prometheus.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";

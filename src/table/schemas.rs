@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use model::schema::{SchemaHead, columns as columns_of, of_rows};
 
-use super::document::FleetFigures;
+use super::rows::document::FleetFigures;
 use super::{Kind, budgets, checkup, spend, tco};
 
 /// Makes a schema.

@@ -418,7 +418,7 @@ mod tests {
     use model::fleet::observe::ListedNamespaces;
 
     use super::*;
-    use crate::document::figures;
+    use crate::rows::document::figures;
     use crate::sample;
 
     /// A finding about this object that counts these devices.

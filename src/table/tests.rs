@@ -673,7 +673,7 @@ fn how_long_a_device_is_idle_is_the_same_in_findings_advice_and_rows() {
     fleet.jobs = jobs.into();
     let node = facts.fleet.node(&name).expect("its node");
     let device = node.device(index).expect("the device");
-    let row = super::devices::row(&facts, node, device);
+    let row = super::rows::devices::row(&facts, node, device);
     assert_eq!(row.id, id.as_str());
     assert_eq!(row.idle_seconds, Some(41 * 60));
     assert_eq!(row.idle_at_least, Some(true));

@@ -13,8 +13,8 @@ use model::base::{Age, Moment, SmallSort};
 use model::fleet::job::{Job, JobState};
 
 use super::explanations::{JobExplanation, victims_words};
-use super::job_place::where_or_why;
-use super::jobs::{class_words, first_waited};
+use super::rows::job_place::where_or_why;
+use super::rows::jobs::{class_words, first_waited};
 use super::text::{NO_ETA, eta as eta_words, eta_alone, hour};
 use super::{Facts, unblock};
 

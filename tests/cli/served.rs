@@ -6,7 +6,7 @@ use std::time::Duration;
 use model::base::ObjectKey;
 use sim::change::{Request, Resource, SimBackend, WorldChange};
 use sim::world::Options;
-use table::services::{ServiceRow, rows};
+use table::rows::services::{ServiceRow, rows};
 
 use super::accounts::{Lived, begin, memory};
 
@@ -90,7 +90,7 @@ fn services_are_what_the_world_knows_of_their_requests() {
             assert!((tokens - truth.tokens / seconds).abs() < 1e-6, "{tokens}");
             assert!(row.usd_per_million_tokens.is_some_and(|usd| usd > 0.0));
             for q in [0.5, 0.95, 0.99] {
-                let told = |cell: &table::services::LatencyCell| match q {
+                let told = |cell: &table::rows::services::LatencyCell| match q {
                     0.5 => cell.p50,
                     0.95 => cell.p95,
                     _ => cell.p99,

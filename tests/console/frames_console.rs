@@ -296,7 +296,7 @@ fn the_longest_waiter_is_one_key_away_and_the_next_one_more() {
         .iter()
         .filter(|job| job.state == JobState::Waiting)
         .collect();
-    waiting.sort_by_key(|job| table::jobs::first_waited(job));
+    waiting.sort_by_key(|job| table::rows::jobs::first_waited(job));
     assert!(waiting.len() > 1, "some wait");
     for view in ViewId::ALL {
         let mut app = app(&LARGE, *view);

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use model::base::{DeviceAmount, Name};
 use model::fleet::device::Device;
 use model::fleet::node::Node;
-use table::{Facts, Scope, nodes, pools, queues};
+use table::rows::{nodes, pools, queues};
+use table::{Facts, Scope};
 
 /// The fleet as each of its teams has it.
 pub fn teams(facts: &Facts) -> Vec<Facts> {

@@ -13,7 +13,8 @@ use console::widget::cell::devices_words;
 use model::base::{DeviceAmount, Name, Rate};
 use model::cost::Money;
 use table::navigation::ViewId;
-use table::{Facts, Kind, Query, Scope, document, render};
+use table::rows::document;
+use table::{Facts, Kind, Query, Scope, render};
 
 use crate::any_fleet::{USERS, any_fleet, facts};
 use crate::cells;

@@ -395,8 +395,8 @@ fn an_evicted_job_stays_the_first_of_those_that_wait() {
     assert_eq!(first, Some(at as u32), "by its current wait it is the last");
     let page = screen(&facts, ViewId::Fleet, "b", (160, 50));
     assert!(page.contains(job.name().as_str()), "{page}");
-    let words =
-        table::jobs::waited_words(job, |at| facts.now.since(at).to_string()).expect("it waits");
+    let words = table::rows::jobs::waited_words(job, |at| facts.now.since(at).to_string())
+        .expect("it waits");
     assert!(
         words.starts_with("26s since") && words.ends_with(", created 400d00h ago"),
         "{words}"

@@ -15,8 +15,8 @@ use table::output::{fields, output_table, titles};
 use table::{Facts, Format, Kind, Needs, Query};
 
 use crate::cli::flags::Global;
-use crate::cli::get_kind::GetKind;
-use crate::cli::get_objects;
+use crate::cli::get::kind::GetKind;
+use crate::cli::get::objects::first_kind;
 use crate::cli::setup::{self, FactsSource, Situation};
 use crate::cli::top::TopName;
 use crate::cli::{load, look};
@@ -145,7 +145,7 @@ pub(super) fn of(
         let word = positional.first()?;
         match path {
             "top" => TopName::from_str(word, true).ok().map(TopName::kind),
-            "get" => get_objects::first_kind(positional)?.kind(),
+            "get" => first_kind(positional)?.kind(),
             _ => GetKind::from_str(word, true).ok()?.kind(),
         }
     };

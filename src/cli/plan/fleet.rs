@@ -100,7 +100,7 @@ impl Seen {
     pub(in crate::cli) fn waited_words(&self, name: &str) -> Option<String> {
         let job = self.facts.fleet.job_named(name)?;
         let now = self.facts.now;
-        table::jobs::waited_words(job, |at| now.since(at).to_string())
+        table::rows::jobs::waited_words(job, |at| now.since(at).to_string())
     }
 
     /// Which of two priorities of a job of `govern` counts, where its label and its annotation differ.

@@ -11,8 +11,8 @@ use model::cost::LIST_NOTE;
 use model::cost::{ASSUMPTION, BudgetChange};
 use model::plan::{Budgets, Forecast, Outcome as Checked, Plan, PlanEffect, Refusal, Step};
 use model::value::Value;
-use table::lost_work;
 use table::plan_steps::CommonPhrases;
+use table::rows::lost_work;
 use table::text::{back, start_change, with_hours};
 
 use super::PlanFormat;

@@ -9,9 +9,9 @@ use model::cost::LIST_NOTE;
 use model::plan::{Forecast, Mutation, Outcome, Plan, PlanEffect, StartChange, Step, Verb};
 use table::Facts;
 use table::cell::{Cell, Value};
-use table::lost_work;
 use table::plan_steps::CommonPhrases;
 use table::role::Role;
+use table::rows::lost_work;
 use table::spend::dollars;
 use table::text::{back, start_change, with_hours};
 
@@ -68,7 +68,7 @@ pub(super) fn cells<'a>(row: &Row<'a>, common: &CommonPhrases, facts: &'a Facts)
     let class = step.job.as_ref().and_then(|of| {
         let jobs = facts.fleet.jobs.iter();
         let job = jobs.into_iter().find(|job| job.id.key == of.name.0)?;
-        table::jobs::class_words(job)
+        table::rows::jobs::class_words(job)
     });
     let lost = effects.loss.as_ref();
     let per_device = lost.and_then(|loss| {

@@ -11,8 +11,8 @@ use model::cost::Scope;
 use table::Facts;
 use table::kinds::cost::{IDLE, KIND, scope_of};
 use table::navigation::{RowScope, ViewId};
-use table::pools::{unallocated, waste};
 use table::role::Role;
+use table::rows::pools::{unallocated, waste};
 
 use super::cost_history;
 use super::table_view::TableView;

@@ -12,9 +12,9 @@ use model::fleet::finding::Finding;
 use model::fleet::history::{FleetSignal, Track};
 use model::fleet::observe::Table;
 use table::Facts;
-use table::jobs::waits_anew;
 use table::kinds::alerts;
 use table::role::Role;
+use table::rows::jobs::waits_anew;
 
 use super::cost;
 use super::fleet::{FleetView, Panel};
@@ -80,7 +80,7 @@ impl FleetView {
                 true => format!("{} old · {wait}", painter.age(job.created)),
             };
             let age_width = painter.width(&age).max(7);
-            let class = table::jobs::class_words(job).unwrap_or_default();
+            let class = table::rows::jobs::class_words(job).unwrap_or_default();
             let wants = format!("{} {class}", job.devices_requested);
             let facts_width = age_width + painter.width(&wants).max(9) + 2;
             let name_room = inside.width.saturating_sub(facts_width);

@@ -13,8 +13,8 @@ use table::Facts;
 use table::cell::{Cell, Value};
 use table::column::{Column, KindSpec, Row};
 use table::navigation::{RowScope, Selection, ViewId};
-use table::queue_tree::Tree;
 use table::role::Role;
+use table::rows::queue_tree::Tree;
 
 use super::subject;
 

@@ -14,8 +14,8 @@ use table::cell::{Cell, Value};
 use table::column::{Align, ColumnHead, Width};
 use table::kinds::queues::{KIND, members, name_of, row_of, stopped};
 use table::navigation::{RowScope, ViewId};
-use table::queues::system_of;
 use table::role::Role;
+use table::rows::queues::system_of;
 
 use super::table_view::TableView;
 use super::view_trait::{CommandOutcome, TABLE, View};
@@ -213,7 +213,7 @@ fn cells<'a>(facts: &'a Facts, job: &'a Job, at: usize) -> Vec<Cell<'a>> {
         true => Cell::new(Value::Unknown),
         false => Cell::new(Value::Count(place)).mark(if known.is_none() { "~" } else { "" }),
     };
-    let class = Value::known(table::jobs::class_words(job), Value::text);
+    let class = Value::known(table::rows::jobs::class_words(job), Value::text);
     vec![
         place.role(Role::Muted),
         Cell::new(Value::path(&job.id.key)).role(Role::Title),

@@ -107,11 +107,17 @@ fn started(facts: &Facts, name: &JobName) -> (String, Role) {
         (Some(why), _) => (format!("not started: {why}"), Role::Warn),
         (None, JobState::Done) => (String::from("ran, and has ended"), Role::Ok),
         (None, JobState::Starting) => (
-            format!("starting on {}", table::job_place::where_or_why(facts, job)),
+            format!(
+                "starting on {}",
+                table::rows::job_place::where_or_why(facts, job)
+            ),
             Role::Info,
         ),
         (None, _) => (
-            format!("running on {}", table::job_place::where_or_why(facts, job)),
+            format!(
+                "running on {}",
+                table::rows::job_place::where_or_why(facts, job)
+            ),
             Role::Ok,
         ),
     }
@@ -142,7 +148,7 @@ fn became(facts: &Facts, run: &RunRow, name: &JobName) -> (Back, String, Role) {
         JobState::Running | JobState::Finishing => {
             let words = format!(
                 "running again on {}{short}",
-                table::job_place::where_or_why(facts, job)
+                table::rows::job_place::where_or_why(facts, job)
             );
             (Back::Running, words, Role::Ok)
         }
@@ -153,7 +159,7 @@ fn became(facts: &Facts, run: &RunRow, name: &JobName) -> (Back, String, Role) {
         JobState::Starting => {
             let words = format!(
                 "starting again on {}{short}",
-                table::job_place::where_or_why(facts, job)
+                table::rows::job_place::where_or_why(facts, job)
             );
             (Back::Starting, words, Role::Info)
         }
@@ -189,7 +195,10 @@ fn became(facts: &Facts, run: &RunRow, name: &JobName) -> (Back, String, Role) {
             (Back::Not, words, Role::Warn)
         }
         JobState::Failed => {
-            let words = format!("failed: {}", table::job_place::where_or_why(facts, job));
+            let words = format!(
+                "failed: {}",
+                table::rows::job_place::where_or_why(facts, job)
+            );
             (Back::Not, words, Role::Crit)
         }
         JobState::Done => (Back::Ended, String::from("ended well"), Role::Muted),

@@ -12,7 +12,8 @@ use model::fleet::observe::Table;
 use model::fleet::queue::{Queue, Quota};
 use model::fleet::{Fleet, Known};
 
-use super::{Dated, FleetChangeKind, FleetChanges, Topic, document, text};
+use super::document;
+use super::{Dated, FleetChangeKind, FleetChanges, Topic, text};
 use crate::{Facts, Scope, sample};
 
 fn later(seconds: u64) -> Moment {

@@ -8,8 +8,8 @@ use model::base::quantities::{counted, grouped};
 use model::cost::{LIST_MARK, LIST_NOTE, Money};
 
 use super::{CENT, Dated, FleetChange, FleetChanges, MoneyChange};
-use crate::list_price::list_usd;
 use crate::output::safe_json;
+use crate::rows::list_price::list_usd;
 use crate::table::{Layout, cell};
 use crate::text::UNKNOWN;
 use crate::{UNATTRIBUTED, non_empty};

@@ -17,11 +17,11 @@ use model::schema::one_of;
 
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
-use crate::devices::job_idle_since;
 use crate::kind::{Exporters, KindNames, holds_work};
-use crate::list_price::list_usd;
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
+use crate::rows::devices::job_idle_since;
+use crate::rows::list_price::list_usd;
 use crate::silence::Silence;
 use crate::text::percent;
 use crate::{Facts, non_empty};

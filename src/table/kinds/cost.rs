@@ -18,13 +18,14 @@ use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
 use crate::kind::{Exporters, KindNames, UNKNOWN_IS_NULL, holds_work};
 use crate::labelled::owner_of_job;
-use crate::list_price::list_usd;
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
-use crate::pools::unallocated;
-use crate::queue_quotas::left_of;
 use crate::role::Role;
+use crate::rows::jobs;
+use crate::rows::list_price::list_usd;
+use crate::rows::pools::unallocated;
+use crate::rows::queue_quotas::left_of;
 use crate::text::word;
-use crate::{Facts, UNATTRIBUTED, jobs};
+use crate::{Facts, UNATTRIBUTED};
 
 /// One row of one scope. The rows of each scope add up to the header's figure.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]

@@ -9,14 +9,15 @@ use model::fleet::node::Node;
 use model::fleet::signal::Signal;
 use model::schema::of_rows;
 
+use crate::Facts;
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
-use crate::devices::DeviceRow;
 use crate::kind::{Exporters, KindNames, UNKNOWN_IS_NULL, holds_work};
 use crate::kinds::nodes::by_node;
 use crate::navigation::{Destination, RowScope, Selection};
 use crate::role::Role;
-use crate::{Facts, devices};
+use crate::rows::devices;
+use crate::rows::devices::DeviceRow;
 
 /// The columns of devices.
 const COLUMNS: &[Column] = &[

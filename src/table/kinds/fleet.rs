@@ -7,10 +7,10 @@ use model::schema::of_document;
 use crate::Facts;
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput};
-use crate::document::Document;
-use crate::document::{FleetFigures, document, figures};
 use crate::kind::{Exporters, KindNames};
-use crate::pools::unallocated;
+use crate::rows::document::Document;
+use crate::rows::document::{FleetFigures, document, figures};
+use crate::rows::pools::unallocated;
 
 /// The fleet, in one row.
 pub static KIND: KindSpec = KindSpec {

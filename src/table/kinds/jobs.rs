@@ -10,15 +10,16 @@ use model::schema::of_rows;
 
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
-use crate::job_failure::why_failed;
-use crate::job_place::{fails_now, runs_and_fails, slowest};
-use crate::jobs::JobRow;
-use crate::jobs::{self, JobAge};
 use crate::kind::{Exporters, Format, KindNames, UNKNOWN_IS_NULL, holds_work};
 use crate::labelled::{Labelled, label_of_job};
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
-use crate::{Facts, gangs, queue_tree, waiting};
+use crate::rows::job_failure::why_failed;
+use crate::rows::job_place::{fails_now, runs_and_fails, slowest};
+use crate::rows::jobs::JobRow;
+use crate::rows::jobs::{self, JobAge};
+use crate::rows::{gangs, queue_tree};
+use crate::{Facts, waiting};
 
 /// Jobs. A row is the rank of a job's state and its place among all jobs.
 pub static KIND: KindSpec = KindSpec {

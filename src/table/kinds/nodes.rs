@@ -16,9 +16,9 @@ use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
 use crate::kind::{Exporters, Format, KindNames, UNKNOWN_IS_NULL};
 use crate::labelled::Labelled;
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
-use crate::nodes::NodeRow;
-use crate::nodes::{self, NodeState};
 use crate::role::Role;
+use crate::rows::nodes::NodeRow;
+use crate::rows::nodes::{self, NodeState};
 
 pub static KIND: KindSpec = KindSpec {
     columns: &[

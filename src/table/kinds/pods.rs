@@ -13,12 +13,12 @@ use model::schema::of_rows;
 
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
-use crate::jobs::is_failing;
 use crate::kind::{Exporters, KindNames, holds_work};
 use crate::labelled::Labelled;
-use crate::list_price::list_usd;
 use crate::navigation::{Destination, RowScope, Selection};
 use crate::role::Role;
+use crate::rows::jobs::is_failing;
+use crate::rows::list_price::list_usd;
 use crate::{Facts, non_empty};
 
 /// One pod.

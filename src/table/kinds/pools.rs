@@ -14,8 +14,8 @@ use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
 use crate::kind::{Exporters, KindNames, UNKNOWN_IS_NULL};
 use crate::kinds::cost::priced;
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
-use crate::pools::{self, PoolRow};
 use crate::role::Role;
+use crate::rows::pools::{self, PoolRow};
 use crate::{Facts, kinds::nodes};
 
 /// Idle money is marked from this share of a pool's burn on.

@@ -11,13 +11,13 @@ use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
 use crate::kind::{Exporters, KindNames, UNKNOWN_IS_NULL};
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
-use crate::queue_quotas::{flavor, left};
-use crate::queue_tree::Tree;
-use crate::queues::QueueRow;
-use crate::queues::{
+use crate::role::Role;
+use crate::rows::queue_quotas::{flavor, left};
+use crate::rows::queue_tree::Tree;
+use crate::rows::queues::QueueRow;
+use crate::rows::queues::{
     self, QueueIdentity, RowOf, Tally, named, quota_cells, quota_list, rate_of, tallies, tally_of,
 };
-use crate::role::Role;
 use crate::text::or_unknown;
 
 /// Queues. A row is its place in the order, and its place among the queues of all systems, then those that only jobs name, then

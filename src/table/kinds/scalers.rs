@@ -11,7 +11,7 @@ use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
 use crate::kind::{Exporters, KindNames};
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
-use crate::scalers::{ScalerAt, ScalerRow, job_of, places, row};
+use crate::rows::scalers::{ScalerAt, ScalerRow, job_of, places, row};
 
 /// Node pools and node groups, then pod autoscalers, then ProvisioningRequests. A row is its type and its index among those.
 pub static KIND: KindSpec = KindSpec {

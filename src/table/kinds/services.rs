@@ -9,14 +9,14 @@ use model::schema::of_rows;
 use crate::Facts;
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
-use crate::jobs::money;
 use crate::kind::{Exporters, Format, KindNames};
 use crate::labelled::{Labelled, label_of_job};
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
-use crate::services::{ServiceRow, at, key, places, row, scaler};
+use crate::rows::jobs::money;
+use crate::rows::services::{ServiceRow, at, key, places, row, scaler};
+use crate::rows::token_cost::per_million_tokens;
 use crate::text::{UNKNOWN, bounded_latency, decimal, usd};
-use crate::token_cost::per_million_tokens;
 
 /// Services. A row is the index of its workload among all jobs, and of its model in that.
 pub static KIND: KindSpec = KindSpec {

@@ -1,8 +1,8 @@
 //! Tests of the rows of services.
 
 use super::*;
+use crate::rows::services::{GoodputCell, rows};
 use crate::sample::facts;
-use crate::services::{GoodputCell, rows};
 
 /// A service's cell in a printed table.
 fn printed(facts: &Facts, place: (usize, usize), id: &str) -> String {

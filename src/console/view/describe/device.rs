@@ -11,8 +11,8 @@ use model::fleet::history::Track;
 use model::fleet::node::Node;
 use model::fleet::signal::Signal;
 use table::Facts;
-use table::jobs::so_far;
 use table::role::Role;
+use table::rows::jobs::so_far;
 use table::text::whole_percent;
 
 use super::{Description, Line};

@@ -12,12 +12,12 @@ use model::fleet::profile::JobProfile;
 use model::plan::evicted_words;
 use table::Facts;
 use table::explanations::{JobExplanation, named_victims, victims_words};
-use table::gangs::{slowest, stragglers};
-use table::job_failure::why_failed;
-use table::jobs::{Waited, no_cost, so_far, waited, waited_words, waits as is_waiting};
 use table::kinds::advice::{evidence_words, page_text};
 use table::labelled::owner_of_job;
 use table::role::Role;
+use table::rows::gangs::{slowest, stragglers};
+use table::rows::job_failure::why_failed;
+use table::rows::jobs::{Waited, no_cost, so_far, waited, waited_words, waits as is_waiting};
 use table::text::whole_percent;
 
 use super::{Description, Line, scaling};
@@ -43,7 +43,7 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
     let (_, role) = table::kinds::jobs::sign(job.state);
     table.note = job.id.kind.to_string();
     table.words("state", job.state.name(), role);
-    let reason = table::job_place::where_or_why(facts, job);
+    let reason = table::rows::job_place::where_or_why(facts, job);
     table.words(
         if job.devices_allocated > 0 {
             "place"
@@ -92,7 +92,7 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
     let about =
         |finding: &&Finding| finding.subject.kind == "Job" && finding.subject.key == job.id.key;
     table.findings(facts.fleet.findings.iter().filter(about));
-    let class = table::jobs::class_words(job);
+    let class = table::rows::jobs::class_words(job);
     let class = class.as_deref().unwrap_or(UNKNOWN);
     table.words(
         "devices",

@@ -20,10 +20,11 @@ use model::fleet::finding::{Finding, Severity};
 use model::fleet::history::Track;
 use model::fleet::job::JobState;
 use model::fleet::queue::QueueKind;
+use table::Facts;
 use table::actions::{RunState, still_faulty};
 use table::kinds::sources::{fault, words_of};
 use table::role::Role;
-use table::{Facts, queue_quotas, queue_tree};
+use table::rows::{queue_quotas, queue_tree};
 
 use super::{object_tree, plans, run_jobs, subject, table_view};
 use ::table::kinds::alerts;
@@ -356,7 +357,7 @@ pub fn describe(
             let spend = row.known();
             let burn = per_hour(spend.map(|spend| spend.rate));
             table.words("rate", burn, Role::Accent);
-            let free = spend.and_then(|spend| ::table::pools::unallocated(facts, &spend));
+            let free = spend.and_then(|spend| ::table::rows::pools::unallocated(facts, &spend));
             let free = per_hour(free);
             table.words("unallocated", free, Role::IdleMoney);
             let idle = per_hour(spend.and_then(|spend| spend.idle_allocated));

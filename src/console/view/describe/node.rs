@@ -92,7 +92,7 @@ pub(super) fn lines(
         .iter()
         .filter(|device| facts.fleet.is_idle(device))
         .count();
-    let mean = table::nodes::mean(node.devices.iter(), Device::util).map(whole_percent);
+    let mean = table::rows::nodes::mean(node.devices.iter(), Device::util).map(whole_percent);
     let util = mean.map_or(String::from("utilization –"), |mean| {
         format!("mean {mean}")
     });
@@ -101,7 +101,7 @@ pub(super) fn lines(
     } else {
         String::new()
     };
-    let free = table::nodes::counts(facts, node).free_words();
+    let free = table::rows::nodes::counts(facts, node).free_words();
     let free = free.map_or_else(String::new, |words| format!(" · {words}"));
     let pods = match facts.fleet.sees_all_work() {
         true => format!(" · {}", counted(u64::from(node.pod_count), "pod")),
@@ -118,7 +118,8 @@ pub(super) fn lines(
     );
     table.known(
         "power",
-        table::nodes::power(node.devices.iter()).map(|watts| format!("{:.1} kW", watts / 1000.0)),
+        table::rows::nodes::power(node.devices.iter())
+            .map(|watts| format!("{:.1} kW", watts / 1000.0)),
     );
     if let Some(rate) = facts.spend_rates.nodes.get(node.name()).filter(|_| !hidden) {
         table.words("cost", per_hour(Some(*rate)), Role::Accent);
@@ -161,7 +162,7 @@ fn condition_words(
 
 /// How long ago it was cordoned, who did it, and why.
 fn who_cordoned(node: &Node, painter: &mut Painter<'_>) -> String {
-    let by_whom = table::nodes::cordoned_by(node).unwrap_or_default();
+    let by_whom = table::rows::nodes::cordoned_by(node).unwrap_or_default();
     let ago = node.cordon.as_ref().and_then(|cordon| cordon.at);
     match ago {
         Some(at) => format!("{} ago, {}", painter.age(at), by_whom),

@@ -11,7 +11,7 @@ use model::fleet::scaling::{
 };
 use table::Facts;
 use table::role::Role;
-use table::scalers::amount;
+use table::rows::scalers::amount;
 
 use super::Description;
 

@@ -5,7 +5,8 @@ use model::fleet::object_parts::WorkloadFailure;
 
 use super::job_failure::why_failed;
 use super::jobs::{self, plain};
-use super::{Facts, gangs};
+use crate::Facts;
+use crate::rows::gangs;
 
 /// Why it waits or failed; else where it runs.
 pub fn where_or_why(facts: &Facts, job: &Job) -> String {

@@ -14,7 +14,7 @@ use model::fleet::profile::Bottleneck;
 
 use super::job_failure::FailureCell;
 use super::list_price::list_usd;
-use super::{Facts, non_empty};
+use crate::{Facts, non_empty};
 
 /// Pods that are scheduled all together or not at all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema)]

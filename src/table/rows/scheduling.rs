@@ -20,7 +20,7 @@ use model::fleet::queue::{Door, PriorityClass, Queue, QueueCounts, Quota};
 use model::fleet::siting::PodSet;
 
 use super::document::Amounts;
-use super::{Facts, non_empty};
+use crate::{Facts, non_empty};
 
 /// What a queueing system records about a job.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]

@@ -4,8 +4,8 @@ use model::base::Rate;
 use model::cost::Money;
 use model::fleet::job::Job;
 
-use super::Facts;
 use super::jobs::money;
+use crate::Facts;
 
 /// USD per million generated tokens: the workload's rate over the tokens that all its models generate. `None` without a
 /// price, without tokens, and while a replica has not been read twice.

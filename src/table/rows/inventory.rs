@@ -11,7 +11,7 @@ use model::fleet::node::Node;
 use model::fleet::observe::Labels;
 
 use super::document::Amounts;
-use super::non_empty;
+use crate::non_empty;
 
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 

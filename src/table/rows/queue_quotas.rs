@@ -6,11 +6,11 @@ use model::base::quantities::grouped;
 use model::base::{Name, SmallSort};
 use model::fleet::queue::{Measure, Queue, QueueKind, Quota};
 
-use super::Facts;
-use super::cell::Quota as Bar;
-use super::cell::{Cell, Value};
-use super::column::{Column, Row};
 use super::queue_tree::Tree;
+use crate::Facts;
+use crate::cell::Quota as Bar;
+use crate::cell::{Cell, Value};
+use crate::column::{Column, Row};
 
 /// A flavor, or one of its resources.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -27,7 +27,7 @@ static ALL: LazyLock<Vec<GetKind>> = LazyLock::new(|| {
 
 impl GetKind {
     /// The kind of facts; `None` for rows of the usage ledger, which are not facts.
-    pub(super) fn kind(self) -> Option<Kind> {
+    pub(in crate::cli) fn kind(self) -> Option<Kind> {
         match self {
             Self::Facts(kind) => Some(kind),
             Self::Usage | Self::Budgets => None,

@@ -7,7 +7,7 @@ use model::base::Moment;
 use model::base::quantities::counted;
 use model::fleet::observe;
 
-use super::non_empty;
+use crate::non_empty;
 
 /// Why a job failed or restarts.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]

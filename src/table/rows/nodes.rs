@@ -16,8 +16,8 @@ use model::fleet::observe::Table;
 use model::fleet::pool::{DeviceCounts, PoolSight, Unusable, VisibleCounts};
 use model::fleet::signal::Signal;
 
-use super::Facts;
 use super::list_price::list_usd;
+use crate::Facts;
 
 /// Who cordoned a node, when and why, where known.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]

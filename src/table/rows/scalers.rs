@@ -13,9 +13,9 @@ use model::fleet::scaling::{
 };
 use model::schema::one_of;
 
-use super::column::Row;
-use super::text::age;
-use super::{Facts, non_empty};
+use crate::column::Row;
+use crate::text::age;
+use crate::{Facts, non_empty};
 
 /// Kind of the autoscalers of pods.
 const POD_AUTOSCALER: &str = "HorizontalPodAutoscaler";

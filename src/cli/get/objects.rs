@@ -10,9 +10,9 @@ use model::base::{Exit, Failure};
 use model::fleet::kinds;
 use table::{Format, Kind};
 
-use super::get::Get;
-use super::get_kind::GetKind;
-use super::out;
+use super::Get;
+use super::kind::GetKind;
+use crate::cli::out;
 
 /// The first argument of `get`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -92,13 +92,13 @@ fn object(text: &str) -> Option<(GetKind, String)> {
 }
 
 /// The kind of a job's own object, in any case of letters: `jobset` is `JobSet`.
-pub(super) fn job_kind(word: &str) -> Option<&'static str> {
+pub(in crate::cli) fn job_kind(word: &str) -> Option<&'static str> {
     let mut known = kinds::named().map(|known| known.kind);
     known.find(|kind| kind.eq_ignore_ascii_case(word))
 }
 
 /// The kind that the arguments of a `get` name first, as far as they are written.
-pub(super) fn first_kind(positional: &[String]) -> Option<GetKind> {
+pub(in crate::cli) fn first_kind(positional: &[String]) -> Option<GetKind> {
     let word = positional.first()?;
     if let Some((kind, _)) = object(word) {
         return Some(kind);
@@ -108,7 +108,7 @@ pub(super) fn first_kind(positional: &[String]) -> Option<GetKind> {
 
 impl Get {
     /// The only kind of a [part](Get::parts); otherwise the first.
-    pub(super) fn kind(&self) -> GetKind {
+    pub(in crate::cli) fn kind(&self) -> GetKind {
         self.objects
             .kinds
             .first()
@@ -120,7 +120,7 @@ impl Get {
     ///
     /// # Errors
     /// Arguments that do not go together.
-    pub(super) fn parts(&self) -> Result<Vec<Self>, Failure> {
+    pub(in crate::cli) fn parts(&self) -> Result<Vec<Self>, Failure> {
         let refused = |message: String| Err(Failure::new(Exit::Usage, message));
         let mut parts: Vec<(GetKind, Vec<String>)> = Vec::new();
         match &self.objects.name {
@@ -183,7 +183,7 @@ impl Get {
 ///
 /// # Errors
 /// The command line is wrong, the only part fails, or output cannot be written.
-pub(super) fn each(
+pub(in crate::cli) fn each(
     parts: &[Get],
     out: &mut dyn Write,
     err: &mut (dyn Write + Send),

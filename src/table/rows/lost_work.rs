@@ -8,9 +8,9 @@ use model::base::{Moment, Name};
 use model::cost::LIST_MARK;
 use model::plan::{CONTESTED, Displaced, Forecast, Loss, Plan};
 
-use super::spend::dollars;
-use super::table::{Layout, cell};
-use super::text::{NO_ETA, UNKNOWN, eta, or_unknown};
+use crate::spend::dollars;
+use crate::table::{Layout, cell};
+use crate::text::{NO_ETA, UNKNOWN, eta, or_unknown};
 
 /// From so many displaced jobs on they are a table.
 const TABLE_FROM: usize = 3;

@@ -20,7 +20,7 @@ use super::pools::{PoolRow, unallocated, waiting_devices};
 use super::scheduling::{
     AdmissionCell, PodSetCell, PriorityClassCell, Scheduling, admission, scheduling,
 };
-use super::{Facts, kinds, non_empty};
+use crate::{Facts, kinds, non_empty};
 
 /// The version of the document.
 pub const VERSION: u32 = 1;
@@ -89,7 +89,7 @@ impl<'a> From<&'a Resources> for Amounts<'a> {
 
 impl<'a> Amounts<'a> {
     /// A node's amounts: zero CPU or memory means that the node does not report it.
-    pub(super) fn of_node(resources: &'a Resources) -> Self {
+    pub(crate) fn of_node(resources: &'a Resources) -> Self {
         let mut amounts = Self::from(resources);
         amounts.cpu_milli = amounts.cpu_milli.filter(|amount| *amount > 0);
         amounts.memory_bytes = amounts.memory_bytes.filter(|amount| *amount > 0);

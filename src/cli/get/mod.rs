@@ -18,10 +18,14 @@ use table::{
     Facts, Format, Kind, Needs, Query, Select, Sort, Template, Unanswered, Watch, losses, silent,
 };
 
-use super::get_objects::{Objects, ObjectsParser};
 use super::record::PastFlags;
 use super::setup::{self, Situation};
 use super::{advise, look, out};
+
+pub mod kind;
+pub mod objects;
+
+use objects::{Objects, ObjectsParser};
 
 /// What to get.
 ///
@@ -326,7 +330,7 @@ pub fn print(
         out::print_message(err, &said);
     }
     if matches!(format, Format::Table | Format::Wide)
-        && let Some(said) = table::list_price::note(&text)
+        && let Some(said) = table::rows::list_price::note(&text)
     {
         out::print_message(err, said);
     }

@@ -13,7 +13,7 @@ use model::schema::one_of;
 use super::jobs::money;
 use super::list_price::list_usd;
 use super::token_cost::usd_per_million_tokens;
-use super::{Facts, non_empty};
+use crate::{Facts, non_empty};
 
 /// Latency percentiles.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, JsonSchema)]

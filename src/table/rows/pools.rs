@@ -9,8 +9,8 @@ use model::fleet::node::Billing;
 use model::fleet::pool::{ClassCount, NodeCounts, Pool, VisibleCounts, WaitingOutside};
 use model::schema::one_of;
 
-use super::Facts;
 use super::list_price::list_usd;
+use crate::Facts;
 
 /// Devices of one class in a pool.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]

@@ -6,7 +6,7 @@ use model::fleet::job::Job;
 use model::fleet::judge::GANG_WORKS;
 use model::fleet::node::Node;
 
-use super::Facts;
+use crate::Facts;
 
 /// With fewer devices read than this, a gang's median is not meaningful.
 const FEW: usize = 4;

@@ -2,10 +2,10 @@
 
 use model::cost::{LIST_MARK, LIST_NOTE, Money};
 
-use super::text::usd;
+use crate::text::usd;
 
 /// The part of a rate that is list prices in place of what is paid, USD/h.
-pub(super) fn list_usd(rate: Option<Money>) -> Option<f64> {
+pub(crate) fn list_usd(rate: Option<Money>) -> Option<f64> {
     rate.map(|rate| rate.by_list.usd())
 }
 

@@ -13,8 +13,8 @@ use model::fleet::queue::{Measure, Queue, QueueKind, QueueSystem, Quota};
 
 use super::list_price::list_usd;
 use super::queue_tree::Tree;
-use super::text::or_unknown;
-use super::{Facts, UNATTRIBUTED, non_empty};
+use crate::text::or_unknown;
+use crate::{Facts, UNATTRIBUTED, non_empty};
 
 /// A number of devices in thousandths, printed as an integer where it is whole (KAI allows quotas of fractions of a GPU).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -13,7 +13,7 @@ use model::fleet::job::Job;
 use model::fleet::node::Node;
 use model::fleet::signal::{Signal, Signals};
 
-use super::{Facts, non_empty};
+use crate::{Facts, non_empty};
 
 /// One device, or one slice of a device. Device counts use only the rows without a slice.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
