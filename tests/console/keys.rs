@@ -16,7 +16,7 @@ use model::object::{LogLine, ObjectNews};
 use plan::actions::ActionName;
 use table::navigation::{Selection, ViewId};
 
-use model::plan::{JobName, Mutation, Object, Plan, Step, Verb};
+use model::plan::{Intent, JobName, Mutation, Object, Plan, Step, Verb};
 use table::actions::{ActionState, May, RunRow, RunState};
 use table::explanations::{JobExplanation, JobExplanations};
 
@@ -627,4 +627,47 @@ fn that_a_key_does_nothing_is_no_news_after_the_next_one() {
     assert!(render_text(&app, SIZE.0, SIZE.1).contains("v does nothing here"));
     press(&mut app, "j");
     assert!(!render_text(&app, SIZE.0, SIZE.1).contains("does nothing here"));
+}
+
+/// What is typed in the palette in the words of `stokehold plan` is planned; what it cannot mean is said.
+#[test]
+fn the_palette_plans_what_is_typed() {
+    let asked = |typed: &str| {
+        let mut app = console(&LARGE, ViewId::Fleet, SIZE, AppOptions::default());
+        let _ = app.update(Msg::ActionState(Arc::new(ActionState {
+            may: May::Yes,
+            ..ActionState::default()
+        })));
+        let effects = press(&mut app, &format!(":{typed}\n"));
+        let intent = effects.into_iter().find_map(|effect| match effect {
+            Effect::Plan(ask) => Some(ask.intent),
+            _ => None,
+        });
+        (intent, render_text(&app, SIZE.0, SIZE.1))
+    };
+    let pool = &LARGE.pools()[0].name;
+    let of_pool = LARGE.fleet.nodes.iter().filter(|node| node.pool == *pool);
+    let mut all: Vec<Name> = of_pool.map(|node| node.name().clone()).collect();
+    all.sort();
+    let (intent, text) = asked(&format!("drain pool/{pool} --deadline 30m"));
+    let Some(Intent::Drain {
+        mut nodes,
+        deadline,
+    }) = intent
+    else {
+        panic!("{intent:?}\n{text}");
+    };
+    nodes.sort();
+    assert_eq!(nodes, all);
+    assert_eq!(deadline, Some(LARGE.now.plus(Duration::from_secs(1_800))));
+    for (typed, said) in [
+        (String::from("drain pool/nowhere --deadline 30m"), "nowhere"),
+        (
+            format!("drain pool/{pool} --deadline soon"),
+            "`soon` is not a deadline",
+        ),
+    ] {
+        let (intent, text) = asked(&typed);
+        assert!(intent.is_none() && text.contains(said), "{typed}\n{text}");
+    }
 }
