@@ -118,15 +118,12 @@ fn found(facts: &Facts, query: &Query) -> Result<(Vec<Selection>, Vec<String>), 
     let (spec, output) = (query.kind.spec(), query.kind.output());
     let (mut all, mut names) = (Vec::new(), Vec::new());
     for row in rows {
-        let key = (output.key)(facts, row);
-        let selection = (spec.selection)(facts, row).filter(|_| !is_remainder(&key));
+        let selection = (spec.selection)(facts, row);
+        let selection = selection.filter(|_| !is_remainder(&(output.key)(facts, row)));
         // A device and its slices are one page.
         if let Some(selection) = selection.filter(|own| !all.contains(own)) {
             all.push(selection);
-            names.push(match output.name {
-                Some(name) => name(facts, row),
-                None => format!("{}/{key}", query.kind.singular()),
-            });
+            names.push(output.printed_name(facts, row));
         }
     }
     Ok((all, names))

@@ -319,6 +319,16 @@ pub struct RowOutput {
     pub json: fn(&Facts, &[Row], JsonStyle) -> Vec<String>,
 }
 
+impl RowOutput {
+    /// The row's name as `-o name` prints it.
+    pub fn printed_name(&self, facts: &Facts, row: Row) -> String {
+        match self.name {
+            Some(name) => name(facts, row),
+            None => format!("{}/{}", self.names.singular, (self.key)(facts, row)),
+        }
+    }
+}
+
 /// Whether a field selector asks for this value of a field.
 type Selects<'a> = &'a dyn Fn(&str, &str) -> bool;
 

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use console::Theme;
 use model::base::Name;
 use model::fleet::job::{Job, JobState};
-use plan::actions::{ACTIONS, Values};
+use plan::actions::{ACTIONS, Values, has_replicas};
 use source::kubeconfig;
 use table::json_style::JsonStyle;
 use table::output::{fields, output_table, titles};
@@ -225,10 +225,7 @@ fn of_action(
             cluster.jobs(|job| matches!(job.state, JobState::Waiting | JobState::Suspended))
         }
         Values::RunningJobs => cluster.jobs(|job| job.devices_allocated > 0),
-        Values::Scalable if positional.is_empty() => cluster.jobs(|job| {
-            let kind = job.id.kind.as_str();
-            matches!(kind, "Deployment" | "StatefulSet" | "LeaderWorkerSet")
-        }),
+        Values::Scalable if positional.is_empty() => cluster.jobs(|job| has_replicas(&job.id)),
         Values::Scalable => Vec::new(),
         Values::JobsAndQueues if value.starts_with("queue/") => {
             let queues = cluster.names(Kind::Queues);

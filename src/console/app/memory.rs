@@ -14,8 +14,8 @@ const FILTERS: usize = 20;
 pub(crate) struct Memory {
     /// Accepted filters, the latest last.
     filters: BTreeMap<ViewId, Vec<String>>,
-    /// Chosen columns, by the table's first column and number of columns: several tabs can share a table.
-    columns: BTreeMap<(&'static str, usize), Vec<bool>>,
+    /// Chosen columns by table, since several tabs can share one: the address of its columns, which are static.
+    columns: BTreeMap<usize, Vec<bool>>,
 }
 
 impl Memory {
@@ -46,14 +46,14 @@ impl App {
         let Some(table) = self.view_mut().table_mut() else {
             return;
         };
-        let id = table.table_model.kind.columns[0].id;
+        let id = table.table_model.kind.columns.as_ptr().addr();
         let mut chosen = table.columns();
         if let Some(shown) = chosen.get_mut(at) {
             *shown = !*shown;
         }
         table.choose_columns(chosen);
         if let Some(chosen) = table.chosen_columns().map(<[bool]>::to_vec) {
-            self.memory.columns.insert((id, chosen.len()), chosen);
+            self.memory.columns.insert(id, chosen);
         }
     }
 
@@ -62,8 +62,8 @@ impl App {
         let Some(table) = self.view().table() else {
             return;
         };
-        let table = (table.table_model.kind.columns[0].id, table.columns().len());
-        let known = self.memory.columns.get(&table).cloned();
+        let id = table.table_model.kind.columns.as_ptr().addr();
+        let known = self.memory.columns.get(&id).cloned();
         if let (Some(chosen), Some(table)) = (known, self.view_mut().table_mut())
             && table.chosen_columns().is_none()
         {

@@ -5,8 +5,8 @@ use model::fleet::job::JobState;
 use model::plan::{Intent, JobName, Plan, Refusal};
 
 use super::{
-    ActionRequest, ActionSpec, Availability, Names, ObjectKind, ParseError, PlannedFrom,
-    PlannerInput, Selected, Values,
+    ActionRequest, ActionSpec, Availability, Names, ObjectKind, PATCH_WORK, ParseError,
+    PlannedFrom, PlannerInput, Selected, Values,
 };
 
 /// Start a waiting job
@@ -30,10 +30,7 @@ pub(super) const SPEC: ActionSpec = ActionSpec {
     run_title: None,
     doc: "plan: start the waiting job, preempting others if need be",
     fits: &[ObjectKind::Job, ObjectKind::Scalable],
-    rights: &[
-        ("patch", "batch", "jobs", ""),
-        ("patch", "kueue.x-k8s.io", "workloads", ""),
-    ],
+    rights: PATCH_WORK,
     request,
     availability,
 };
@@ -49,7 +46,7 @@ impl Arguments {
 
 fn request(selected: &Selected<'_>) -> Result<ActionRequest, String> {
     Ok(ActionRequest::Intent(Intent::Admit {
-        job: JobName(selected.unfinished_job()?.id.key.clone()),
+        job: selected.unfinished_job_name()?,
         preempt: true,
     }))
 }

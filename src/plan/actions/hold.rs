@@ -6,8 +6,8 @@ use model::fleet::queue::QueueKind;
 use model::plan::{Intent, Plan, Refusal};
 
 use super::{
-    ActionRequest, ActionSpec, Availability, Names, ObjectKind, ParseError, PlannedFrom,
-    PlannerInput, Selected, SelectedObject, Values,
+    ActionRequest, ActionSpec, Availability, Names, ObjectKind, PATCH_WORK, ParseError,
+    PlannedFrom, PlannerInput, Selected, SelectedObject, Values,
 };
 
 /// Stop a job and keep it suspended; or stop a queue from admitting
@@ -33,10 +33,7 @@ pub(super) const SPEC: ActionSpec = ActionSpec {
         ObjectKind::Queue,
         ObjectKind::Run,
     ],
-    rights: &[
-        ("patch", "batch", "jobs", ""),
-        ("patch", "kueue.x-k8s.io", "workloads", ""),
-    ],
+    rights: PATCH_WORK,
     request,
     availability,
 };

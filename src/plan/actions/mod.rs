@@ -97,6 +97,12 @@ pub struct ActionSpec {
 /// A right: verb, API group, resource, subresource.
 pub type NeededRight = (&'static str, &'static str, &'static str, &'static str);
 
+/// To suspend, requeue or reprioritise work, by its own object or by its Workload.
+const PATCH_WORK: &[NeededRight] = &[
+    ("patch", "batch", "jobs", ""),
+    ("patch", "kueue.x-k8s.io", "workloads", ""),
+];
+
 impl ActionSpec {
     /// Whether it can have an effect on the selected object.
     pub fn availability(&self, selected: &Selected<'_>) -> Availability {
@@ -221,7 +227,7 @@ mod tests {
         for (spec, command) in ACTIONS.iter().zip(grammar.get_subcommands()) {
             assert!(
                 command.get_about().is_some(),
-                "{} says what it does",
+                "{} has a line of help",
                 spec.verb
             );
             for argument in command.get_positionals() {

@@ -4,8 +4,8 @@ use clap::Args;
 use model::plan::{Intent, JobName, Plan, Refusal};
 
 use super::{
-    ActionRequest, ActionSpec, Names, ObjectKind, ParseError, PlannedFrom, PlannerInput, Selected,
-    Values, while_it_runs,
+    ActionRequest, ActionSpec, Names, ObjectKind, PATCH_WORK, ParseError, PlannedFrom,
+    PlannerInput, Selected, Values, while_it_runs,
 };
 
 /// Evict a job so that another can start; it is requeued
@@ -26,10 +26,7 @@ pub(super) const SPEC: ActionSpec = ActionSpec {
     run_title: None,
     doc: "plan: preempt the job",
     fits: &[ObjectKind::Job, ObjectKind::Scalable],
-    rights: &[
-        ("patch", "batch", "jobs", ""),
-        ("patch", "kueue.x-k8s.io", "workloads", ""),
-    ],
+    rights: PATCH_WORK,
     request,
     availability: while_it_runs,
 };
@@ -42,7 +39,7 @@ impl Arguments {
 }
 
 fn request(selected: &Selected<'_>) -> Result<ActionRequest, String> {
-    let job = JobName(selected.unfinished_job()?.id.key.clone());
+    let job = selected.unfinished_job_name()?;
     Ok(ActionRequest::Intent(Intent::Preempt { job }))
 }
 

@@ -6,8 +6,8 @@ use model::fleet::queue::QueueSystem;
 use model::plan::{Intent, JobName, Plan, Refusal};
 
 use super::{
-    ActionRequest, ActionSpec, Names, ObjectKind, ParseError, PlannedFrom, PlannerInput, Selected,
-    Values, always,
+    ActionRequest, ActionSpec, Names, ObjectKind, PATCH_WORK, ParseError, PlannedFrom,
+    PlannerInput, Selected, Values, always,
 };
 
 /// Change the priority of a job
@@ -32,10 +32,7 @@ pub(super) const SPEC: ActionSpec = ActionSpec {
     run_title: None,
     doc: "plan: change the priority of the job",
     fits: &[ObjectKind::Job],
-    rights: &[
-        ("patch", "batch", "jobs", ""),
-        ("patch", "kueue.x-k8s.io", "workloads", ""),
-    ],
+    rights: PATCH_WORK,
     request,
     availability: always,
 };

@@ -4,7 +4,7 @@ use clap::Args;
 use model::plan::{Intent, Plan, Refusal};
 
 use super::{
-    ActionName, ActionRequest, ActionSpec, Names, ObjectKind, ParseError, PlannedFrom,
+    ActionName, ActionRequest, ActionSpec, Names, ObjectKind, PATCH_WORK, ParseError, PlannedFrom,
     PlannerInput, Selected, Values, always,
 };
 
@@ -26,10 +26,7 @@ pub(super) const SPEC: ActionSpec = ActionSpec {
     run_title: None,
     doc: "plan: resume the held job or queue",
     fits: &[ObjectKind::Job, ObjectKind::Scalable, ObjectKind::Queue],
-    rights: &[
-        ("patch", "batch", "jobs", ""),
-        ("patch", "kueue.x-k8s.io", "workloads", ""),
-    ],
+    rights: PATCH_WORK,
     request,
     availability: always,
 };

@@ -27,7 +27,7 @@ pub enum ObjectKind {
     Job,
     /// A workload with a number of replicas.
     Scalable,
-    /// A node, or a device of it.
+    /// A node or one of its devices.
     Node,
     Pool,
     Queue,
@@ -138,6 +138,11 @@ impl Selected<'_> {
             true => Err(format!("{} has ended", job.id.key)),
             false => Ok(job),
         }
+    }
+
+    /// The name of [`Selected::unfinished_job`].
+    pub(super) fn unfinished_job_name(&self) -> Result<JobName, String> {
+        Ok(JobName(self.unfinished_job()?.id.key.clone()))
     }
 
     /// The selected job or that of the selected pod, where its state says whether an action applies.

@@ -42,18 +42,14 @@ pub fn output_table(
             .collect(),
     };
     let items = rows.iter().map(|row| {
-        let key = (output.key)(facts, *row);
         let cells = columns.iter().filter(|_| tabular);
         OutputRow {
-            name: match output.name {
-                Some(name) => name(facts, *row),
-                None => format!("{}/{key}", query.kind.singular()),
-            },
+            name: output.printed_name(facts, *row),
             json: json.next().unwrap_or_default(),
             cells: cells
                 .map(|column| cell(&(column.cell)(facts, *row).value.plain(facts.now)))
                 .collect(),
-            key,
+            key: (output.key)(facts, *row),
         }
     });
     let items = items.collect();

@@ -151,17 +151,15 @@ pub static OUTPUT: RowOutput = RowOutput {
     |_| Exporters::Priced,
     note: |_, _| None,
     rows: |facts, _| {
-        let (queues, named) = (facts.fleet.queues.len(), named(facts));
+        let queues = facts.fleet.queues.len();
         let place = |of: RowOf<'_>| match of {
-            RowOf::Queue(at, _) => at,
-            RowOf::Named(identity) => {
-                let among = named.iter().position(|own| *own == identity);
-                queues + among.unwrap_or(named.len())
-            }
-            RowOf::Unattributed => queues + named.len(),
+            RowOf::Queue(at, _) => at as u32,
+            RowOf::Named(at, _) => (queues + at) as u32,
+            RowOf::Unattributed => u32::MAX,
         };
-        let all = queues::rows_of(facts).into_iter().enumerate();
-        all.map(|(at, of)| (at as u32, place(of) as u32)).collect()
+        let all = queues::rows_of(facts, &tallies(facts, |_| true));
+        let all = all.into_iter().enumerate();
+        all.map(|(at, of)| (at as u32, place(of))).collect()
     },
     key: |facts, row| {
         let (name, system) = row_of(facts, row).identity();
@@ -172,14 +170,9 @@ pub static OUTPUT: RowOutput = RowOutput {
     place: None,
     labels: None,
     json: |facts, rows, style| {
-        let all = queues::rows(facts);
-        let of = |row: &Row| {
-            let (name, system) = row_of(facts, *row).identity();
-            let own =
-                |one: &&queues::QueueRow<'_>| one.name == name && one.system == system.name();
-            style.write(&all.iter().find(own))
-        };
-        rows.iter().map(of).collect()
+        let all = rows.iter().map(|row| row_of(facts, *row));
+        let all = queues::rows_as_json(facts, all, &tallies(facts, |_| true));
+        all.iter().map(|row| style.write(row)).collect()
     },
 };
 
@@ -208,7 +201,7 @@ fn budget(facts: &Facts, row: Row) -> Cell<'_> {
 fn collect(facts: &Facts, _: &RowScope) -> Vec<Row> {
     let tree = Tree::of(&facts.fleet.queues);
     let known = tree.order.iter().map(|(at, _)| *at as u32);
-    let more = 0..named(facts).len() as u32;
+    let more = 0..named(facts, &tallies(facts, |_| true)).len() as u32;
     let beyond = facts.fleet.queues.len() as u32;
     known
         .chain(more.map(|at| beyond + at))
@@ -221,12 +214,13 @@ fn collect(facts: &Facts, _: &RowScope) -> Vec<Row> {
 pub fn row_of(facts: &Facts, row: Row) -> RowOf<'_> {
     let at = row.1 as usize;
     let queues = &facts.fleet.queues;
-    match queues.get(at) {
-        Some(queue) => RowOf::Queue(at, queue),
-        None => match named(facts).get(at - queues.len()) {
-            Some(identity) => RowOf::Named(*identity),
-            None => RowOf::Unattributed,
-        },
+    if let Some(queue) = queues.get(at) {
+        return RowOf::Queue(at, queue);
+    }
+    let (at, named) = (at - queues.len(), named(facts, &tallies(facts, |_| true)));
+    match named.get(at) {
+        Some(identity) => RowOf::Named(at, *identity),
+        None => RowOf::Unattributed,
     }
 }
 
@@ -307,7 +301,9 @@ pub fn members(facts: &Facts, row: Row) -> Vec<QueueIdentity<'_>> {
 
 /// Jobs of a queue and of all queues below it.
 fn tally(facts: &Facts, row: Row) -> Tally {
-    tally_of(&members(facts, row), &tallies(facts))
+    let members = members(facts, row);
+    let is_own = |name: &str| members.iter().any(|(own, _)| *own == name);
+    tally_of(&members, &tallies(facts, is_own))
 }
 
 fn rate_cell(facts: &Facts, row: Row) -> Cell<'_> {

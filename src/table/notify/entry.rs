@@ -1,4 +1,4 @@
-//! What a receiver was sent about a finding and what is news of it: what messages are made of.
+//! What a receiver has been sent about each finding, and what is new since then: the parts of a message.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use model::fleet::finding::Severity;
 
 use super::{Alert, Beat, SavedEntry};
 
-/// Alertmanager resolves an alert that is not sent again within this time; alerts are sent again after a third of it.
+/// Alertmanager resolves an alert that is not sent again within this time; alerts are sent again after a third of this time.
 pub const ALERT_LASTS: Duration = Duration::from_secs(300);
 
 /// Why a finding is over.

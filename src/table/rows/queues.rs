@@ -180,22 +180,22 @@ pub fn quota_list(cells: &[QuotaCell<'_>]) -> String {
         };
         format!("{name} {used}/{own}{borrowed}")
     };
-    match cells {
-        [] => "-".to_owned(),
-        cells => cells.iter().map(cell).collect::<Vec<_>>().join(", "),
-    }
+    cells.iter().map(cell).collect::<Vec<_>>().join(", ")
 }
 
 /// Identity of a queue: two systems may have queues of the same name.
 pub type QueueIdentity<'a> = (&'a str, QueueSystem);
+
+/// The jobs of queues.
+pub type Tallies<'a> = BTreeMap<QueueIdentity<'a>, Tally>;
 
 /// What a row of queues is.
 #[derive(Clone, Copy, Debug)]
 pub enum RowOf<'a> {
     /// A queue or a cohort of a queueing system, by its index among them.
     Queue(usize, &'a Queue),
-    /// A queue that only jobs name.
-    Named(QueueIdentity<'a>),
+    /// A queue that only jobs name, by its index among [`named`].
+    Named(usize, QueueIdentity<'a>),
     /// Jobs and money of no queue.
     Unattributed,
 }
@@ -205,7 +205,7 @@ impl<'a> RowOf<'a> {
     pub fn identity(self) -> QueueIdentity<'a> {
         match self {
             Self::Queue(_, queue) => (queue.name(), queue.system()),
-            Self::Named(identity) => identity,
+            Self::Named(_, identity) => identity,
             Self::Unattributed => (UNATTRIBUTED, QueueSystem::None),
         }
     }
@@ -214,7 +214,7 @@ impl<'a> RowOf<'a> {
     pub fn queue(self) -> Option<&'a Queue> {
         match self {
             Self::Queue(_, queue) => Some(queue),
-            Self::Named(_) | Self::Unattributed => None,
+            Self::Named(..) | Self::Unattributed => None,
         }
     }
 
@@ -231,46 +231,51 @@ impl<'a> RowOf<'a> {
     }
 }
 
-/// The jobs of each queue; those of no queue as `unattributed`.
-pub fn tallies(facts: &Facts) -> BTreeMap<QueueIdentity<'_>, Tally> {
-    let mut all: BTreeMap<QueueIdentity<'_>, Tally> = BTreeMap::new();
-    for job in facts.fleet.jobs.iter().filter(|job| facts.has_job(job)) {
-        let identity = match &job.queue {
-            Some(queue) => (queue.as_str(), system_of(facts, job)),
-            None => RowOf::Unattributed.identity(),
+/// The jobs of each queue whose name is wanted; those of no queue as `unattributed`.
+pub fn tallies(facts: &Facts, wanted: impl Fn(&str) -> bool) -> Tallies<'_> {
+    let mut all = Tallies::new();
+    for job in facts.fleet.jobs.iter() {
+        let name = job.queue.as_deref().unwrap_or(UNATTRIBUTED);
+        if !wanted(name) || !facts.has_job(job) {
+            continue;
+        }
+        let system = match job.queue {
+            Some(_) => system_of(facts, job),
+            None => QueueSystem::None,
         };
-        all.entry(identity).or_default().add(job);
+        all.entry((name, system)).or_default().add(job);
     }
     all
 }
 
 /// The queues that jobs name and no system has, by name.
-pub fn named(facts: &Facts) -> Vec<QueueIdentity<'_>> {
+pub fn named<'a>(facts: &Facts, tallies: &Tallies<'a>) -> Vec<QueueIdentity<'a>> {
     let queues = facts.fleet.queues.iter();
     let queues = queues.filter(|queue| queue.key.kind == QueueKind::Queue);
     let known: BTreeSet<QueueIdentity<'_>> = queues
         .map(|queue| (queue.name().as_str(), queue.system()))
         .collect();
-    let mut all: Vec<QueueIdentity<'_>> = tallies(facts).into_keys().collect();
+    let mut all: Vec<QueueIdentity<'_>> = tallies.keys().copied().collect();
     all.retain(|one| *one != RowOf::Unattributed.identity() && !known.contains(one));
     all
 }
 
 /// Every queue by name and system, then the jobs and the money of no queue; cohorts are no rows.
-pub fn rows_of(facts: &Facts) -> Vec<RowOf<'_>> {
+pub fn rows_of<'a>(facts: &'a Facts, tallies: &Tallies<'a>) -> Vec<RowOf<'a>> {
     let queues = facts.fleet.queues.iter().enumerate();
     let mut all: Vec<RowOf<'_>> = queues
         .filter(|(_, queue)| queue.key.kind == QueueKind::Queue)
         .map(|(at, queue)| RowOf::Queue(at, queue))
-        .chain(named(facts).into_iter().map(RowOf::Named))
         .collect();
+    let named = named(facts, tallies).into_iter().enumerate();
+    all.extend(named.map(|(at, identity)| RowOf::Named(at, identity)));
     all.small_sort_by(|a, b| {
         let (a, b) = (a.identity(), b.identity());
         natural(a.0, b.0).then(a.1.cmp(&b.1))
     });
     let rest = RowOf::Unattributed;
     let is_used = |tally: &Tally| tally.running > 0 || tally.waiting > 0;
-    if tallies(facts).get(&rest.identity()).is_some_and(is_used)
+    if tallies.get(&rest.identity()).is_some_and(is_used)
         || burn_of(facts, UNATTRIBUTED) != Some(Money::ZERO)
     {
         all.push(rest);
@@ -280,16 +285,23 @@ pub fn rows_of(facts: &Facts) -> Vec<RowOf<'_>> {
 
 /// The rows of `get queues`.
 pub fn rows(facts: &Facts) -> Vec<QueueRow<'_>> {
-    let (tree, tallies) = (Tree::of(&facts.fleet.queues), tallies(facts));
-    let all = rows_of(facts).into_iter();
-    all.map(|of| row(facts, of, &tree, &tallies)).collect()
+    let tallies = tallies(facts, |_| true);
+    rows_as_json(facts, rows_of(facts, &tallies), &tallies)
+}
+
+/// These rows, as JSON has them.
+pub fn rows_as_json<'a>(
+    facts: &'a Facts,
+    rows: impl IntoIterator<Item = RowOf<'a>>,
+    tallies: &Tallies<'_>,
+) -> Vec<QueueRow<'a>> {
+    let tree = Tree::of(&facts.fleet.queues);
+    let rows = rows.into_iter();
+    rows.map(|of| row(facts, of, &tree, tallies)).collect()
 }
 
 /// The jobs of a row's queues.
-pub fn tally_of(
-    members: &[QueueIdentity<'_>],
-    tallies: &BTreeMap<QueueIdentity<'_>, Tally>,
-) -> Tally {
+pub fn tally_of(members: &[QueueIdentity<'_>], tallies: &Tallies<'_>) -> Tally {
     let mut sum = Tally::default();
     for tally in members.iter().filter_map(|member| tallies.get(member)) {
         sum.merge(tally);
@@ -359,12 +371,7 @@ fn burn_of_jobs(facts: &Facts, name: &str, system: QueueSystem) -> Option<Money>
     (!unknown || sum.all > Rate::ZERO).then_some(sum)
 }
 
-fn row<'a>(
-    facts: &'a Facts,
-    of: RowOf<'a>,
-    tree: &Tree,
-    tallies: &BTreeMap<QueueIdentity<'_>, Tally>,
-) -> QueueRow<'a> {
+fn row<'a>(facts: &'a Facts, of: RowOf<'a>, tree: &Tree, tallies: &Tallies<'_>) -> QueueRow<'a> {
     let (queue, (name, system)) = (of.queue(), of.identity());
     let members = of.members(&facts.fleet.queues, tree);
     let (tally, burn) = (tally_of(&members, tallies), rate_of(facts, &members));
