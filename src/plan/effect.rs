@@ -133,7 +133,7 @@ impl FirstCycle {
             && self.pushed(&compiled.workload(work).key).is_none()
     }
 
-    /// Who preempts a job: `Some(Some(job))` for another job, `Some(None)` where its queue evicts it, `None` for nobody.
+    /// Who preempts a job: `Some(Some(job))` for another job, `Some(None)` for its own queue, `None` if it is not preempted.
     pub(super) fn pushed(&self, job: &JobKey) -> Option<Option<&JobKey>> {
         self.preempted.get(job).map(Option::as_ref)
     }

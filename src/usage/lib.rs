@@ -1,4 +1,4 @@
-//! Usage: what every device was used for and what that cost, hour by hour; budgets and forecasts of it. Pure: no async, no clock, no
+//! Usage: what every device was used for and what that cost, hour by hour; budgets and forecasts. Pure: no async, no clock, no
 //! I/O, no global state.
 //!
 //! A [`UsageSample`] is what one picture of the fleet says; a [`UsageFold`] takes one after the other and adds up the time

@@ -139,7 +139,7 @@ pub(super) struct Workload {
     pub edit: Edit,
 }
 
-/// A piece of work: its parameters, and what became of it.
+/// A workload of the simulated fleet: its parameters and its state.
 #[derive(Clone, Debug)]
 pub(super) struct Work {
     /// What it was begun with; [`Self::groups`] are its groups.

@@ -149,7 +149,7 @@ impl TemplateField {
     }
 }
 
-/// The object; `None` when a condition of it does not hold.
+/// The object; `None` when its `$when` is not met.
 fn fill_object(fields: &[TemplateField], values: &mut TemplateValues) -> Option<Value> {
     let mut object = Map::new();
     for field in fields {
