@@ -287,7 +287,7 @@ impl<T: Fill> Fill for Option<T> {
     }
 }
 
-/// TemplateValues by name, for a template.
+/// The values of a template, by name.
 macro_rules! values {
     ($($name:ident: $value:expr),* $(,)?) => {
         vec![$((stringify!($name), $crate::world::render::Fill::value($value))),*]
