@@ -1,4 +1,4 @@
-//! `doctor`: what is reachable, allowed, found and covered, each finding with its fix.
+//! `doctor`: checks the settings, the connection, the rights and the sources, and prints a fix for each problem.
 
 use std::io::Write;
 
@@ -12,7 +12,7 @@ use super::flags::Global;
 use super::setup::{self, FactsSource, Situation};
 use super::{load, look, out};
 
-/// How to print what is found.
+/// Flags of `doctor`.
 #[derive(Args, Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Doctor {
     /// How to print it
@@ -48,7 +48,7 @@ pub(super) fn run(
     Ok(checkup::exit(&points))
 }
 
-/// The check of the settings; with invalid settings no further check is possible.
+/// Checks the settings. Returns no [`Situation`] when they are invalid: then no other check is possible.
 fn settled(global: &Global) -> (Vec<Point>, Option<Situation>) {
     let wrong = |failure: Failure| {
         let mend = "correct it, and see `stokehold config validate`";

@@ -1,4 +1,4 @@
-//! `engine plan`: the engine on a fleet document, without a cluster.
+//! `engine plan`: asks the scheduling engine about a fleet document (`get fleet -o json`). It needs no cluster.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};
@@ -31,7 +31,7 @@ use super::plan::PlanFormat;
 use super::plan::show::{printed, refused};
 use super::{explain, out, route, what_if};
 
-/// Which fleet, and what is asked.
+/// Flags of `engine plan`.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
 pub struct DocumentPlan {
     /// The document, as `get fleet -o json` writes it; `-` reads standard input
@@ -65,7 +65,7 @@ enum AskedOfEngine {
     Plan(Action),
     /// Why a job waits; all waiting jobs without a name
     Explain { name: Option<String> },
-    /// When a job starts; all waiting jobs without a name
+    /// When a job starts; without NAME, for every waiting job
     Forecast { name: Option<String> },
     /// Which flavor a job should request
     Route { name: String },
@@ -78,10 +78,10 @@ enum AskedOfEngine {
     Cycle,
 }
 
-/// Parses `--intent`; `plan` may stand before it, and `job` before the name of what is asked about.
+/// Parses `--intent`. The word `plan` may come first, and the word `job` may come before the name of a job.
 ///
 /// # Errors
-/// It does not follow the grammar.
+/// The text does not follow the grammar.
 fn question(text: &str) -> Result<AskedOfEngine, String> {
     let mut words = actions::split(text)?;
     if words.first().is_some_and(|word| word == "plan") {
@@ -189,7 +189,7 @@ pub(super) fn run(host: &Host, plan: &DocumentPlan, out: &mut dyn Write) -> Resu
     Ok(Exit::Done)
 }
 
-/// A start with what it was decided by.
+/// The forecast start of a job, with the scheduler options that it was computed with.
 #[derive(Serialize)]
 struct Forecast<'a> {
     #[serde(flatten)]

@@ -22,7 +22,7 @@ use super::plan::Seen;
 use super::record::PastFlags;
 use super::setup::Situation;
 
-/// What to explain: a job, with or without the word.
+/// Flags of `explain`. `explain JOB` and `explain job JOB` mean the same.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct ExplainFlags {
@@ -39,10 +39,10 @@ pub enum Explain {
     Job(ExplainJob),
 }
 
-/// Which job.
+/// The job to explain, and how to print the answer.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
 pub struct ExplainJob {
-    /// NAMESPACE/NAME; the name alone where one job has it
+    /// NAMESPACE/NAME, or NAME where only one job has this name
     #[arg(required = true)]
     pub name: Option<String>,
     /// How to print it
@@ -54,7 +54,7 @@ pub struct ExplainJob {
 }
 
 impl ExplainFlags {
-    /// The job, with the word or without.
+    /// The job, from either form of the command.
     fn job(&self) -> &ExplainJob {
         self.kind
             .as_ref()
@@ -74,7 +74,7 @@ pub(super) fn run(
     err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
     let job = explain.job();
-    // (The parser requires it.)
+    // clap requires the name, so it is never empty.
     let name = job.name.as_deref().unwrap_or_default();
     let seen = Seen::for_decision(at, err)?;
     let name = match (name.contains('/'), at.settings.scope.namespaces.as_slice()) {
@@ -129,7 +129,7 @@ pub(super) fn start_words(start: &Start, now: Moment) -> String {
     }
 }
 
-/// `raise queue research's quota by 64 h100: starts ~14:40 (13:55–15:30)`.
+/// A change, and when the job starts with it: `raise queue research's quota by 64 h100: starts ~14:40 (13:55–15:30)`.
 fn later_words(later: &Later, now: Moment) -> String {
     format!(
         "{}: starts {}",
@@ -147,7 +147,7 @@ pub(super) fn printed(
     answer_text(answer, None, snapshot, format)
 }
 
-/// The same, with the jobs to evict so that it starts now.
+/// Like [`printed`]. `by_hand` are the jobs that `plan admit --preempt` would evict so that the job starts now.
 fn answer_text(
     answer: &WorkloadExplanation,
     by_hand: Option<&Now>,
@@ -205,7 +205,7 @@ fn answer_text(
     for reason in &it.reasons {
         line("because", &reason.sentence());
     }
-    // A priority is set in Kueue, Volcano or KAI: a job in no queue has none that a plan could change.
+    // Kueue, Volcano and KAI keep priorities: a plan cannot change the priority of a job without a queue.
     let command = |unblock: &Unblock| match &unblock.changes[..] {
         [one] if it.queue.is_some() => one.command(&it.job),
         _ => None,
@@ -234,7 +234,7 @@ fn answer_text(
     };
     let has_eta = start.is_some_and(|start| start.p50.is_some());
     let says_eta = |unblock: &&Unblock| matches!(unblock.changes[..], [UnblockChange::Wait { .. }]);
-    // The start of a waiting job is printed above, with its range. Several simultaneous changes are the hardest to do.
+    // `wait` is left out when the start is printed above. Single changes come first: combined ones are harder to make.
     let others = it
         .alternatives
         .iter()

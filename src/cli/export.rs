@@ -1,4 +1,4 @@
-//! `export`: serves the metrics of a recorder without recording, until it is stopped.
+//! `export`: serves the Prometheus metrics that `record --metrics` serves, but records nothing. It runs until it is interrupted.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ use super::setup::{self, Situation};
 use super::simulated::FleetFlags;
 use super::watch;
 
-/// Where to serve, and what.
+/// Flags of `export`.
 #[derive(Args, Clone, Debug)]
 pub struct ExportFlags {
     /// Answer /metrics, /healthz and /readyz there, over plain HTTP; :PORT is on all interfaces
@@ -34,7 +34,7 @@ pub struct ExportFlags {
 }
 
 impl ExportFlags {
-    /// The simulated fleet, if that is the source.
+    /// Flags of the simulated fleet; `None` without `--demo`.
     pub(super) fn fleet(&self) -> Option<FleetFlags> {
         self.demo.then_some(self.fleet)
     }
@@ -56,7 +56,7 @@ pub(super) fn run(
         let jobs = PerJob(at.settings.record.job_metrics);
         let prices = Arc::clone(&at.rulebook.prices);
         let (counters, last) = export::counted(session.facts.clone(), prices, jobs);
-        // Budgets are known where this machine, or a Prometheus, has the hours.
+        // Budgets need the hours of their period, from this machine's usage ledger or from a Prometheus.
         let usage = watch::inputs(at, &session).usage;
         let metrics = RecordMetrics {
             facts: session.facts.clone(),

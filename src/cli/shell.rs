@@ -1,4 +1,4 @@
-//! `shell`: a shell in a pod, or on a node, by kubectl; behind the grant, as the key of the console is.
+//! `shell`: opens a shell in a pod or on a node, with kubectl. It needs the grant to write, like the console's key `S`.
 
 use std::io::Write;
 
@@ -17,7 +17,7 @@ use table::navigation::Selection;
 use super::out;
 use super::setup::{self, Situation};
 
-/// Where the shell is opened.
+/// Flags of `shell`.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
 pub struct Shell {
     #[command(subcommand)]
@@ -53,7 +53,7 @@ pub(super) fn run(
     err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
     let refused = |why: String| Failure::new(Exit::Refused, why);
-    // Checked first: without a grant nothing is looked up.
+    // The grant is checked first: without it, no job is looked up in the cluster.
     let service = at
         .host
         .block_on(async { ActionService::open(&at.host, &at.settings, choice, true) })?;

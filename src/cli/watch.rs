@@ -1,4 +1,4 @@
-//! `watch`: sends findings to the receivers of the settings, until it is stopped.
+//! `watch`: sends findings to the receivers in the settings (Alertmanager, Slack, webhooks) until it is interrupted.
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -31,16 +31,16 @@ use super::out;
 use super::setup::{self, FactsSource, Situation};
 use super::simulated::FleetFlags;
 
-/// What to watch, and where to say how it goes.
+/// Flags of `watch`.
 #[derive(Args, Clone, Debug)]
 pub struct WatchFlags {
-    /// The directory of the file that keeps what was sent to receivers; without it, one for the context in the state directory
+    /// Directory for the delivery state, so that a restart sends nothing twice; default: one per context in the state directory
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Answer /healthz, /readyz and /metrics there, over plain HTTP: 127.0.0.1:9844, or :9844 for all interfaces
+    /// Serve /healthz, /readyz and /metrics on this address, over plain HTTP: 127.0.0.1:9844, or :9844 for all interfaces
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = listen::address)]
     listen: Option<SocketAddr>,
-    /// Of several watchers, only the holder of this Lease sends: stokehold/watch. Needs --write, and writes nothing else
+    /// Leader election: of several watchers, only the holder of this Lease sends (e.g. stokehold/watch). Needs --write; writes only the Lease
     #[arg(long, value_name = "NAMESPACE/NAME", conflicts_with_all = ["dry_run", "demo"])]
     lease: Option<LeaseName>,
     /// Print messages, one JSON object a line, and send nothing
@@ -115,7 +115,7 @@ pub(super) fn run(
             session.context,
             names.join(", ")
         );
-        // With printed messages, standard output has nothing else.
+        // When messages are printed, they are all that standard output gets: everything else goes to standard error.
         match prints {
             true => out::print_message(err, words.trim()),
             false => out::write(out, &words)?,
@@ -170,7 +170,7 @@ pub(super) fn run(
 /// Checks that the settings have a receiver.
 ///
 /// # Errors
-/// The settings have no receiver; `else_do` is what else can be done.
+/// The settings have no receiver. `else_do` names another way for the message.
 pub(super) fn has_receiver(at: &Situation, else_do: &str) -> Result<(), Failure> {
     match at.settings.notify.is_empty() {
         true => {
@@ -182,10 +182,10 @@ pub(super) fn has_receiver(at: &Situation, else_do: &str) -> Result<(), Failure>
     }
 }
 
-/// A watcher beside a recorder, which keeps its sent messages in the record's directory.
+/// The watcher of `record --notify`. Its delivery state is in the record's directory.
 ///
 /// # Errors
-/// The file cannot be kept there.
+/// The delivery state cannot be written to `folder`.
 pub(super) fn beside(
     at: &Situation,
     session: &Session,
@@ -229,7 +229,7 @@ pub(super) fn inputs(at: &Situation, session: &Session) -> WatchInputs {
     }
 }
 
-/// The receiver that is printed for where the settings have none.
+/// The receiver for `--dry-run` and `--demo` when the settings have none: messages are printed as a webhook would get them.
 fn printed(cluster: String) -> watch::Receiver {
     let rules = DeliveryRules {
         receiver: "stdout".into(),
@@ -252,7 +252,7 @@ fn printed(cluster: String) -> watch::Receiver {
     (rules, endpoint)
 }
 
-/// Prints a message in the place of sending it.
+/// Prints a message instead of sending it.
 fn print(out: &mut dyn Write, rules: &DeliveryRules, body: &str) -> Result<(), Failure> {
     let body: Option<&RawValue> = serde_json::from_str(body).ok();
     let line = serde_json::json!({

@@ -1,4 +1,4 @@
-//! Which extended resources count accelerators, of every vendor, and which merely accompany them.
+//! Which extended resources count accelerators (GPUs, TPUs, NPUs) of any vendor, and which only measure a part of one, such as memory.
 
 use model::fleet::claim::{BY_CLASS, driver_of_class_name};
 
@@ -6,7 +6,7 @@ use model::fleet::claim::{BY_CLASS, driver_of_class_name};
 enum Shape {
     Is(&'static str),
     Starts(&'static str),
-    /// NVIDIA passthrough names contain the chip name: two capitals and three digits (`GA102GL_A10`).
+    /// NVIDIA passthrough resources start with the chip: two capital letters and three digits (`GA102GL_A10`).
     Chip,
     /// AMD partitions: a compute and a memory mode (`cpx_nps4`).
     Partition,
@@ -77,7 +77,7 @@ const COMPANIONS: &[&str] = &[
 /// resources that only accompany a device (`nvidia.com/gpumem`, `volcano.sh/vgpu-cores`). A name that no list has counts where it
 /// says a device itself: an operator may rename what a plugin offers (`nvidia.com/gtx-1080-ti`), and passthrough is named by chip.
 ///
-/// Source: the vendors' device plugins, gathered in the project's reference of extended resources.
+/// Source: the documentation of the vendors' device plugins.
 pub fn counts_devices(resource: &str) -> bool {
     let Some((domain, name)) = resource.split_once('/') else {
         return false;
@@ -115,14 +115,14 @@ const ACCOUNTS: &[&str] = &[
     "hami.io",
 ];
 
-/// Words of a resource's name that say a device of some kind.
+/// Words in a resource's name that name a device.
 const DEVICE_WORDS: &[&str] = &[
     "gpu", "gpus", "pgpu", "vgpu", "gpgpu", "npu", "vnpu", "tpu", "xpu", "gcu", "dcu", "mlu",
     "ppu", "hpu", "gtx", "rtx", "geforce", "tesla", "quadro", "titan", "instinct", "radeon",
     "gaudi", "gaudi2", "gaudi3",
 ];
 
-/// How words begin that say a network interface, a switch or a channel: they stand in the domains of GPU vendors too.
+/// Prefixes of words that name a network interface, a switch or an IMEX channel. GPU vendors' domains have such resources as well.
 const OTHER_WORDS: &[&str] = &[
     "rdma",
     "roce",
@@ -149,10 +149,10 @@ const OTHER_WORDS: &[&str] = &[
 /// Chips whose names have one digit.
 const SHORT_CHIPS: &[&str] = &["t4", "p4", "l4", "l2", "a2"];
 
-/// How the names of chips begin, before two to four digits.
+/// Prefixes of chip names, followed by two to four digits.
 const CHIPS: &[&str] = &["a", "b", "gb", "gh", "h", "k", "l", "m", "mi", "p", "v"];
 
-/// True where a resource outside of the list says by its words that it counts accelerators.
+/// True when a resource that is not in `COUNTED` has a word that names an accelerator.
 fn names_a_device(domain: &str, name: &str) -> bool {
     let of_kubernetes = domain == "kubernetes.io" || domain.ends_with(".kubernetes.io");
     let of_quota = domain.starts_with("requests.") || domain.starts_with("limits.");
@@ -167,14 +167,14 @@ fn names_a_device(domain: &str, name: &str) -> bool {
     says || in_domain || (domain == "nvidia.com" && is_pci_name(name))
 }
 
-/// True for what stands beside devices: NVIDIA's domain has network interfaces, switches and channels.
+/// True for other hardware in a GPU vendor's domain: network interfaces, switches, IMEX channels.
 fn accompanies(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     let mut words = lower.split(['-', '_', '.']);
     words.any(|word| OTHER_WORDS.iter().any(|other| word.starts_with(other)))
 }
 
-/// `a100`, `h200`, `l40s`, `mi300x`, `t4`.
+/// True for the name of a chip: `a100`, `h200`, `l40s`, `mi300x`, `t4`.
 fn is_chip(word: &str) -> bool {
     SHORT_CHIPS.contains(&word)
         || CHIPS.iter().any(|start| {

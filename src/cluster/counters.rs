@@ -1,4 +1,4 @@
-//! Amounts in ResourceSlices: capacities, and the counters that devices share.
+//! Quantities in ResourceSlices (DRA): device capacities, and counters that devices share.
 
 use model::base::Names;
 use model::fleet::claim::{CapacityAmount, CounterAmount};
@@ -12,7 +12,7 @@ partial! {
 }
 
 partial! {
-    /// A counter set that devices share.
+    /// An entry of `spec.sharedCounters`: a counter set that devices share.
     CounterSet {
         name: Text = "name",
         counters: Map<Capacity> = "counters",
@@ -20,15 +20,15 @@ partial! {
 }
 
 partial! {
-    /// Consumption of the counters of one counter set.
+    /// An entry of a device's `consumesCounters`: how much it uses of one counter set.
     CounterUse {
         set: Text = "counterSet",
-        /// How much of each.
+        /// The quantity used of each counter.
         counters: Map<Capacity> = "counters",
     }
 }
 
-/// Counters of sets with their amounts, in thousandths.
+/// All counters with a positive amount, each with its counter set; amounts in thousandths.
 pub(super) fn amounts<'a>(
     sets: impl Iterator<Item = (&'a Text, &'a Map<Capacity>)>,
     names: &mut Names,
@@ -49,7 +49,7 @@ pub(super) fn amounts<'a>(
     out.into_boxed_slice()
 }
 
-/// Amounts of capacities, in thousandths.
+/// All capacities above zero, in thousandths.
 pub(super) fn capacities<'a>(
     all: impl Iterator<Item = (&'a str, Quantity)>,
     names: &mut Names,

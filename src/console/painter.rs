@@ -1,4 +1,4 @@
-//! Painter: draws text and backgrounds by role into a buffer, clipped, and tracks when an age next changes.
+//! Draws text and backgrounds into a clipped buffer, in the colors of roles. It also tracks when a displayed age next changes.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::theme::{HEAT_LEVELS, Theme};
 /// Minimum contrast of thin symbols.
 const SEEN: f64 = 1.9;
 
-/// Minimum contrast of a filled cell against the background and against a free cell.
+/// Minimum contrast of a filled cell against the background.
 const HELD: f64 = 1.25;
 
 /// Minimum contrast of digits.
@@ -45,7 +45,7 @@ impl RenderStyle {
         }
     }
 
-    /// Text in this role.
+    /// The style of text in this role.
     pub fn fg(&self, role: Role) -> Style {
         let style = match self.depth {
             ColorDepth::True | ColorDepth::Ansi256 => {
@@ -71,7 +71,7 @@ impl RenderStyle {
         self.fg(role).add_modifier(Modifier::BOLD)
     }
 
-    /// The background in this role.
+    /// The style of a background in this role.
     pub fn ground(&self, role: Role) -> Style {
         match self.depth {
             ColorDepth::True | ColorDepth::Ansi256 => {
@@ -84,7 +84,7 @@ impl RenderStyle {
         }
     }
 
-    /// The open tab: background color on the accent.
+    /// The style of the selected tab: text in the background color, on the accent color.
     pub fn tab(&self) -> Style {
         match self.depth {
             ColorDepth::True | ColorDepth::Ansi256 => Style::new()
@@ -256,8 +256,8 @@ impl<'a> Painter<'a> {
         self.buf.set_style(area.intersection(self.buf.area), style);
     }
 
-    /// Removes text colors in an area whose background is not from the theme: reversed, each would become a background. Bars
-    /// and sparklines are not reversed: a full one would look empty.
+    /// Removes text colors in a reversed area, on terminals without theme backgrounds: reversed, a text color would become a background
+    /// color. Bars and sparklines lose the reversal: reversed, a full bar would look empty.
     pub fn uncolor(&mut self, area: Rect) {
         if matches!(
             self.render_style.depth,
@@ -327,7 +327,7 @@ impl<'a> Painter<'a> {
         }
     }
 
-    /// Time since `since`: in seconds below a minute; above, all ages tick together at the full minute.
+    /// The age since `since`. Below one minute it changes every second; above, all ages change together at each full minute.
     pub fn age(&mut self, since: Moment) -> String {
         let exact = self.now.since(since);
         if exact.millis() < 60_000 {

@@ -1,4 +1,4 @@
-//! Usage ledger for a machine without one: in memory, from the hours that a Prometheus has.
+//! An in-memory usage ledger for a machine that has none, read from the hourly usage metrics in a Prometheus.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,7 +12,7 @@ use usage::{HourUsage, Span, start_of};
 
 use super::source_options;
 
-/// Reads hours, and caches closed ones.
+/// Reads usage hours from Prometheus, and caches the closed ones.
 #[derive(Clone)]
 pub struct PrometheusUsage {
     settings: Arc<Settings>,
@@ -28,7 +28,7 @@ struct Kept {
 }
 
 impl PrometheusUsage {
-    /// From the settings, where they have the URL of a Prometheus; `context` is the one to read.
+    /// `None` unless `prometheus.usage` is on and `prometheus.url` is set. `context` selects the cluster whose hours are read.
     pub fn of(settings: &Settings, context: Option<&str>) -> Option<Self> {
         let wanted = settings.prometheus.usage && settings.prometheus.url.is_some();
         wanted.then(|| Self {
@@ -81,7 +81,7 @@ impl PrometheusUsage {
         then(&next.file, &next.name).map(Some)
     }
 
-    /// Reads on a thread with its own runtime, since the caller may or may not be in one.
+    /// Reads on a thread with its own tokio runtime: the caller may already be inside a runtime, where blocking is not allowed.
     fn read(
         &self,
         wanted: Span,
@@ -96,7 +96,7 @@ impl PrometheusUsage {
         };
         let host = host(&endpoint.url).to_owned();
         let road = PrometheusEndpoint::Direct(endpoint);
-        // These queries are few and large, and this client has no others.
+        // No throttling: this client sends only these few large queries.
         let per_minute = 600.0;
         let stats = ApiStats::new(Arc::new(move || now));
         let client = PrometheusClient::new(None, stats, road, options.timeout, per_minute);
@@ -144,7 +144,7 @@ impl PrometheusUsage {
     }
 }
 
-/// Host and port of a URL, without possible secrets.
+/// Host and port of a URL, without credentials.
 fn host(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();

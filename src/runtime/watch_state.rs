@@ -11,16 +11,16 @@ use table::notify::{SavedDelivery, read_saved, saved_text};
 
 use super::tape;
 
-/// The file in the directory.
+/// Name of the delivery state's file.
 const FILE: &str = "notified.json";
 
-/// Directory of a context, in the state directory. `None` for a user without a home directory.
+/// The directory for the delivery state of a context. `None` when the user has no home directory.
 pub fn place(settings: &Settings, context: &str) -> Option<PathBuf> {
     let folder = settings.state_dir.as_deref()?;
     Some(folder.join("watch").join(tape::folder_of(context)))
 }
 
-/// The delivery state on disk. While it exists, no other process can watch with it.
+/// The delivery state on disk. While this value exists, the lock keeps other processes out of the directory.
 pub struct WatchState {
     path: PathBuf,
     cluster: String,
@@ -32,7 +32,7 @@ impl WatchState {
     /// also returns a message for the log, if any.
     ///
     /// # Errors
-    /// It cannot be written, or another process has locked it.
+    /// The directory cannot be written, or another process has locked it.
     pub fn open(
         folder: &Path,
         uid: &str,

@@ -1,11 +1,11 @@
-//! How a kind of rows is called, what it is read from, and the output formats.
+//! The names of a kind of rows, the exporters that it needs, and the output formats.
 
 use serde_json::Value;
 
 use model::fleet::observe::Table;
 use model::schema::SchemaHead;
 
-/// How to read the values of most kinds.
+/// The description in the JSON Schema of most kinds: how to read their values.
 pub const UNKNOWN_IS_NULL: &str =
     "Unknown is null, never 0; units are in the names; times are RFC 3339.";
 
@@ -14,7 +14,7 @@ pub const UNKNOWN_IS_NULL: &str =
 pub struct KindNames {
     /// On the command line: `pools`.
     pub plural: &'static str,
-    /// Before the name of an object: `pool`.
+    /// Singular, as in `pool/NAME`: `pool`.
     pub singular: &'static str,
     /// Other names on the command line.
     pub aliases: &'static [&'static str],
@@ -22,7 +22,7 @@ pub struct KindNames {
     pub help: &'static str,
     /// Title of its schema.
     pub title: &'static str,
-    /// What holds for all fields of its schema.
+    /// Description of its schema, true for every field.
     pub description: &'static str,
     /// Derives the schema of its rows.
     pub schema: fn(SchemaHead) -> Value,
@@ -39,18 +39,19 @@ impl KindNames {
     }
 }
 
-/// What a `get` of a kind asks for, as far as it decides which exporters are read.
+/// The parts of a `get` command that decide which exporters are read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Asked {
     pub format: Format,
-    /// Only objects with these names.
+    /// True when the command names objects.
     pub is_named: bool,
-    /// A reading decides which rows are printed, their order, or a chosen column.
+    /// True when a filter, the order or a chosen column uses a reading.
     pub readings: bool,
 }
 
 impl Asked {
-    /// The exporters of rows whose names need no reading: those of `named` objects, or all.
+    /// The exporters to read for a kind whose names are known without them: `named` when objects are named, `Unnamed` for `-o name`,
+    /// otherwise all.
     pub fn names_or(self, named: Exporters) -> Exporters {
         match (self.is_named, self.format) {
             (false, Format::Name) if !self.readings => Exporters::Unnamed,
@@ -63,16 +64,16 @@ impl Asked {
 /// Which exporters an answer waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exporters {
-    /// Those of nodes whose objects do not say what devices they have; everything else is known without readings.
+    /// Exporters of nodes whose Kubernetes objects do not name their device model. All other values are known without exporters.
     Unnamed,
-    /// Those, and those of nodes with sliced devices: a slice's cost depends on the other slices, which exporters know best.
+    /// As `Unnamed`, and exporters of nodes with sliced devices: the cost of a slice depends on the other slices of its device.
     Priced,
-    /// Those of `Unnamed`, and those of the nodes that the rows are about.
+    /// As `Unnamed`, and exporters of the nodes that the rows are about.
     OfRows,
     All,
 }
 
-/// True for the tables that jobs, their pods, devices and queues are read from.
+/// True for every table but those of queueing rules and of autoscalers.
 pub fn holds_work(table: Table) -> bool {
     !table.holds_rules() && !table.holds_scaling()
 }

@@ -1,4 +1,4 @@
-//! Labels of rows' objects.
+//! Kubernetes labels of the objects that rows show.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub enum Labelled<'a> {
 }
 
 impl Labelled<'_> {
-    /// All labels; `None` where unknown.
+    /// All labels; `None` when the job's labels are not known and it has no pods.
     pub fn all(&self) -> Option<BTreeMap<Name, Name>> {
         let pairs = |labels: &Labels| -> Vec<(Name, Name)> {
             let all = labels.iter();
@@ -38,14 +38,14 @@ impl Labelled<'_> {
     }
 }
 
-/// The value of a job's label: its own, otherwise that of one of its pods.
+/// The value of a label of the job, or of the first of its pods that has the label.
 pub fn label_of_job<'a>(job: &'a Job, key: &str) -> Option<&'a Name> {
     let own = job.labels.as_ref().and_then(|labels| labels.get(key));
     let pods = || job.pods.iter().find_map(|pod| pod.seen.labels.get(key));
     own.or_else(pods)
 }
 
-/// Labels that name a job's owner, in order of preference.
+/// Labels that name the person or group that owns a job (not Kubernetes' ownerReferences), in order of preference.
 const OWNERS: [&str; 2] = ["owner", "user"];
 
 /// A job's owner: the label and its value.

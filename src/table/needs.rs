@@ -1,4 +1,5 @@
-//! The tables and readings that a one-shot command waits for. It prints nothing that it did not wait for.
+//! What a one-shot command (`get`, `explain`, `plan`) reads before it prints: tables of Kubernetes objects, and exporters. The command
+//! prints no value from a source that it did not read.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +11,7 @@ use model::fleet::observe::Table;
 use super::kind::{Asked, Exporters};
 use super::{Format, Kind, Query};
 
-/// The inputs of one snapshot.
+/// What a command must read for one snapshot.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Needs {
     pub tables: &'static [Table],
@@ -23,9 +24,10 @@ pub struct Needs {
 /// Which nodes' exporters are read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Readings {
-    /// Nodes whose objects do not say what devices they have; everything else is known without readings.
+    /// Only nodes whose Kubernetes objects do not name their device model. All other values are known without an exporter.
     Unnamed,
-    /// Those, and nodes with sliced devices: a slice's cost depends on the other slices, which exporters know best.
+    /// The nodes of `Unnamed`, and nodes with sliced devices (MIG, time-slicing): the cost of a slice depends on the other slices of
+    /// its device, and exporters report these best.
     Priced,
     /// The nodes of `Unnamed`, and the nodes that the query's rows are about.
     Of(Box<Query>),
@@ -52,7 +54,7 @@ impl Needs {
         }
     }
 
-    /// The engine's inputs: the cluster's objects as the scheduler sees them, without readings.
+    /// What the engine needs to decide: every table, and exporters only of nodes whose objects do not name their device model.
     pub const fn decision() -> Self {
         Self {
             tables: Table::ALL,
@@ -61,7 +63,7 @@ impl Needs {
         }
     }
 
-    /// True where the answer uses the state that a record hands on: runtimes of past jobs, start times of findings.
+    /// True when the answer uses state saved in a record: runtimes of past jobs, start times of findings.
     pub fn recalls(&self) -> bool {
         self.places || self.readings == Readings::All
     }
@@ -81,7 +83,7 @@ impl Needs {
         };
         Self {
             tables: match query.kind {
-                // Their controllers may determine the team of a pod.
+                // With a scope every table is read: the team of a pod may follow from its controller.
                 Kind::Nodes if query.scope.is_all() => NODES,
                 _ => Table::ALL,
             },
@@ -110,17 +112,17 @@ impl Needs {
     }
 }
 
-/// True when only readings can say what devices a node has.
+/// True when only an exporter can name the device models of the node.
 fn is_unnamed(node: &Node) -> bool {
     node.withheld || node.devices.iter().any(|device| device.model.is_empty())
 }
 
-/// True when one of its devices is sliced.
+/// True when a device of the node is sliced.
 fn is_sliced(node: &Node) -> bool {
     node.devices.iter().any(|device| !device.slices.is_empty())
 }
 
-/// The nodes that the query's rows are about; `None` where its names do not identify them.
+/// The nodes that the query's rows are about; `None` when the query does not tell which: then every exporter is read.
 fn asked_of(query: &Query, fleet: &Fleet) -> Option<Vec<Name>> {
     // Resolve each of several names alone; where one is unresolved, all nodes are read.
     if query.names.len() > 1 {

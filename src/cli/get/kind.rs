@@ -8,7 +8,7 @@ use clap::builder::PossibleValue;
 use table::Kind;
 use table::kind::KindNames;
 
-/// What `get` prints: rows of facts, or rows of the usage ledger.
+/// What `get` prints: rows of a snapshot of the fleet, rows of the usage ledger, or budgets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GetKind {
     Facts(Kind),
@@ -16,7 +16,7 @@ pub enum GetKind {
     Budgets,
 }
 
-/// Every kind in the order of help: the document is last.
+/// Every kind in the order in which help lists them; `fleet`, the whole fleet as one document, is last.
 static ALL: LazyLock<Vec<GetKind>> = LazyLock::new(|| {
     let mut all: Vec<GetKind> = Kind::ALL.into_iter().map(GetKind::Facts).collect();
     let document = all.pop();
@@ -26,7 +26,7 @@ static ALL: LazyLock<Vec<GetKind>> = LazyLock::new(|| {
 });
 
 impl GetKind {
-    /// The kind of facts; `None` for rows of the usage ledger, which are not facts.
+    /// The kind of snapshot rows; `None` for the usage ledger and budgets.
     pub(in crate::cli) fn kind(self) -> Option<Kind> {
         match self {
             Self::Facts(kind) => Some(kind),

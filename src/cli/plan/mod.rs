@@ -1,4 +1,4 @@
-//! `plan`: computes and prints a plan; with `--apply`, carries it out once it is confirmed.
+//! `plan`: computes and prints a plan; with `--apply`, carries the plan out after confirmation.
 
 mod fleet;
 mod log;
@@ -40,7 +40,7 @@ use super::setup::{FactsSource, Situation};
 pub(super) use fleet::Seen;
 use show::{document_text, printed};
 
-/// What to plan.
+/// Flags of `plan`.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
 pub struct PlanFlags {
     #[command(subcommand)]
@@ -60,7 +60,7 @@ pub struct PlanFlags {
     /// Carry it out after confirmation
     #[arg(long, global = true)]
     apply: bool,
-    /// Compute it on a moment of a record: 03:12, yesterday 14:00, -2h, RFC 3339 (UTC); nothing can be carried out there
+    /// Compute the plan for the fleet as it was then, from a record: 03:12, yesterday 14:00, -2h, RFC 3339 (UTC); it cannot be carried out
     #[arg(long, global = true, value_name = "T", value_parser = When::parse, allow_hyphen_values = true)]
     at: Option<When>,
     /// The record to look at; without it, that of the context
@@ -201,7 +201,7 @@ async fn act(
     let settings = &at.settings;
     let place = shown_plan::place(settings);
     let place = place.as_deref();
-    // The run matches the plan that the operator read: jobs that the last shown plan evicts are evicted by this one, too.
+    // The plan is computed again with the evictions of the plan that was shown last, so that it matches what the operator read.
     let shown = match flags.apply {
         true => {
             let (here, _) = action_service.cluster().await;
@@ -276,7 +276,7 @@ async fn act(
 /// Longest wait for the process that has carried a run out so far.
 const TAKING_OVER: Duration = Duration::from_secs(60);
 
-/// Waits until no other process carries the run out.
+/// Waits until no other process carries the run out, at most [`TAKING_OVER`].
 async fn wait_for_the_other(journal: &Journal, run: &str) {
     let begun = Instant::now();
     while journal.is_running(run) && begun.elapsed() < TAKING_OVER {
@@ -302,7 +302,7 @@ async fn make_plan(
         let found = seen.and_then(|it| it.names(own).elsewhere(name));
         found.map_or_else(|| name.to_owned(), |job| job.to_string())
     };
-    // What one object is read for may be named by its kind, which an intent does not hold.
+    // These actions read one object, which the user may name with its kind (`KIND/NAME`); an `Intent` has no kind.
     let mut plan = match action {
         Action::Hold(typed) => {
             let target = named(&typed.target);
@@ -456,7 +456,7 @@ async fn carry_out(
     }
 }
 
-/// The news of a step; a wait is printed again when its words change.
+/// The line to print for a step; `None` when nothing changed. A wait is printed again when its text changes.
 fn news(before: Option<&(StepStatus, String)>, now: &(StepStatus, String)) -> Option<String> {
     let same = before.is_some_and(|(stand, words)| {
         *words == now.1 && std::mem::discriminant(stand) == std::mem::discriminant(&now.0)
@@ -477,7 +477,7 @@ fn news(before: Option<&(StepStatus, String)>, now: &(StepStatus, String)) -> Op
 /// Runs `work`; the first interrupt stops it after its current step, the second one at once.
 ///
 /// # Errors
-/// Those of `work`; interrupted twice.
+/// `work` fails, or the user interrupts twice.
 async fn interruptible<T>(
     stop: watch::Sender<bool>,
     work: impl Future<Output = Result<T, Failure>>,

@@ -1,10 +1,10 @@
-//! Grammar of hypothetical changes.
+//! Parses the changes of `what-if`: `nodes POOL +4; quota nlp/h100 +64`.
 
 use model::base::document::{nearest, unknown};
 
 use super::change::{LostPart, Suppose};
 
-/// Every form, for usage texts.
+/// Every form of a change, as help and errors print it.
 pub const GRAMMAR: [&str; 13] = [
     "nodes POOL|TYPE|NODE +N",
     "nodes POOL|TYPE|NODE -N",
@@ -46,7 +46,7 @@ pub fn parse(text: &str) -> Result<Suppose, String> {
         like: like.to_owned(),
         by,
     };
-    // The number may come first, and `nodes` may be omitted.
+    // The number may come first, and `nodes` may be omitted: `nodes +4 h100`, `+4 nodes h100`, `+4 h100`, `h100 +4`.
     match (*verb, rest, signed(verb)) {
         ("nodes", [by, like], _) if signed(by).is_some() => {
             return Ok(nodes(like, signed(by).unwrap_or_default()));

@@ -1,4 +1,4 @@
-//! `device-count`: a node claims more devices than a node can have; the claim is ignored.
+//! `device-count`: a node reports more devices than one node can have; the count is ignored.
 
 use model::fleet::kinds::Table;
 use model::fleet::node::Node;

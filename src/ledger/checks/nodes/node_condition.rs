@@ -1,5 +1,5 @@
-//! `node-condition`: a node condition that speaks of accelerators or their network says that something is wrong.
-//! Node agents write these (of the cloud, of the vendor, of the node problem detector), each in its own words.
+//! `node-condition`: a node condition about accelerators or their network reports a problem.
+//! Agents of the cloud provider, the device vendor and node-problem-detector set such conditions, each with its own types and reasons.
 
 use model::fleet::condition::{Condition, lower};
 use model::fleet::kinds::Table;
@@ -15,9 +15,9 @@ pub(crate) const CHECK: Check = Check {
     walk: CheckWalk::Nodes(look),
 };
 
-/// Words by which a condition is known to speak of accelerators.
+/// Parts of a condition's type or reason that show that it is about accelerators or their network.
 const TOPICS: &[&str] = &["gpu", "xid", "accelerat", "neuron", "nvlink", "infiniband"];
-/// Conditions of every node, which have other checks or none.
+/// Kubernetes' standard node conditions: other checks cover them, or none does.
 const GENERAL: &[&str] = &[
     "Ready",
     "MemoryPressure",
@@ -67,8 +67,7 @@ fn speaks(condition: &Condition) -> bool {
     TOPICS.iter().any(|topic| text.contains(topic))
 }
 
-/// Whether a condition says that something is wrong. A type that names a good state is wrong when false, a
-/// type that names a problem when true; where the type does not tell, the reason does.
+/// Whether the condition reports a problem: see [`Condition::is_wrong`].
 fn check(condition: &Condition) -> Verdict {
     Verdict::when(condition.is_wrong())
 }

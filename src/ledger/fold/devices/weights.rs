@@ -1,7 +1,7 @@
-//! The part of its device that each slice is. Money, counts of devices and the usage ledger all follow from it.
+//! The share of its device that each slice has. Costs, device counts and the usage ledger are computed from these shares.
 //!
-//! A MIG instance is its compute slices of those that the GPU has (NVIDIA's MIG user guide): the same for everybody who sees it, however
-//! many others they see. A share of a time-sliced device is one of its replicas.
+//! The share of a MIG instance is its compute slices divided by those of the GPU (NVIDIA MIG User Guide), so it does not depend on how many
+//! other instances are visible. A replica of a time-sliced device has 1 / number of replicas.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use model::fleet::seen::is_hami_allocation;
 use super::mig::{MigGrid, MigProfile};
 use super::offer::Offer;
 
-/// Sets the share of each slice that has none yet. `listed` is false for a node that is known from its pods alone: how many other slices
-/// its devices have is not known there.
+/// Sets the shares of all slices, except on devices of which a slice has one already. `listed` is false for a node that is known only
+/// from its pods: the number of other slices on its devices is then unknown.
 pub(crate) fn weigh(devices: &mut [Device], offer: &Offer, listed: bool) {
     for device in devices
         .iter_mut()
         .filter(|device| !device.slices.is_empty())
     {
-        // A driver that makes slices on demand has told what each takes, or nobody knows.
+        // A driver that makes slices on demand (DRA, HAMi) has reported each share; where it has not, the share stays unknown.
         if device.makes_slices || device.slices.iter().any(|slice| slice.share.is_some()) {
             continue;
         }
@@ -31,8 +31,8 @@ pub(crate) fn weigh(devices: &mut [Device], offer: &Offer, listed: bool) {
     }
 }
 
-/// Divides a device among pods, each with its part and the slice's name; the rest can be allocated. A part of unknown size makes all of
-/// them unknown.
+/// Replaces the slices of a device by one per pod, with the given names and sizes; the rest of the device can be allocated. When one size
+/// is unknown, all shares are unknown.
 pub(crate) fn divide<'p>(
     device: &mut Device,
     parts: impl Iterator<Item = (Name, &'p Arc<Pod>, Option<DeviceAmount>)>,
@@ -56,8 +56,8 @@ pub(crate) fn divide<'p>(
     }
 }
 
-/// Makes the device of a node that is known from its pods alone a share, where HAMi or a claim gave its pod one: only the node or its
-/// driver says how large it is.
+/// For a node that is known only from its pods: where HAMi or a ResourceClaim gave the pod a part of a device, replaces the whole device by
+/// one slice of unknown size, because only the node or its driver reports the size.
 pub(crate) fn share_of_unlisted(device: &mut Device) {
     let given = device.holder.take_if(|pod| {
         let mut all = pod.seen.annotations.iter();
@@ -78,7 +78,7 @@ pub(crate) fn even(slices: &mut [Slice]) {
     cut(slices, &units, units.len() as u64);
 }
 
-/// Gives each slice its units of `all`, or of their sum where that is more.
+/// Sets the share of each slice to its units divided by `all`; where the units add up to more than `all`, divided by their sum.
 pub(crate) fn cut(slices: &mut [Slice], units: &[u64], all: u64) {
     let all = all.max(units.iter().sum());
     let mut before = 0;
@@ -88,8 +88,8 @@ pub(crate) fn cut(slices: &mut [Slice], units: &[u64], all: u64) {
     }
 }
 
-/// Compute slices of each MIG instance, or of its part where it is time-sliced, and those of the GPU, in one unit; `None` where a
-/// slice is no MIG instance.
+/// The MIG compute slices of each instance (divided by its replicas where it is time-sliced) and of the GPU, in a common unit. `None` when a
+/// slice is not a MIG instance.
 fn instances(device: &Device, offer: &Offer) -> Option<(Vec<u64>, u64)> {
     let of_slice = |slice: &Slice| {
         let mut all = offer.slices.iter();
