@@ -75,7 +75,12 @@ pub fn read(table: Table, json: &str) -> serde_json::Result<Box<dyn Projected>> 
             of::<workload::ReplicatedObject>
         }
         Table::LeaderWorkerSets => of::<leader::LeaderWorkerSetObject>,
-        Table::PyTorchJobs | Table::TfJobs | Table::MpiJobs => of::<training::ReplicaJobObject>,
+        Table::PyTorchJobs
+        | Table::TfJobs
+        | Table::MpiJobs
+        | Table::JaxJobs
+        | Table::PaddleJobs
+        | Table::XgBoostJobs => of::<training::ReplicaJobObject>,
         Table::TrainJobs => of::<training::TrainJobObject>,
         Table::RayJobs => of::<ray::RayJobObject>,
         Table::RayClusters => of::<ray::RayClusterObject>,

@@ -99,6 +99,28 @@ fn training_jobs_are_gangs_of_their_roles() {
         (tf.gang_min, tf.priority_class.as_deref()),
         (Some(2), Some("high"))
     );
+    let jax = workload::<ReplicaJobObject>(
+        Table::JaxJobs,
+        &json!({"metadata": {"name": "j"}, "spec": {"runPolicy": {"suspend": true},
+            "jaxReplicaSpecs": {"Worker": {"replicas": 2, "template": template(4)}}}}),
+    );
+    assert_eq!(sets(&jax.pod_sets), [("worker", 2, 2, 4)]);
+    assert_eq!((jax.gang_min, jax.suspended), (Some(2), true));
+    let paddle = workload::<ReplicaJobObject>(
+        Table::PaddleJobs,
+        &json!({"metadata": {"name": "p"}, "spec": {"elasticPolicy": {"minReplicas": 1},
+            "paddleReplicaSpecs": {"Worker": {"replicas": 3, "template": template(2)}}}}),
+    );
+    assert_eq!(sets(&paddle.pod_sets), [("worker", 3, 1, 2)]);
+    let xgboost = workload::<ReplicaJobObject>(
+        Table::XgBoostJobs,
+        &json!({"metadata": {"name": "x"}, "spec": {"xgbReplicaSpecs": {
+            "Master": {"template": template(1)}, "Worker": {"replicas": 2, "template": template(1)}}}}),
+    );
+    assert_eq!(
+        sets(&xgboost.pod_sets),
+        [("master", 1, 1, 1), ("worker", 2, 2, 1)]
+    );
     let mpi = workload::<ReplicaJobObject>(
         Table::MpiJobs,
         &json!({"apiVersion": "kubeflow.org/v2beta1", "metadata": {"name": "m"}, "spec": {"slotsPerWorker": 8,

@@ -1,4 +1,4 @@
-//! Kubeflow's training jobs: replicas by role (PyTorchJob, TFJob, MPIJob of every version) and TrainJobs.
+//! Kubeflow's training jobs: replicas by role (PyTorchJob, TFJob, JAXJob, PaddleJob, XGBoostJob, MPIJob of every version) and TrainJobs.
 
 use model::base::Names;
 use model::fleet::observe::{Observation, Table};
@@ -25,8 +25,11 @@ partial! {
         pytorch: Map<Replicas> = "pytorchReplicaSpecs",
         tf: Map<Replicas> = "tfReplicaSpecs",
         mpi: Map<Replicas> = "mpiReplicaSpecs",
+        jax: Map<Replicas> = "jaxReplicaSpecs",
+        paddle: Map<Replicas> = "paddleReplicaSpecs",
+        xgboost: Map<Replicas> = "xgbReplicaSpecs",
         policy: RunPolicy = "runPolicy",
-        /// The elastic bounds of a PyTorchJob.
+        /// The elastic bounds of a PyTorchJob or PaddleJob.
         elastic: Elastic = "elasticPolicy",
     }
 }
@@ -100,10 +103,15 @@ impl Projected for ReplicaJobObject {
         let spec = &self.spec;
         let shrinks = spec.elastic.min.count();
         let mut sets = Vec::new();
-        for (role, replicas) in [&spec.pytorch, &spec.tf, &spec.mpi]
-            .into_iter()
-            .flat_map(|map| map.iter())
-        {
+        let maps = [
+            &spec.pytorch,
+            &spec.tf,
+            &spec.mpi,
+            &spec.jax,
+            &spec.paddle,
+            &spec.xgboost,
+        ];
+        for (role, replicas) in maps.into_iter().flat_map(|map| map.iter()) {
             let count = replicas.replicas.count().unwrap_or(1);
             let min = match (role, shrinks) {
                 ("Worker", Some(min)) => min.min(count),

@@ -258,6 +258,9 @@ kinds! {
         PyTorchJobs: "kubeflow.org" "pytorchjobs" "PyTorchJob".job().governed_by("/spec/runPolicy/suspend");
         TfJobs: "kubeflow.org" "tfjobs" "TFJob".job().governed_by("/spec/runPolicy/suspend");
         MpiJobs: "kubeflow.org" "mpijobs" "MPIJob".job().governed_by("/spec/runPolicy/suspend");
+        JaxJobs: "kubeflow.org" "jaxjobs" "JAXJob".job().suspended_by("/spec/runPolicy/suspend");
+        PaddleJobs: "kubeflow.org" "paddlejobs" "PaddleJob".job().suspended_by("/spec/runPolicy/suspend");
+        XgBoostJobs: "kubeflow.org" "xgboostjobs" "XGBoostJob".job().suspended_by("/spec/runPolicy/suspend");
         TrainJobs: "trainer.kubeflow.org" "trainjobs" "TrainJob".job().governed_by("/spec/suspend");
         RayJobs: "ray.io" "rayjobs" "RayJob".job().governed_by("/spec/suspend");
         RayClusters: "ray.io" "rayclusters" "RayCluster".job().suspended_by("/spec/suspend");
@@ -314,9 +317,6 @@ kinds! {
         ScaledObjects: "keda.sh" "scaledobjects" "ScaledObject".holds(Contents::Scaling);
     }
     unlisted {
-        "kubeflow.org" "xgboostjobs" "XGBoostJob".job().suspended_by("/spec/runPolicy/suspend");
-        "kubeflow.org" "paddlejobs" "PaddleJob".job().suspended_by("/spec/runPolicy/suspend");
-        "kubeflow.org" "jaxjobs" "JAXJob".job().suspended_by("/spec/runPolicy/suspend");
         "ray.io" "rayservices" "RayService".job();
         "batch" "cronjobs" "CronJob".role(KindRole::Owner);
         "" "replicationcontrollers" "ReplicationController".version("v1").role(KindRole::Owner);
