@@ -153,11 +153,11 @@ struct LastFound {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct LastValue {
     pub(super) value: f64,
-    /// The value that was there before we looked.
+    /// The earlier value that it is compared with.
     pub(super) base: f64,
-    /// When it last changed under our eyes.
+    /// When `base` was last the value, or when the value last changed since then.
     pub(super) changed: Moment,
-    /// When it was last read.
+    /// When `value` was read.
     pub(super) read: Moment,
 }
 

@@ -1,4 +1,4 @@
-//! Checks: from a fleet to its findings. One file a check; a check says ok, firing, or cannot tell.
+//! Checks: from a fleet to its findings. One file a check, declared and put in order here.
 //!
 //! A check looks at one subject and gives a [`Verdict`]. The [`State`] remembers, for each check and subject,
 //! since when it has been true: a finding shows once that has lasted for the rule's `for`, ends at the rule's
@@ -7,15 +7,49 @@
 //! A message does not repeat the subject's name: a view shows it beside.
 
 mod context;
-mod devices;
 mod faults;
-mod jobs;
 mod merge;
-mod nodes;
-
 mod queues_document;
 mod source_lost;
 mod source_stale;
+
+/// Checks of single devices.
+mod devices {
+    pub(super) mod busy_unallocated;
+    pub(super) mod device_unhealthy;
+    pub(super) mod device_vanished;
+    pub(super) mod ecc_uncorrected;
+    pub(super) mod heat;
+    pub(super) mod idle_allocated;
+    pub(super) mod memory_saturated;
+    pub(super) mod power_brake;
+    pub(super) mod power_capped;
+    pub(super) mod recovery_action;
+    pub(super) mod remap_failed;
+    pub(super) mod remap_pending;
+    pub(super) mod throttling;
+    pub(super) mod under_used;
+    pub(super) mod xid;
+}
+
+/// Checks of jobs, gangs and their pods.
+mod jobs {
+    pub(super) mod gang_stalled;
+    pub(super) mod gangs;
+    pub(super) mod pods_stuck;
+    pub(super) mod run_interrupted;
+    pub(super) mod straggler;
+}
+
+/// Checks of nodes and racks.
+mod nodes {
+    pub(super) mod allocatable_below_capacity;
+    pub(super) mod device_count;
+    pub(super) mod node_condition;
+    pub(super) mod node_not_ready;
+    pub(super) mod plugin_not_ready;
+    pub(super) mod rack_hot;
+}
 
 use model::base::{Moment, Name};
 
