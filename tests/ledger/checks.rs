@@ -64,6 +64,20 @@ const CASES: &[Case] = &[
         gap: |parts, _| parts.blind(),
     },
     Case {
+        code: "pcie-replay",
+        fire: |parts, seconds| {
+            parts.set(
+                0,
+                3,
+                Signal::PcieReplay,
+                500.0 + 12.0 * (seconds / 60) as f64,
+            );
+        },
+        // Of another day; after the fire fewer than before: the driver was reloaded.
+        calm: |parts, _| parts.set(0, 3, Signal::PcieReplay, 3.0),
+        gap: |parts, _| parts.blind(),
+    },
+    Case {
         code: "recovery-action",
         fire: |parts, _| parts.set(0, 3, Signal::RecoveryAction, 2.0),
         calm: |parts, _| parts.set(0, 3, Signal::RecoveryAction, 0.0),

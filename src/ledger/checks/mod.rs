@@ -22,6 +22,7 @@ mod devices {
     pub(super) mod heat;
     pub(super) mod idle_allocated;
     pub(super) mod memory_saturated;
+    pub(super) mod pcie_replay;
     pub(super) mod power_brake;
     pub(super) mod power_capped;
     pub(super) mod recovery_action;
@@ -193,6 +194,7 @@ const CHECKS: &[Check] = &[
     devices::remap_pending::CHECK,
     devices::under_used::CHECK,
     devices::power_capped::CHECK,
+    devices::pcie_replay::CHECK,
     devices::memory_saturated::CHECK,
     source_stale::CHECK,
 ];
