@@ -93,7 +93,11 @@ fn name_of(path: &Path) -> Option<String> {
     is_toml.then(|| name.to_owned())
 }
 
-fn keys(settings: &Settings) -> Result<Keymap, Failure> {
+/// The built-in keys with those of the settings' `keys_file`.
+///
+/// # Errors
+/// The file cannot be read or has a wrong key: the line and the fix.
+pub(super) fn keys(settings: &Settings) -> Result<Keymap, Failure> {
     let Some(path) = settings.keys_file.as_deref() else {
         return Ok(Keymap::builtin());
     };
