@@ -17,6 +17,7 @@ mod figures;
 pub mod flags;
 pub mod get;
 mod govern;
+mod keys;
 mod listen;
 mod load;
 mod look;
@@ -155,6 +156,8 @@ enum Command {
     Rbac(rbac::Rbac),
     /// Print the JSON Schema of what -o json prints: of a kind of `get`, a plan, `tco` or `doctor`
     Schema(schema::Schema),
+    /// The keys of the console, yours included; a word chooses: stokehold keys drain
+    Keys(keys::Keys),
     /// Print completions for a shell
     Completions {
         /// The shell, or kubectl for its plugin
@@ -354,6 +357,7 @@ fn run(
         Some(Command::Doctor(doctor)) => doctor::run(*doctor, global, out, err),
         Some(Command::Rbac(rbac)) => rbac::run(*rbac, &global.flags.namespace, out),
         Some(Command::Schema(schema)) => schema::run(schema, out),
+        Some(Command::Keys(keys)) => keys::run(keys, global, out),
         Some(Command::Completions { shell }) => {
             out::write(out, &complete::script(*shell, Cli::command()))?;
             Ok(Exit::Done)
