@@ -43,6 +43,8 @@ pub struct PodRow<'a> {
     pub phase: &'static str,
     /// True when it has a deletion timestamp.
     pub terminating: bool,
+    /// Its priority (`spec.priority`): the scheduler takes the highest first.
+    pub priority: i32,
     /// Seconds since its creation.
     pub age_seconds: u64,
     /// Kind of the object of its job, `JobSet`.
@@ -121,6 +123,11 @@ pub static KIND: KindSpec = KindSpec {
             .role(Role::Accent)
         })
         .by("burn_usd_per_hour"),
+        Column::number("priority", "PRIORITY", 9, 6, |facts, row| {
+            of(facts, row, |pod| Value::Count(i64::from(pod.seen.priority)))
+        })
+        .by("priority")
+        .wide(),
         Column::words("queue", "QUEUE", 7, (8, 16), |facts, row| {
             of(facts, row, |pod| {
                 Value::known(pod.queue.as_deref(), Value::text)
@@ -295,6 +302,7 @@ pub fn row<'a>(facts: &Facts, pod: &'a Pod) -> PodRow<'a> {
         restarts: restarts(pod),
         phase: seen.phase.name(),
         terminating: seen.deleted.is_some(),
+        priority: seen.priority,
         age_seconds: facts.now.since(seen.created).seconds(),
         job_kind: &pod.job.kind,
         job: &pod.job.key.name,
