@@ -127,6 +127,14 @@ pub static KIND: KindSpec = KindSpec {
         })
         .by("instance_type")
         .wide_on_screen(),
+        Column::words("clique", "CLIQUE", 13, (8, 24), |facts, row| {
+            of(facts, row, |node| {
+                Value::known(node.clique.as_deref(), Value::text)
+            })
+        })
+        .by("clique")
+        .rare()
+        .wide(),
         Column::words("driver", "DRIVER", 12, (6, 14), |facts, row| {
             of(facts, row, |node| {
                 Value::known(node.driver.as_deref(), Value::text)

@@ -82,6 +82,8 @@ pub struct NodeRow<'a> {
     pub zone: Option<&'a str>,
     /// Rack, by the labels that the settings name.
     pub rack: Option<&'a str>,
+    /// Its scale-up domain: the NVLink clique that all its GPUs are in, or the TPU slice.
+    pub clique: Option<&'a str>,
     /// Topology levels from the widest to the narrowest, each with the node's value.
     #[serde(serialize_with = "by_level")]
     #[schemars(with = "std::collections::BTreeMap<&str, &str>")]
@@ -341,6 +343,7 @@ pub fn row<'a>(facts: &'a Facts, node: &'a Node) -> NodeRow<'a> {
         cordoned: node.cordon.as_ref().map(CordonCell::from),
         instance_type: node.instance_type.as_deref(),
         zone: node.zone.as_deref(),
+        clique: node.clique.as_deref(),
         rack: node.rack.as_deref(),
         topology: &node.topology,
         provider_id: node.seen.provider_id.as_deref(),
