@@ -16,7 +16,7 @@ use table::{Facts, Format, Kind, Query};
 use super::flags::span;
 use super::record::PastFlags;
 use super::setup::{self, Situation};
-use super::{get, look, out};
+use super::{console_options, get, out};
 
 /// What to do about jobs' devices.
 ///
@@ -72,7 +72,7 @@ pub(super) fn run(
         return Err(Failure::new(Exit::Usage, message));
     }
     let mut query = Query {
-        scope: look::scope(&at.settings),
+        scope: console_options::scope(&at.settings),
         ..Query::all(Kind::Advice)
     };
     let mut job = None;

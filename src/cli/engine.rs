@@ -19,7 +19,7 @@ use table::output::safe_json;
 use table::table::Layout;
 use table::text::{UNKNOWN, or_unknown};
 
-use super::figures::{FigureFormat, Progress, pairs};
+use super::figures::{Progress, TableOrJson, pairs};
 use super::out;
 
 /// What to ask of the engine.
@@ -35,7 +35,7 @@ pub enum Engine {
     /// The world has its own scheduler, draws hidden durations, and keeps submitting jobs.
     Rehearse(super::rehearse::Rehearse),
     /// Ask the engine about a fleet in a document: a plan, a reason, a forecast, a supposition; needs no cluster
-    Plan(super::engine_plan::DocumentPlan),
+    Plan(super::engine_plan::EnginePlanFlags),
 }
 
 /// Which trace, and how.
@@ -85,7 +85,7 @@ pub struct Replay {
     pub seed: u64,
     /// How to print it
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    pub output: FigureFormat,
+    pub output: TableOrJson,
 }
 
 /// A moment of the command line; a day is its first moment.
@@ -231,8 +231,8 @@ fn pack(
     let seconds = watch.elapsed().as_secs_f64();
     let figures = packing_figures(outcome, seconds);
     Ok(match replay.output {
-        FigureFormat::Json => safe_json(&figures),
-        FigureFormat::Table => packing_table(&figures),
+        TableOrJson::Json => safe_json(&figures),
+        TableOrJson::Table => packing_table(&figures),
     })
 }
 
@@ -391,8 +391,8 @@ fn queue(
         ..queueing_figures(discipline, &figures, seconds)
     };
     Ok(match replay.output {
-        FigureFormat::Json => safe_json(&figures),
-        FigureFormat::Table => queueing_table(&figures),
+        TableOrJson::Json => safe_json(&figures),
+        TableOrJson::Table => queueing_table(&figures),
     })
 }
 

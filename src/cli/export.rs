@@ -52,10 +52,10 @@ pub(super) fn run(
     at.host.block_on(async {
         let setup = at.setup(true);
         let listener = status_server::listen(flags.listen).await?;
-        let (session, _) = session::watch(&setup, at.target()?, tape::PACE).await?;
+        let (session, _) = session::watch(&setup, at.target()?, tape::SNAPSHOT_INTERVAL).await?;
         let jobs = PerJob(at.settings.record.job_metrics);
         let prices = Arc::clone(&at.rulebook.prices);
-        let (counters, last) = export::counted(session.facts.clone(), prices, jobs);
+        let (counters, last_snapshot_at) = export::count_usage(session.facts.clone(), prices, jobs);
         // Budgets need the hours of their period, from this machine's usage ledger or from a Prometheus.
         let usage = watch::inputs(at, &session).usage;
         let metrics = RecordMetrics {
@@ -72,11 +72,15 @@ pub(super) fn run(
             session.context
         );
         out::write(out, &words)?;
-        let mut ended = last.clone();
-        let served = Arc::new(ServedExport { metrics, last });
+        let mut ended = last_snapshot_at.clone();
+        let served = Arc::new(ServedExport {
+            metrics,
+            last_snapshot_at,
+        });
         tokio::select! {
             () = setup::ended() => Ok(Exit::Done),
             () = status_server::accept(listener, served) => Ok(Exit::Done),
+            // Returns only when the sender is dropped: every source has ended.
             _ = ended.wait_for(|_| false) => {
                 Err(Failure::new(Exit::Unreachable, "every source has ended; start again"))
             }

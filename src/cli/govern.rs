@@ -108,7 +108,7 @@ pub(super) fn run(
                 let context = &session.context.as_str().into();
                 let held =
                     election::elector(&at.host, &at.settings, choice.clone(), context, lease)?;
-                governor = governor.led(held.lead());
+                governor = governor.only_while_leading(held.lead());
                 let status = governor.status();
                 Some(held.unless(move || status.borrow().stuck()))
             }

@@ -28,9 +28,9 @@ use source::remote_write::RemoteWrite;
 use table::Facts;
 use table::changes::FleetChanges;
 
+use super::console_options;
 use super::flags::span;
 use super::listen;
-use super::look;
 use super::out;
 use super::setup::{self, Situation};
 use super::simulated::{FleetFlags, speed};
@@ -157,7 +157,7 @@ pub(super) fn run(
         return Err(Failure::new(Exit::Usage, message));
     }
     if record.notify {
-        watch::has_receiver(at, "leave --notify out")?;
+        watch::require_receiver(at, "leave --notify out")?;
     }
     let own = RecordSettings::of(&at.settings);
     // The simulated fleet is not what the settings have a receiver for.
@@ -197,7 +197,7 @@ pub(super) fn run(
         }
         let (tell, mut heard) = mpsc::unbounded_channel::<String>();
         let watcher = match record.notify {
-            true => Some(watch::beside(at, &session, &folder, err)?),
+            true => Some(watch::watcher_of_recorder(at, &session, &folder, err)?),
             false => None,
         };
         let told = watcher.as_ref().map(Watcher::status);
@@ -359,7 +359,14 @@ pub(super) fn changes(
         return Err(Failure::new(Exit::Usage, message));
     }
     let rules = session::past_rules(&at.setup(true), &archive);
-    past::changes(&archive, &rules, from, to, &look::scope(&at.settings)).map_err(failed)
+    past::changes(
+        &archive,
+        &rules,
+        from,
+        to,
+        &console_options::scope(&at.settings),
+    )
+    .map_err(failed)
 }
 
 /// Opens a record, with the selected time. What cannot be read is reported on standard error.

@@ -15,7 +15,7 @@ use table::rows::list_price::{marked, note};
 use table::table::Layout;
 use table::text::{age, hour, or_unknown, usd, word};
 
-use super::figures::FigureFormat;
+use super::figures::TableOrJson;
 use super::out;
 use super::plan::Seen;
 use super::record::PastFlags;
@@ -41,7 +41,7 @@ pub enum RouteOf {
         name: String,
         /// How to print it
         #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-        output: FigureFormat,
+        output: TableOrJson,
         /// The moment of a record to look at instead
         #[command(flatten)]
         past: PastFlags,
@@ -89,8 +89,8 @@ pub(super) fn run(
 }
 
 /// A routing as text or as a document.
-pub(super) fn printed(routing: &Routing, now: Moment, format: FigureFormat) -> String {
-    if format == FigureFormat::Json {
+pub(super) fn printed(routing: &Routing, now: Moment, format: TableOrJson) -> String {
+    if format == TableOrJson::Json {
         return safe_json(routing);
     }
     let mut text = format!(

@@ -29,7 +29,7 @@ use super::out;
 use super::patience::patiently;
 use super::record::RecordMoment;
 use super::simulated::{self, FleetFlags, ServeFlags};
-use super::{load, look, record};
+use super::{console_options, load, record};
 
 /// Size of a frame where the output is no terminal and no size is given.
 const SIZE: (u16, u16) = (120, 40);
@@ -116,7 +116,7 @@ pub(super) fn console(
     let both = at.host.terminal.output && at.host.terminal.input;
     let dumb = at.host.variable("TERM").is_some_and(|term| term == "dumb");
     let terminal = both && !dumb;
-    let mut app = App::new(look::options(&at.host, &at.settings, terminal)?);
+    let mut app = App::new(console_options::options(&at.host, &at.settings, terminal)?);
     if !terminal {
         let facts = explanation_task::answered(snapshot(at, &Needs::everything(), err)?);
         let facts = with_usage(at, facts);

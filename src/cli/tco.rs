@@ -15,7 +15,7 @@ use usage::{Span, UsageFilter, hour_of};
 
 use crate::runtime::usage::seen;
 
-use super::figures::FigureFormat;
+use super::figures::TableOrJson;
 use super::out;
 use super::record::{PastFlags, failed};
 use super::setup::{self, FactsSource, Situation};
@@ -31,7 +31,7 @@ pub struct TcoFlags {
     pub class: Option<String>,
     /// How to print it
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    pub output: FigureFormat,
+    pub output: TableOrJson,
     /// The moment of a record to look at instead
     #[command(flatten)]
     pub past: PastFlags,
@@ -107,8 +107,8 @@ pub(super) fn run(
         }
     }
     let text = match flags.output {
-        FigureFormat::Json => safe_json(&rows),
-        FigureFormat::Table => tco::text(&rows, facts.now, month),
+        TableOrJson::Json => safe_json(&rows),
+        TableOrJson::Table => tco::text(&rows, facts.now, month),
     };
     out::write(out, &text)?;
     Ok(Exit::Done)

@@ -8,8 +8,8 @@ use model::base::{Exit, Failure};
 use settings::Settings;
 use table::{Format, Kind, Needs, Query, Select, Sort, output};
 
+use super::console_options;
 use super::get::{self, FormatName};
-use super::look;
 use super::setup::{self, Situation};
 
 /// What to list.
@@ -126,7 +126,7 @@ pub(super) fn query(top: &Top, settings: &Settings) -> Result<Query, Failure> {
     };
     Ok(Query {
         names: top.name.clone().filter(|_| !teams).into_iter().collect(),
-        scope: look::scope(settings),
+        scope: console_options::scope(settings),
         select,
         sort: Some(sort),
         columns: top.what.columns(),

@@ -20,7 +20,7 @@ use crate::runtime::usage_prometheus::PrometheusUsage;
 use super::get::{FormatName, Get, Output};
 use super::record::{self as records, PastFlags, RecordMoment, failed};
 use super::setup::{FactsSource, Situation};
-use super::{look, out};
+use super::{console_options, out};
 
 /// The usage ledger.
 #[derive(Subcommand, Clone, Debug)]
@@ -134,7 +134,7 @@ pub(super) fn back_from(when: Option<When>, now: Moment) -> Moment {
 
 /// The rows that the settings' scope has.
 pub(super) fn filter(at: &Situation) -> UsageFilter {
-    let scope = look::scope(&at.settings);
+    let scope = console_options::scope(&at.settings);
     UsageFilter {
         team: scope.team.map(|team| team.to_string()),
         namespaces: scope.namespaces.iter().map(ToString::to_string).collect(),

@@ -9,7 +9,7 @@ use engine::what_if::{Outcome, split};
 use model::base::{Exit, Failure, Moment};
 use table::output::safe_json;
 
-use super::figures::FigureFormat;
+use super::figures::TableOrJson;
 use super::out;
 use super::plan::Seen;
 use super::record::PastFlags;
@@ -23,7 +23,7 @@ pub struct WhatIf {
     pub changes: Vec<String>,
     /// How to print it
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    pub output: FigureFormat,
+    pub output: TableOrJson,
     /// The moment of a record to look at instead
     #[command(flatten)]
     pub past: PastFlags,
@@ -58,9 +58,9 @@ pub(super) fn run(
 }
 
 /// An outcome as text or as a document.
-pub(super) fn printed(outcome: &Outcome, now: Moment, format: FigureFormat) -> String {
+pub(super) fn printed(outcome: &Outcome, now: Moment, format: TableOrJson) -> String {
     match format {
-        FigureFormat::Json => safe_json(outcome),
-        FigureFormat::Table => table::what_if::text(outcome, now),
+        TableOrJson::Json => safe_json(outcome),
+        TableOrJson::Table => table::what_if::text(outcome, now),
     }
 }

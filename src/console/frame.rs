@@ -120,7 +120,7 @@ fn draw_header(app: &App, painter: &mut Painter<'_>, line: Rect) {
         (format!("{words} "), muted)
     };
     let summary = &app.summary;
-    let nodes_known = app.facts.fleet.known(Table::Nodes).is_known();
+    let nodes_known = app.facts.fleet.visibility(Table::Nodes).is_known();
     let known = !summary.unread && (!summary.devices.is_zero() || nodes_known);
     let least = if summary.more_devices { "≥" } else { "" };
     let number = |amount: DeviceAmount| {
@@ -185,7 +185,7 @@ fn draw_header(app: &App, painter: &mut Painter<'_>, line: Rect) {
         drop: 1,
     });
     let jobs_known = !summary.unread
-        && (app.facts.fleet.known(Table::Pods).is_known() || !app.facts.fleet.jobs.is_empty());
+        && (app.facts.fleet.visibility(Table::Pods).is_known() || !app.facts.fleet.jobs.is_empty());
     let waiting = |count: u64| {
         if jobs_known {
             grouped(count as i64)

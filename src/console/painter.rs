@@ -14,13 +14,13 @@ use super::text;
 use super::theme::{HEAT_LEVELS, Theme};
 
 /// Minimum contrast of thin symbols.
-const SEEN: f64 = 1.9;
+const MIN_CONTRAST_SYMBOL: f64 = 1.9;
 
 /// Minimum contrast of a filled cell against the background.
-const HELD: f64 = 1.25;
+const MIN_CONTRAST_CELL: f64 = 1.25;
 
 /// Minimum contrast of digits.
-const READ: f64 = 3.0;
+const MIN_CONTRAST_TEXT: f64 = 3.0;
 
 /// The theme and the terminal's capabilities.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,7 +37,7 @@ impl RenderStyle {
         self.depth.shows_heat() && !self.ascii
     }
 
-    fn reduced(&self, rgb: Rgb) -> Color {
+    fn for_terminal(&self, rgb: Rgb) -> Color {
         match self.depth {
             ColorDepth::True => rgb.color(),
             ColorDepth::Ansi256 => Color::Indexed(rgb.to_256()),
@@ -49,7 +49,7 @@ impl RenderStyle {
     pub fn fg(&self, role: Role) -> Style {
         let style = match self.depth {
             ColorDepth::True | ColorDepth::Ansi256 => {
-                Style::new().fg(self.reduced(self.theme.color(role)))
+                Style::new().fg(self.for_terminal(self.theme.color(role)))
             }
             ColorDepth::Ansi16 => Style::new().fg(ansi16(role)),
             ColorDepth::None => match role {
@@ -75,7 +75,7 @@ impl RenderStyle {
     pub fn ground(&self, role: Role) -> Style {
         match self.depth {
             ColorDepth::True | ColorDepth::Ansi256 => {
-                Style::new().bg(self.reduced(self.theme.color(role)))
+                Style::new().bg(self.for_terminal(self.theme.color(role)))
             }
             ColorDepth::Ansi16 | ColorDepth::None => match role {
                 Role::Selection | Role::Accent => Style::new().add_modifier(Modifier::REVERSED),
@@ -88,8 +88,8 @@ impl RenderStyle {
     pub fn tab(&self) -> Style {
         match self.depth {
             ColorDepth::True | ColorDepth::Ansi256 => Style::new()
-                .fg(self.reduced(self.theme.color(Role::Background)))
-                .bg(self.reduced(self.theme.color(Role::Accent)))
+                .fg(self.for_terminal(self.theme.color(Role::Background)))
+                .bg(self.for_terminal(self.theme.color(Role::Accent)))
                 .add_modifier(Modifier::BOLD),
             ColorDepth::Ansi16 | ColorDepth::None => {
                 Style::new().add_modifier(Modifier::REVERSED | Modifier::BOLD)
@@ -110,7 +110,7 @@ impl RenderStyle {
             };
         }
         let full = self.theme.heat(level);
-        self.reduced(if stale {
+        self.for_terminal(if stale {
             full.toward(self.theme.color(Role::Background), 0.5)
         } else {
             full
@@ -118,19 +118,24 @@ impl RenderStyle {
     }
 
     /// The heat color for thin symbols: low levels are raised until they are visible.
-    pub fn thin_heat(&self, level: usize, stale: bool) -> Color {
-        let floor = if self.theme.dark { 1.0 } else { SEEN };
+    pub fn heat_for_symbol(&self, level: usize, stale: bool) -> Color {
+        // A dark theme shows low levels as they are.
+        let floor = if self.theme.dark {
+            1.0
+        } else {
+            MIN_CONTRAST_SYMBOL
+        };
         self.heat_above(floor, level, stale)
     }
 
     /// The heat color for digits and letters: low levels are raised until they are legible.
-    pub fn lettered_heat(&self, level: usize, stale: bool) -> Color {
-        self.heat_above(READ, level, stale)
+    pub fn heat_for_text(&self, level: usize, stale: bool) -> Color {
+        self.heat_above(MIN_CONTRAST_TEXT, level, stale)
     }
 
     /// The heat color for a filled cell: an allocated device differs from the background even when cold.
-    pub fn held_heat(&self, level: usize, stale: bool) -> Color {
-        self.heat_above(HELD, level, stale)
+    pub fn heat_for_cell(&self, level: usize, stale: bool) -> Color {
+        self.heat_above(MIN_CONTRAST_CELL, level, stale)
     }
 
     /// The color of the first heat level, from `level` up, that has this contrast against the background.
@@ -139,8 +144,8 @@ impl RenderStyle {
             return self.heat(level, stale);
         }
         let ground = self.theme.color(Role::Background);
-        let stands = |level: &usize| self.theme.heat(*level).contrast(ground) >= contrast;
-        let first = (0..HEAT_LEVELS).find(stands).unwrap_or(0);
+        let is_visible = |level: &usize| self.theme.heat(*level).contrast(ground) >= contrast;
+        let first = (0..HEAT_LEVELS).find(is_visible).unwrap_or(0);
         self.heat(level.max(first), stale)
     }
 
@@ -150,7 +155,7 @@ impl RenderStyle {
             return ansi16(role);
         }
         let full = self.theme.color(role);
-        self.reduced(if stale {
+        self.for_terminal(if stale {
             full.toward(self.theme.color(Role::Background), 0.5)
         } else {
             full
@@ -179,7 +184,8 @@ pub struct Painter<'a> {
     pub render_style: &'a RenderStyle,
     /// The moment that ages are relative to.
     pub now: Moment,
-    wake: Option<u64>,
+    /// Milliseconds until the next frame is due; `None` when nothing on the screen changes with time.
+    redraw_in_ms: Option<u64>,
 }
 
 impl<'a> Painter<'a> {
@@ -189,7 +195,7 @@ impl<'a> Painter<'a> {
             buf,
             render_style,
             now,
-            wake: None,
+            redraw_in_ms: None,
         }
     }
 
@@ -284,12 +290,12 @@ impl<'a> Painter<'a> {
     pub fn dim(&mut self, area: Rect) {
         let area = area.intersection(self.buf.area);
         let ground = self.render_style.theme.color(Role::Background);
-        let mut known: [Option<u8>; 256] = [None; 256];
+        let mut cache: [Option<u8>; 256] = [None; 256];
         let mut faded = |color: Color| match color {
             Color::Rgb(r, g, b) => Rgb(r, g, b).toward(ground, 0.55).color(),
             Color::Indexed(index) => {
                 let full = Rgb::of_256(index);
-                let slot = &mut known[usize::from(index)];
+                let slot = &mut cache[usize::from(index)];
                 let fade = || full.toward(ground, 0.55).to_256_like(full);
                 Color::Indexed(*slot.get_or_insert_with(fade))
             }
@@ -347,12 +353,15 @@ impl<'a> Painter<'a> {
 
     /// Requests a frame after at most this many milliseconds.
     pub fn wake_in(&mut self, millis: u64) {
-        self.wake = Some(self.wake.map_or(millis, |earlier| earlier.min(millis)));
+        self.redraw_in_ms = Some(
+            self.redraw_in_ms
+                .map_or(millis, |earlier| earlier.min(millis)),
+        );
     }
 
     /// When the frame next changes by itself.
     pub fn wake(&self) -> Option<Duration> {
-        self.wake.map(Duration::from_millis)
+        self.redraw_in_ms.map(Duration::from_millis)
     }
 }
 

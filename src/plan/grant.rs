@@ -109,7 +109,7 @@ impl Grant {
             )));
         }
         if let Confirmed::Typed(typed) = &consent.confirmed
-            && plan.is_grave()
+            && plan.needs_typed_name()
         {
             let wanted = plan.typed(&self.context);
             if typed.trim() != wanted {
@@ -142,7 +142,7 @@ pub enum Confirmed {
     /// Typed text; a plan that is not grave needs only a yes.
     Typed(String),
     /// `--yes` of a script.
-    Outright,
+    ByFlag,
 }
 
 /// A plan that was not approved, and why.
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!((&**approved.context(), approved.reason()), ("prod", "why"));
         let outright = Confirmation {
             reason: String::new(),
-            confirmed: Confirmed::Outright,
+            confirmed: Confirmed::ByFlag,
         };
         assert!(grant.approve(plan.clone(), outright.clone()).is_ok());
         for reason in [

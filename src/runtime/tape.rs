@@ -18,7 +18,7 @@ use super::store::{Rules, Store};
 use super::usage::UsageTape;
 
 /// Interval between snapshots while recording without a screen: a replay builds the same number before it shows a time.
-pub const PACE: Duration = Duration::from_secs(9);
+pub const SNAPSHOT_INTERVAL: Duration = Duration::from_secs(9);
 /// Longest wait for the identity of a cluster before it is recorded or watched.
 const IDENTITY: Duration = Duration::from_secs(10);
 

@@ -20,9 +20,9 @@ use table::{
 
 use super::record::PastFlags;
 use super::setup::{self, Situation};
-use super::{advise, look, out};
+use super::{advise, console_options, out};
 
-pub mod kind;
+pub mod get_kind;
 pub mod objects;
 
 use objects::{Objects, ObjectsParser};
@@ -255,7 +255,7 @@ pub(super) fn query(get: &Get, settings: &Settings) -> Result<Query, Failure> {
         let message = "--from and --to belong to `get usage`; give --at for a moment of a record";
         return Err(Failure::new(Exit::Usage, message));
     }
-    let kind = get.kind().kind().ok_or_else(|| {
+    let kind = get.kind().snapshot_kind().ok_or_else(|| {
         Failure::new(
             Exit::Usage,
             "get usage and get budgets read only the ledger of a record",
@@ -285,7 +285,7 @@ pub(super) fn query(get: &Get, settings: &Settings) -> Result<Query, Failure> {
     }
     Ok(Query {
         names: get.names.clone(),
-        scope: look::scope(settings),
+        scope: console_options::scope(settings),
         select,
         sort: sort.transpose().map_err(usage)?,
         template,

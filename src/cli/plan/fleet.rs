@@ -71,7 +71,10 @@ impl Seen {
 
     /// The evictions with which a job could start now, and those repairs that a plan would really apply; no evictions
     /// where the plan with them would not start the job.
-    pub(in crate::cli) fn as_planned(&self, explained: &mut Explanation) -> Option<Now> {
+    pub(in crate::cli) fn preemption_to_start_now(
+        &self,
+        explained: &mut Explanation,
+    ) -> Option<Now> {
         let intent = Intent::Admit {
             job: explained.job.clone(),
             preempt: true,
@@ -90,7 +93,7 @@ impl Seen {
     }
 
     /// The reason for which the job's queueing system or scheduler keeps it pending.
-    pub(in crate::cli) fn said_of(&self, name: &str) -> Option<String> {
+    pub(in crate::cli) fn pending_reason(&self, name: &str) -> Option<String> {
         let named = self.facts.fleet.job_named(name);
         let job = named.filter(|job| !job.reason.is_empty())?;
         Some(job.reason.to_string())
@@ -123,7 +126,7 @@ impl Seen {
         let mut plan = plan::plan_again(&self.snapshot, intent, author, known)?;
         plan.warnings.extend(self.gaps.iter().cloned());
         self.warn(&mut plan);
-        table::budgets::foretell(&self.facts, &mut plan);
+        table::budgets::add_forecast(&self.facts, &mut plan);
         Ok(plan)
     }
 
@@ -142,9 +145,9 @@ impl Seen {
     }
 
     /// Adds the engine's forecast to a plan.
-    pub(super) fn foretell(&self, plan: &mut Plan) {
-        plan::foretell(&self.snapshot, plan);
-        table::budgets::foretell(&self.facts, plan);
+    pub(super) fn add_forecast(&self, plan: &mut Plan) {
+        plan::add_forecast(&self.snapshot, plan);
+        table::budgets::add_forecast(&self.facts, plan);
     }
 }
 

@@ -266,7 +266,7 @@ fn draw_foot(dialog: &Dialog, plan: &Plan, app: &App, painter: &mut Painter<'_>,
     let y = inside.bottom().saturating_sub(1);
     // The name to type is the plan's object: the evicted jobs are named beside it.
     let wanted = plan.typed(&app.facts.context);
-    let is_due = plan.is_grave() && dialog.typed.text().trim() != wanted;
+    let is_due = plan.needs_typed_name() && dialog.typed.text().trim() != wanted;
     let enter = match is_due {
         true => format!("once {wanted} is typed, enter"),
         false => String::from("enter"),
@@ -315,7 +315,7 @@ fn draw_fields(
     let reason = "reason, for the log";
     // The text to type is shown in full before the reason gets space; where neither fits, the focused field is drawn.
     let least = painter.width(&typing) + 8;
-    if !plan.is_grave() {
+    if !plan.needs_typed_name() {
         return draw_field(
             painter,
             area,

@@ -269,7 +269,7 @@ impl Heatmap {
                 counted(self.total as u64, "device")
             )
         } else {
-            match facts.fleet.known(model::fleet::observe::Table::Nodes) {
+            match facts.fleet.visibility(model::fleet::observe::Table::Nodes) {
                 model::fleet::Known::NotVisible(_) => {
                     format!(
                         "nodes are not visible to you: {}",

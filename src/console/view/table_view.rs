@@ -328,7 +328,7 @@ fn nothing_known(facts: &Facts, id: ViewId) -> Option<(String, Role)> {
         return Some((format!("{hidden}: {HELP}"), Role::Muted));
     }
     for table in tables {
-        match facts.fleet.known(*table) {
+        match facts.fleet.visibility(*table) {
             Known::Lost(lost) => {
                 return Some((
                     format!("{} unreachable: {}", table.name(), lost.message),

@@ -362,7 +362,7 @@ fn paint(
     };
     let style = match heat {
         Some(share) if role != Role::Muted => {
-            Style::new().fg(painter.render_style.lettered_heat(level(share), false))
+            Style::new().fg(painter.render_style.heat_for_text(level(share), false))
         }
         _ => painter.render_style.fg(role),
     };

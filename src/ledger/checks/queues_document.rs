@@ -20,7 +20,7 @@ fn look(context: &mut CheckContext<'_>) {
         return;
     };
     let source = Name::from(format!("api {}", Table::GovernQueues.name()));
-    let verdict = match fleet.known(Table::GovernQueues) {
+    let verdict = match fleet.visibility(Table::GovernQueues) {
         Known::Live => Verdict::when(Some(state.fault.is_some())),
         _ => Verdict::Unknown,
     };

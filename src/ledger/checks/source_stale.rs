@@ -17,12 +17,12 @@ fn look(context: &mut CheckContext<'_>) {
         return fleet
             .sources
             .iter()
-            .for_each(|source| context.unknown(&source.name));
+            .for_each(|source| context.report_unknown(&source.name));
     }
     for source in fleet.sources.iter() {
         let silent = |at: &model::base::Moment| now.since(*at) > source.patience.into();
         let since = source.last_ok.filter(silent);
-        context.report_since(&source.name, check(source), since, |_| {
+        context.report_with_start(&source.name, check(source), since, |_| {
             let silent = match source.last_ok {
                 Some(at) => format!("stale: last answer {} ago", now.since(at)),
                 None => String::from("no answer yet"),

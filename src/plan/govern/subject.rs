@@ -78,7 +78,7 @@ pub fn not_ready(fleet: &Fleet) -> Option<String> {
         .filter(|table| table.api().suspend.is_some());
     for table in NEEDED.iter().chain(jobs) {
         let name = table.name();
-        match fleet.known(*table) {
+        match fleet.visibility(*table) {
             Known::Live | Known::Absent => {}
             Known::Waiting => return Some(format!("{name} are not listed yet")),
             Known::Lost(lost) | Known::NotVisible(lost) => {

@@ -294,7 +294,7 @@ impl FleetChanges {
     fn may_compare(&mut self, topic: Topic, before: &Facts, after: &Facts) -> bool {
         let (mut missing, mut unknown) = ([Vec::new(), Vec::new()], Vec::new());
         for table in Table::ALL.iter().filter(|table| topic.needs(**table)) {
-            let sides = [before, after].map(|facts| facts.fleet.known(*table));
+            let sides = [before, after].map(|facts| facts.fleet.visibility(*table));
             let is_there =
                 sides.map(|known| !matches!(known, Known::Waiting | Known::NotVisible(_)));
             match is_there {

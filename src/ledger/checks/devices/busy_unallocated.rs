@@ -19,8 +19,8 @@ fn look(context: &mut CheckContext<'_>, node: &Node) {
         return;
     }
     // A pod out of sight may hold it.
-    if !context.fleet.known(Table::Pods).is_known() || !context.fleet.sees_all_work() {
-        context.unknown(node.name());
+    if !context.fleet.visibility(Table::Pods).is_known() || !context.fleet.sees_all_work() {
+        context.report_unknown(node.name());
         return;
     }
     let now = context.now;

@@ -14,7 +14,7 @@ pub(crate) const CHECK: Check = Check {
 };
 
 fn look(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
-    context.report_since(&input.device.id, check(input), input.device.read_at, |seconds| {
+    context.report_with_start(&input.device.id, check(input), input.device.read_at, |seconds| {
         FindingDraft::new(
             subject("Device", &input.device.id),
             format!(

@@ -16,7 +16,7 @@ fn look(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     let heat = heat(input, context.rule);
     let verdict = check(heat, context.rule);
     let Some(heat) = heat else {
-        context.unknown(&input.device.id);
+        context.report_unknown(&input.device.id);
         return;
     };
     context.report(&input.device.id, verdict, |_| {

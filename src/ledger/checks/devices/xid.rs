@@ -27,7 +27,7 @@ fn look(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     let before = context.check_state.memory.get(&device.id).copied();
     let Some(last) = last else {
         if let Some(before) = before {
-            context.unknown(&key(&device.id, before.value as u32));
+            context.report_unknown(&key(&device.id, before.value as u32));
         }
         if input.get(Signal::XidWindow).is_some() || before.is_none() {
             count_only(context, input);

@@ -63,7 +63,7 @@ fn look(context: &mut CheckContext<'_>) {
             Some(open) if !has_jobs && is_hidden(open) => Verdict::Unknown,
             open => Verdict::when(Some(has_jobs && (open.is_some() || is_late))),
         };
-        context.report_since(run, verdict, held.since, |_| {
+        context.report_with_start(run, verdict, held.since, |_| {
             let names: Vec<String> = held.jobs.iter().map(ToString::to_string).collect();
             let (jobs, them) = match names.as_slice() {
                 [one] => (format!("{one} is suspended"), "it"),

@@ -17,8 +17,8 @@ fn look(context: &mut CheckContext<'_>, node: &Node) {
     if node.device_capacity == 0 {
         return;
     }
-    if !context.fleet.known(Table::Nodes).is_known() {
-        context.unknown(node.name());
+    if !context.fleet.visibility(Table::Nodes).is_known() {
+        context.report_unknown(node.name());
         return;
     }
     let threshold = context.rule.threshold;

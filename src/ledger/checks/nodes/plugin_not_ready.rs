@@ -33,8 +33,8 @@ const PROMISES: &[&str] = &[
 ];
 
 fn look(context: &mut CheckContext<'_>, node: &Node) {
-    if !context.fleet.known(Table::Nodes).is_known() {
-        context.unknown(node.name());
+    if !context.fleet.visibility(Table::Nodes).is_known() {
+        context.report_unknown(node.name());
         return;
     }
     context.report(node.name(), check(node), |_| {
@@ -70,7 +70,7 @@ fn check(node: &Node) -> Verdict {
         return Verdict::Ok;
     }
     // What it claims has been ignored: that is a finding of its own.
-    if node.withheld || !node.ignored.is_empty() {
+    if node.withheld || !node.ignored_counts.is_empty() {
         return Verdict::Ok;
     }
     let claimed = node.pods.iter().any(|pod| {
