@@ -76,7 +76,7 @@ fn draw_unread(app: &App, painter: &mut Painter<'_>, area: Rect) {
     let names: Vec<&str> = unread.iter().map(|table| table.name()).collect();
     let room = area.width.saturating_sub(4);
     let words = format!("reading {}…", names.join(", "));
-    painter.print(area.x + 2, area.y + 1, room, &words, Role::Muted);
+    painter.text_in_role(area.x + 2, area.y + 1, room, &words, Role::Muted);
 }
 
 fn draw_too_small(painter: &mut Painter<'_>, area: Rect) {
@@ -88,7 +88,7 @@ fn draw_too_small(painter: &mut Painter<'_>, area: Rect) {
         .iter()
         .enumerate()
     {
-        painter.print(area.x, area.y + line as u16, area.width, words, Role::Warn);
+        painter.text_in_role(area.x, area.y + line as u16, area.width, words, Role::Warn);
     }
 }
 
@@ -107,7 +107,7 @@ fn width(painter: &Painter<'_>, piece: &Piece) -> u16 {
 }
 
 fn draw_header(app: &App, painter: &mut Painter<'_>, line: Rect) {
-    painter.ground(line, Role::Panel);
+    painter.background(line, Role::Panel);
     let wide = line.width >= WIDE;
     let (muted, title) = (
         painter.render_style.fg(Role::Muted),
@@ -520,7 +520,7 @@ fn draw_tabs(app: &App, painter: &mut Painter<'_>, line: Rect) {
             Some((_, end)) if painter.width(words) > room => end,
             _ => words.as_str(),
         };
-        let used = painter.right(edge, line.y, room, words, painter.render_style.fg(*role));
+        let used = painter.text_right(edge, line.y, room, words, painter.render_style.fg(*role));
         edge = edge.saturating_sub(used + 3);
     }
 }

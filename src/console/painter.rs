@@ -72,7 +72,7 @@ impl RenderStyle {
     }
 
     /// The style of a background in this role.
-    pub fn ground(&self, role: Role) -> Style {
+    pub fn background(&self, role: Role) -> Style {
         match self.depth {
             ColorDepth::True | ColorDepth::Ansi256 => {
                 Style::new().bg(self.for_terminal(self.theme.color(role)))
@@ -143,8 +143,8 @@ impl RenderStyle {
         if !self.depth.shows_heat() {
             return self.heat(level, stale);
         }
-        let ground = self.theme.color(Role::Background);
-        let is_visible = |level: &usize| self.theme.heat(*level).contrast(ground) >= contrast;
+        let background = self.theme.color(Role::Background);
+        let is_visible = |level: &usize| self.theme.heat(*level).contrast(background) >= contrast;
         let first = (0..HEAT_LEVELS).find(is_visible).unwrap_or(0);
         self.heat(level.max(first), stale)
     }
@@ -212,13 +212,13 @@ impl<'a> Painter<'a> {
         end - x
     }
 
-    /// Paints text in this role.
-    pub fn print(&mut self, x: u16, y: u16, max: u16, words: &str, role: Role) -> u16 {
+    /// Paints text in the color of a role; [`Painter::text`] takes a style. Returns the cells used.
+    pub fn text_in_role(&mut self, x: u16, y: u16, max: u16, words: &str, role: Role) -> u16 {
         self.text(x, y, max, words, self.render_style.fg(role))
     }
 
     /// Paints text so that it ends before column `right`, within `max` cells. Returns the cells used.
-    pub fn right(&mut self, right: u16, y: u16, max: u16, words: &str, style: Style) -> u16 {
+    pub fn text_right(&mut self, right: u16, y: u16, max: u16, words: &str, style: Style) -> u16 {
         let clean = text::clean(words, self.render_style.ascii);
         let shown = text::cut(&clean, usize::from(max), self.render_style.ascii).into_owned();
         let width = self.width(&shown);
@@ -257,8 +257,8 @@ impl<'a> Painter<'a> {
     }
 
     /// Sets the background of an area and keeps the text.
-    pub fn ground(&mut self, area: Rect, role: Role) {
-        let style = self.render_style.ground(role);
+    pub fn background(&mut self, area: Rect, role: Role) {
+        let style = self.render_style.background(role);
         self.buf.set_style(area.intersection(self.buf.area), style);
     }
 
@@ -289,14 +289,14 @@ impl<'a> Painter<'a> {
     /// Dims an area, as behind a dialog.
     pub fn dim(&mut self, area: Rect) {
         let area = area.intersection(self.buf.area);
-        let ground = self.render_style.theme.color(Role::Background);
+        let background = self.render_style.theme.color(Role::Background);
         let mut cache: [Option<u8>; 256] = [None; 256];
         let mut faded = |color: Color| match color {
-            Color::Rgb(r, g, b) => Rgb(r, g, b).toward(ground, 0.55).color(),
+            Color::Rgb(r, g, b) => Rgb(r, g, b).toward(background, 0.55).color(),
             Color::Indexed(index) => {
                 let full = Rgb::of_256(index);
                 let slot = &mut cache[usize::from(index)];
-                let fade = || full.toward(ground, 0.55).to_256_like(full);
+                let fade = || full.toward(background, 0.55).to_256_like(full);
                 Color::Indexed(*slot.get_or_insert_with(fade))
             }
             other => other,
@@ -322,7 +322,7 @@ impl<'a> Painter<'a> {
         let area = area.intersection(self.buf.area);
         let style = self
             .render_style
-            .ground(role)
+            .background(role)
             .patch(self.render_style.fg(Role::Text));
         for y in area.top()..area.bottom() {
             for x in area.left()..area.right() {
@@ -411,7 +411,7 @@ mod tests {
                 ..render_style()
             };
             for role in Role::ALL {
-                let style = render_style.fg(*role).patch(render_style.ground(*role));
+                let style = render_style.fg(*role).patch(render_style.background(*role));
                 let plain = |color: Option<Color>| matches!(color, None | Some(Color::Reset));
                 assert!(!matches!(
                     style.fg,

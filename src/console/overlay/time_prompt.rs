@@ -75,7 +75,7 @@ impl TimePrompt {
     pub(super) fn draw(&self, painter: &mut Painter<'_>, area: Rect) -> Position {
         let y = area.bottom().saturating_sub(1);
         painter.clear(Rect::new(area.x, y, area.width, 1), Role::Panel);
-        let used = painter.print(area.x + 1, y, 12, "go to time", Role::Accent);
+        let used = painter.text_in_role(area.x + 1, y, 12, "go to time", Role::Accent);
         let (note, role) = match &self.wrong {
             Some(wrong) => (wrong.as_str(), Role::Crit),
             None => (FORMS, Role::Muted),
@@ -84,7 +84,7 @@ impl TimePrompt {
         // A time is short: the formats or the error use the rest of the line.
         let note_room = area.right().saturating_sub(x + 24);
         let style = painter.render_style.fg(role);
-        let right = painter.right(area.right().saturating_sub(1), y, note_room, note, style);
+        let right = painter.text_right(area.right().saturating_sub(1), y, note_room, note, style);
         let room = area.right().saturating_sub(x + right + 3);
         self.field.draw(painter, x, y, room)
     }

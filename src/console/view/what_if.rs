@@ -342,7 +342,7 @@ impl WhatIfView {
                     0 => 0,
                     _ => widths[at].saturating_sub(painter.width(cell)),
                 };
-                painter.print(
+                painter.text_in_role(
                     (x + pad).min(area.right()),
                     y,
                     left.saturating_sub(pad),
@@ -417,7 +417,7 @@ impl View for WhatIfView {
             for (line, words) in wrap(words, usize::from(room)).iter().enumerate() {
                 let y = area.y.saturating_add(from).saturating_add(line as u16);
                 if y < area.bottom() {
-                    painter.print(area.x + 2, y, room, words, role);
+                    painter.text_in_role(area.x + 2, y, room, words, role);
                 }
             }
         };
@@ -443,7 +443,7 @@ impl View for WhatIfView {
                 for (line, (words, role)) in self.head(area).iter().enumerate() {
                     let y = area.y.saturating_add(line as u16);
                     if y < area.bottom() {
-                        painter.print(area.x + 2, y, room, words, *role);
+                        painter.text_in_role(area.x + 2, y, room, words, *role);
                     }
                 }
                 self.draw_figures(outcome, painter, area);

@@ -72,7 +72,7 @@ pub fn table(
             break;
         }
         if look.selected == Some(line) {
-            painter.ground(Rect::new(area.x, y, area.width, 1), Role::Selection);
+            painter.background(Rect::new(area.x, y, area.width, 1), Role::Selection);
             painter.sign(area.x, y, "▌", painter.render_style.fg(Role::Accent));
         }
         if look.marked.binary_search(&line).is_ok() {
@@ -375,7 +375,7 @@ fn paint(
                 Role::Accent
             };
             bar(painter, x, y, graphic, *ratio, role);
-            painter.right(x + width, y, BESIDE, words, style);
+            painter.text_right(x + width, y, BESIDE, words, style);
         }
         Value::Trend(values, last) if graphic > 0 => {
             let skip = values.len().saturating_sub(usize::from(graphic));
@@ -391,15 +391,15 @@ fn paint(
                 }
                 _ => spark(painter, x, y, &values[skip..], cell.stale),
             }
-            painter.right(x + width, y, BESIDE, words, style);
+            painter.text_right(x + width, y, BESIDE, words, style);
         }
         Value::Quota(quota) => {
             let numbers = quota.numbers();
             super::quota::bar(painter, x, y, quota);
-            painter.right(x + width, y, painter.width(&numbers), &numbers, style);
+            painter.text_right(x + width, y, painter.width(&numbers), &numbers, style);
         }
         _ if head.align == Align::Right => {
-            painter.right(x + width, y, width, words, style);
+            painter.text_right(x + width, y, width, words, style);
         }
         _ => {
             let mut at = x;
