@@ -26,19 +26,19 @@ pub struct Describe {
 }
 
 pub(super) fn run(
-    at: &Situation,
+    situation: &Situation,
     describe: &Describe,
     out: &mut dyn Write,
     err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
-    let query = query(describe, &at.settings)?;
+    let query = query(describe, &situation.settings)?;
     // The page may depend on readings: on those of its nodes, where the name determines them.
     let needs = Needs {
         readings: Needs::of(&query, Format::Json).readings,
         ..Needs::decision()
     };
     let (facts, news) = setup::page(
-        at,
+        situation,
         &needs,
         &|facts| {
             let (selection, _) = found(facts, &query).ok()?;

@@ -41,18 +41,18 @@ impl Diff {
 }
 
 pub(super) fn run(
-    at: &Situation,
+    situation: &Situation,
     diff: &Diff,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let FactsSource::Record(moment) = &at.target else {
+    let FactsSource::Record(moment) = &situation.target else {
         return Err(Failure::new(
             Exit::Usage,
             "diff needs a record: --record DIR",
         ));
     };
-    let changes = record::changes(at, moment, diff.from, err)?;
+    let changes = record::changes(situation, moment, diff.from, err)?;
     for note in &changes.notes {
         out::print_message(err, note);
     }

@@ -68,7 +68,7 @@ impl ExplainFlags {
 }
 
 pub(super) fn run(
-    at: &Situation,
+    situation: &Situation,
     explain: &ExplainFlags,
     out: &mut dyn Write,
     err: &mut (dyn Write + Send),
@@ -76,8 +76,11 @@ pub(super) fn run(
     let job = explain.job();
     // clap requires the name, so it is never empty.
     let name = job.name.as_deref().unwrap_or_default();
-    let seen = Seen::for_decision(at, err)?;
-    let name = match (name.contains('/'), at.settings.scope.namespaces.as_slice()) {
+    let seen = Seen::for_decision(situation, err)?;
+    let name = match (
+        name.contains('/'),
+        situation.settings.scope.namespaces.as_slice(),
+    ) {
         (false, [namespace]) => format!("{namespace}/{name}"),
         _ => name.to_owned(),
     };

@@ -41,7 +41,7 @@ impl ExportFlags {
 }
 
 pub(super) fn run(
-    at: &Situation,
+    situation: &Situation,
     flags: &ExportFlags,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
@@ -49,22 +49,22 @@ pub(super) fn run(
         let message = "export: --nodes, --devices, --seed, --speed and --at are of the simulated fleet; add --demo";
         return Err(Failure::new(Exit::Usage, message));
     }
-    at.host.block_on(async {
-        let setup = at.setup(true);
+    situation.host.block_on(async {
+        let setup = situation.setup(true);
         let listener = status_server::listen(flags.listen).await?;
-        let (session, _) = session::watch(&setup, at.target()?, tape::SNAPSHOT_INTERVAL).await?;
-        let jobs = PerJob(at.settings.record.job_metrics);
-        let prices = Arc::clone(&at.rulebook.prices);
+        let (session, _) = session::watch(&setup, situation.target()?, tape::SNAPSHOT_INTERVAL).await?;
+        let jobs = PerJob(situation.settings.record.job_metrics);
+        let prices = Arc::clone(&situation.rulebook.prices);
         let (counters, last_snapshot_at) = export::count_usage(session.facts.clone(), prices, jobs);
         // Budgets need the hours of their period, from this machine's usage ledger or from a Prometheus.
-        let usage = watch::inputs(at, &session).usage;
+        let usage = watch::inputs(situation, &session).usage;
         let metrics = RecordMetrics {
             facts: session.facts.clone(),
             counters,
             usage,
             remote: None,
             notify: None,
-            common: RecordMetrics::common(&at.settings, &session.context),
+            common: RecordMetrics::common(&situation.settings, &session.context),
         };
         let address = listener.local_addr().unwrap_or(flags.listen);
         let words = format!(

@@ -147,7 +147,7 @@ pub(super) fn failed(fault: impl std::fmt::Display) -> Failure {
 }
 
 pub(super) fn run(
-    at: &Situation,
+    situation: &Situation,
     record: &RecordFlags,
     out: &mut dyn Write,
     err: &mut dyn Write,
@@ -157,15 +157,15 @@ pub(super) fn run(
         return Err(Failure::new(Exit::Usage, message));
     }
     if record.notify {
-        watch::require_receiver(at, "leave --notify out")?;
+        watch::require_receiver(situation, "leave --notify out")?;
     }
-    let own = RecordSettings::of(&at.settings);
+    let own = RecordSettings::of(&situation.settings);
     // The simulated fleet is not what the settings have a receiver for.
     let given = record.remote_write.as_deref();
-    let remote = record_metrics::remote_write(&at.settings, given)
+    let remote = record_metrics::remote_write(&situation.settings, given)
         .filter(|_| given.is_some() || !record.demo);
     let counts = record.listen.is_some() || remote.is_some();
-    let per_job = PerJob(at.settings.record.job_metrics);
+    let per_job = PerJob(situation.settings.record.job_metrics);
     let settings = RecordSettings {
         // The settings' directory is that of a cluster.
         folder: record.dir.clone().or(own.folder.filter(|_| !record.demo)),
@@ -174,14 +174,14 @@ pub(super) fn run(
         counts: counts.then_some(per_job),
         state_dir: own.state_dir,
     };
-    at.host.block_on(async {
-        let setup = at.setup(true);
+    situation.host.block_on(async {
+        let setup = situation.setup(true);
         let listener = match record.listen {
             Some(address) => Some(status_server::listen(address).await?),
             None => None,
         };
         let (session, mut control, folder) =
-            session::record(&setup, at.target()?, &settings).await?;
+            session::record(&setup, situation.target()?, &settings).await?;
         let begun = session.clock.now();
         out::write(
             out,
@@ -197,7 +197,7 @@ pub(super) fn run(
         }
         let (tell, mut heard) = mpsc::unbounded_channel::<String>();
         let watcher = match record.notify {
-            true => Some(watch::watcher_of_recorder(at, &session, &folder, err)?),
+            true => Some(watch::watcher_of_recorder(situation, &session, &folder, err)?),
             false => None,
         };
         let told = watcher.as_ref().map(Watcher::status);
@@ -215,10 +215,10 @@ pub(super) fn run(
             watcher.run(stopped, &mut say).await
         };
         let (state, now) = (control.state(), || session.clock.now());
-        let every = at.settings.record.remote_write.interval.duration();
+        let every = situation.settings.record.remote_write.interval.duration();
         let mut sends = remote.map(RemoteWrite::start);
         let metrics = control.counters().map(|counters| {
-            let reader = UsageReader::new(&at.host, &at.settings, &session.context);
+            let reader = UsageReader::new(&situation.host, &situation.settings, &session.context);
             let reader = reader.in_folder(&folder).of_budgets();
             RecordMetrics {
                 facts: session.facts.clone(),
@@ -226,7 +226,7 @@ pub(super) fn run(
                 usage: usage_facts::followed(reader, session.clock.clone()),
                 remote: sends.as_ref().map(RemoteWrite::state),
                 notify: told.clone(),
-                common: RecordMetrics::common(&at.settings, &session.context),
+                common: RecordMetrics::common(&situation.settings, &session.context),
             }
         });
         let served = metrics.clone();
@@ -346,25 +346,25 @@ pub(super) fn context(moment: &RecordMoment) -> Option<String> {
 /// # Errors
 /// As [`open`]; the moments are in the wrong order, or nothing was recorded at the earlier one.
 pub(super) fn changes(
-    at: &Situation,
+    situation: &Situation,
     moment: &RecordMoment,
     from: When,
     err: &mut dyn Write,
 ) -> Result<FleetChanges, Failure> {
-    let (archive, to) = open(moment, &at.settings, at.quiet, err)?;
+    let (archive, to) = open(moment, &situation.settings, situation.quiet, err)?;
     let from = from.in_record(archive.start(), archive.end());
     if from >= to {
         let (from, to) = (from.rfc3339(), to.rfc3339());
         let message = format!("--from must be before --to: {from} is not before {to}");
         return Err(Failure::new(Exit::Usage, message));
     }
-    let rules = session::past_rules(&at.setup(true), &archive);
+    let rules = session::past_rules(&situation.setup(true), &archive);
     past::changes(
         &archive,
         &rules,
         from,
         to,
-        &console_options::scope(&at.settings),
+        &console_options::scope(&situation.settings),
     )
     .map_err(failed)
 }

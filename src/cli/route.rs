@@ -57,14 +57,17 @@ impl RouteFlags {
 }
 
 pub(super) fn run(
-    at: &Situation,
+    situation: &Situation,
     route: &RouteFlags,
     out: &mut dyn Write,
     err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
     let RouteOf::Job { name, output, .. } = &route.what;
-    let seen = Seen::for_decision(at, err)?;
-    let name = match (name.contains('/'), at.settings.scope.namespaces.as_slice()) {
+    let seen = Seen::for_decision(situation, err)?;
+    let name = match (
+        name.contains('/'),
+        situation.settings.scope.namespaces.as_slice(),
+    ) {
         (false, [namespace]) => format!("{namespace}/{name}"),
         _ => name.clone(),
     };

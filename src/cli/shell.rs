@@ -47,21 +47,21 @@ enum Target {
 }
 
 pub(super) fn run(
-    at: &Situation,
+    situation: &Situation,
     choice: ContextChoice,
     flags: &ShellFlags,
     err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
     let refused = |why: String| Failure::new(Exit::Refused, why);
     // The grant is checked first: without it, no job is looked up in the cluster.
-    let action_service = at
-        .host
-        .block_on(async { ActionService::open(&at.host, &at.settings, choice, true) })?;
+    let action_service = situation.host.block_on(async {
+        ActionService::open(&situation.host, &situation.settings, choice, true)
+    })?;
     let kubectl = action_service.kubectl().map_err(refused)?;
     let target = match &flags.target {
         Target::Node { node } => ShellTarget::Node(Name::new(node)),
         Target::Pod { pod, container } => {
-            let default_namespace = at.settings.scope.namespaces.first();
+            let default_namespace = situation.settings.scope.namespaces.first();
             let default_namespace =
                 default_namespace.map_or(action_service.namespace(), String::as_str);
             let (namespace, name) = pod.split_once('/').unwrap_or((default_namespace, pod));
@@ -69,7 +69,7 @@ pub(super) fn run(
             ShellTarget::Pod(ObjectKey::new(namespace, name), container)
         }
         Target::Job { job } => {
-            let facts = setup::snapshot(at, &Needs::decision(), err)?;
+            let facts = setup::snapshot(situation, &Needs::decision(), err)?;
             let found = facts.fleet.job_named(job).ok_or_else(|| {
                 Failure::new(
                     Exit::Failed,
@@ -83,7 +83,7 @@ pub(super) fn run(
     let command = kubectl
         .shell(&target, random_identity())
         .map_err(|why| Failure::new(Exit::Usage, why))?;
-    let end = at
+    let end = situation
         .host
         .block_on(async { Ok(shell_process::run(&command).await) })?;
     match end {

@@ -38,12 +38,12 @@ pub struct TcoFlags {
 }
 
 pub(super) fn run(
-    at: &Situation,
+    situation: &Situation,
     flags: &TcoFlags,
     out: &mut dyn Write,
     err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
-    let facts = setup::snapshot(at, &Needs::everything(), err)?;
+    let facts = setup::snapshot(situation, &Needs::everything(), err)?;
     for (_, said) in table::losses(&facts, table::Kind::Fleet) {
         out::print_message(err, &said);
     }
@@ -54,27 +54,27 @@ pub(super) fn run(
     };
     let mut month = None;
     let mut months = BTreeMap::new();
-    if matches!(at.target, FactsSource::Record(_)) {
+    if matches!(situation.target, FactsSource::Record(_)) {
         let to = hour_of(facts.now);
         let span = Span {
             from: to - LOOKS_BACK_HOURS,
             to,
         };
-        let (file, _) = ledger(at, err, |_| span)?;
+        let (file, _) = ledger(situation, err, |_| span)?;
         let unread = |fault: ::record::usage::UsageFault| failed(fault.to_string());
         let (told, _) = seen(&file, span, facts.now).map_err(unread)?;
         let rows = file.rows(span, &UsageFilter::default()).map_err(unread)?;
         months = tco::months(&rows, span, told.ratio);
         month = Some(span);
     }
-    let settings = &at.settings.tco;
+    let settings = &situation.settings.tco;
     let inputs = TcoInputs {
         reserved: settings.reserved.map(settings::Ratio::get),
         owned: settings
             .owned
             .iter()
             .map(|one| {
-                let machine = one.machine.of(&at.settings.prices.owned);
+                let machine = one.machine.of(&situation.settings.prices.owned);
                 (one.class.clone(), one.devices.get(), machine)
             })
             .collect(),
@@ -96,7 +96,7 @@ pub(super) fn run(
             out::print_message(err, &message);
         }
     }
-    let mut rows = tco::rows(&facts, &at.rulebook.prices, &inputs, &months);
+    let mut rows = tco::rows(&facts, &situation.rulebook.prices, &inputs, &months);
     if let Some(class) = &flags.class {
         let known: Vec<String> = rows.iter().map(|row| row.class.clone()).collect();
         rows.retain(|row| row.class.eq_ignore_ascii_case(class));

@@ -96,14 +96,14 @@ impl TopName {
 }
 
 pub(super) fn run(
-    at: &Situation,
+    situation: &Situation,
     top: &Top,
     out: &mut dyn Write,
     err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
-    let query = query(top, &at.settings)?;
+    let query = query(top, &situation.settings)?;
     let format: Format = top.output.into();
-    let facts = setup::snapshot(at, &Needs::of(&query, format), err)?;
+    let facts = setup::snapshot(situation, &Needs::of(&query, format), err)?;
     get::say_unknown_scope(&facts, &query, err);
     get::print(&get::part_of(&facts, &query), &query, format, out, err)
 }

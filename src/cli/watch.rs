@@ -61,7 +61,7 @@ impl WatchFlags {
 }
 
 pub(super) fn run(
-    at: &Situation,
+    situation: &Situation,
     flags: &WatchFlags,
     out: &mut dyn Write,
     err: &mut dyn Write,
@@ -72,27 +72,27 @@ pub(super) fn run(
     }
     let prints_only = flags.dry_run || flags.demo;
     if !prints_only {
-        require_receiver(at, "see with --dry-run what would be sent")?;
+        require_receiver(situation, "see with --dry-run what would be sent")?;
     }
-    at.host.block_on(async {
-        let setup = at.setup(true);
+    situation.host.block_on(async {
+        let setup = situation.setup(true);
         let listener = match flags.listen {
             Some(address) => Some(status_server::listen(address).await?),
             None => None,
         };
-        let (session, cluster_uid) = session::watch(&setup, at.target()?, watch::SNAPSHOT_INTERVAL).await?;
-        let series_labels = RecordMetrics::common(&at.settings, &session.context);
+        let (session, cluster_uid) = session::watch(&setup, situation.target()?, watch::SNAPSHOT_INTERVAL).await?;
+        let series_labels = RecordMetrics::common(&situation.settings, &session.context);
         let cluster_name = series_labels[0].1.clone();
-        let mut receivers = watch::receivers(&at.settings, &cluster_name);
+        let mut receivers = watch::receivers(&situation.settings, &cluster_name);
         if receivers.is_empty() {
             receivers.push(stdout_receiver(cluster_name));
         }
-        let inputs = inputs(at, &session);
+        let inputs = inputs(situation, &session);
         let (state, saved, notice) = match prints_only {
             true => (None, Vec::new(), None),
             false => {
                 let folder = flags.dir.clone();
-                let folder = folder.or_else(|| watch_state::directory_of(&at.settings, &session.context));
+                let folder = folder.or_else(|| watch_state::directory_of(&situation.settings, &session.context));
                 let folder = folder.ok_or_else(|| {
                     let message =
                         "there is no home directory for the list of sent messages: give one (--dir)";
@@ -135,11 +135,11 @@ pub(super) fn run(
         for words in notice.into_iter().chain(watcher.restore(saved)) {
             out::print_message(err, &words);
         }
-        let elector = match (&flags.lease, &at.target) {
+        let elector = match (&flags.lease, &situation.target) {
             (Some(lease), FactsSource::Cluster(choice)) => {
                 let context = &session.context.as_str().into();
                 let choice = choice.clone();
-                let held = election::elector(&at.host, &at.settings, choice, context, lease.clone())?;
+                let held = election::elector(&situation.host, &situation.settings, choice, context, lease.clone())?;
                 watcher = watcher.only_while_leading(held.lead());
                 Some(held)
             }
@@ -172,8 +172,8 @@ pub(super) fn run(
 ///
 /// # Errors
 /// The settings have no receiver. `else_do` names another way for the message.
-pub(super) fn require_receiver(at: &Situation, else_do: &str) -> Result<(), Failure> {
-    match at.settings.notify.is_empty() {
+pub(super) fn require_receiver(situation: &Situation, else_do: &str) -> Result<(), Failure> {
+    match situation.settings.notify.is_empty() {
         true => {
             let message =
                 format!("there is no receiver: add a [[notify]] to the settings, or {else_do}");
@@ -188,23 +188,23 @@ pub(super) fn require_receiver(at: &Situation, else_do: &str) -> Result<(), Fail
 /// # Errors
 /// The delivery state cannot be written to `folder`.
 pub(super) fn watcher_of_recorder(
-    at: &Situation,
+    situation: &Situation,
     session: &Session,
     folder: &Path,
     err: &mut dyn Write,
 ) -> Result<Watcher<'static>, Failure> {
-    if at.settings.notify.is_empty() {
+    if situation.settings.notify.is_empty() {
         let message =
             "there is no receiver: add a [[notify]] to the settings, or leave --notify out";
         return Err(Failure::new(Exit::Usage, message));
     }
-    let series_labels = RecordMetrics::common(&at.settings, &session.context);
+    let series_labels = RecordMetrics::common(&situation.settings, &session.context);
     let cluster_name = &series_labels[0].1;
-    let receivers = watch::receivers(&at.settings, cluster_name);
+    let receivers = watch::receivers(&situation.settings, cluster_name);
     // The recorder made sure that the directory is this cluster's.
     let (state, saved, notice) = WatchState::open(&folder.join("watch"), "", &session.context)?;
     let delivers = Delivers::Sends(Arc::new(Notifier::default()));
-    let mut watcher = Watcher::new(inputs(at, session), delivers, receivers, Some(state));
+    let mut watcher = Watcher::new(inputs(situation, session), delivers, receivers, Some(state));
     for words in notice.into_iter().chain(watcher.restore(saved)) {
         out::print_message(err, &words);
     }
@@ -212,11 +212,12 @@ pub(super) fn watcher_of_recorder(
 }
 
 /// The inputs of a watcher in a session.
-pub(super) fn inputs(at: &Situation, session: &Session) -> WatchInputs {
-    let is_cluster = matches!(at.target, FactsSource::Cluster(_));
-    let usage = match is_cluster && !at.settings.budget.is_empty() {
+pub(super) fn inputs(situation: &Situation, session: &Session) -> WatchInputs {
+    let is_cluster = matches!(situation.target, FactsSource::Cluster(_));
+    let usage = match is_cluster && !situation.settings.budget.is_empty() {
         true => {
-            let reader = UsageReader::new(&at.host, &at.settings, &session.context).of_budgets();
+            let reader = UsageReader::new(&situation.host, &situation.settings, &session.context)
+                .of_budgets();
             usage_facts::followed(reader, session.clock.clone())
         }
         false => session.usage.clone(),
@@ -225,9 +226,9 @@ pub(super) fn inputs(at: &Situation, session: &Session) -> WatchInputs {
         facts: session.facts.clone(),
         usage,
         clock: session.clock.clone(),
-        scope: console_options::scope(&at.settings),
-        thresholds: Arc::clone(&at.rulebook.thresholds),
-        silences: silence::place(&at.settings).filter(|_| is_cluster),
+        scope: console_options::scope(&situation.settings),
+        thresholds: Arc::clone(&situation.rulebook.thresholds),
+        silences: silence::place(&situation.settings).filter(|_| is_cluster),
     }
 }
 

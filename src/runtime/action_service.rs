@@ -136,7 +136,7 @@ impl ActionService {
 
     /// Sets the function that reads the fleet to check whether a job that was started runs.
     #[must_use]
-    pub fn looking(mut self, look: FleetLook) -> Self {
+    pub fn with_fleet_reader(mut self, look: FleetLook) -> Self {
         self.look = Some(look);
         self
     }

@@ -88,7 +88,7 @@ impl ActionTask {
             Box::pin(std::future::ready(facts))
         });
         let actions = Self {
-            action_service: Arc::new(action_service.looking(look)),
+            action_service: Arc::new(action_service.with_fleet_reader(look)),
             facts,
             out,
             news,

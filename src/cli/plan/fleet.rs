@@ -38,10 +38,10 @@ impl Seen {
     /// # Errors
     /// The cluster cannot be reached, or its nodes or pods are unknown: no plan is made with missing facts.
     pub(in crate::cli) fn of(
-        at: &Situation,
+        situation: &Situation,
         err: &mut (dyn Write + Send),
     ) -> Result<Self, Failure> {
-        let facts = setup::snapshot(&whole(at), &Needs::decision(), err)?;
+        let facts = setup::snapshot(&whole(situation), &Needs::decision(), err)?;
         let mut gaps = table::gaps(&facts)?;
         gaps.extend(table::silent(&facts, Kind::Fleet));
         Ok(Self::with(facts, gaps))
@@ -52,10 +52,10 @@ impl Seen {
     /// # Errors
     /// The cluster cannot be reached, or nothing may be read.
     pub(in crate::cli) fn for_decision(
-        at: &Situation,
+        situation: &Situation,
         err: &mut (dyn Write + Send),
     ) -> Result<Self, Failure> {
-        let facts = setup::snapshot(&whole(at), &Needs::decision(), err)?;
+        let facts = setup::snapshot(&whole(situation), &Needs::decision(), err)?;
         let lost = table::losses(&facts, Kind::Fleet);
         let gaps = lost.into_iter().map(|(_, said)| said).collect();
         Ok(Self::with(facts, gaps))
@@ -152,12 +152,12 @@ impl Seen {
 }
 
 /// A function that reads the fleet again while a run is checked.
-pub(super) fn looking(at: &Situation) -> FleetLook {
-    let at = whole(at);
+pub(super) fn fleet_reader(situation: &Situation) -> FleetLook {
+    let situation = whole(situation);
     Arc::new(move || {
-        let at = at.clone();
+        let situation = situation.clone();
         Box::pin(async move {
-            setup::read(&at, &Needs::decision())
+            setup::read(&situation, &Needs::decision())
                 .await
                 .ok()
                 .map(Arc::new)
@@ -167,15 +167,16 @@ pub(super) fn looking(at: &Situation) -> FleetLook {
 
 /// The same situation with every readable namespace: free devices and queue order are not limited to one
 /// namespace.
-fn whole(at: &Situation) -> Situation {
-    let mut whole = at.clone();
+fn whole(situation: &Situation) -> Situation {
+    let mut whole = situation.clone();
     whole.every_namespace = true;
     whole
 }
 
-/// Looks at the fleet where the action needs it, or its plan is more complete with it.
-pub(super) fn look(
-    at: &Situation,
+/// Reads the fleet for a command whose plan needs the fleet, or is more complete with it. `None` for a command without a plan, and when
+/// a plan that does not need the fleet could not read it.
+pub(super) fn read_for(
+    situation: &Situation,
     command: &PlanCommand,
     err: &mut (dyn Write + Send),
 ) -> Result<Option<Seen>, Failure> {
@@ -183,10 +184,10 @@ pub(super) fn look(
         return Ok(None);
     };
     match action.spec().planned_from {
-        PlannedFrom::Fleet => Seen::of(at, err).map(Some),
+        PlannedFrom::Fleet => Seen::of(situation, err).map(Some),
         // These need only the journal or one object. With the fleet, the plan is more complete.
         PlannedFrom::Journal | PlannedFrom::Object | PlannedFrom::ObjectOrFleet => {
-            Ok(Seen::of(at, err).ok())
+            Ok(Seen::of(situation, err).ok())
         }
     }
 }
@@ -199,14 +200,14 @@ const NAMESPACE: &str = "default";
 /// # Errors
 /// The record cannot be read, or lacks what the action needs.
 pub(super) fn on_record(
-    at: &Situation,
+    situation: &Situation,
     action: &Action,
     format: PlanFormat,
     out: &mut dyn Write,
     err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
-    let seen = Seen::of(at, err)?;
-    let namespace = match at.settings.scope.namespaces.as_slice() {
+    let seen = Seen::of(situation, err)?;
+    let namespace = match situation.settings.scope.namespaces.as_slice() {
         [one] => one.as_str(),
         _ => NAMESPACE,
     };

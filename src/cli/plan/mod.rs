@@ -110,7 +110,7 @@ pub enum PlanFormat {
 }
 
 pub(super) fn run(
-    at: &Situation,
+    situation: &Situation,
     choice: ContextChoice,
     flags: &PlanFlags,
     out: &mut dyn Write,
@@ -128,8 +128,8 @@ pub(super) fn run(
         let message = "--reason holds control or invisible characters; it is written into the cluster and the journal: leave them out";
         return Err(Failure::new(Exit::Usage, message));
     }
-    let settings = &at.settings;
-    let reads_record = matches!(at.target, FactsSource::Record(_));
+    let settings = &situation.settings;
+    let reads_record = matches!(situation.target, FactsSource::Record(_));
     if reads_record && flags.log {
         let message = "--log reads the journal: leave out --at and --record";
         return Err(Failure::new(Exit::Usage, message));
@@ -139,7 +139,7 @@ pub(super) fn run(
         return Err(Failure::new(Exit::Refused, message));
     }
     match (&flags.action, flags.log) {
-        (None, true) => log::log(&at.host, settings, flags, out, err),
+        (None, true) => log::log(&situation.host, settings, flags, out, err),
         (Some(_), true) => {
             let message = "--log takes no action: it lists past runs";
             Err(Failure::new(Exit::Usage, message))
@@ -151,24 +151,34 @@ pub(super) fn run(
             Err(Failure::new(Exit::Usage, message))
         }
         (Some(PlanCommand::Action(action)), false) if reads_record => {
-            fleet::on_record(at, action, flags.output, out, err)
+            fleet::on_record(situation, action, flags.output, out, err)
         }
         (Some(PlanCommand::Continue { .. }), false) if reads_record => {
             Err(Failure::new(Exit::Refused, OF_JOURNAL))
         }
         (Some(action), false) => {
-            let seen = fleet::look(at, action, err)?;
-            at.host.block_on(async {
-                let action_service = ActionService::open(&at.host, settings, choice, true)?;
-                let action_service = action_service.looking(fleet::looking(at));
-                plan_or_apply(at, &action_service, seen.as_ref(), action, flags, out, err).await
+            let seen = fleet::read_for(situation, action, err)?;
+            situation.host.block_on(async {
+                let action_service = ActionService::open(&situation.host, settings, choice, true)?;
+                let action_service =
+                    action_service.with_fleet_reader(fleet::fleet_reader(situation));
+                plan_or_apply(
+                    situation,
+                    &action_service,
+                    seen.as_ref(),
+                    action,
+                    flags,
+                    out,
+                    err,
+                )
+                .await
             })
         }
     }
 }
 
 async fn plan_or_apply(
-    at: &Situation,
+    situation: &Situation,
     action_service: &ActionService,
     seen: Option<&Seen>,
     command: &PlanCommand,
@@ -195,10 +205,10 @@ async fn plan_or_apply(
             if let Some(identity_warning) = action_service.identity_warning(run).await? {
                 out::print_message(err, &identity_warning);
             }
-            return carry_out(action_service, None, run, flags, out, err).await;
+            return carry_out(action_service, RunStart::Continue(run), flags, out, err).await;
         }
     };
-    let settings = &at.settings;
+    let settings = &situation.settings;
     let place = shown_plan::place(settings);
     let place = place.as_deref();
     // The plan is computed again with the evictions of the plan that was shown last, so that it matches what the operator read.
@@ -273,10 +283,11 @@ async fn plan_or_apply(
     let confirmed = if flags.yes {
         Confirmed::ByFlag
     } else {
-        ask(&at.host, &plan, action_service, err)?
+        ask(&situation.host, &plan, action_service, err)?
     };
     shown_plan::forget(place);
-    carry_out(action_service, Some((plan, confirmed)), "", flags, out, err).await
+    let start = RunStart::Plan(plan, confirmed);
+    carry_out(action_service, start, flags, out, err).await
 }
 
 /// Longest wait for the process that has carried a run out so far.
@@ -388,25 +399,35 @@ fn ask(
     Ok(Confirmed::Typed(plan.typed(action_service.context())))
 }
 
+/// How a run begins.
+enum RunStart<'a> {
+    /// A new run of a confirmed plan.
+    Plan(Plan, Confirmed),
+    /// The run with this ID is resumed.
+    Continue(&'a str),
+}
+
 async fn carry_out(
     action_service: &ActionService,
-    plan: Option<(Plan, Confirmed)>,
-    run: &str,
+    start: RunStart<'_>,
     flags: &PlanFlags,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let (progress, mut progress_receiver) = watch::channel(None);
     let (stop, stopped) = watch::channel(false);
-    let shown = plan.as_ref().map(|(plan, _)| plan.clone());
+    let shown = match &start {
+        RunStart::Plan(plan, _) => Some(plan.clone()),
+        RunStart::Continue(_) => None,
+    };
     let work = async {
-        match plan {
-            Some((plan, confirmed)) => {
+        match start {
+            RunStart::Plan(plan, confirmed) => {
                 let reason = flags.reason.clone().unwrap_or_default();
                 let approved = action_service.approve(plan, Confirmation { reason, confirmed })?;
                 action_service.carry_out(&approved, progress, stopped).await
             }
-            None => action_service.take_up(run, progress, stopped).await,
+            RunStart::Continue(run) => action_service.take_up(run, progress, stopped).await,
         }
     };
     let print_progress = async {
