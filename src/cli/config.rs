@@ -64,6 +64,7 @@ fn validate(file: Option<&PathBuf>, global: &Global, out: &mut dyn Write) -> Res
     }
     let settings = settings::load(&inputs).map_err(load::faults)?;
     load::rulebook(&settings)?;
+    // Only for its errors.
     console_options::options(&global.host, &settings, false)?;
     let mut said = String::new();
     for file in &inputs.files {

@@ -23,7 +23,7 @@ pub struct Doctor {
 /// A format on the command line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum DoctorFormat {
-    /// A line a finding, its fix below
+    /// One line per check, with the fix below it
     Table,
     /// An array of objects
     Json,
@@ -51,7 +51,7 @@ pub(super) fn run(
 /// Checks the settings. Returns no [`Situation`] when they are invalid: then no other check is possible.
 fn check_settings(global: &Global) -> (Vec<Point>, Option<Situation>) {
     let invalid_settings = |failure: Failure| {
-        let fix = "correct it, and see `stokehold config validate`";
+        let fix = "correct the settings, and check them with `stokehold config validate`";
         let lines = failure.message.lines().map(str::to_owned);
         let results = lines.map(|line| Point::fail(Check::Settings, failure.exit, line, fix));
         (results.collect::<Vec<Point>>(), None)
@@ -64,6 +64,7 @@ fn check_settings(global: &Global) -> (Vec<Point>, Option<Situation>) {
         .map_err(load::faults)
         .and_then(|settings| {
             let rulebook = load::rulebook(&settings)?;
+            // Only for their errors: the options of the console and the log file.
             console_options::options(&global.host, &settings, false)?;
             load::open_log(&global.host, &settings)?;
             Ok((settings, rulebook))
@@ -75,7 +76,7 @@ fn check_settings(global: &Global) -> (Vec<Point>, Option<Situation>) {
     let files: Vec<&str> = inputs.files.iter().map(|file| file.path.as_str()).collect();
     let message = match files.as_slice() {
         [] => "no settings file; the defaults apply".to_owned(),
-        files => format!("{} is right", files.join(", ")),
+        files => format!("valid: {}", files.join(", ")),
     };
     let results = vec![Point::ok(Check::Settings, message)];
     let situation = Situation {

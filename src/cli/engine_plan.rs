@@ -63,7 +63,7 @@ struct IntentLine {
 enum EngineQuestion {
     #[command(flatten)]
     Plan(Action),
-    /// Why a job waits; all waiting jobs without a name
+    /// Why a job waits; without NAME, for every waiting job
     Explain { name: Option<String> },
     /// When a job starts; without NAME, for every waiting job
     Forecast { name: Option<String> },

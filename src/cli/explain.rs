@@ -99,7 +99,7 @@ pub(super) fn run(
     if let (true, TableOrJson::Table, Some(said)) =
         (not_visible, job.output, seen.pending_reason(&name))
     {
-        let _ = writeln!(text, "  {:<10} {}", "told", printable(&said));
+        let _ = writeln!(text, "  {:<10} {}", "reported", printable(&said));
     }
     if let (TableOrJson::Table, Some(waited)) = (job.output, seen.waited_words(&name)) {
         let _ = writeln!(text, "  {:<10} {}", "waiting", printable(&waited));

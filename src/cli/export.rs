@@ -23,10 +23,10 @@ use super::watch;
 /// Flags of `export`.
 #[derive(Args, Clone, Debug)]
 pub struct ExportFlags {
-    /// Answer /metrics, /healthz and /readyz there, over plain HTTP; :PORT is on all interfaces
+    /// Serve /metrics, /healthz and /readyz on this address, over plain HTTP; :PORT listens on all interfaces
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9845", value_parser = listen::address)]
     listen: SocketAddr,
-    /// Serve those of the simulated fleet, not of the cluster
+    /// Serve the metrics of the simulated fleet instead of the cluster's
     #[arg(long)]
     demo: bool,
     #[command(flatten)]
@@ -46,7 +46,7 @@ pub(super) fn run(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     if !flags.demo && flags.fleet != FleetFlags::default() {
-        let message = "export: --nodes, --devices, --seed, --speed and --at are of the simulated fleet; add --demo";
+        let message = "export: --nodes, --devices, --seed, --speed and --at describe the simulated fleet and need --demo";
         return Err(Failure::new(Exit::Usage, message));
     }
     situation.host.block_on(async {

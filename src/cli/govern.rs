@@ -62,7 +62,7 @@ pub struct GovernFlags {
     /// End after this time
     #[arg(long = "for", value_name = "DURATION", value_parser = span)]
     lasts: Option<Duration>,
-    /// Answer /healthz, /readyz and /metrics there, over plain HTTP: 127.0.0.1:9846, or :9846 for all interfaces
+    /// Serve /healthz, /readyz and /metrics on this address, over plain HTTP: 127.0.0.1:9846, or :9846 for all interfaces
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = listen::address)]
     listen: Option<SocketAddr>,
 }
@@ -130,7 +130,7 @@ pub(super) fn run(
         );
         out::print_message(err, &words);
         if let Some(address) = listener.as_ref().and_then(|known| known.local_addr().ok()) {
-            let words = format!("answers http://{address}/healthz, /readyz and /metrics");
+            let words = format!("serves http://{address}/healthz, /readyz and /metrics");
             out::print_message(err, &words);
         }
         let served = Arc::new(ServedGovern(governor.status()));

@@ -48,7 +48,7 @@ pub struct RecordFlags {
     /// How large the record may grow, in bytes: 500M, 4G; without it, as the settings say (10G)
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_size: Option<u64>,
-    /// Answer /healthz, /readyz and /metrics there, over plain HTTP: 127.0.0.1:9843, or :9843 for all interfaces
+    /// Serve /healthz, /readyz and /metrics on this address, over plain HTTP: 127.0.0.1:9843, or :9843 for all interfaces
     #[arg(long, visible_alias = "metrics", value_name = "ADDRESS:PORT", value_parser = listen::address)]
     listen: Option<SocketAddr>,
     /// Send the metrics there as well, by Prometheus remote write; without it, as the settings say
@@ -153,7 +153,7 @@ pub(super) fn run(
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     if !record.demo && record.fleet != FleetFlags::default() {
-        let message = "record: --nodes, --devices, --seed, --speed and --at are of the simulated fleet; add --demo";
+        let message = "record: --nodes, --devices, --seed, --speed and --at describe the simulated fleet and need --demo";
         return Err(Failure::new(Exit::Usage, message));
     }
     if record.notify {
@@ -192,7 +192,7 @@ pub(super) fn run(
             ),
         )?;
         if let Some(address) = listener.as_ref().and_then(|known| known.local_addr().ok()) {
-            let words = format!("answers http://{address}/healthz, /readyz and /metrics\n");
+            let words = format!("serves http://{address}/healthz, /readyz and /metrics\n");
             out::write(out, &words)?;
         }
         let (tell, mut heard) = mpsc::unbounded_channel::<String>();

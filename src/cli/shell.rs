@@ -30,7 +30,7 @@ enum Target {
     Pod {
         /// NAME or NAMESPACE/NAME
         pod: String,
-        /// The container; the pod's default one where none is named
+        /// Container; default: the pod's default container
         #[arg(short, long, value_name = "NAME")]
         container: Option<String>,
     },
@@ -93,7 +93,10 @@ pub(super) fn run(
         Ok(ShellEnd::Terminated) => Ok(Exit::Interrupted),
         Err(why) => {
             let line = kubectl::line(&command.arguments);
-            out::print_message(err, &format!("the command, to be run elsewhere: {line}"));
+            out::print_message(
+                err,
+                &format!("run this command in another terminal: {line}"),
+            );
             Err(Failure::new(Exit::Failed, why))
         }
     }

@@ -167,7 +167,7 @@ pub(super) fn run(
         ..shot.fleet
     };
     if shot.fleet().is_none() && own != FleetFlags::default() {
-        let message = "shot: --nodes, --devices, --seed, --speed and --at are of the simulated fleet; add --demo, or --record DIR for --at";
+        let message = "shot: --nodes, --devices, --seed, --speed and --at describe the simulated fleet and need --demo, or --record DIR for --at";
         return Err(Failure::new(Exit::Usage, message));
     }
     let base = options(situation, shot.form())?;

@@ -67,7 +67,7 @@ pub(super) fn run(
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     if !flags.demo && flags.fleet != FleetFlags::default() {
-        let message = "watch: --nodes, --devices, --seed, --speed and --at are of the simulated fleet; add --demo";
+        let message = "watch: --nodes, --devices, --seed, --speed and --at describe the simulated fleet and need --demo";
         return Err(Failure::new(Exit::Usage, message));
     }
     let prints_only = flags.dry_run || flags.demo;
@@ -121,7 +121,7 @@ pub(super) fn run(
             false => out::write(out, &words)?,
         }
         if let Some(address) = listener.as_ref().and_then(|known| known.local_addr().ok()) {
-            let words = format!("answers http://{address}/healthz, /readyz and /metrics\n");
+            let words = format!("serves http://{address}/healthz, /readyz and /metrics\n");
             match prints_only {
                 true => out::print_message(err, words.trim()),
                 false => out::write(out, &words)?,

@@ -99,7 +99,7 @@ impl Grant {
             return Err(Unconfirmed("the plan has no step".to_owned()));
         }
         if consent.reason.contains(is_hostile) {
-            let words = "the reason holds control or invisible characters: leave them out";
+            let words = "the reason has control or invisible characters: remove them";
             return Err(Unconfirmed(words.to_owned()));
         }
         if let Some(check) = plan.failed_check() {

@@ -39,10 +39,10 @@ impl PrometheusUsage {
     }
 
     /// Reads the hours of a span that are not cached, and calls `then` with the ledger and the name of its source. Blocks until
-    /// Prometheus answers. `None` where it has no recorder's metrics.
+    /// Prometheus answers. `None` when Prometheus has no metrics of a recorder.
     ///
     /// # Errors
-    /// Prometheus does not answer, or has several clusters and none is selected; those of `then`.
+    /// Prometheus does not answer, or has several clusters and none is selected, or `then` fails.
     pub fn with_ledger<T>(
         &self,
         span: Span,
@@ -89,10 +89,14 @@ impl PrometheusUsage {
         now: Moment,
     ) -> Result<Option<(Vec<HourUsage>, String)>, String> {
         let Some(options) = source_options::prometheus(&self.settings) else {
-            return Err("no Prometheus is named: prometheus.url in the settings".to_owned());
+            return Err(
+                "no Prometheus is configured: set prometheus.url in the settings".to_owned(),
+            );
         };
         let Some(PrometheusEndpoint::Direct(endpoint)) = options.endpoint else {
-            return Err("no Prometheus is named: prometheus.url in the settings".to_owned());
+            return Err(
+                "no Prometheus is configured: set prometheus.url in the settings".to_owned(),
+            );
         };
         let host = host(&endpoint.url).to_owned();
         let endpoint = PrometheusEndpoint::Direct(endpoint);
@@ -127,7 +131,7 @@ impl PrometheusUsage {
                 runtime.block_on(work)
             });
             let ended = thread.join();
-            ended.unwrap_or_else(|_| Err("reading it failed; the log has more".to_owned()))
+            ended.unwrap_or_else(|_| Err("reading failed; see the log".to_owned()))
         });
         let result = result.map_err(|why| format!("Prometheus {host}: {why}"))?;
         Ok(result.map(|(read, cluster)| (read, format!("Prometheus {host}, cluster {cluster}"))))

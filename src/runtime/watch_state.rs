@@ -54,7 +54,7 @@ impl WatchState {
             .map_err(|error| io_error("write", &path, &error))?;
         lock.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => failed(format!(
-                "another process watches with {}: end it, or name another directory (--dir)",
+                "another process uses {}: stop that process, or give another directory (--dir)",
                 folder.display()
             )),
             TryLockError::Error(error) => io_error("lock", &path, &error),
@@ -82,7 +82,7 @@ impl WatchState {
         let read = text.and_then(|text| read_saved(&text, &self.cluster));
         let (why, suffix) = match read {
             Ok(Some(saved)) => return Ok((saved, None)),
-            Ok(None) => ("is of another cluster".to_owned(), "other"),
+            Ok(None) => ("belongs to another cluster".to_owned(), "other"),
             Err(why) => (format!("cannot be used ({why})"), "damaged"),
         };
         let renamed = path.with_extension(format!("json.{suffix}"));
@@ -91,7 +91,7 @@ impl WatchState {
             Failure::new(Exit::Failed, words)
         })?;
         let notice = format!(
-            "{} {why}: it is {} now, and every finding is sent as new",
+            "{} {why}. It was renamed to {}; every finding is sent again",
             path.display(),
             renamed.display()
         );

@@ -45,7 +45,7 @@ use show::{document_text, printed};
 pub struct PlanFlags {
     #[command(subcommand)]
     action: Option<PlanCommand>,
-    /// Read the journal of what was done
+    /// List past runs from the journal
     #[arg(long)]
     log: bool,
     /// How to print it
@@ -57,7 +57,7 @@ pub struct PlanFlags {
         default_value = "table"
     )]
     output: PlanFormat,
-    /// Carry it out after confirmation
+    /// Carry the plan out, after confirmation
     #[arg(long, global = true)]
     apply: bool,
     /// Compute the plan for the fleet as it was then, from a record: 03:12, yesterday 14:00, -2h, RFC 3339 (UTC); it cannot be carried out
@@ -66,7 +66,7 @@ pub struct PlanFlags {
     /// The record to look at; without it, that of the context
     #[arg(long, global = true, value_name = "DIR")]
     record: Option<PathBuf>,
-    /// With --apply: it is confirmed
+    /// With --apply: do not ask for confirmation
     #[arg(long, global = true)]
     yes: bool,
     /// With --apply: why, for the journal and the cluster's events
@@ -93,7 +93,7 @@ enum PlanCommand {
     Action(Action),
     /// Continue a run that was stopped or killed
     Continue {
-        /// The run, as `plan --log` names it
+        /// ID of the run, from `plan --log`
         run: String,
     },
 }
@@ -125,7 +125,7 @@ pub(super) fn run(
         .as_deref()
         .is_some_and(|reason| reason.contains(is_hostile))
     {
-        let message = "--reason holds control or invisible characters; it is written into the cluster and the journal: leave them out";
+        let message = "--reason has control or invisible characters: remove them, since it is written to Events and to the journal";
         return Err(Failure::new(Exit::Usage, message));
     }
     let settings = &situation.settings;

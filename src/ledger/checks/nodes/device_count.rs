@@ -25,7 +25,7 @@ fn check_node(context: &mut CheckContext<'_>, node: &Node) {
         let (what, _) = largest.cloned().unwrap_or_default();
         FindingDraft::new(
             subject("Node", node.name()),
-            format!("claims {count:.0} devices ({what}), ignored"),
+            format!("reports {count:.0} devices ({what}): the count is ignored"),
             "Find what writes this number: the device plugin, GPU Feature Discovery, a DRA driver, an exporter, or a user with the right to patch nodes",
         )
         .value(count)
