@@ -96,7 +96,7 @@ fn time(text: &str) -> Result<Moment, String> {
         .ok_or_else(|| "write 2017-10-01 or 2017-10-01T00:00:00Z".to_owned())
 }
 
-/// Packing figures, as the contract has them.
+/// Packing figures of one policy, as `-o json` prints them.
 #[derive(Serialize)]
 struct PackingFigures {
     policy: &'static str,
@@ -123,7 +123,7 @@ struct Point {
     fragmentation: Option<f64>,
 }
 
-/// Queueing figures, as the contract has them; times in seconds.
+/// Queueing figures of one discipline, as `-o json` prints them; times in seconds.
 #[derive(Serialize)]
 struct QueueingFigures {
     policy: &'static str,

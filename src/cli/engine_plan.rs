@@ -127,7 +127,7 @@ pub(super) fn run(
     };
     let usage_error = |message: String| Failure::new(Exit::Usage, message);
     let question = question(&flags.intent).map_err(usage_error)?;
-    let no_such_job = |message: String| Failure::new(Exit::Refused, message);
+    let failed = |message: String| Failure::new(Exit::Failed, message);
     let text = match question {
         EngineQuestion::Plan(action) => {
             let names = Names {
@@ -151,7 +151,7 @@ pub(super) fn run(
             }
         }
         EngineQuestion::Explain { name: Some(name) } => {
-            let answer = explanations::explain(&snapshot, &name).map_err(no_such_job)?;
+            let answer = explanations::explain(&snapshot, &name).map_err(failed)?;
             explain::printed(&answer, &snapshot, flags.output)
         }
         EngineQuestion::Explain { name: None } => {
@@ -167,7 +167,7 @@ pub(super) fn run(
         EngineQuestion::Forecast { name } => {
             let mut all: Vec<Start> = explanations::forecast(&snapshot).into_values().collect();
             if let Some(name) = name {
-                explanations::find(&snapshot, &name).map_err(no_such_job)?;
+                explanations::find(&snapshot, &name).map_err(failed)?;
                 all.retain(|start| start.job.to_string() == name);
             }
             forecast(
@@ -178,7 +178,7 @@ pub(super) fn run(
             )
         }
         EngineQuestion::Route { name } => {
-            let routing = explanations::route(&snapshot, &name).map_err(no_such_job)?;
+            let routing = explanations::route(&snapshot, &name).map_err(failed)?;
             route::printed(&routing, snapshot.at, flags.output)
         }
         EngineQuestion::WhatIf { change } => {

@@ -76,7 +76,7 @@ pub(super) fn run(
     let job = explain.job();
     // clap requires the name, so it is never empty.
     let name = job.name.as_deref().unwrap_or_default();
-    let seen = Seen::for_decision(situation, err)?;
+    let seen = Seen::for_report(situation, err)?;
     let name = match (
         name.contains('/'),
         situation.settings.scope.namespaces.as_slice(),

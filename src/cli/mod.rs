@@ -1,4 +1,4 @@
-//! The command line: parse, settle, run, end with the contract's exit code. One file a command.
+//! The command line: parse, settle, run, end with an exit code ([`Exit`]). One file a command.
 
 mod advise;
 mod budgets;

@@ -63,7 +63,7 @@ pub(super) fn run(
     err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
     let RouteOf::Job { name, output, .. } = &route.what;
-    let seen = Seen::for_decision(situation, err)?;
+    let seen = Seen::for_report(situation, err)?;
     let name = match (
         name.contains('/'),
         situation.settings.scope.namespaces.as_slice(),

@@ -46,7 +46,7 @@ pub(super) fn run(
     for change in changes.iter().flat_map(|text| split(text)) {
         engine::what_if::parse(change).map_err(|said| Failure::new(Exit::Usage, said))?;
     }
-    let seen = Seen::of(situation, err)?;
+    let seen = Seen::for_decision(situation, err)?;
     let mut outcome = explanations::what_if(&seen.snapshot, &changes)
         .map_err(|message| Failure::new(Exit::Usage, message))?;
     table::what_if::budgeted(&seen.facts, &mut outcome, seen.snapshot.at);

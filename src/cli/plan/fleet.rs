@@ -37,7 +37,7 @@ impl Seen {
     ///
     /// # Errors
     /// The cluster cannot be reached, or its nodes or pods are unknown: no plan is made with missing facts.
-    pub(in crate::cli) fn of(
+    pub(in crate::cli) fn for_decision(
         situation: &Situation,
         err: &mut (dyn Write + Send),
     ) -> Result<Self, Failure> {
@@ -51,7 +51,7 @@ impl Seen {
     ///
     /// # Errors
     /// The cluster cannot be reached, or nothing may be read.
-    pub(in crate::cli) fn for_decision(
+    pub(in crate::cli) fn for_report(
         situation: &Situation,
         err: &mut (dyn Write + Send),
     ) -> Result<Self, Failure> {
@@ -184,10 +184,10 @@ pub(super) fn read_for(
         return Ok(None);
     };
     match action.spec().planned_from {
-        PlannedFrom::Fleet => Seen::of(situation, err).map(Some),
+        PlannedFrom::Fleet => Seen::for_decision(situation, err).map(Some),
         // These need only the journal or one object. With the fleet, the plan is more complete.
         PlannedFrom::Journal | PlannedFrom::Object | PlannedFrom::ObjectOrFleet => {
-            Ok(Seen::of(situation, err).ok())
+            Ok(Seen::for_decision(situation, err).ok())
         }
     }
 }
@@ -206,7 +206,7 @@ pub(super) fn on_record(
     out: &mut dyn Write,
     err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
-    let seen = Seen::of(situation, err)?;
+    let seen = Seen::for_decision(situation, err)?;
     let namespace = match situation.settings.scope.namespaces.as_slice() {
         [one] => one.as_str(),
         _ => NAMESPACE,

@@ -21,7 +21,7 @@ use crate::cli::out;
 /// Printed for a step that evicts without a check of disruption budgets.
 const NOT_ASKED: &str = "disruption budgets are not checked";
 
-/// A refusal: as a document if one was requested, and in words on standard error with the contract's exit code.
+/// A refusal: as a document if one was requested, and in words on standard error, with exit code 3.
 pub(in crate::cli) fn refused(
     refusal: &Refusal,
     now: Moment,
