@@ -28,7 +28,7 @@ use crate::runtime::host::Host;
 
 use super::figures::TableOrJson;
 use super::plan::PlanFormat;
-use super::plan::show::{printed, refused};
+use super::plan::show::{plan_text, report_refusal};
 use super::{explain, out, route, what_if};
 
 /// Flags of `engine plan`.
@@ -137,7 +137,7 @@ pub(super) fn run(
             let intent = match action.intent(&names) {
                 Ok(intent) => intent,
                 Err(ParseError::Refused(refusal)) => {
-                    return refused(&refusal, snapshot.at, format, out);
+                    return report_refusal(&refusal, snapshot.at, format, out);
                 }
                 Err(ParseError::Usage(message)) => return Err(usage_error(message)),
             };
@@ -146,8 +146,8 @@ pub(super) fn run(
                 why: String::new(),
             };
             match plan::plan(&snapshot, &intent, &author) {
-                Ok(plan) => printed(&plan, None, format),
-                Err(refusal) => return refused(&refusal, snapshot.at, format, out),
+                Ok(plan) => plan_text(&plan, None, format),
+                Err(refusal) => return report_refusal(&refusal, snapshot.at, format, out),
             }
         }
         EngineQuestion::Explain { name: Some(name) } => {

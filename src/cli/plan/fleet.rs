@@ -20,7 +20,7 @@ use table::actions::opens_faulty;
 use table::explanations::{self, Now};
 use table::{self, Facts, Kind, Needs};
 
-use super::show::{printed, refused};
+use super::show::{plan_text, report_refusal};
 use super::{PlanCommand, PlanFormat};
 
 /// The fleet at one look.
@@ -217,11 +217,11 @@ pub(super) fn on_record(
     });
     match made {
         Ok(plan) => {
-            out::write(out, &printed(&plan, Some(&seen.facts.context), format))?;
+            out::write(out, &plan_text(&plan, Some(&seen.facts.context), format))?;
             Ok(Exit::Done)
         }
         Err(Unseen::Failed(failure)) => Err(failure),
-        Err(Unseen::Refused(refusal)) => refused(&refusal, seen.snapshot.at, format, out),
+        Err(Unseen::Refused(refusal)) => report_refusal(&refusal, seen.snapshot.at, format, out),
     }
 }
 

@@ -38,7 +38,7 @@ use super::patience::patiently;
 use super::record::PastFlags;
 use super::setup::{FactsSource, Situation};
 pub(super) use fleet::Seen;
-use show::{document_text, printed};
+use show::{document_text, plan_text};
 
 /// Flags of `plan`.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
@@ -231,7 +231,7 @@ async fn plan_or_apply(
         Ok(plan) => plan,
         Err(Unseen::Failed(failure)) => return Err(failure),
         Err(Unseen::Refused(refusal)) => {
-            return show::refused(&refusal, action_service.now(), flags.output, out);
+            return show::report_refusal(&refusal, action_service.now(), flags.output, out);
         }
     };
     let mut plan = made;
@@ -246,7 +246,7 @@ async fn plan_or_apply(
     if !flags.apply {
         out::write(
             out,
-            &printed(&plan, Some(action_service.context()), flags.output),
+            &plan_text(&plan, Some(action_service.context()), flags.output),
         )?;
         shown_plan::keep(place, &action_service.cluster().await.0, &plan);
         return Ok(match plan.failed_check() {
@@ -257,7 +257,7 @@ async fn plan_or_apply(
     if flags.output == PlanFormat::Table {
         out::write(
             out,
-            &printed(&plan, Some(action_service.context()), flags.output),
+            &plan_text(&plan, Some(action_service.context()), flags.output),
         )?;
     }
     if let Some((added_evictions, shown_at)) = added_evictions {
@@ -269,7 +269,13 @@ async fn plan_or_apply(
             );
             let refusal = Refusal::new(RefusalCode::Changed, sentence)
                 .instead("read it again, then repeat the command");
-            return show::changed(&refusal, &plan, action_service.now(), flags.output, out);
+            return show::report_changed_plan(
+                &refusal,
+                &plan,
+                action_service.now(),
+                flags.output,
+                out,
+            );
         }
         out::print_message(
             err,

@@ -284,7 +284,7 @@ fn state(facts: &Facts, row: Row) -> Cell<'_> {
     Cell::text(words).role(role)
 }
 
-/// How many of some sources are live, and how many we may read.
+/// The number of live sources, and the number of sources that this user may read.
 pub fn live_of<'a>(sources: impl Iterator<Item = &'a SourceHealth>) -> (usize, usize) {
     let ours = sources.filter(|source| source.state != SourceState::NotVisible);
     ours.fold((0, 0), |(live, all), source| {
