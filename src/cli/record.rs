@@ -317,14 +317,14 @@ fn summary(state: &TapeState, lasted: Age, folder: &std::path::Path) -> String {
 const LATE: Age = Age::from_seconds(60);
 
 /// The directory of a record: the one that is named, that of the settings, or that of the context.
-pub(super) fn place(moment: &RecordMoment, settings: &Settings) -> Result<PathBuf, Failure> {
+pub(super) fn directory_of(moment: &RecordMoment, settings: &Settings) -> Result<PathBuf, Failure> {
     let named = moment.flags.record.as_ref();
     if let Some(path) = named.or(settings.record.dir.as_ref()) {
         return Ok(path.clone());
     }
     context(moment)
         .as_deref()
-        .and_then(|context| tape::place(settings, context))
+        .and_then(|context| tape::directory_of(settings, context))
         .ok_or_else(|| {
             let message = "which record? name its directory, or a context (--context)";
             Failure::new(Exit::Usage, message)
@@ -379,7 +379,7 @@ pub(super) fn open(
     quiet: bool,
     err: &mut dyn Write,
 ) -> Result<(Archive, Moment), Failure> {
-    let path = place(moment, settings)?;
+    let path = directory_of(moment, settings)?;
     let archive = Archive::open(&path).map_err(failed)?;
     if !quiet {
         for warning in archive.warnings() {
@@ -443,7 +443,7 @@ pub(super) fn half_hour_so_far(
         choice: choice.clone(),
         speed: 0.0,
     };
-    let path = place(&moment, &setup.settings).ok()?;
+    let path = directory_of(&moment, &setup.settings).ok()?;
     let archive = Archive::open(&path).ok()?;
     let at = archive.end();
     if setup.host.now().since(at) > LATE {

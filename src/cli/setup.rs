@@ -156,7 +156,7 @@ pub(super) fn console(
             mouse: situation.settings.mouse,
             end_after: flags.end_after,
             silences: match situation.target {
-                FactsSource::Cluster(_) => silence::place(&situation.settings),
+                FactsSource::Cluster(_) => silence::file_path(&situation.settings),
                 FactsSource::Demo(_) | FactsSource::Record(_) => None,
             },
             pictures: std::path::PathBuf::from("."),
@@ -261,7 +261,7 @@ pub(super) fn glance(situation: &Situation, needs: &Needs, most: Duration) -> Op
 /// The facts with the findings that the operator muted on this machine.
 fn with_silences(situation: &Situation, facts: Facts) -> Facts {
     let place = match situation.target {
-        FactsSource::Cluster(_) => silence::place(&situation.settings),
+        FactsSource::Cluster(_) => silence::file_path(&situation.settings),
         FactsSource::Demo(_) => None,
         // It brings what had been done with its findings by then.
         FactsSource::Record(_) => return facts,

@@ -61,7 +61,7 @@ pub(super) fn ledger(
         let message = "the usage ledger is part of a record: --record DIR";
         return Err(Failure::new(Exit::Usage, message));
     };
-    let path = match records::place(moment, &situation.settings) {
+    let path = match records::directory_of(moment, &situation.settings) {
         Ok(path) => path,
         Err(failure) => return from_prometheus(situation, err, moment, looks_at)?.ok_or(failure),
     };

@@ -228,7 +228,7 @@ pub(super) fn inputs(situation: &Situation, session: &Session) -> WatchInputs {
         clock: session.clock.clone(),
         scope: console_options::scope(&situation.settings),
         thresholds: Arc::clone(&situation.rulebook.thresholds),
-        silences: silence::place(&situation.settings).filter(|_| is_cluster),
+        silences: silence::file_path(&situation.settings).filter(|_| is_cluster),
     }
 }
 

@@ -209,13 +209,13 @@ async fn plan_or_apply(
         }
     };
     let settings = &situation.settings;
-    let place = shown_plan::place(settings);
-    let place = place.as_deref();
+    let shown_plan_path = shown_plan::file_path(settings);
+    let shown_plan_path = shown_plan_path.as_deref();
     // The plan is computed again with the evictions of the plan that was shown last, so that it matches what the operator read.
     let shown = match flags.apply {
         true => {
             let (cluster, _) = action_service.cluster().await;
-            shown_plan::load(place, &cluster, action_service.now())
+            shown_plan::load(shown_plan_path, &cluster, action_service.now())
         }
         false => None,
     };
@@ -248,7 +248,7 @@ async fn plan_or_apply(
             out,
             &plan_text(&plan, Some(action_service.context()), flags.output),
         )?;
-        shown_plan::keep(place, &action_service.cluster().await.0, &plan);
+        shown_plan::keep(shown_plan_path, &action_service.cluster().await.0, &plan);
         return Ok(match plan.failed_check() {
             Some(_) => Exit::Refused,
             None => Exit::Done,
@@ -263,7 +263,7 @@ async fn plan_or_apply(
     if let Some((added_evictions, shown_at)) = added_evictions {
         let shown_at = hour(shown_at);
         if flags.yes {
-            shown_plan::keep(place, &action_service.cluster().await.0, &plan);
+            shown_plan::keep(shown_plan_path, &action_service.cluster().await.0, &plan);
             let sentence = format!(
                 "the plan has changed since it was shown at {shown_at}: it {added_evictions}"
             );
@@ -291,7 +291,7 @@ async fn plan_or_apply(
     } else {
         ask(&situation.host, &plan, action_service, err)?
     };
-    shown_plan::forget(place);
+    shown_plan::forget(shown_plan_path);
     let start = RunStart::Plan(plan, confirmed);
     carry_out(action_service, start, flags, out, err).await
 }

@@ -17,10 +17,10 @@ const REPAIR: &str = "read its log and its events; its last values stay, with th
 
 pub(super) const CHECK: Check = Check {
     code: "source-lost",
-    walk: CheckWalk::Fleet(look),
+    walk: CheckWalk::Fleet(check_fleet),
 };
 
-fn look(context: &mut CheckContext<'_>) {
+fn check_fleet(context: &mut CheckContext<'_>) {
     let (fleet, now) = (context.fleet, context.now);
     if let Some(outage) = fleet.outage() {
         return whole(context, &outage);

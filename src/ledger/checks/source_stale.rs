@@ -7,10 +7,10 @@ use super::{Check, CheckWalk, Verdict};
 
 pub(super) const CHECK: Check = Check {
     code: "source-stale",
-    walk: CheckWalk::Fleet(look),
+    walk: CheckWalk::Fleet(check_fleet),
 };
 
-fn look(context: &mut CheckContext<'_>) {
+fn check_fleet(context: &mut CheckContext<'_>) {
     let (fleet, now) = (context.fleet, context.now);
     // While the API server is lost, what comes through it is late as well: that is one finding, of another check.
     if fleet.outage().is_some() {

@@ -12,13 +12,13 @@ use crate::checks::{Check, CheckInput, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "xid",
-    walk: CheckWalk::Devices(look),
+    walk: CheckWalk::Devices(check_device),
 };
 
 /// Work was removed after an error: it follows another code, which must not be hidden by it.
 const CLEANUP: u32 = 45;
 
-fn look(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
+fn check_device(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     let device = input.device;
     if !matches!(device.vendor, Vendor::Nvidia | Vendor::Other) {
         return;

@@ -9,10 +9,10 @@ use crate::checks::{Check, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "pods-stuck",
-    walk: CheckWalk::Nodes(look),
+    walk: CheckWalk::Nodes(check_node),
 };
 
-fn look(context: &mut CheckContext<'_>, node: &Node) {
+fn check_node(context: &mut CheckContext<'_>, node: &Node) {
     let fleet = context.fleet;
     if !fleet.visibility(Table::Nodes).is_known() || !fleet.visibility(Table::Pods).is_known() {
         context.report_unknown(node.name());

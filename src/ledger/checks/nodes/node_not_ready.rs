@@ -9,13 +9,13 @@ use crate::checks::{Check, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "node-not-ready",
-    walk: CheckWalk::Nodes(look),
+    walk: CheckWalk::Nodes(check_node),
 };
 
 /// A node that is younger may still be starting.
 const YOUNG: Age = Age::from_seconds(600);
 
-fn look(context: &mut CheckContext<'_>, node: &Node) {
+fn check_node(context: &mut CheckContext<'_>, node: &Node) {
     if !context.fleet.visibility(Table::Nodes).is_known() {
         context.report_unknown(node.name());
         return;

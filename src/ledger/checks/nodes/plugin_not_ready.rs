@@ -9,7 +9,7 @@ use crate::checks::{Check, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "plugin-not-ready",
-    walk: CheckWalk::Nodes(look),
+    walk: CheckWalk::Nodes(check_node),
 };
 
 /// Labels with which something other than the device plugin says that a node has devices.
@@ -32,7 +32,7 @@ const PROMISES: &[&str] = &[
     "habana.ai/product.name",
 ];
 
-fn look(context: &mut CheckContext<'_>, node: &Node) {
+fn check_node(context: &mut CheckContext<'_>, node: &Node) {
     if !context.fleet.visibility(Table::Nodes).is_known() {
         context.report_unknown(node.name());
         return;
