@@ -54,6 +54,7 @@ pub(super) fn run(
 ) -> Result<Exit, Failure> {
     let refused = |why: String| Failure::new(Exit::Refused, why);
     // The grant is checked first: without it, no job is looked up in the cluster.
+    // `true`: a credential plugin may use the terminal.
     let action_service = situation.host.block_on(async {
         ActionService::open(&situation.host, &situation.settings, choice, true)
     })?;

@@ -73,10 +73,9 @@ const SHARE_SUFFIXES: &[&str] = &[
     "monitoring",
 ];
 
-/// True when the resource counts devices, slices or shares of devices; false for CPU, memory and for
-/// resources that only accompany a device (`nvidia.com/gpumem`, `volcano.sh/vgpu-cores`). A name that is not in `COUNTED` counts
-/// when its words name a device: an operator may rename a plugin's resource (`nvidia.com/gtx-1080-ti`), and passthrough resources are
-/// named by chip.
+/// True when the resource counts devices, slices or shares of devices; false for CPU, memory and for resources that only measure a
+/// share of a device (`nvidia.com/gpumem`, `volcano.sh/vgpu-cores`). A name that is not in `COUNTED` counts when its words name a
+/// device: an operator may rename a plugin's resource (`nvidia.com/gtx-1080-ti`), and passthrough resources are named by chip.
 ///
 /// Source: the documentation of the vendors' device plugins.
 pub fn counts_devices(resource: &str) -> bool {

@@ -159,6 +159,7 @@ pub(super) fn run(
         (Some(action), false) => {
             let seen = fleet::read_for(situation, action, err)?;
             situation.host.block_on(async {
+                // `true`: a credential plugin may use the terminal.
                 let action_service = ActionService::open(&situation.host, settings, choice, true)?;
                 let action_service =
                     action_service.with_fleet_reader(fleet::fleet_reader(situation));
@@ -292,7 +293,7 @@ async fn plan_or_apply(
         ask(&situation.host, &plan, action_service, err)?
     };
     shown_plan::forget(shown_plan_path);
-    let start = RunStart::Plan(plan, confirmed);
+    let start = RunStart::Plan(Box::new(plan), confirmed);
     carry_out(action_service, start, flags, out, err).await
 }
 
@@ -408,7 +409,7 @@ fn ask(
 /// How a run begins.
 enum RunStart<'a> {
     /// A new run of a confirmed plan.
-    Plan(Plan, Confirmed),
+    Plan(Box<Plan>, Confirmed),
     /// The run with this ID is resumed.
     Continue(&'a str),
 }
@@ -423,14 +424,14 @@ async fn carry_out(
     let (progress, mut progress_receiver) = watch::channel(None);
     let (stop, stopped) = watch::channel(false);
     let shown = match &start {
-        RunStart::Plan(plan, _) => Some(plan.clone()),
+        RunStart::Plan(plan, _) => Some((**plan).clone()),
         RunStart::Continue(_) => None,
     };
     let work = async {
         match start {
             RunStart::Plan(plan, confirmed) => {
                 let reason = flags.reason.clone().unwrap_or_default();
-                let approved = action_service.approve(plan, Confirmation { reason, confirmed })?;
+                let approved = action_service.approve(*plan, Confirmation { reason, confirmed })?;
                 action_service.carry_out(&approved, progress, stopped).await
             }
             RunStart::Continue(run) => action_service.take_up(run, progress, stopped).await,

@@ -114,7 +114,7 @@ fn seconds(millis: i64) -> Decimal {
     decimal(millis)
 }
 
-/// Micro-USD as USD.
+/// A price in micro-USD as USD.
 fn dollars(micros: i64) -> f64 {
     model::base::Rate::from_micros(micros).usd()
 }

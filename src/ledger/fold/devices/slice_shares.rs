@@ -95,7 +95,7 @@ fn mig_units(device: &Device, offer: &Offer) -> Option<(Vec<u64>, u64)> {
         let mut all = offer.slices.iter();
         let offered = all.find(|one| Some(&one.resource) == slice.resource.as_ref());
         let profile = MigProfile::of(&slice.name).or_else(|| Some(offered?.profile.clone()))?;
-        Some((profile, offered.map_or(1, |one| one.shares.max(1))))
+        Some((profile, offered.map_or(1, |one| one.replicas.max(1))))
     };
     let found: Option<Vec<(MigProfile, u32)>> = device.slices.iter().map(of_slice).collect();
     let found = found?;
@@ -103,12 +103,12 @@ fn mig_units(device: &Device, offer: &Offer) -> Option<(Vec<u64>, u64)> {
     let grid = offer
         .grid
         .unwrap_or_else(|| MigGrid::of_device(device, profiles));
-    let scale = found.iter().fold(1, |scale, (_, shares)| {
-        least_common_multiple(scale, u64::from(*shares))
+    let scale = found.iter().fold(1, |scale, (_, replicas)| {
+        least_common_multiple(scale, u64::from(*replicas))
     });
-    let units = found
-        .iter()
-        .map(|(profile, shares)| u64::from(grid.compute_of(profile)) * scale / u64::from(*shares));
+    let units = found.iter().map(|(profile, replicas)| {
+        u64::from(grid.compute_of(profile)) * scale / u64::from(*replicas)
+    });
     Some((units.collect(), u64::from(grid.compute()) * scale))
 }
 
