@@ -1,4 +1,4 @@
-//! `usage`: where the usage ledger of a record is. `get usage`: its hours.
+//! `usage sql`: prints the path of the usage ledger, its extent, and a query. `get usage`: prints the hours of the ledger.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -43,7 +43,7 @@ impl Usage {
     }
 }
 
-/// Progress is printed for work that takes longer.
+/// Time after which progress is printed.
 const TOLD_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// The ledger of the record, and the name of its context. Hours that the record has and the ledger lacks are computed.
@@ -51,7 +51,7 @@ const TOLD_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
 /// settings, and a message names it.
 ///
 /// # Errors
-/// There is none, or it cannot be read.
+/// There is no usage ledger, or the ledger cannot be read.
 pub(super) fn ledger(
     situation: &Situation,
     err: &mut dyn Write,
@@ -126,13 +126,13 @@ fn from_prometheus(
     }))
 }
 
-/// The span that ends at a moment; for a typed moment, as long as the history that is read from a Prometheus.
+/// The moment that `when` names in the 92 days before `now`, which is as much history as is read from a Prometheus; `now` for `None`.
 pub(super) fn back_from(when: Option<When>, now: Moment) -> Moment {
     const LOOKS_BACK: std::time::Duration = std::time::Duration::from_secs(92 * 86_400);
     when.map_or(now, |when| when.in_record(now.minus(LOOKS_BACK), now))
 }
 
-/// The rows that the settings' scope has.
+/// The filter for rows of the settings' scope: team and namespaces.
 pub(super) fn filter(situation: &Situation) -> UsageFilter {
     let scope = console_options::scope(&situation.settings);
     UsageFilter {
@@ -141,7 +141,7 @@ pub(super) fn filter(situation: &Situation) -> UsageFilter {
     }
 }
 
-/// The first and the last moment of a ledger.
+/// The first and the last moment of a ledger; `None` for an empty ledger.
 pub(super) fn ends(file: &UsageFile) -> Result<Option<(Moment, Moment)>, Failure> {
     let extent = file.extent().map_err(failed)?;
     let until = file.until().map_err(failed)?;
@@ -150,7 +150,7 @@ pub(super) fn ends(file: &UsageFile) -> Result<Option<(Moment, Moment)>, Failure
 
 const DAY: std::time::Duration = std::time::Duration::from_secs(24 * 3_600);
 
-/// From a day before one moment up to another.
+/// The hours from a day before `from` up to `to`.
 fn day_before(from: Moment, to: Moment) -> Span {
     Span {
         from: hour_of(from.minus(DAY)),
@@ -243,7 +243,7 @@ pub(super) fn get(
     }
     let span = Span {
         from: hour_of(from),
-        // An hour that has begun is in it.
+        // The span includes the hour that has begun.
         to: hour_of(Moment::from_millis(to.millis() - 1)) + 1,
     };
     let rows = file.rows(span, &filter(situation)).map_err(failed)?;

@@ -15,7 +15,7 @@ use super::bar::bar;
 use super::cell::words;
 use super::spark::{level, spark};
 
-/// Cells kept for the number beside a graphic: ` 100%`.
+/// Width of the number beside a graphic, cells: ` 100%`.
 const BESIDE: u16 = 5;
 /// Cells that each text gets before sentences get any more.
 const LITTLE: u16 = 8;
@@ -128,7 +128,7 @@ fn needs(
 /// The columns that a table of this width shows.
 fn slots(painter: &Painter<'_>, heads: &[ColumnHead], needs: &[u16], width: u16) -> Vec<Slot> {
     let gap = if width < 100 { 1 } else { 2 };
-    // A cell of air stays free at the right.
+    // One cell stays free at the right.
     let room = width.saturating_sub(EDGE + 1);
     lay_out(painter, heads, needs, room, gap)
 }
