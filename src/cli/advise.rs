@@ -16,7 +16,7 @@ use table::{Facts, Format, Kind, Query};
 use super::flags::span;
 use super::record::PastFlags;
 use super::setup::{self, Situation};
-use super::{get, look, out};
+use super::{console_options, get, out};
 
 /// What to do about jobs' devices.
 ///
@@ -62,7 +62,7 @@ pub enum AdviseOf {
 }
 
 pub(super) fn run(
-    at: &Situation,
+    situation: &Situation,
     advise: &Advise,
     out: &mut dyn Write,
     err: &mut (dyn Write + Send),
@@ -72,7 +72,7 @@ pub(super) fn run(
         return Err(Failure::new(Exit::Usage, message));
     }
     let mut query = Query {
-        scope: look::scope(&at.settings),
+        scope: console_options::scope(&situation.settings),
         ..Query::all(Kind::Advice)
     };
     let mut job = None;
@@ -81,7 +81,7 @@ pub(super) fn run(
         Some(AdviseOf::Team { name }) => query.scope.team = Some(Name::new(name)),
         Some(AdviseOf::Job { name }) => job = Some(name),
     }
-    let whole = setup::half_hour(at, advise.watch, err)?;
+    let whole = setup::half_hour(situation, advise.watch, err)?;
     if let Some(team) = &query.scope.team
         && whole.fleet.jobs.iter().all(|job| job.team != *team)
     {

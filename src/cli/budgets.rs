@@ -12,10 +12,10 @@ use super::get::{FormatName, Get, Output};
 use super::record::failed;
 use super::setup::Situation;
 use super::usage::{back_from, ends, ledger};
-use super::{look, out};
+use super::{console_options, out};
 
 pub(super) fn get(
-    at: &Situation,
+    situation: &Situation,
     get: &Get,
     out: &mut dyn Write,
     err: &mut dyn Write,
@@ -34,8 +34,8 @@ pub(super) fn get(
         );
         return Err(Failure::new(Exit::Usage, message));
     }
-    let scope = look::scope(&at.settings);
-    let mut all = budgets::of_settings(&at.host, &at.settings)?;
+    let scope = console_options::scope(&situation.settings);
+    let mut all = budgets::of_settings(&situation.host, &situation.settings)?;
     if all.is_empty() {
         out::print_message(
             err,
@@ -58,9 +58,9 @@ pub(super) fn get(
     }
     // Without a budget no ledger is needed to say so.
     let (states, now) = match all.is_empty() {
-        true => (Vec::new(), at.host.now()),
+        true => (Vec::new(), situation.host.now()),
         false => {
-            let (file, _) = ledger(at, err, |now| {
+            let (file, _) = ledger(situation, err, |now| {
                 let now = back_from(get.past.at, now);
                 let from = all.iter().map(|budget| budget.looks_at(now).from).min();
                 let hour = hour_of(now);
@@ -71,7 +71,7 @@ pub(super) fn get(
             })?;
             let now = match (get.past.at, ends(&file)?) {
                 (Some(when), Some((start, end))) => when.in_record(start, end),
-                _ => at.host.now(),
+                _ => situation.host.now(),
             };
             let states = budgets::states(&file, &all, now).map_err(failed)?;
             (states, now)

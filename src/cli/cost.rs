@@ -115,16 +115,16 @@ impl Cost {
 }
 
 pub(super) fn run(
-    at: &Situation,
+    situation: &Situation,
     cost: &Cost,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     if let Some(CostCommand::Report(flags)) = &cost.command {
-        return report(at, flags, out, err);
+        return report(situation, flags, out, err);
     }
-    let basis = cost_basis(&at.host, &at.settings)?;
-    let (file, _) = ledger(at, err, |now| {
+    let basis = cost_basis(&situation.host, &situation.settings)?;
+    let (file, _) = ledger(situation, err, |now| {
         let then = back_from(cost.at, now);
         let (this, before) = cost.period.spans(then, &basis.zone.zone);
         Span {
@@ -135,11 +135,11 @@ pub(super) fn run(
     let bounds = ends(&file)?;
     let now = match (cost.at, bounds) {
         (Some(when), Some((start, end))) => when.in_record(start, end),
-        _ => at.host.now(),
+        _ => situation.host.now(),
     };
     let (this, before) = cost.period.spans(now, &basis.zone.zone);
     let by = cost.by;
-    let only = filter(at);
+    let only = filter(situation);
     let sums = |span: Span, steps: usize| -> Result<Vec<UsageSum>, Failure> {
         file.sums(span, &[by], steps, &only).map_err(failed)
     };
@@ -199,12 +199,12 @@ fn say_unobserved(err: &mut dyn Write, period: Span, bounds: Option<(Moment, Mom
 }
 
 fn report(
-    at: &Situation,
+    situation: &Situation,
     flags: &ReportFlags,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let basis = cost_basis(&at.host, &at.settings)?;
+    let basis = cost_basis(&situation.host, &situation.settings)?;
     let Some(span) = month(&flags.month, &basis.zone.zone) else {
         let message = format!("--month {}: write a month as 2026-10", flags.month);
         return Err(Failure::new(Exit::Usage, message));
@@ -222,16 +222,18 @@ fn report(
         let message = "-o focus lists unallocated devices in their own rows: leave out --idle";
         return Err(Failure::new(Exit::Usage, message));
     }
-    let (file, context) = ledger(at, err, |_| span)?;
+    let (file, context) = ledger(situation, err, |_| span)?;
     // A month that is not over is observed up to now.
     let bounds = ends(&file)?;
-    let now = bounds.map_or(at.host.now(), |(_, end)| end.max(at.host.now()));
+    let now = bounds.map_or(situation.host.now(), |(_, end)| {
+        end.max(situation.host.now())
+    });
     let (seen, open) = seen(&file, span, now).map_err(failed)?;
     if !seen.is_observed() {
         say_unobserved(err, span, bounds);
     }
     let exit = exit_of(seen.is_observed());
-    let only = filter(at);
+    let only = filter(situation);
     let sums = |by: &[Dimension]| file.sums(span, by, 1, &only).map_err(failed);
     if flags.output == ReportFormat::Focus {
         let others: Vec<Dimension> = by

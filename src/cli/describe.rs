@@ -12,10 +12,10 @@ use table::navigation::Selection;
 use table::output;
 use table::{Facts, Format, Kind, Needs, Query, is_remainder, losses, silent};
 
-use super::get::kind::GetKind;
+use super::get::get_kind::GetKind;
 use super::get::objects::job_kind;
 use super::setup::{self, Situation};
-use super::{look, out};
+use super::{console_options, out};
 
 /// What to describe.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
@@ -26,19 +26,19 @@ pub struct Describe {
 }
 
 pub(super) fn run(
-    at: &Situation,
+    situation: &Situation,
     describe: &Describe,
     out: &mut dyn Write,
     err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
-    let query = query(describe, &at.settings)?;
+    let query = query(describe, &situation.settings)?;
     // The page may depend on readings: on those of its nodes, where the name determines them.
     let needs = Needs {
         readings: Needs::of(&query, Format::Json).readings,
         ..Needs::decision()
     };
     let (facts, news) = setup::page(
-        at,
+        situation,
         &needs,
         &|facts| {
             let (selection, _) = found(facts, &query).ok()?;
@@ -91,7 +91,7 @@ fn query(describe: &Describe, settings: &Settings) -> Result<Query, Failure> {
         _ => return Err(usage("describe KIND NAME".to_owned())),
     };
     let (kind, name) = match GetKind::from_str(kind, true) {
-        Ok(named) => match named.kind() {
+        Ok(named) => match named.snapshot_kind() {
             Some(Kind::Cost | Kind::Fleet) | None => {
                 let message = format!("{kind} has no objects: use stokehold get {kind}");
                 return Err(usage(message));
@@ -107,7 +107,7 @@ fn query(describe: &Describe, settings: &Settings) -> Result<Query, Failure> {
     };
     Ok(Query {
         names: vec![name],
-        scope: look::scope(settings),
+        scope: console_options::scope(settings),
         ..Query::all(kind)
     })
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use model::base::{Exit, Failure, When};
 use table::changes;
 
-use super::figures::FigureFormat;
+use super::figures::TableOrJson;
 use super::out;
 use super::record::{self, PastFlags};
 use super::setup::{FactsSource, Situation};
@@ -27,7 +27,7 @@ pub struct Diff {
     record: Option<PathBuf>,
     /// How to print it
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    output: FigureFormat,
+    output: TableOrJson,
 }
 
 impl Diff {
@@ -41,24 +41,24 @@ impl Diff {
 }
 
 pub(super) fn run(
-    at: &Situation,
+    situation: &Situation,
     diff: &Diff,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let FactsSource::Record(moment) = &at.target else {
+    let FactsSource::Record(moment) = &situation.target else {
         return Err(Failure::new(
             Exit::Usage,
             "diff needs a record: --record DIR",
         ));
     };
-    let changes = record::changes(at, moment, diff.from, err)?;
+    let changes = record::changes(situation, moment, diff.from, err)?;
     for note in &changes.notes {
         out::print_message(err, note);
     }
     let text = match diff.output {
-        FigureFormat::Json => changes::document(&changes),
-        FigureFormat::Table => changes::text(&changes),
+        TableOrJson::Json => changes::document(&changes),
+        TableOrJson::Table => changes::text(&changes),
     };
     out::write(out, &text)?;
     Ok(Exit::Done)

@@ -10,7 +10,7 @@ use table::checkup::{self, Check, Point};
 
 use super::flags::Global;
 use super::setup::{self, FactsSource, Situation};
-use super::{load, look, out};
+use super::{console_options, load, out};
 
 /// Flags of `doctor`.
 #[derive(Args, Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,7 +23,7 @@ pub struct Doctor {
 /// A format on the command line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum DoctorFormat {
-    /// A line a finding, its fix below
+    /// One line per check, with the fix below it
     Table,
     /// An array of objects
     Json,
@@ -36,48 +36,49 @@ pub(super) fn run(
     out: &mut dyn Write,
     err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
-    let (mut points, situation) = settled(global);
+    let (mut results, situation) = check_settings(global);
     if let Some(situation) = situation {
-        points.extend(setup::examine(&situation, err)?);
+        results.extend(setup::examine(&situation, err)?);
     }
     let text = match doctor.output {
-        DoctorFormat::Table => checkup::text(&points),
-        DoctorFormat::Json => checkup::json(&points),
+        DoctorFormat::Table => checkup::text(&results),
+        DoctorFormat::Json => checkup::json(&results),
     };
     out::write(out, &text)?;
-    Ok(checkup::exit(&points))
+    Ok(checkup::exit(&results))
 }
 
 /// Checks the settings. Returns no [`Situation`] when they are invalid: then no other check is possible.
-fn settled(global: &Global) -> (Vec<Point>, Option<Situation>) {
-    let wrong = |failure: Failure| {
-        let mend = "correct it, and see `stokehold config validate`";
+fn check_settings(global: &Global) -> (Vec<Point>, Option<Situation>) {
+    let invalid_settings = |failure: Failure| {
+        let fix = "correct the settings, and check them with `stokehold config validate`";
         let lines = failure.message.lines().map(str::to_owned);
-        let points = lines.map(|line| Point::fail(Check::Settings, failure.exit, line, mend));
-        (points.collect::<Vec<Point>>(), None)
+        let results = lines.map(|line| Point::fail(Check::Settings, failure.exit, line, fix));
+        (results.collect::<Vec<Point>>(), None)
     };
     let inputs = match load::inputs(global) {
         Ok(inputs) => inputs,
-        Err(failure) => return wrong(failure),
+        Err(failure) => return invalid_settings(failure),
     };
     let loaded = settings::load(&inputs)
         .map_err(load::faults)
         .and_then(|settings| {
             let rulebook = load::rulebook(&settings)?;
-            look::options(&global.host, &settings, false)?;
-            load::log(&global.host, &settings)?;
+            // Only for their errors: the options of the console and the log file.
+            console_options::options(&global.host, &settings, false)?;
+            load::open_log(&global.host, &settings)?;
             Ok((settings, rulebook))
         });
     let (settings, rulebook) = match loaded {
         Ok(loaded) => loaded,
-        Err(failure) => return wrong(failure),
+        Err(failure) => return invalid_settings(failure),
     };
     let files: Vec<&str> = inputs.files.iter().map(|file| file.path.as_str()).collect();
     let message = match files.as_slice() {
         [] => "no settings file; the defaults apply".to_owned(),
-        files => format!("{} is right", files.join(", ")),
+        files => format!("valid: {}", files.join(", ")),
     };
-    let points = vec![Point::ok(Check::Settings, message)];
+    let results = vec![Point::ok(Check::Settings, message)];
     let situation = Situation {
         every_namespace: false,
         settings,
@@ -86,5 +87,5 @@ fn settled(global: &Global) -> (Vec<Point>, Option<Situation>) {
         quiet: global.flags.quiet,
         host: global.host.clone(),
     };
-    (points, Some(situation))
+    (results, Some(situation))
 }

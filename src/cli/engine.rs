@@ -19,7 +19,7 @@ use table::output::safe_json;
 use table::table::Layout;
 use table::text::{UNKNOWN, or_unknown};
 
-use super::figures::{FigureFormat, Progress, pairs};
+use super::figures::{Progress, TableOrJson, pairs};
 use super::out;
 
 /// What to ask of the engine.
@@ -35,7 +35,7 @@ pub enum Engine {
     /// The world has its own scheduler, draws hidden durations, and keeps submitting jobs.
     Rehearse(super::rehearse::Rehearse),
     /// Ask the engine about a fleet in a document: a plan, a reason, a forecast, a supposition; needs no cluster
-    Plan(super::engine_plan::DocumentPlan),
+    Plan(super::engine_plan::EnginePlanFlags),
 }
 
 /// Which trace, and how.
@@ -85,7 +85,7 @@ pub struct Replay {
     pub seed: u64,
     /// How to print it
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    pub output: FigureFormat,
+    pub output: TableOrJson,
 }
 
 /// A moment of the command line; a day is its first moment.
@@ -96,7 +96,7 @@ fn time(text: &str) -> Result<Moment, String> {
         .ok_or_else(|| "write 2017-10-01 or 2017-10-01T00:00:00Z".to_owned())
 }
 
-/// Packing figures, as the contract has them.
+/// Packing figures of one policy, as `-o json` prints them.
 #[derive(Serialize)]
 struct PackingFigures {
     policy: &'static str,
@@ -123,7 +123,7 @@ struct Point {
     fragmentation: Option<f64>,
 }
 
-/// Queueing figures, as the contract has them; times in seconds.
+/// Queueing figures of one discipline, as `-o json` prints them; times in seconds.
 #[derive(Serialize)]
 struct QueueingFigures {
     policy: &'static str,
@@ -231,8 +231,8 @@ fn pack(
     let seconds = watch.elapsed().as_secs_f64();
     let figures = packing_figures(outcome, seconds);
     Ok(match replay.output {
-        FigureFormat::Json => safe_json(&figures),
-        FigureFormat::Table => packing_table(&figures),
+        TableOrJson::Json => safe_json(&figures),
+        TableOrJson::Table => packing_table(&figures),
     })
 }
 
@@ -391,8 +391,8 @@ fn queue(
         ..queueing_figures(discipline, &figures, seconds)
     };
     Ok(match replay.output {
-        FigureFormat::Json => safe_json(&figures),
-        FigureFormat::Table => queueing_table(&figures),
+        TableOrJson::Json => safe_json(&figures),
+        TableOrJson::Table => queueing_table(&figures),
     })
 }
 

@@ -26,14 +26,14 @@ use table::text::hour;
 
 use crate::runtime::host::Host;
 
-use super::figures::FigureFormat;
+use super::figures::TableOrJson;
 use super::plan::PlanFormat;
-use super::plan::show::{printed, refused};
+use super::plan::show::{plan_text, report_refusal};
 use super::{explain, out, route, what_if};
 
 /// Flags of `engine plan`.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
-pub struct DocumentPlan {
+pub struct EnginePlanFlags {
     /// The document, as `get fleet -o json` writes it; `-` reads standard input
     #[arg(long, value_name = "FILE")]
     pub fleet: String,
@@ -43,7 +43,7 @@ pub struct DocumentPlan {
     pub intent: String,
     /// How to print it
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    pub output: FigureFormat,
+    pub output: TableOrJson,
 }
 
 /// What `--intent` holds: an action of `stokehold plan`, or a question to the engine.
@@ -56,14 +56,14 @@ pub struct DocumentPlan {
 )]
 struct IntentLine {
     #[command(subcommand)]
-    question: AskedOfEngine,
+    question: EngineQuestion,
 }
 
 #[derive(Subcommand)]
-enum AskedOfEngine {
+enum EngineQuestion {
     #[command(flatten)]
     Plan(Action),
-    /// Why a job waits; all waiting jobs without a name
+    /// Why a job waits; without NAME, for every waiting job
     Explain { name: Option<String> },
     /// When a job starts; without NAME, for every waiting job
     Forecast { name: Option<String> },
@@ -82,14 +82,14 @@ enum AskedOfEngine {
 ///
 /// # Errors
 /// The text does not follow the grammar.
-fn question(text: &str) -> Result<AskedOfEngine, String> {
+fn question(text: &str) -> Result<EngineQuestion, String> {
     let mut words = actions::split(text)?;
     if words.first().is_some_and(|word| word == "plan") {
         words.remove(0);
     }
-    let asks = |verb: &str| matches!(verb, "explain" | "forecast" | "route");
+    let takes_job_name = |verb: &str| matches!(verb, "explain" | "forecast" | "route");
     if let [verb, kind, _] = words.as_slice()
-        && asks(verb)
+        && takes_job_name(verb)
         && kind == "job"
     {
         words.remove(1);
@@ -103,8 +103,12 @@ fn question(text: &str) -> Result<AskedOfEngine, String> {
     Ok(line.question)
 }
 
-pub(super) fn run(host: &Host, plan: &DocumentPlan, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let text = if plan.fleet == "-" {
+pub(super) fn run(
+    host: &Host,
+    flags: &EnginePlanFlags,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let text = if flags.fleet == "-" {
         let mut text = String::new();
         (&mut *host.input.lock())
             .take(local::LARGEST)
@@ -112,20 +116,20 @@ pub(super) fn run(host: &Host, plan: &DocumentPlan, out: &mut dyn Write) -> Resu
             .map_err(|error| Failure::new(Exit::Failed, format!("standard input: {error}")))?;
         text
     } else {
-        local::read_text(Path::new(&plan.fleet))
-            .map_err(|error| Failure::new(Exit::Failed, format!("{}: {error}", plan.fleet)))?
+        local::read_text(Path::new(&flags.fleet))
+            .map_err(|error| Failure::new(Exit::Failed, format!("{}: {error}", flags.fleet)))?
     };
-    let snapshot = document::read(&text, &plan.fleet)
+    let snapshot = document::read(&text, &flags.fleet)
         .map_err(|fault| Failure::new(Exit::Usage, fault.to_string()))?;
-    let format = match plan.output {
-        FigureFormat::Table => PlanFormat::Table,
-        FigureFormat::Json => PlanFormat::Json,
+    let format = match flags.output {
+        TableOrJson::Table => PlanFormat::Table,
+        TableOrJson::Json => PlanFormat::Json,
     };
-    let usage = |message: String| Failure::new(Exit::Usage, message);
-    let question = question(&plan.intent).map_err(usage)?;
-    let unknown = |message: String| Failure::new(Exit::Refused, message);
+    let usage_error = |message: String| Failure::new(Exit::Usage, message);
+    let question = question(&flags.intent).map_err(usage_error)?;
+    let failed = |message: String| Failure::new(Exit::Failed, message);
     let text = match question {
-        AskedOfEngine::Plan(action) => {
+        EngineQuestion::Plan(action) => {
             let names = Names {
                 snapshot: &snapshot,
                 namespace: None,
@@ -133,57 +137,57 @@ pub(super) fn run(host: &Host, plan: &DocumentPlan, out: &mut dyn Write) -> Resu
             let intent = match action.intent(&names) {
                 Ok(intent) => intent,
                 Err(ParseError::Refused(refusal)) => {
-                    return refused(&refusal, snapshot.at, format, out);
+                    return report_refusal(&refusal, snapshot.at, format, out);
                 }
-                Err(ParseError::Usage(message)) => return Err(usage(message)),
+                Err(ParseError::Usage(message)) => return Err(usage_error(message)),
             };
             let author = Author {
                 by: "stokehold".to_owned(),
                 why: String::new(),
             };
             match plan::plan(&snapshot, &intent, &author) {
-                Ok(plan) => printed(&plan, None, format),
-                Err(refusal) => return refused(&refusal, snapshot.at, format, out),
+                Ok(plan) => plan_text(&plan, None, format),
+                Err(refusal) => return report_refusal(&refusal, snapshot.at, format, out),
             }
         }
-        AskedOfEngine::Explain { name: Some(name) } => {
-            let answer = explanations::explain(&snapshot, &name).map_err(unknown)?;
-            explain::printed(&answer, &snapshot, plan.output)
+        EngineQuestion::Explain { name: Some(name) } => {
+            let answer = explanations::explain(&snapshot, &name).map_err(failed)?;
+            explain::printed(&answer, &snapshot, flags.output)
         }
-        AskedOfEngine::Explain { name: None } => {
+        EngineQuestion::Explain { name: None } => {
             let all: Vec<_> = explanations::explain_all(&snapshot).into_values().collect();
-            match plan.output {
-                FigureFormat::Json => safe_json(&all),
-                FigureFormat::Table => all
+            match flags.output {
+                TableOrJson::Json => safe_json(&all),
+                TableOrJson::Table => all
                     .iter()
-                    .map(|answer| explain::printed(answer, &snapshot, plan.output))
+                    .map(|answer| explain::printed(answer, &snapshot, flags.output))
                     .collect(),
             }
         }
-        AskedOfEngine::Forecast { name } => {
+        EngineQuestion::Forecast { name } => {
             let mut all: Vec<Start> = explanations::forecast(&snapshot).into_values().collect();
             if let Some(name) = name {
-                explanations::find(&snapshot, &name).map_err(unknown)?;
+                explanations::find(&snapshot, &name).map_err(failed)?;
                 all.retain(|start| start.job.to_string() == name);
             }
             forecast(
                 &all,
                 snapshot.at,
                 &options::used(&snapshot, None),
-                plan.output,
+                flags.output,
             )
         }
-        AskedOfEngine::Route { name } => {
-            let routing = explanations::route(&snapshot, &name).map_err(unknown)?;
-            route::printed(&routing, snapshot.at, plan.output)
+        EngineQuestion::Route { name } => {
+            let routing = explanations::route(&snapshot, &name).map_err(failed)?;
+            route::printed(&routing, snapshot.at, flags.output)
         }
-        AskedOfEngine::WhatIf { change } => {
+        EngineQuestion::WhatIf { change } => {
             let change = change.join(" ");
             let changes: Vec<&str> = engine::what_if::split(&change).collect();
-            let outcome = explanations::what_if(&snapshot, &changes).map_err(usage)?;
-            what_if::printed(&outcome, snapshot.at, plan.output)
+            let outcome = explanations::what_if(&snapshot, &changes).map_err(usage_error)?;
+            what_if::printed(&outcome, snapshot.at, flags.output)
         }
-        AskedOfEngine::Cycle => decided(snapshot, plan.output),
+        EngineQuestion::Cycle => cycle_text(snapshot, flags.output),
     };
     out::write(out, &text)?;
     Ok(Exit::Done)
@@ -197,8 +201,8 @@ struct Forecast<'a> {
     options: &'a [Used],
 }
 
-fn forecast(all: &[Start], now: Moment, options: &[Used], format: FigureFormat) -> String {
-    if format == FigureFormat::Json {
+fn forecast(all: &[Start], now: Moment, options: &[Used], format: TableOrJson) -> String {
+    if format == TableOrJson::Json {
         let all = all.iter().map(|start| Forecast { start, options });
         return safe_json(&all.collect::<Vec<_>>());
     }
@@ -219,7 +223,7 @@ fn forecast(all: &[Start], now: Moment, options: &[Used], format: FigureFormat) 
 }
 
 /// The jobs that start in one cycle, their nodes, and the jobs evicted for them.
-fn decided(snapshot: Snapshot, format: FigureFormat) -> String {
+fn cycle_text(snapshot: Snapshot, format: TableOrJson) -> String {
     let compiled = CompiledFleet::new(snapshot);
     let mut state = State::new(&compiled);
     let cycle = cycle::cycle(&mut state, Options::default());
@@ -233,16 +237,17 @@ fn decided(snapshot: Snapshot, format: FigureFormat) -> String {
         let nodes: Vec<&str> = placements
             .map(|placement| &*compiled.snapshot.nodes[state.node_free(placement.node).origin].name)
             .collect();
-        json!({ "job": name(admission.work), "nodes": nodes, "passed": admission.passed })
+        json!({ "job": name(admission.work), "nodes": nodes, "passed": admission.overtook })
     });
-    let preempted = cycle.preempted.iter().flat_map(|push| {
-        push.victims.list.iter().map(|victim| {
+    let preempted = cycle.preempted.iter().flat_map(|preemption| {
+        preemption.victims.list.iter().map(|victim| {
             json!({
-                "job": name(victim.work), "by": name(push.by), "reason": victim.reason.name(),
+                "job": name(victim.work), "by": name(preemption.by), "reason": victim.reason.name(),
                 "lost_device_seconds": victim.lost_ms / 1_000,
             })
         })
     });
+    // Evicted because their queue is being drained (Kueue `HoldAndDrain`).
     let drained = cycle.drained.iter().map(
         |victim| json!({ "job": name(victim.work), "lost_device_seconds": victim.lost_ms / 1_000 }),
     );
@@ -257,16 +262,19 @@ fn decided(snapshot: Snapshot, format: FigureFormat) -> String {
         "reservations": reserved.collect::<Vec<_>>(),
         "waiting": cycle.waiting.keys().map(|work| name(*work)).collect::<Vec<_>>(),
     });
-    if format == FigureFormat::Json {
+    if format == TableOrJson::Json {
         return safe_json(&document);
     }
     let mut text = String::new();
     for one in &cycle.admitted {
         let _ = writeln!(text, "starts  {}", printable(&name(one.work).to_string()));
     }
-    for push in &cycle.preempted {
-        for victim in &push.victims.list {
-            let (gone, by) = (name(victim.work).to_string(), name(push.by).to_string());
+    for preemption in &cycle.preempted {
+        for victim in &preemption.victims.list {
+            let (gone, by) = (
+                name(victim.work).to_string(),
+                name(preemption.by).to_string(),
+            );
             let _ = writeln!(text, "evicted {} for {}", printable(&gone), printable(&by));
         }
     }

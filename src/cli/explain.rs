@@ -6,7 +6,7 @@ use std::io::Write;
 use clap::{Args, Subcommand};
 
 use engine::explain::{Reason, StartState, Unblock, UnblockChange};
-use engine::explanations::{self, Later, WorkloadExplanation};
+use engine::explanations::{self, ChangeWithStart, WorkloadExplanation};
 use engine::forecast::{Basis, Start};
 use engine::snapshot::Snapshot;
 use model::base::name::printable;
@@ -16,7 +16,7 @@ use table::explanations::{Now, named_victims};
 use table::output::safe_json;
 use table::text::{NO_ETA, eta, hour, with_hours};
 
-use super::figures::FigureFormat;
+use super::figures::TableOrJson;
 use super::out;
 use super::plan::Seen;
 use super::record::PastFlags;
@@ -47,7 +47,7 @@ pub struct ExplainJob {
     pub name: Option<String>,
     /// How to print it
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    pub output: FigureFormat,
+    pub output: TableOrJson,
     /// The moment of a record to look at instead
     #[command(flatten)]
     pub past: PastFlags,
@@ -68,7 +68,7 @@ impl ExplainFlags {
 }
 
 pub(super) fn run(
-    at: &Situation,
+    situation: &Situation,
     explain: &ExplainFlags,
     out: &mut dyn Write,
     err: &mut (dyn Write + Send),
@@ -76,8 +76,11 @@ pub(super) fn run(
     let job = explain.job();
     // clap requires the name, so it is never empty.
     let name = job.name.as_deref().unwrap_or_default();
-    let seen = Seen::for_decision(at, err)?;
-    let name = match (name.contains('/'), at.settings.scope.namespaces.as_slice()) {
+    let seen = Seen::for_report(situation, err)?;
+    let name = match (
+        name.contains('/'),
+        situation.settings.scope.namespaces.as_slice(),
+    ) {
         (false, [namespace]) => format!("{namespace}/{name}"),
         _ => name.to_owned(),
     };
@@ -85,37 +88,43 @@ pub(super) fn run(
         .map_err(|message| Failure::new(Exit::Failed, message))?;
     let waits = matches!(answer.explanation.state, StartState::Waiting);
     let now = match waits {
-        true => seen.as_planned(&mut answer.explanation),
+        true => seen.preemption_to_start_now(&mut answer.explanation),
         false => None,
     };
     for gap in &seen.gaps {
         out::print_message(err, gap);
     }
-    let blind = answer.explanation.reasons.iter().any(Reason::is_blind);
+    let not_visible = answer.explanation.reasons.iter().any(Reason::is_blind);
     let mut text = answer_text(&answer, now.as_ref(), &seen.snapshot, job.output);
-    if let (true, FigureFormat::Table, Some(said)) = (blind, job.output, seen.said_of(&name)) {
-        let _ = writeln!(text, "  {:<10} {}", "told", printable(&said));
+    if let (true, TableOrJson::Table, Some(said)) =
+        (not_visible, job.output, seen.pending_reason(&name))
+    {
+        let _ = writeln!(text, "  {:<10} {}", "reported", printable(&said));
     }
-    if let (FigureFormat::Table, Some(waited)) = (job.output, seen.waited_words(&name)) {
+    if let (TableOrJson::Table, Some(waited)) = (job.output, seen.waited_words(&name)) {
         let _ = writeln!(text, "  {:<10} {}", "waiting", printable(&waited));
     }
     let is_held = matches!(answer.explanation.state, StartState::Held);
     if is_held
-        && job.output == FigureFormat::Table
-        && let Some(held) = seen.said_of(&name)
+        && job.output == TableOrJson::Table
+        && let Some(held) = seen.pending_reason(&name)
     {
         let _ = writeln!(text, "  {:<10} {}", "held", printable(&held));
     }
-    if job.output == FigureFormat::Table
+    if job.output == TableOrJson::Table
         && let Some(words) = seen.priority_words(&name)
     {
         let _ = writeln!(text, "  {:<10} {}", "priority", printable(&words));
     }
-    if let (FigureFormat::Table, Some(note)) = (job.output, table::rows::list_price::note(&text)) {
+    if let (TableOrJson::Table, Some(note)) = (job.output, table::rows::list_price::note(&text)) {
         let _ = writeln!(text, "  {note}");
     }
     out::write(out, &text)?;
-    Ok(if blind { Exit::Refused } else { Exit::Done })
+    Ok(if not_visible {
+        Exit::Refused
+    } else {
+        Exit::Done
+    })
 }
 
 /// When a job starts, in words; times of day are in UTC.
@@ -130,7 +139,7 @@ pub(super) fn start_words(start: &Start, now: Moment) -> String {
 }
 
 /// A change, and when the job starts with it: `raise queue research's quota by 64 h100: starts ~14:40 (13:55–15:30)`.
-fn later_words(later: &Later, now: Moment) -> String {
+fn later_words(later: &ChangeWithStart, now: Moment) -> String {
     format!(
         "{}: starts {}",
         later.change.sentence(),
@@ -142,29 +151,30 @@ fn later_words(later: &Later, now: Moment) -> String {
 pub(super) fn printed(
     answer: &WorkloadExplanation,
     snapshot: &Snapshot,
-    format: FigureFormat,
+    format: TableOrJson,
 ) -> String {
     answer_text(answer, None, snapshot, format)
 }
 
-/// Like [`printed`]. `by_hand` are the jobs that `plan admit --preempt` would evict so that the job starts now.
+/// Like [`printed`]. `preemption` are the jobs that `plan admit --preempt` would evict so that the job starts now.
 fn answer_text(
     answer: &WorkloadExplanation,
-    by_hand: Option<&Now>,
+    preemption: Option<&Now>,
     snapshot: &Snapshot,
-    format: FigureFormat,
+    format: TableOrJson,
 ) -> String {
-    if format == FigureFormat::Json {
+    if format == TableOrJson::Json {
         return safe_json(answer);
     }
-    let (it, now) = (&answer.explanation, snapshot.at);
+    let (explanation, now) = (&answer.explanation, snapshot.at);
     let mut workloads = snapshot.workloads.iter();
-    let own = workloads.find(|work| work.key.key == it.job.0 && work.key.kind == it.kind);
+    let own = workloads
+        .find(|work| work.key.key == explanation.job.0 && work.key.kind == explanation.kind);
     let devices = own.map(|work| work.device_count());
     let mut text = format!(
         "{} {} · as of {} UTC\n",
-        printable(&it.kind),
-        printable(&it.job.to_string()),
+        printable(&explanation.kind),
+        printable(&explanation.job.to_string()),
         hour(now)
     );
     let mut line = |title: &str, words: &str| {
@@ -173,9 +183,11 @@ fn answer_text(
     };
     line(
         "state",
-        match it.state {
+        match explanation.state {
             StartState::Waiting => "waits",
-            StartState::Ready if !it.victims.is_empty() => "would start now by preempting others",
+            StartState::Ready if !explanation.victims.is_empty() => {
+                "would start now by preempting others"
+            }
             StartState::Ready => "would start now: nothing blocks it",
             StartState::Running => "runs",
             StartState::Held => "is on hold",
@@ -183,31 +195,35 @@ fn answer_text(
             StartState::Ending => "is ending",
         },
     );
-    if !it.victims.is_empty() {
-        line("evicts", &evicted_words(&it.victims));
+    if !explanation.victims.is_empty() {
+        line("evicts", &evicted_words(&explanation.victims));
     }
-    if let Some(queue) = &it.queue {
-        let place = it.position.map_or_else(String::new, |place| {
-            let ahead = it
+    if let Some(queue) = &explanation.queue {
+        let place = explanation.position.map_or_else(String::new, |place| {
+            let ahead = explanation
                 .ahead
                 .map_or_else(String::new, |ahead| format!(", {ahead} ahead"));
             format!(", place {place}{ahead}")
         });
         line(
             "queue",
-            &format!("{queue}, priority {}{place}", it.priority),
+            &format!("{queue}, priority {}{place}", explanation.priority),
         );
     }
-    if !it.ahead_first.is_empty() {
-        let names: Vec<String> = it.ahead_first.iter().map(ToString::to_string).collect();
+    if !explanation.ahead_first.is_empty() {
+        let names: Vec<String> = explanation
+            .ahead_first
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         line("ahead", &names.join(", "));
     }
-    for reason in &it.reasons {
+    for reason in &explanation.reasons {
         line("because", &reason.sentence());
     }
     // Kueue, Volcano and KAI keep priorities: a plan cannot change the priority of a job without a queue.
     let command = |unblock: &Unblock| match &unblock.changes[..] {
-        [one] if it.queue.is_some() => one.command(&it.job),
+        [one] if explanation.queue.is_some() => one.command(&explanation.job),
         _ => None,
     };
     let words = |unblock: &Unblock| {
@@ -225,39 +241,39 @@ fn answer_text(
         }
     };
     let start = answer.start.as_ref();
-    if let Some(start) = start.filter(|_| it.state != StartState::Ready) {
+    if let Some(start) = start.filter(|_| explanation.state != StartState::Ready) {
         line("starts", &start_words(start, now));
     }
+    // The first line is titled `change`, the others `or`.
     let mut title = "change";
     let mut change = |line: &mut dyn FnMut(&str, &str), words: &str| {
         line(std::mem::replace(&mut title, "or"), words);
     };
     let has_eta = start.is_some_and(|start| start.p50.is_some());
-    let says_eta = |unblock: &&Unblock| matches!(unblock.changes[..], [UnblockChange::Wait { .. }]);
+    let is_wait = |unblock: &&Unblock| matches!(unblock.changes[..], [UnblockChange::Wait { .. }]);
     // `wait` is left out when the start is printed above. Single changes come first: combined ones are harder to make.
-    let others = it
+    let others = explanation
         .alternatives
         .iter()
-        .filter(|one| !(has_eta && says_eta(one)));
-    let all: Vec<&Unblock> = it.unblock.iter().chain(others).collect();
+        .filter(|one| !(has_eta && is_wait(one)));
+    let all: Vec<&Unblock> = explanation.unblock.iter().chain(others).collect();
     let (single, several): (Vec<&Unblock>, Vec<&Unblock>) =
         all.into_iter().partition(|one| one.changes.len() == 1);
-    let is_change = |one: &&Unblock| !matches!(one.changes[..], [UnblockChange::Wait { .. }]);
-    if by_hand.is_none()
-        && !single.iter().any(is_change)
-        && matches!(it.state, StartState::Waiting)
-        && !it.reasons.iter().any(Reason::is_blind)
+    if preemption.is_none()
+        && single.iter().all(is_wait)
+        && matches!(explanation.state, StartState::Waiting)
+        && !explanation.reasons.iter().any(Reason::is_blind)
     {
         change(&mut line, "no single known change starts it now");
     }
     for one in single {
         change(&mut line, &words(one));
     }
-    if let Some(now) = by_hand {
+    if let Some(preemption) = preemption {
         let words = format!(
             "evict {}: starts now · stokehold plan admit {} --preempt",
-            named_victims(now),
-            it.job
+            named_victims(preemption),
+            explanation.job
         );
         change(&mut line, &words);
     }

@@ -23,10 +23,10 @@ use super::watch;
 /// Flags of `export`.
 #[derive(Args, Clone, Debug)]
 pub struct ExportFlags {
-    /// Answer /metrics, /healthz and /readyz there, over plain HTTP; :PORT is on all interfaces
+    /// Serve /metrics, /healthz and /readyz on this address, over plain HTTP; :PORT listens on all interfaces
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9845", value_parser = listen::address)]
     listen: SocketAddr,
-    /// Serve those of the simulated fleet, not of the cluster
+    /// Serve the metrics of the simulated fleet instead of the cluster's
     #[arg(long)]
     demo: bool,
     #[command(flatten)]
@@ -41,30 +41,30 @@ impl ExportFlags {
 }
 
 pub(super) fn run(
-    at: &Situation,
+    situation: &Situation,
     flags: &ExportFlags,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     if !flags.demo && flags.fleet != FleetFlags::default() {
-        let message = "export: --nodes, --devices, --seed, --speed and --at are of the simulated fleet; add --demo";
+        let message = "export: --nodes, --devices, --seed, --speed and --at describe the simulated fleet and need --demo";
         return Err(Failure::new(Exit::Usage, message));
     }
-    at.host.block_on(async {
-        let setup = at.setup(true);
+    situation.host.block_on(async {
+        let setup = situation.setup(true);
         let listener = status_server::listen(flags.listen).await?;
-        let (session, _) = session::watch(&setup, at.target()?, tape::PACE).await?;
-        let jobs = PerJob(at.settings.record.job_metrics);
-        let prices = Arc::clone(&at.rulebook.prices);
-        let (counters, last) = export::counted(session.facts.clone(), prices, jobs);
+        let (session, _) = session::watch(&setup, situation.target()?, tape::SNAPSHOT_INTERVAL).await?;
+        let jobs = PerJob(situation.settings.record.job_metrics);
+        let prices = Arc::clone(&situation.rulebook.prices);
+        let (counters, last_snapshot_at) = export::count_usage(session.facts.clone(), prices, jobs);
         // Budgets need the hours of their period, from this machine's usage ledger or from a Prometheus.
-        let usage = watch::inputs(at, &session).usage;
+        let usage = watch::inputs(situation, &session).usage;
         let metrics = RecordMetrics {
             facts: session.facts.clone(),
             counters,
             usage,
             remote: None,
             notify: None,
-            common: RecordMetrics::common(&at.settings, &session.context),
+            common: RecordMetrics::common(&situation.settings, &session.context),
         };
         let address = listener.local_addr().unwrap_or(flags.listen);
         let words = format!(
@@ -72,11 +72,15 @@ pub(super) fn run(
             session.context
         );
         out::write(out, &words)?;
-        let mut ended = last.clone();
-        let served = Arc::new(ServedExport { metrics, last });
+        let mut ended = last_snapshot_at.clone();
+        let served = Arc::new(ServedExport {
+            metrics,
+            last_snapshot_at,
+        });
         tokio::select! {
             () = setup::ended() => Ok(Exit::Done),
             () = status_server::accept(listener, served) => Ok(Exit::Done),
+            // Returns only when the sender is dropped: every source has ended.
             _ = ended.wait_for(|_| false) => {
                 Err(Failure::new(Exit::Unreachable, "every source has ended; start again"))
             }

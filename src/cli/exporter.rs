@@ -59,7 +59,7 @@ pub enum PageFormat {
     Json,
 }
 
-/// One row of a page, as the contract has it.
+/// One row of a page, as `-o json` prints it.
 #[derive(Serialize)]
 struct Row<'a> {
     dialect: &'a str,

@@ -8,7 +8,7 @@ use crate::runtime::host::Host;
 
 /// A format for figures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum FigureFormat {
+pub enum TableOrJson {
     /// Lines
     Table,
     /// One object

@@ -62,7 +62,7 @@ pub struct GovernFlags {
     /// End after this time
     #[arg(long = "for", value_name = "DURATION", value_parser = span)]
     lasts: Option<Duration>,
-    /// Answer /healthz, /readyz and /metrics there, over plain HTTP: 127.0.0.1:9846, or :9846 for all interfaces
+    /// Serve /healthz, /readyz and /metrics on this address, over plain HTTP: 127.0.0.1:9846, or :9846 for all interfaces
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = listen::address)]
     listen: Option<SocketAddr>,
 }
@@ -85,30 +85,35 @@ pub enum GovernTask {
 
 /// Governs until it is stopped.
 pub(super) fn run(
-    at: &Situation,
+    situation: &Situation,
     flags: &GovernFlags,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    at.host.block_on(async {
-        let setup = at.setup(true);
+    situation.host.block_on(async {
+        let setup = situation.setup(true);
         let listener = match flags.listen {
             Some(address) => Some(status_server::listen(address).await?),
             None => None,
         };
         let writes = !flags.observe;
-        let (session, writer) = govern::open(&setup, at.target()?, writes)?;
-        let mut governor = Governor::new(session.facts.clone(), writer, &at.settings);
-        let elector = match (&at.target, flags.leader_elect) {
+        let (session, writer) = govern::open(&setup, situation.target()?, writes)?;
+        let mut governor = Governor::new(session.facts.clone(), writer, &situation.settings);
+        let elector = match (&situation.target, flags.leader_elect) {
             (FactsSource::Cluster(choice), true) => {
-                let lease = format!("{}/stokehold-govern", at.settings.govern.namespace);
+                let lease = format!("{}/stokehold-govern", situation.settings.govern.namespace);
                 let lease = lease
                     .parse()
                     .map_err(|why| Failure::new(Exit::Usage, why))?;
                 let context = &session.context.as_str().into();
-                let held =
-                    election::elector(&at.host, &at.settings, choice.clone(), context, lease)?;
-                governor = governor.led(held.lead());
+                let held = election::elector(
+                    &situation.host,
+                    &situation.settings,
+                    choice.clone(),
+                    context,
+                    lease,
+                )?;
+                governor = governor.only_while_leading(held.lead());
                 let status = governor.status();
                 Some(held.unless(move || status.borrow().stuck()))
             }
@@ -118,14 +123,14 @@ pub(super) fn run(
             true => "governs",
             false => "observes, and writes nothing on,",
         };
-        let namespace = &at.settings.govern.namespace;
+        let namespace = &situation.settings.govern.namespace;
         let words = format!(
             "{does} the jobs of {} by ConfigMap {namespace}/stokehold-queues; ctrl-c ends it",
             session.context
         );
         out::print_message(err, &words);
         if let Some(address) = listener.as_ref().and_then(|known| known.local_addr().ok()) {
-            let words = format!("answers http://{address}/healthz, /readyz and /metrics");
+            let words = format!("serves http://{address}/healthz, /readyz and /metrics");
             out::print_message(err, &words);
         }
         let served = Arc::new(ServedGovern(governor.status()));

@@ -76,7 +76,7 @@ pub(super) fn settings(global: &Global) -> Result<Settings, Failure> {
 ///
 /// # Errors
 /// It cannot be written.
-pub(super) fn log(host: &Host, settings: &Settings) -> Result<(), Failure> {
+pub(super) fn open_log(host: &Host, settings: &Settings) -> Result<(), Failure> {
     telemetry::log_to(host, settings.log_file.as_deref())
         .map_err(|error| Failure::new(Exit::Usage, format!("{error:#}")))
 }

@@ -1,9 +1,10 @@
-//! The command line: parse, settle, run, end with the contract's exit code. One file a command.
+//! The command line: parse, settle, run, end with an exit code ([`Exit`]). One file a command.
 
 mod advise;
 mod budgets;
 mod complete;
 mod config;
+mod console_options;
 mod cost;
 mod describe;
 mod diff;
@@ -20,7 +21,6 @@ mod govern;
 mod keys;
 mod listen;
 mod load;
-mod look;
 mod man;
 mod out;
 mod patience;
@@ -102,7 +102,7 @@ enum Command {
     /// Compute a plan, print it, and with --apply carry it out
     Plan(plan::PlanFlags),
     /// Open a shell in a pod or on a node by kubectl; needs the grant to write
-    Shell(shell::Shell),
+    Shell(shell::ShellFlags),
     /// Why a job waits, the smallest change that starts it, and when it starts by itself
     Explain(explain::ExplainFlags),
     /// What to do about jobs' devices by what they did in the last half hour, what saves most first
@@ -231,7 +231,7 @@ fn run(
 ) -> Result<Exit, Failure> {
     let settle = |target: FactsSource| -> Result<Situation, Failure> {
         let settings = load::settings(global)?;
-        load::log(&global.host, &settings)?;
+        load::open_log(&global.host, &settings)?;
         let rulebook = match (load::rulebook(&settings)?, &target) {
             (rulebook, FactsSource::Demo(_)) => simulated::rules(rulebook),
             (rulebook, _) => rulebook,
@@ -277,7 +277,7 @@ fn run(
             err,
         ),
         Some(Command::Get(get)) => {
-            use get::kind::GetKind::{Budgets, Usage};
+            use get::get_kind::GetKind::{Budgets, Usage};
             let parts = get.parts()?;
             get::objects::each(&parts, out, err, |get, out, err| match get.kind() {
                 Usage => usage::get(&past(get.past.clone(), 0.0)?, get, out, err),
@@ -323,7 +323,7 @@ fn run(
             let at = cluster_or_past(&plan.past())?;
             plan::run(&at, global.choice(), plan, out, err)
         }
-        Some(Command::Shell(shell)) => shell::run(&cluster()?, global.choice(), shell, err),
+        Some(Command::Shell(flags)) => shell::run(&cluster()?, global.choice(), flags, err),
         Some(Command::Explain(explain)) => {
             explain::run(&cluster_or_past(explain.past())?, explain, out, err)
         }

@@ -28,9 +28,9 @@ use source::remote_write::RemoteWrite;
 use table::Facts;
 use table::changes::FleetChanges;
 
+use super::console_options;
 use super::flags::span;
 use super::listen;
-use super::look;
 use super::out;
 use super::setup::{self, Situation};
 use super::simulated::{FleetFlags, speed};
@@ -48,7 +48,7 @@ pub struct RecordFlags {
     /// How large the record may grow, in bytes: 500M, 4G; without it, as the settings say (10G)
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_size: Option<u64>,
-    /// Answer /healthz, /readyz and /metrics there, over plain HTTP: 127.0.0.1:9843, or :9843 for all interfaces
+    /// Serve /healthz, /readyz and /metrics on this address, over plain HTTP: 127.0.0.1:9843, or :9843 for all interfaces
     #[arg(long, visible_alias = "metrics", value_name = "ADDRESS:PORT", value_parser = listen::address)]
     listen: Option<SocketAddr>,
     /// Send the metrics there as well, by Prometheus remote write; without it, as the settings say
@@ -147,25 +147,25 @@ pub(super) fn failed(fault: impl std::fmt::Display) -> Failure {
 }
 
 pub(super) fn run(
-    at: &Situation,
+    situation: &Situation,
     record: &RecordFlags,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     if !record.demo && record.fleet != FleetFlags::default() {
-        let message = "record: --nodes, --devices, --seed, --speed and --at are of the simulated fleet; add --demo";
+        let message = "record: --nodes, --devices, --seed, --speed and --at describe the simulated fleet and need --demo";
         return Err(Failure::new(Exit::Usage, message));
     }
     if record.notify {
-        watch::has_receiver(at, "leave --notify out")?;
+        watch::require_receiver(situation, "leave --notify out")?;
     }
-    let own = RecordSettings::of(&at.settings);
+    let own = RecordSettings::of(&situation.settings);
     // The simulated fleet is not what the settings have a receiver for.
     let given = record.remote_write.as_deref();
-    let remote = record_metrics::remote_write(&at.settings, given)
+    let remote = record_metrics::remote_write(&situation.settings, given)
         .filter(|_| given.is_some() || !record.demo);
     let counts = record.listen.is_some() || remote.is_some();
-    let per_job = PerJob(at.settings.record.job_metrics);
+    let per_job = PerJob(situation.settings.record.job_metrics);
     let settings = RecordSettings {
         // The settings' directory is that of a cluster.
         folder: record.dir.clone().or(own.folder.filter(|_| !record.demo)),
@@ -174,14 +174,14 @@ pub(super) fn run(
         counts: counts.then_some(per_job),
         state_dir: own.state_dir,
     };
-    at.host.block_on(async {
-        let setup = at.setup(true);
+    situation.host.block_on(async {
+        let setup = situation.setup(true);
         let listener = match record.listen {
             Some(address) => Some(status_server::listen(address).await?),
             None => None,
         };
         let (session, mut control, folder) =
-            session::record(&setup, at.target()?, &settings).await?;
+            session::record(&setup, situation.target()?, &settings).await?;
         let begun = session.clock.now();
         out::write(
             out,
@@ -192,12 +192,12 @@ pub(super) fn run(
             ),
         )?;
         if let Some(address) = listener.as_ref().and_then(|known| known.local_addr().ok()) {
-            let words = format!("answers http://{address}/healthz, /readyz and /metrics\n");
+            let words = format!("serves http://{address}/healthz, /readyz and /metrics\n");
             out::write(out, &words)?;
         }
         let (tell, mut heard) = mpsc::unbounded_channel::<String>();
         let watcher = match record.notify {
-            true => Some(watch::beside(at, &session, &folder, err)?),
+            true => Some(watch::watcher_of_recorder(situation, &session, &folder, err)?),
             false => None,
         };
         let told = watcher.as_ref().map(Watcher::status);
@@ -215,10 +215,10 @@ pub(super) fn run(
             watcher.run(stopped, &mut say).await
         };
         let (state, now) = (control.state(), || session.clock.now());
-        let every = at.settings.record.remote_write.interval.duration();
+        let every = situation.settings.record.remote_write.interval.duration();
         let mut sends = remote.map(RemoteWrite::start);
         let metrics = control.counters().map(|counters| {
-            let reader = UsageReader::new(&at.host, &at.settings, &session.context);
+            let reader = UsageReader::new(&situation.host, &situation.settings, &session.context);
             let reader = reader.in_folder(&folder).of_budgets();
             RecordMetrics {
                 facts: session.facts.clone(),
@@ -226,7 +226,7 @@ pub(super) fn run(
                 usage: usage_facts::followed(reader, session.clock.clone()),
                 remote: sends.as_ref().map(RemoteWrite::state),
                 notify: told.clone(),
-                common: RecordMetrics::common(&at.settings, &session.context),
+                common: RecordMetrics::common(&situation.settings, &session.context),
             }
         });
         let served = metrics.clone();
@@ -317,14 +317,14 @@ fn summary(state: &TapeState, lasted: Age, folder: &std::path::Path) -> String {
 const LATE: Age = Age::from_seconds(60);
 
 /// The directory of a record: the one that is named, that of the settings, or that of the context.
-pub(super) fn place(moment: &RecordMoment, settings: &Settings) -> Result<PathBuf, Failure> {
+pub(super) fn directory_of(moment: &RecordMoment, settings: &Settings) -> Result<PathBuf, Failure> {
     let named = moment.flags.record.as_ref();
     if let Some(path) = named.or(settings.record.dir.as_ref()) {
         return Ok(path.clone());
     }
     context(moment)
         .as_deref()
-        .and_then(|context| tape::place(settings, context))
+        .and_then(|context| tape::directory_of(settings, context))
         .ok_or_else(|| {
             let message = "which record? name its directory, or a context (--context)";
             Failure::new(Exit::Usage, message)
@@ -346,20 +346,27 @@ pub(super) fn context(moment: &RecordMoment) -> Option<String> {
 /// # Errors
 /// As [`open`]; the moments are in the wrong order, or nothing was recorded at the earlier one.
 pub(super) fn changes(
-    at: &Situation,
+    situation: &Situation,
     moment: &RecordMoment,
     from: When,
     err: &mut dyn Write,
 ) -> Result<FleetChanges, Failure> {
-    let (archive, to) = open(moment, &at.settings, at.quiet, err)?;
+    let (archive, to) = open(moment, &situation.settings, situation.quiet, err)?;
     let from = from.in_record(archive.start(), archive.end());
     if from >= to {
         let (from, to) = (from.rfc3339(), to.rfc3339());
         let message = format!("--from must be before --to: {from} is not before {to}");
         return Err(Failure::new(Exit::Usage, message));
     }
-    let rules = session::past_rules(&at.setup(true), &archive);
-    past::changes(&archive, &rules, from, to, &look::scope(&at.settings)).map_err(failed)
+    let rules = session::past_rules(&situation.setup(true), &archive);
+    past::changes(
+        &archive,
+        &rules,
+        from,
+        to,
+        &console_options::scope(&situation.settings),
+    )
+    .map_err(failed)
 }
 
 /// Opens a record, with the selected time. What cannot be read is reported on standard error.
@@ -372,7 +379,7 @@ pub(super) fn open(
     quiet: bool,
     err: &mut dyn Write,
 ) -> Result<(Archive, Moment), Failure> {
-    let path = place(moment, settings)?;
+    let path = directory_of(moment, settings)?;
     let archive = Archive::open(&path).map_err(failed)?;
     if !quiet {
         for warning in archive.warnings() {
@@ -436,7 +443,7 @@ pub(super) fn half_hour_so_far(
         choice: choice.clone(),
         speed: 0.0,
     };
-    let path = place(&moment, &setup.settings).ok()?;
+    let path = directory_of(&moment, &setup.settings).ok()?;
     let archive = Archive::open(&path).ok()?;
     let at = archive.end();
     if setup.host.now().since(at) > LATE {

@@ -13,7 +13,7 @@ use sim::world::Options;
 use table::output::safe_json;
 use table::text::or_unknown;
 
-use super::figures::{FigureFormat, Progress, pairs};
+use super::figures::{Progress, TableOrJson, pairs};
 use super::out;
 
 /// Which world, and for how long.
@@ -39,7 +39,7 @@ pub struct Rehearse {
     pub without_history: bool,
     /// How to print it
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    pub output: FigureFormat,
+    pub output: TableOrJson,
 }
 
 fn span(text: &str) -> Result<Duration, String> {
@@ -71,8 +71,8 @@ pub(super) fn run(
     let outcome = rehearse(&setup, |done, all| progress.report("hours", done, all));
     drop(progress);
     let text = match rehearsal.output {
-        FigureFormat::Json => safe_json(&outcome),
-        FigureFormat::Table => table(&outcome),
+        TableOrJson::Json => safe_json(&outcome),
+        TableOrJson::Table => table(&outcome),
     };
     out::write(out, &text)?;
     Ok(Exit::Done)

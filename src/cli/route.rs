@@ -15,7 +15,7 @@ use table::rows::list_price::{marked, note};
 use table::table::Layout;
 use table::text::{age, hour, or_unknown, usd, word};
 
-use super::figures::FigureFormat;
+use super::figures::TableOrJson;
 use super::out;
 use super::plan::Seen;
 use super::record::PastFlags;
@@ -41,7 +41,7 @@ pub enum RouteOf {
         name: String,
         /// How to print it
         #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-        output: FigureFormat,
+        output: TableOrJson,
         /// The moment of a record to look at instead
         #[command(flatten)]
         past: PastFlags,
@@ -57,14 +57,17 @@ impl RouteFlags {
 }
 
 pub(super) fn run(
-    at: &Situation,
+    situation: &Situation,
     route: &RouteFlags,
     out: &mut dyn Write,
     err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
     let RouteOf::Job { name, output, .. } = &route.what;
-    let seen = Seen::for_decision(at, err)?;
-    let name = match (name.contains('/'), at.settings.scope.namespaces.as_slice()) {
+    let seen = Seen::for_report(situation, err)?;
+    let name = match (
+        name.contains('/'),
+        situation.settings.scope.namespaces.as_slice(),
+    ) {
         (false, [namespace]) => format!("{namespace}/{name}"),
         _ => name.clone(),
     };
@@ -89,8 +92,8 @@ pub(super) fn run(
 }
 
 /// A routing as text or as a document.
-pub(super) fn printed(routing: &Routing, now: Moment, format: FigureFormat) -> String {
-    if format == FigureFormat::Json {
+pub(super) fn printed(routing: &Routing, now: Moment, format: TableOrJson) -> String {
+    if format == TableOrJson::Json {
         return safe_json(routing);
     }
     let mut text = format!(

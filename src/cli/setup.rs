@@ -29,7 +29,7 @@ use super::out;
 use super::patience::patiently;
 use super::record::RecordMoment;
 use super::simulated::{self, FleetFlags, ServeFlags};
-use super::{load, look, record};
+use super::{console_options, load, record};
 
 /// Size of a frame where the output is no terminal and no size is given.
 const SIZE: (u16, u16) = (120, 40);
@@ -107,19 +107,26 @@ pub type Take<'a> = dyn FnMut(&Facts, &mut (dyn Write + Send)) -> Result<(), Fai
 
 /// Runs the console until the operator quits. If the output is no terminal, prints one frame.
 pub(super) fn console(
-    at: &Situation,
+    situation: &Situation,
     global: &Global,
     flags: &ConsoleFlags,
     out: &mut dyn Write,
     err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
-    let both = at.host.terminal.output && at.host.terminal.input;
-    let dumb = at.host.variable("TERM").is_some_and(|term| term == "dumb");
+    let both = situation.host.terminal.output && situation.host.terminal.input;
+    let dumb = situation
+        .host
+        .variable("TERM")
+        .is_some_and(|term| term == "dumb");
     let terminal = both && !dumb;
-    let mut app = App::new(look::options(&at.host, &at.settings, terminal)?);
+    let mut app = App::new(console_options::options(
+        &situation.host,
+        &situation.settings,
+        terminal,
+    )?);
     if !terminal {
-        let facts = explanation_task::answered(snapshot(at, &Needs::everything(), err)?);
-        let facts = with_usage(at, facts);
+        let facts = explanation_task::answered(snapshot(situation, &Needs::everything(), err)?);
+        let facts = with_usage(situation, facts);
         let (width, height) = flags.size.unwrap_or(SIZE);
         app.picture([
             Msg::Resize(width, height),
@@ -142,19 +149,19 @@ pub(super) fn console(
         )?;
         return Ok(Exit::Done);
     }
-    let open = opener(at.clone(), global.clone());
-    at.host.block_on(async {
+    let open = opener(situation.clone(), global.clone());
+    situation.host.block_on(async {
         let running = Ui {
             app,
-            mouse: at.settings.mouse,
+            mouse: situation.settings.mouse,
             end_after: flags.end_after,
-            silences: match at.target {
-                FactsSource::Cluster(_) => silence::place(&at.settings),
+            silences: match situation.target {
+                FactsSource::Cluster(_) => silence::file_path(&situation.settings),
                 FactsSource::Demo(_) | FactsSource::Record(_) => None,
             },
             pictures: std::path::PathBuf::from("."),
         };
-        Ok(match ui::run(&at.host, running, open).await? {
+        Ok(match ui::run(&situation.host, running, open).await? {
             ConsoleEnd::Quit | ConsoleEnd::Gone => Exit::Done,
             ConsoleEnd::Interrupted => Exit::Interrupted,
         })
@@ -162,18 +169,18 @@ pub(super) fn console(
 }
 
 /// Opens the sessions of a console. Each context has its own settings, so they are read again for it.
-fn opener(at: Situation, global: Global) -> Arc<Open> {
+fn opener(situation: Situation, global: Global) -> Arc<Open> {
     // A simulated fleet keeps running while its console switches to another view.
     let begun = KeptFleets::default();
     Arc::new(move |wish: &ConnectionRequest| {
         let mut global = global.clone();
         let (mut setup, target) = match &wish.place {
             ClusterChoice::Named => {
-                let target = match &at.target {
+                let target = match &situation.target {
                     FactsSource::Record(moment) => Err(moment),
-                    _ => Ok(at.target()?),
+                    _ => Ok(situation.target()?),
                 };
-                (at.setup(false), target)
+                (situation.setup(false), target)
             }
             ClusterChoice::Context(name) => {
                 global.flags.context = Some(name.to_string());
@@ -183,16 +190,16 @@ fn opener(at: Situation, global: Global) -> Arc<Open> {
                     settings,
                     interactive: false,
                     every_namespace: false,
-                    host: at.host.clone(),
+                    host: situation.host.clone(),
                 };
                 (setup, Ok(session::ClusterTarget::Cluster(global.choice())))
             }
             ClusterChoice::Demo => {
                 let fleet = Demo {
-                    world: world(&at.host, &FleetFlags::default()),
+                    world: world(&situation.host, &FleetFlags::default()),
                     speed: 1.0,
                 };
-                let mut setup = at.setup(false);
+                let mut setup = situation.setup(false);
                 setup.rulebook = simulated::rules(setup.rulebook);
                 (setup, Ok(session::ClusterTarget::Demo(fleet)))
             }
@@ -206,7 +213,7 @@ fn opener(at: Situation, global: Global) -> Arc<Open> {
                 Ok(session::ClusterTarget::Begun(begun.of(
                     is_asked_for,
                     &demo,
-                    at.host.clock.clone(),
+                    situation.host.clock.clone(),
                 )?))
             }
             target => target,
@@ -233,23 +240,28 @@ fn opener(at: Situation, global: Global) -> Arc<Open> {
 
 /// Waits for all needed facts, or until a deadline, and returns the facts known then.
 pub(super) fn snapshot(
-    at: &Situation,
+    situation: &Situation,
     needs: &Needs,
     err: &mut (dyn Write + Send),
 ) -> Result<Facts, Failure> {
-    look_once(at, needs, err).map(|facts| budgeted(at, with_silences(at, facts)))
+    look_once(situation, needs, err)
+        .map(|facts| budgeted(situation, with_silences(situation, facts)))
 }
 
 /// The same within a time limit and without progress; `None` on a timeout or failure.
-pub(super) fn glance(at: &Situation, needs: &Needs, most: Duration) -> Option<Facts> {
-    let look = async { Ok(tokio::time::timeout(most, read(at, needs)).await.ok()) };
-    at.host.block_on(look).ok()??.ok()
+pub(super) fn glance(situation: &Situation, needs: &Needs, most: Duration) -> Option<Facts> {
+    let look = async {
+        Ok(tokio::time::timeout(most, read(situation, needs))
+            .await
+            .ok())
+    };
+    situation.host.block_on(look).ok()??.ok()
 }
 
 /// The facts with the findings that the operator muted on this machine.
-fn with_silences(at: &Situation, facts: Facts) -> Facts {
-    let place = match at.target {
-        FactsSource::Cluster(_) => silence::place(&at.settings),
+fn with_silences(situation: &Situation, facts: Facts) -> Facts {
+    let place = match situation.target {
+        FactsSource::Cluster(_) => silence::file_path(&situation.settings),
         FactsSource::Demo(_) => None,
         // It brings what had been done with its findings by then.
         FactsSource::Record(_) => return facts,
@@ -262,9 +274,11 @@ fn with_silences(at: &Situation, facts: Facts) -> Facts {
 }
 
 /// The facts with the state of the settings' budgets, where there is a ledger.
-fn budgeted(at: &Situation, mut facts: Facts) -> Facts {
-    if matches!(at.target, FactsSource::Cluster(_)) && !at.settings.budget.is_empty() {
-        let reader = UsageReader::new(&at.host, &at.settings, &facts.context).of_budgets();
+fn budgeted(situation: &Situation, mut facts: Facts) -> Facts {
+    if matches!(situation.target, FactsSource::Cluster(_)) && !situation.settings.budget.is_empty()
+    {
+        let reader =
+            UsageReader::new(&situation.host, &situation.settings, &facts.context).of_budgets();
         facts.take_usage(Arc::new(reader.read(facts.now)));
     }
     facts
@@ -274,42 +288,48 @@ fn budgeted(at: &Situation, mut facts: Facts) -> Facts {
 ///
 /// # Errors
 /// The runtime cannot be built.
-pub(super) fn with_runs(at: &Situation, mut facts: Facts) -> Result<Facts, Failure> {
-    if let FactsSource::Cluster(choice) = &at.target {
-        let read = action_task::once(&at.host, &at.settings, choice.clone());
-        facts.acts = Arc::new(at.host.block_on(async { Ok(read.await) })?);
+pub(super) fn with_runs(situation: &Situation, mut facts: Facts) -> Result<Facts, Failure> {
+    if let FactsSource::Cluster(choice) = &situation.target {
+        let read = action_task::once(&situation.host, &situation.settings, choice.clone());
+        facts.acts = Arc::new(situation.host.block_on(async { Ok(read.await) })?);
     }
     Ok(facts)
 }
 
 /// The facts with the whole usage ledger, for frames of the console.
-pub(super) fn with_usage(at: &Situation, mut facts: Facts) -> Facts {
-    if matches!(at.target, FactsSource::Cluster(_)) {
-        let reader = UsageReader::new(&at.host, &at.settings, &facts.context);
+pub(super) fn with_usage(situation: &Situation, mut facts: Facts) -> Facts {
+    if matches!(situation.target, FactsSource::Cluster(_)) {
+        let reader = UsageReader::new(&situation.host, &situation.settings, &facts.context);
         facts.take_usage(Arc::new(reader.read(facts.now)));
     }
     facts
 }
 
 /// One look within an existing runtime, without progress.
-pub(super) async fn read(at: &Situation, needs: &Needs) -> Result<Facts, Failure> {
+pub(super) async fn read(situation: &Situation, needs: &Needs) -> Result<Facts, Failure> {
     let mut told = |_| {};
-    session::snapshot(&at.setup(false), at.target()?, needs, &mut told).await
+    session::snapshot(
+        &situation.setup(false),
+        situation.target()?,
+        needs,
+        &mut told,
+    )
+    .await
 }
 
 fn look_once(
-    at: &Situation,
+    situation: &Situation,
     needs: &Needs,
     err: &mut (dyn Write + Send),
 ) -> Result<Facts, Failure> {
-    let setup = at.setup(true);
-    if let FactsSource::Record(moment) = &at.target {
-        return record::facts(&setup, moment, at.quiet, err, past::facts_at);
+    let setup = situation.setup(true);
+    if let FactsSource::Record(moment) = &situation.target {
+        return record::facts(&setup, moment, situation.quiet, err, past::facts_at);
     }
-    let target = at.target()?;
-    let mut looking = out::LookProgress::new(&at.host, at.quiet, err);
+    let target = situation.target()?;
+    let mut looking = out::LookProgress::new(&situation.host, situation.quiet, err);
     let mut told = |coming| looking.at(coming);
-    at.host.block_on(async {
+    situation.host.block_on(async {
         tokio::select! {
             facts = session::snapshot(&setup, target, needs, &mut told) => facts,
             () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
@@ -322,27 +342,27 @@ fn look_once(
 /// # Errors
 /// As [`snapshot`].
 pub(super) fn half_hour(
-    at: &Situation,
+    situation: &Situation,
     watch: Option<Duration>,
     err: &mut (dyn Write + Send),
 ) -> Result<Facts, Failure> {
-    let setup = at.setup(true);
-    let choice = match &at.target {
+    let setup = situation.setup(true);
+    let choice = match &situation.target {
         FactsSource::Record(moment) => {
-            return record::facts(&setup, moment, at.quiet, err, past::half_hour);
+            return record::facts(&setup, moment, situation.quiet, err, past::half_hour);
         }
         FactsSource::Cluster(choice) => Some(choice),
         FactsSource::Demo(_) => None,
     };
     if let (Some(choice), None) = (choice, watch)
-        && let Some(facts) = record::half_hour_so_far(&setup, choice, at.quiet, err)
+        && let Some(facts) = record::half_hour_so_far(&setup, choice, situation.quiet, err)
     {
-        return Ok(with_silences(at, facts));
+        return Ok(with_silences(situation, facts));
     }
-    let facts = at.host.block_on(async {
-        let mut session = session::open(&setup, at.target()?)?;
+    let facts = situation.host.block_on(async {
+        let mut session = session::open(&setup, situation.target()?)?;
         let look = async {
-            let mut looking = out::LookProgress::new(&at.host, at.quiet, err);
+            let mut looking = out::LookProgress::new(&situation.host, situation.quiet, err);
             let needs = Needs::everything();
             let mut told = |coming| looking.at(coming);
             let mut facts = session.first(&needs, &mut told).await?;
@@ -370,41 +390,48 @@ pub(super) fn half_hour(
             () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
         }
     })?;
-    Ok(with_silences(at, facts))
+    Ok(with_silences(situation, facts))
 }
 
 /// The same, with the result of a read of a single object.
 pub(super) fn page(
-    at: &Situation,
+    situation: &Situation,
     needs: &Needs,
     wanted: &dyn Fn(&Facts) -> Option<ObjectRequest>,
     err: &mut (dyn Write + Send),
 ) -> Result<(Facts, Option<ObjectNews>), Failure> {
-    let setup = at.setup(true);
-    let target = at.target()?;
-    let mut looking = out::LookProgress::new(&at.host, at.quiet, err);
+    let setup = situation.setup(true);
+    let target = situation.target()?;
+    let mut looking = out::LookProgress::new(&situation.host, situation.quiet, err);
     let mut told = |coming| looking.at(coming);
-    let (facts, news) = at.host.block_on(async {
+    let (facts, news) = situation.host.block_on(async {
         tokio::select! {
             page = session::page(&setup, target, needs, &mut told, wanted) => page,
             () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
         }
     })?;
-    Ok((budgeted(at, with_silences(at, facts)), news))
+    Ok((budgeted(situation, with_silences(situation, facts)), news))
 }
 
 /// Runs the checks of `doctor`.
-pub(super) fn examine(at: &Situation, err: &mut (dyn Write + Send)) -> Result<Vec<Point>, Failure> {
-    let setup = at.setup(true);
-    let FactsSource::Cluster(choice) = at.target.clone() else {
+pub(super) fn examine(
+    situation: &Situation,
+    err: &mut (dyn Write + Send),
+) -> Result<Vec<Point>, Failure> {
+    let setup = situation.setup(true);
+    let FactsSource::Cluster(choice) = situation.target.clone() else {
         return Ok(Vec::new());
     };
     // Both progress and the messages about a wait go to standard error.
-    let looking = Mutex::new(out::LookProgress::new(&at.host, at.quiet, err));
+    let looking = Mutex::new(out::LookProgress::new(
+        &situation.host,
+        situation.quiet,
+        err,
+    ));
     let locked = || looking.lock().unwrap_or_else(PoisonError::into_inner);
     let mut told = |coming| locked().at(coming);
     let tell = |line: &str| locked().print_message(line);
-    at.host.block_on(async {
+    situation.host.block_on(async {
         tokio::select! {
             points = patiently(tell, doctor::examine(&setup, choice, &mut told)) => points,
             () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
@@ -415,22 +442,22 @@ pub(super) fn examine(at: &Situation, err: &mut (dyn Write + Send)) -> Result<Ve
 /// Passes the first complete fleet and each later one to `take`, until it fails or the process is interrupted.
 /// Two calls are at least `refresh` apart.
 pub(super) fn follow(
-    at: &Situation,
+    situation: &Situation,
     err: &mut (dyn Write + Send),
     take: &mut Take<'_>,
 ) -> Result<(), Failure> {
-    let refresh = at.settings.refresh.duration();
-    at.host.block_on(async {
-        let mut session = session::open(&at.setup(true), at.target()?)?;
+    let refresh = situation.settings.refresh.duration();
+    situation.host.block_on(async {
+        let mut session = session::open(&situation.setup(true), situation.target()?)?;
         let follow = async {
             let first = {
-                let mut looking = out::LookProgress::new(&at.host, at.quiet, err);
+                let mut looking = out::LookProgress::new(&situation.host, situation.quiet, err);
                 let needs = Needs::everything();
                 session
                     .first(&needs, &mut |coming| looking.at(coming))
                     .await?
             };
-            let first = budgeted(at, with_silences(at, (*first).clone()));
+            let first = budgeted(situation, with_silences(situation, (*first).clone()));
             take(&first, err)?;
             let (mut usage, mut read) = (first.usage, Stopwatch::start());
             loop {
@@ -440,10 +467,10 @@ pub(super) fn follow(
                 })?;
                 let facts = session.facts.borrow_and_update().clone();
                 if let Some(facts) = facts {
-                    let mut facts = with_silences(at, (*facts).clone());
+                    let mut facts = with_silences(situation, (*facts).clone());
                     // The ledger grows once a minute.
                     if read.elapsed() >= Duration::from_secs(60) {
-                        facts = budgeted(at, facts);
+                        facts = budgeted(situation, facts);
                         (usage, read) = (Arc::clone(&facts.usage), Stopwatch::start());
                     } else {
                         facts.take_usage(Arc::clone(&usage));

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use crate::runtime::action_service::ActionService;
 use crate::runtime::identity::random_identity;
 use crate::runtime::kubectl;
-use crate::runtime::shell::{self as runner, ShellEnd};
+use crate::runtime::shell::{self as shell_process, ShellEnd};
 use console::pod_access::{ShellTarget, shell_target};
 use model::base::{Exit, Failure, Name, ObjectKey};
 use source::kubeconfig::ContextChoice;
@@ -19,7 +19,7 @@ use super::setup::{self, Situation};
 
 /// Flags of `shell`.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
-pub struct Shell {
+pub struct ShellFlags {
     #[command(subcommand)]
     target: Target,
 }
@@ -30,7 +30,7 @@ enum Target {
     Pod {
         /// NAME or NAMESPACE/NAME
         pod: String,
-        /// The container; the pod's default one where none is named
+        /// Container; default: the pod's default container
         #[arg(short, long, value_name = "NAME")]
         container: Option<String>,
     },
@@ -47,28 +47,30 @@ enum Target {
 }
 
 pub(super) fn run(
-    at: &Situation,
+    situation: &Situation,
     choice: ContextChoice,
-    shell: &Shell,
+    flags: &ShellFlags,
     err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
     let refused = |why: String| Failure::new(Exit::Refused, why);
     // The grant is checked first: without it, no job is looked up in the cluster.
-    let service = at
-        .host
-        .block_on(async { ActionService::open(&at.host, &at.settings, choice, true) })?;
-    let granted = service.kubectl().map_err(refused)?;
-    let target = match &shell.target {
+    // `true`: a credential plugin may use the terminal.
+    let action_service = situation.host.block_on(async {
+        ActionService::open(&situation.host, &situation.settings, choice, true)
+    })?;
+    let kubectl = action_service.kubectl().map_err(refused)?;
+    let target = match &flags.target {
         Target::Node { node } => ShellTarget::Node(Name::new(node)),
         Target::Pod { pod, container } => {
-            let own = at.settings.scope.namespaces.first();
-            let own = own.map_or(service.namespace(), String::as_str);
-            let (namespace, name) = pod.split_once('/').unwrap_or((own, pod));
+            let default_namespace = situation.settings.scope.namespaces.first();
+            let default_namespace =
+                default_namespace.map_or(action_service.namespace(), String::as_str);
+            let (namespace, name) = pod.split_once('/').unwrap_or((default_namespace, pod));
             let container = container.as_deref().map(Name::new);
             ShellTarget::Pod(ObjectKey::new(namespace, name), container)
         }
         Target::Job { job } => {
-            let facts = setup::snapshot(at, &Needs::decision(), err)?;
+            let facts = setup::snapshot(situation, &Needs::decision(), err)?;
             let found = facts.fleet.job_named(job).ok_or_else(|| {
                 Failure::new(
                     Exit::Failed,
@@ -79,20 +81,23 @@ pub(super) fn run(
             shell_target(&[Selection::Job(found.id.clone())], &facts).map_err(failed)?
         }
     };
-    let command = granted
+    let command = kubectl
         .shell(&target, random_identity())
         .map_err(|why| Failure::new(Exit::Usage, why))?;
-    let end = at
+    let end = situation
         .host
-        .block_on(async { Ok(runner::run(&command).await) })?;
+        .block_on(async { Ok(shell_process::run(&command).await) })?;
     match end {
-        Ok(ShellEnd::Ended(ended)) if ended.status.success() => Ok(Exit::Done),
+        Ok(ShellEnd::Exited(ended)) if ended.status.success() => Ok(Exit::Done),
         // kubectl has printed the reason.
-        Ok(ShellEnd::Ended(_) | ShellEnd::HungUp) => Ok(Exit::Failed),
+        Ok(ShellEnd::Exited(_) | ShellEnd::HungUp) => Ok(Exit::Failed),
         Ok(ShellEnd::Terminated) => Ok(Exit::Interrupted),
         Err(why) => {
             let line = kubectl::line(&command.arguments);
-            out::print_message(err, &format!("the command, to be run elsewhere: {line}"));
+            out::print_message(
+                err,
+                &format!("run this command in another terminal: {line}"),
+            );
             Err(Failure::new(Exit::Failed, why))
         }
     }

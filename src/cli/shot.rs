@@ -20,7 +20,7 @@ use super::flags::size;
 use super::record::PastFlags;
 use super::setup::{self, Situation};
 use super::simulated::FleetFlags;
-use super::{look, out};
+use super::{console_options, out};
 
 /// Size of a picture when none is given.
 const SIZE: (u16, u16) = (120, 40);
@@ -156,7 +156,7 @@ fn keys(text: &str) -> Result<Keys, String> {
 }
 
 pub(super) fn run(
-    at: &Situation,
+    situation: &Situation,
     shot: &Shot,
     out: &mut dyn Write,
     err: &mut (dyn Write + Send),
@@ -167,12 +167,12 @@ pub(super) fn run(
         ..shot.fleet
     };
     if shot.fleet().is_none() && own != FleetFlags::default() {
-        let message = "shot: --nodes, --devices, --seed, --speed and --at are of the simulated fleet; add --demo, or --record DIR for --at";
+        let message = "shot: --nodes, --devices, --seed, --speed and --at describe the simulated fleet and need --demo, or --record DIR for --at";
         return Err(Failure::new(Exit::Usage, message));
     }
-    let base = options(at, shot.form())?;
-    let facts = explanation_task::answered(setup::snapshot(at, &Needs::everything(), err)?);
-    let facts = setup::with_runs(at, setup::with_usage(at, facts))?;
+    let base = options(situation, shot.form())?;
+    let facts = explanation_task::answered(setup::snapshot(situation, &Needs::everything(), err)?);
+    let facts = setup::with_runs(situation, setup::with_usage(situation, facts))?;
     if let Some(folder) = &shot.all {
         return gallery(&base, &facts, folder, out);
     }
@@ -191,11 +191,11 @@ pub(super) fn run(
 
 /// The look from the settings; a picture has every color unless fewer are requested, as with `NO_COLOR` on terminals.
 /// Plain text has none: signs and digits replace the colors.
-fn options(at: &Situation, form: Form) -> Result<AppOptions, Failure> {
-    let mut options = look::options(&at.host, &at.settings, true)?;
-    options.depth = depth(form, at.settings.color, options.depth);
+fn options(situation: &Situation, form: Form) -> Result<AppOptions, Failure> {
+    let mut options = console_options::options(&situation.host, &situation.settings, true)?;
+    options.depth = depth(form, situation.settings.color, options.depth);
     // A picture does not depend on the signs of this terminal.
-    options.ascii = at.settings.ascii;
+    options.ascii = situation.settings.ascii;
     Ok(options)
 }
 

@@ -15,7 +15,7 @@ use usage::{Span, UsageFilter, hour_of};
 
 use crate::runtime::usage::seen;
 
-use super::figures::FigureFormat;
+use super::figures::TableOrJson;
 use super::out;
 use super::record::{PastFlags, failed};
 use super::setup::{self, FactsSource, Situation};
@@ -31,19 +31,19 @@ pub struct TcoFlags {
     pub class: Option<String>,
     /// How to print it
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    pub output: FigureFormat,
+    pub output: TableOrJson,
     /// The moment of a record to look at instead
     #[command(flatten)]
     pub past: PastFlags,
 }
 
 pub(super) fn run(
-    at: &Situation,
+    situation: &Situation,
     flags: &TcoFlags,
     out: &mut dyn Write,
     err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
-    let facts = setup::snapshot(at, &Needs::everything(), err)?;
+    let facts = setup::snapshot(situation, &Needs::everything(), err)?;
     for (_, said) in table::losses(&facts, table::Kind::Fleet) {
         out::print_message(err, &said);
     }
@@ -54,27 +54,27 @@ pub(super) fn run(
     };
     let mut month = None;
     let mut months = BTreeMap::new();
-    if matches!(at.target, FactsSource::Record(_)) {
+    if matches!(situation.target, FactsSource::Record(_)) {
         let to = hour_of(facts.now);
         let span = Span {
             from: to - LOOKS_BACK_HOURS,
             to,
         };
-        let (file, _) = ledger(at, err, |_| span)?;
+        let (file, _) = ledger(situation, err, |_| span)?;
         let unread = |fault: ::record::usage::UsageFault| failed(fault.to_string());
         let (told, _) = seen(&file, span, facts.now).map_err(unread)?;
         let rows = file.rows(span, &UsageFilter::default()).map_err(unread)?;
         months = tco::months(&rows, span, told.ratio);
         month = Some(span);
     }
-    let settings = &at.settings.tco;
+    let settings = &situation.settings.tco;
     let inputs = TcoInputs {
         reserved: settings.reserved.map(settings::Ratio::get),
         owned: settings
             .owned
             .iter()
             .map(|one| {
-                let machine = one.machine.of(&at.settings.prices.owned);
+                let machine = one.machine.of(&situation.settings.prices.owned);
                 (one.class.clone(), one.devices.get(), machine)
             })
             .collect(),
@@ -96,7 +96,7 @@ pub(super) fn run(
             out::print_message(err, &message);
         }
     }
-    let mut rows = tco::rows(&facts, &at.rulebook.prices, &inputs, &months);
+    let mut rows = tco::rows(&facts, &situation.rulebook.prices, &inputs, &months);
     if let Some(class) = &flags.class {
         let known: Vec<String> = rows.iter().map(|row| row.class.clone()).collect();
         rows.retain(|row| row.class.eq_ignore_ascii_case(class));
@@ -107,8 +107,8 @@ pub(super) fn run(
         }
     }
     let text = match flags.output {
-        FigureFormat::Json => safe_json(&rows),
-        FigureFormat::Table => tco::text(&rows, facts.now, month),
+        TableOrJson::Json => safe_json(&rows),
+        TableOrJson::Table => tco::text(&rows, facts.now, month),
     };
     out::write(out, &text)?;
     Ok(Exit::Done)

@@ -472,7 +472,7 @@ fn parts(line: &str) -> Result<Vec<(table::Kind, Vec<String>)>, Failure> {
         panic!("{line}");
     };
     let parts = get.parts()?.into_iter();
-    let kind = |get: &super::get::Get| get.kind().kind().expect("of facts");
+    let kind = |get: &super::get::Get| get.kind().snapshot_kind().expect("of facts");
     Ok(parts.map(|part| (kind(&part), part.names)).collect())
 }
 
@@ -573,9 +573,9 @@ fn several_kinds_are_one_table_after_another() {
     let printed = |fails: Option<Exit>| {
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let exit = super::get::objects::each(&parts, &mut out, &mut err, |part, out, err| {
-            if let Some(exit) = fails
-                .filter(|_| part.kind() == super::get::kind::GetKind::Facts(table::Kind::Nodes))
-            {
+            if let Some(exit) = fails.filter(|_| {
+                part.kind() == super::get::get_kind::GetKind::Snapshot(table::Kind::Nodes)
+            }) {
                 return Err(Failure::new(exit, "no nodes"));
             }
             let query = super::get::query(part, &defaults())?;

@@ -8,8 +8,8 @@ use model::base::{Exit, Failure};
 use settings::Settings;
 use table::{Format, Kind, Needs, Query, Select, Sort, output};
 
+use super::console_options;
 use super::get::{self, FormatName};
-use super::look;
 use super::setup::{self, Situation};
 
 /// What to list.
@@ -96,14 +96,14 @@ impl TopName {
 }
 
 pub(super) fn run(
-    at: &Situation,
+    situation: &Situation,
     top: &Top,
     out: &mut dyn Write,
     err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
-    let query = query(top, &at.settings)?;
+    let query = query(top, &situation.settings)?;
     let format: Format = top.output.into();
-    let facts = setup::snapshot(at, &Needs::of(&query, format), err)?;
+    let facts = setup::snapshot(situation, &Needs::of(&query, format), err)?;
     get::say_unknown_scope(&facts, &query, err);
     get::print(&get::part_of(&facts, &query), &query, format, out, err)
 }
@@ -126,7 +126,7 @@ pub(super) fn query(top: &Top, settings: &Settings) -> Result<Query, Failure> {
     };
     Ok(Query {
         names: top.name.clone().filter(|_| !teams).into_iter().collect(),
-        scope: look::scope(settings),
+        scope: console_options::scope(settings),
         select,
         sort: Some(sort),
         columns: top.what.columns(),

@@ -1,4 +1,4 @@
-//! `usage`: where the usage ledger of a record is. `get usage`: its hours.
+//! `usage sql`: prints the path of the usage ledger, its extent, and a query. `get usage`: prints the hours of the ledger.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use crate::runtime::usage_prometheus::PrometheusUsage;
 use super::get::{FormatName, Get, Output};
 use super::record::{self as records, PastFlags, RecordMoment, failed};
 use super::setup::{FactsSource, Situation};
-use super::{look, out};
+use super::{console_options, out};
 
 /// The usage ledger.
 #[derive(Subcommand, Clone, Debug)]
@@ -43,7 +43,7 @@ impl Usage {
     }
 }
 
-/// Progress is printed for work that takes longer.
+/// Time after which progress is printed.
 const TOLD_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// The ledger of the record, and the name of its context. Hours that the record has and the ledger lacks are computed.
@@ -51,19 +51,19 @@ const TOLD_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
 /// settings, and a message names it.
 ///
 /// # Errors
-/// There is none, or it cannot be read.
+/// There is no usage ledger, or the ledger cannot be read.
 pub(super) fn ledger(
-    at: &Situation,
+    situation: &Situation,
     err: &mut dyn Write,
     looks_at: impl FnOnce(Moment) -> Span,
 ) -> Result<(UsageFile, Option<String>), Failure> {
-    let FactsSource::Record(moment) = &at.target else {
+    let FactsSource::Record(moment) = &situation.target else {
         let message = "the usage ledger is part of a record: --record DIR";
         return Err(Failure::new(Exit::Usage, message));
     };
-    let path = match records::place(moment, &at.settings) {
+    let path = match records::directory_of(moment, &situation.settings) {
         Ok(path) => path,
-        Err(failure) => return from_prometheus(at, err, moment, looks_at)?.ok_or(failure),
+        Err(failure) => return from_prometheus(situation, err, moment, looks_at)?.ok_or(failure),
     };
     let is_none = match Archive::open(&path) {
         Err(RecordFault::Empty(_)) => true,
@@ -72,18 +72,18 @@ pub(super) fn ledger(
     };
     if is_none
         && matches!(UsageFile::open_to_read(&path), Err(UsageFault::Absent(_)))
-        && let Some(told) = from_prometheus(at, err, moment, looks_at)?
+        && let Some(told) = from_prometheus(situation, err, moment, looks_at)?
     {
         return Ok(told);
     }
-    let setup = at.setup(true);
+    let setup = situation.setup(true);
     let begun = Stopwatch::start();
     let mut told = TOLD_AFTER;
     usage::of_record(
         &path,
         |archive| session::past_rules(&setup, archive),
         |now, end| {
-            if !at.quiet && begun.elapsed() >= told {
+            if !situation.quiet && begun.elapsed() >= told {
                 told = begun.elapsed() + TOLD_AFTER;
                 let words = format!(
                     "making the usage ledger from the record: {} of {}",
@@ -97,7 +97,7 @@ pub(super) fn ledger(
 }
 
 fn from_prometheus(
-    at: &Situation,
+    situation: &Situation,
     err: &mut dyn Write,
     moment: &RecordMoment,
     looks_at: impl FnOnce(Moment) -> Span,
@@ -106,10 +106,10 @@ fn from_prometheus(
         return Ok(None);
     }
     let context = records::context(moment);
-    let Some(usage) = PrometheusUsage::of(&at.settings, context.as_deref()) else {
+    let Some(usage) = PrometheusUsage::of(&situation.settings, context.as_deref()) else {
         return Ok(None);
     };
-    let now = at.host.now();
+    let now = situation.host.now();
     let read = usage.into_file(looks_at(now), now);
     let read = read.map_err(|why| {
         failed(format!(
@@ -117,7 +117,7 @@ fn from_prometheus(
         ))
     })?;
     Ok(read.map(|(file, name)| {
-        if !at.quiet {
+        if !situation.quiet {
             let words =
                 format!("there is no usage ledger on this machine: hours are read from {name}");
             out::print_message(err, &words);
@@ -126,22 +126,22 @@ fn from_prometheus(
     }))
 }
 
-/// The span that ends at a moment; for a typed moment, as long as the history that is read from a Prometheus.
+/// The moment that `when` names in the 92 days before `now`, which is as much history as is read from a Prometheus; `now` for `None`.
 pub(super) fn back_from(when: Option<When>, now: Moment) -> Moment {
     const LOOKS_BACK: std::time::Duration = std::time::Duration::from_secs(92 * 86_400);
     when.map_or(now, |when| when.in_record(now.minus(LOOKS_BACK), now))
 }
 
-/// The rows that the settings' scope has.
-pub(super) fn filter(at: &Situation) -> UsageFilter {
-    let scope = look::scope(&at.settings);
+/// The filter for rows of the settings' scope: team and namespaces.
+pub(super) fn filter(situation: &Situation) -> UsageFilter {
+    let scope = console_options::scope(&situation.settings);
     UsageFilter {
         team: scope.team.map(|team| team.to_string()),
         namespaces: scope.namespaces.iter().map(ToString::to_string).collect(),
     }
 }
 
-/// The first and the last moment of a ledger.
+/// The first and the last moment of a ledger; `None` for an empty ledger.
 pub(super) fn ends(file: &UsageFile) -> Result<Option<(Moment, Moment)>, Failure> {
     let extent = file.extent().map_err(failed)?;
     let until = file.until().map_err(failed)?;
@@ -150,7 +150,7 @@ pub(super) fn ends(file: &UsageFile) -> Result<Option<(Moment, Moment)>, Failure
 
 const DAY: std::time::Duration = std::time::Duration::from_secs(24 * 3_600);
 
-/// From a day before one moment up to another.
+/// The hours from a day before `from` up to `to`.
 fn day_before(from: Moment, to: Moment) -> Span {
     Span {
         from: hour_of(from.minus(DAY)),
@@ -162,11 +162,11 @@ const QUERY: &str = "SELECT coalesce(nullif(team, ''), CASE WHEN allocated_ms > 
   FROM usage_hours WHERE hour >= '2026-11-01' AND hour < '2026-12-01' GROUP BY 1 ORDER BY usd DESC;";
 
 pub(super) fn run(
-    at: &Situation,
+    situation: &Situation,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let (file, _) = ledger(at, err, |now| day_before(now, now))?;
+    let (file, _) = ledger(situation, err, |now| day_before(now, now))?;
     let mut text = format!("{}\n\n", file.path().display());
     match ends(&file)? {
         Some((from, until)) => text.push_str(&format!(
@@ -195,7 +195,7 @@ pub(super) fn run(
 }
 
 pub(super) fn get(
-    at: &Situation,
+    situation: &Situation,
     get: &Get,
     out: &mut dyn Write,
     err: &mut dyn Write,
@@ -221,7 +221,7 @@ pub(super) fn get(
         );
         return Err(Failure::new(Exit::Usage, message));
     }
-    let (file, _) = ledger(at, err, |now| {
+    let (file, _) = ledger(situation, err, |now| {
         let to = back_from(get.to, now);
         match get.from {
             Some(from) => day_before(back_from(Some(from), now).plus(DAY), to),
@@ -243,10 +243,10 @@ pub(super) fn get(
     }
     let span = Span {
         from: hour_of(from),
-        // An hour that has begun is in it.
+        // The span includes the hour that has begun.
         to: hour_of(Moment::from_millis(to.millis() - 1)) + 1,
     };
-    let rows = file.rows(span, &filter(at)).map_err(failed)?;
+    let rows = file.rows(span, &filter(situation)).map_err(failed)?;
     let rows = spend::hours(&rows);
     let titled = !get.no_headers;
     let text = match get.output.format() {

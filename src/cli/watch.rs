@@ -25,8 +25,8 @@ use crate::runtime::watch_metrics::ServedWatch;
 use crate::runtime::watch_state::{self, WatchState};
 use crate::runtime::{silence, status_server};
 
+use super::console_options;
 use super::listen;
-use super::look;
 use super::out;
 use super::setup::{self, FactsSource, Situation};
 use super::simulated::FleetFlags;
@@ -61,52 +61,52 @@ impl WatchFlags {
 }
 
 pub(super) fn run(
-    at: &Situation,
+    situation: &Situation,
     flags: &WatchFlags,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     if !flags.demo && flags.fleet != FleetFlags::default() {
-        let message = "watch: --nodes, --devices, --seed, --speed and --at are of the simulated fleet; add --demo";
+        let message = "watch: --nodes, --devices, --seed, --speed and --at describe the simulated fleet and need --demo";
         return Err(Failure::new(Exit::Usage, message));
     }
-    let prints = flags.dry_run || flags.demo;
-    if !prints {
-        has_receiver(at, "see with --dry-run what would be sent")?;
+    let prints_only = flags.dry_run || flags.demo;
+    if !prints_only {
+        require_receiver(situation, "see with --dry-run what would be sent")?;
     }
-    at.host.block_on(async {
-        let setup = at.setup(true);
+    situation.host.block_on(async {
+        let setup = situation.setup(true);
         let listener = match flags.listen {
             Some(address) => Some(status_server::listen(address).await?),
             None => None,
         };
-        let (session, cluster) = session::watch(&setup, at.target()?, watch::PACE).await?;
-        let common = RecordMetrics::common(&at.settings, &session.context);
-        let name = common[0].1.clone();
-        let mut receivers = watch::receivers(&at.settings, &name);
+        let (session, cluster_uid) = session::watch(&setup, situation.target()?, watch::SNAPSHOT_INTERVAL).await?;
+        let series_labels = RecordMetrics::common(&situation.settings, &session.context);
+        let cluster_name = series_labels[0].1.clone();
+        let mut receivers = watch::receivers(&situation.settings, &cluster_name);
         if receivers.is_empty() {
-            receivers.push(printed(name));
+            receivers.push(stdout_receiver(cluster_name));
         }
-        let inputs = inputs(at, &session);
-        let (state, saved, news) = match prints {
+        let inputs = inputs(situation, &session);
+        let (state, saved, notice) = match prints_only {
             true => (None, Vec::new(), None),
             false => {
                 let folder = flags.dir.clone();
-                let folder = folder.or_else(|| watch_state::place(&at.settings, &session.context));
+                let folder = folder.or_else(|| watch_state::directory_of(&situation.settings, &session.context));
                 let folder = folder.ok_or_else(|| {
                     let message =
                         "there is no home directory for the list of sent messages: give one (--dir)";
                     Failure::new(Exit::Usage, message)
                 })?;
-                let (state, saved, news) = WatchState::open(&folder, &cluster, &session.context)?;
-                (Some(state), saved, news)
+                let (state, saved, notice) = WatchState::open(&folder, &cluster_uid, &session.context)?;
+                (Some(state), saved, notice)
             }
         };
         let names: Vec<String> = receivers
             .iter()
             .map(|(rules, _)| format!("{} ({})", rules.receiver, rules.kind.name()))
             .collect();
-        let does = match prints {
+        let does = match prints_only {
             true => "prints what it would send to",
             false => "sends findings to",
         };
@@ -116,38 +116,39 @@ pub(super) fn run(
             names.join(", ")
         );
         // When messages are printed, they are all that standard output gets: everything else goes to standard error.
-        match prints {
+        match prints_only {
             true => out::print_message(err, words.trim()),
             false => out::write(out, &words)?,
         }
         if let Some(address) = listener.as_ref().and_then(|known| known.local_addr().ok()) {
-            let words = format!("answers http://{address}/healthz, /readyz and /metrics\n");
-            match prints {
+            let words = format!("serves http://{address}/healthz, /readyz and /metrics\n");
+            match prints_only {
                 true => out::print_message(err, words.trim()),
                 false => out::write(out, &words)?,
             }
         }
-        let delivers = match prints {
+        let delivers = match prints_only {
             true => Delivers::Prints(Box::new(|rules, body| print(out, rules, body))),
             false => Delivers::Sends(Arc::new(Notifier::default())),
         };
         let mut watcher = Watcher::new(inputs, delivers, receivers, state);
-        for words in news.into_iter().chain(watcher.restore(saved)) {
+        for words in notice.into_iter().chain(watcher.restore(saved)) {
             out::print_message(err, &words);
         }
-        let elector = match (&flags.lease, &at.target) {
+        let elector = match (&flags.lease, &situation.target) {
             (Some(lease), FactsSource::Cluster(choice)) => {
                 let context = &session.context.as_str().into();
                 let choice = choice.clone();
-                let held = election::elector(&at.host, &at.settings, choice, context, lease.clone())?;
-                watcher = watcher.led(held.lead());
+                let held = election::elector(&situation.host, &situation.settings, choice, context, lease.clone())?;
+                watcher = watcher.only_while_leading(held.lead());
                 Some(held)
             }
             _ => None,
         };
         let served = Arc::new(ServedWatch {
             status: watcher.status(),
-            common: common.into_iter().take(1).collect(),
+            // Only the label `cluster`: the others name the recorder.
+            common: series_labels.into_iter().take(1).collect(),
         });
         let answers = async {
             match listener {
@@ -171,8 +172,8 @@ pub(super) fn run(
 ///
 /// # Errors
 /// The settings have no receiver. `else_do` names another way for the message.
-pub(super) fn has_receiver(at: &Situation, else_do: &str) -> Result<(), Failure> {
-    match at.settings.notify.is_empty() {
+pub(super) fn require_receiver(situation: &Situation, else_do: &str) -> Result<(), Failure> {
+    match situation.settings.notify.is_empty() {
         true => {
             let message =
                 format!("there is no receiver: add a [[notify]] to the settings, or {else_do}");
@@ -186,35 +187,37 @@ pub(super) fn has_receiver(at: &Situation, else_do: &str) -> Result<(), Failure>
 ///
 /// # Errors
 /// The delivery state cannot be written to `folder`.
-pub(super) fn beside(
-    at: &Situation,
+pub(super) fn watcher_of_recorder(
+    situation: &Situation,
     session: &Session,
     folder: &Path,
     err: &mut dyn Write,
 ) -> Result<Watcher<'static>, Failure> {
-    if at.settings.notify.is_empty() {
+    if situation.settings.notify.is_empty() {
         let message =
             "there is no receiver: add a [[notify]] to the settings, or leave --notify out";
         return Err(Failure::new(Exit::Usage, message));
     }
-    let common = RecordMetrics::common(&at.settings, &session.context);
-    let receivers = watch::receivers(&at.settings, &common[0].1);
+    let series_labels = RecordMetrics::common(&situation.settings, &session.context);
+    let cluster_name = &series_labels[0].1;
+    let receivers = watch::receivers(&situation.settings, cluster_name);
     // The recorder made sure that the directory is this cluster's.
-    let (state, saved, news) = WatchState::open(&folder.join("watch"), "", &session.context)?;
+    let (state, saved, notice) = WatchState::open(&folder.join("watch"), "", &session.context)?;
     let delivers = Delivers::Sends(Arc::new(Notifier::default()));
-    let mut watcher = Watcher::new(inputs(at, session), delivers, receivers, Some(state));
-    for words in news.into_iter().chain(watcher.restore(saved)) {
+    let mut watcher = Watcher::new(inputs(situation, session), delivers, receivers, Some(state));
+    for words in notice.into_iter().chain(watcher.restore(saved)) {
         out::print_message(err, &words);
     }
     Ok(watcher)
 }
 
 /// The inputs of a watcher in a session.
-pub(super) fn inputs(at: &Situation, session: &Session) -> WatchInputs {
-    let is_cluster = matches!(at.target, FactsSource::Cluster(_));
-    let usage = match is_cluster && !at.settings.budget.is_empty() {
+pub(super) fn inputs(situation: &Situation, session: &Session) -> WatchInputs {
+    let is_cluster = matches!(situation.target, FactsSource::Cluster(_));
+    let usage = match is_cluster && !situation.settings.budget.is_empty() {
         true => {
-            let reader = UsageReader::new(&at.host, &at.settings, &session.context).of_budgets();
+            let reader = UsageReader::new(&situation.host, &situation.settings, &session.context)
+                .of_budgets();
             usage_facts::followed(reader, session.clock.clone())
         }
         false => session.usage.clone(),
@@ -223,14 +226,14 @@ pub(super) fn inputs(at: &Situation, session: &Session) -> WatchInputs {
         facts: session.facts.clone(),
         usage,
         clock: session.clock.clone(),
-        scope: look::scope(&at.settings),
-        thresholds: Arc::clone(&at.rulebook.thresholds),
-        silences: silence::place(&at.settings).filter(|_| is_cluster),
+        scope: console_options::scope(&situation.settings),
+        thresholds: Arc::clone(&situation.rulebook.thresholds),
+        silences: silence::file_path(&situation.settings).filter(|_| is_cluster),
     }
 }
 
 /// The receiver for `--dry-run` and `--demo` when the settings have none: messages are printed as a webhook would get them.
-fn printed(cluster: String) -> watch::Receiver {
+fn stdout_receiver(cluster: String) -> watch::Receiver {
     let rules = DeliveryRules {
         receiver: "stdout".into(),
         kind: ReceiverKind::Webhook,

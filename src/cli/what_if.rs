@@ -9,7 +9,7 @@ use engine::what_if::{Outcome, split};
 use model::base::{Exit, Failure, Moment};
 use table::output::safe_json;
 
-use super::figures::FigureFormat;
+use super::figures::TableOrJson;
 use super::out;
 use super::plan::Seen;
 use super::record::PastFlags;
@@ -23,14 +23,14 @@ pub struct WhatIf {
     pub changes: Vec<String>,
     /// How to print it
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    pub output: FigureFormat,
+    pub output: TableOrJson,
     /// The moment of a record to look at instead
     #[command(flatten)]
     pub past: PastFlags,
 }
 
 pub(super) fn run(
-    at: &Situation,
+    situation: &Situation,
     what_if: &WhatIf,
     out: &mut dyn Write,
     err: &mut (dyn Write + Send),
@@ -46,7 +46,7 @@ pub(super) fn run(
     for change in changes.iter().flat_map(|text| split(text)) {
         engine::what_if::parse(change).map_err(|said| Failure::new(Exit::Usage, said))?;
     }
-    let seen = Seen::of(at, err)?;
+    let seen = Seen::for_decision(situation, err)?;
     let mut outcome = explanations::what_if(&seen.snapshot, &changes)
         .map_err(|message| Failure::new(Exit::Usage, message))?;
     table::what_if::budgeted(&seen.facts, &mut outcome, seen.snapshot.at);
@@ -58,9 +58,9 @@ pub(super) fn run(
 }
 
 /// An outcome as text or as a document.
-pub(super) fn printed(outcome: &Outcome, now: Moment, format: FigureFormat) -> String {
+pub(super) fn printed(outcome: &Outcome, now: Moment, format: TableOrJson) -> String {
     match format {
-        FigureFormat::Json => safe_json(outcome),
-        FigureFormat::Table => table::what_if::text(outcome, now),
+        TableOrJson::Json => safe_json(outcome),
+        TableOrJson::Table => table::what_if::text(outcome, now),
     }
 }

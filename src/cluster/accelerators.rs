@@ -57,7 +57,7 @@ const COUNTED: &[(&str, &[Shape])] = &[
 ];
 
 /// Suffixes of resources that measure a share of a device (memory, cores), published beside the resource that counts devices.
-const COMPANIONS: &[&str] = &[
+const SHARE_SUFFIXES: &[&str] = &[
     "memory",
     "memory.max",
     "mem",
@@ -73,9 +73,9 @@ const COMPANIONS: &[&str] = &[
     "monitoring",
 ];
 
-/// True when the resource counts devices, slices or shares of devices; false for CPU, memory and for
-/// resources that only accompany a device (`nvidia.com/gpumem`, `volcano.sh/vgpu-cores`). A name that no list has counts where it
-/// says a device itself: an operator may rename what a plugin offers (`nvidia.com/gtx-1080-ti`), and passthrough is named by chip.
+/// True when the resource counts devices, slices or shares of devices; false for CPU, memory and for resources that only measure a
+/// share of a device (`nvidia.com/gpumem`, `volcano.sh/vgpu-cores`). A name that is not in `COUNTED` counts when its words name a
+/// device: an operator may rename a plugin's resource (`nvidia.com/gtx-1080-ti`), and passthrough resources are named by chip.
 ///
 /// Source: the documentation of the vendors' device plugins.
 pub fn counts_devices(resource: &str) -> bool {
@@ -85,15 +85,15 @@ pub fn counts_devices(resource: &str) -> bool {
     if domain == BY_CLASS {
         return driver_of_class_name(name).is_some();
     }
-    let companion = COMPANIONS.iter().any(|end| {
+    let measures_share = SHARE_SUFFIXES.iter().any(|end| {
         name.strip_suffix(end)
             .is_some_and(|rest| rest.is_empty() || rest.ends_with(['-', '.', '_']))
     });
-    !companion && (is_listed(domain, name) || names_a_device(domain, name))
+    !measures_share && (is_listed(domain, name) || names_a_device(domain, name))
 }
 
 /// True for a resource that counts as devices by its name alone: no known plugin offers it, so the class of these devices is unknown.
-pub fn is_of_unknown_name(resource: &str) -> bool {
+pub fn is_unlisted_device(resource: &str) -> bool {
     resource.split_once('/').is_some_and(|(domain, name)| {
         domain != BY_CLASS && !is_listed(domain, name) && counts_devices(resource)
     })
@@ -101,12 +101,14 @@ pub fn is_of_unknown_name(resource: &str) -> bool {
 
 fn is_listed(domain: &str, name: &str) -> bool {
     COUNTED.iter().any(|(known, shapes)| {
-        *known == domain && shapes.iter().any(|shape| shape.fits(name)) && !accompanies(name)
+        *known == domain
+            && shapes.iter().any(|shape| shape.fits(name))
+            && !names_other_hardware(name)
     })
 }
 
 /// Domains in which schedulers count parts of devices that another resource counts as well.
-const ACCOUNTS: &[&str] = &[
+const SCHEDULER_DOMAINS: &[&str] = &[
     "koordinator.sh",
     "aliyun.com",
     "tencent.com",
@@ -123,7 +125,7 @@ const DEVICE_WORDS: &[&str] = &[
 ];
 
 /// Prefixes of words that name a network interface, a switch or an IMEX channel. GPU vendors' domains have such resources as well.
-const OTHER_WORDS: &[&str] = &[
+const OTHER_HARDWARE_PREFIXES: &[&str] = &[
     "rdma",
     "roce",
     "hca",
@@ -156,22 +158,31 @@ const CHIPS: &[&str] = &["a", "b", "gb", "gh", "h", "k", "l", "m", "mi", "p", "v
 fn names_a_device(domain: &str, name: &str) -> bool {
     let of_kubernetes = domain == "kubernetes.io" || domain.ends_with(".kubernetes.io");
     let of_quota = domain.starts_with("requests.") || domain.starts_with("limits.");
-    if of_kubernetes || of_quota || ACCOUNTS.contains(&domain) || accompanies(name) {
+    if of_kubernetes
+        || of_quota
+        || SCHEDULER_DOMAINS.contains(&domain)
+        || names_other_hardware(name)
+    {
         return false;
     }
     let lower = name.to_ascii_lowercase();
     let mut words = lower.split(['-', '_', '.']);
     let in_domain = domain.split('.').any(|word| DEVICE_WORDS.contains(&word));
     let is_vendor = in_domain || COUNTED.iter().any(|(known, _)| *known == domain);
-    let says = words.any(|word| DEVICE_WORDS.contains(&word) || (is_vendor && is_chip(word)));
-    says || in_domain || (domain == "nvidia.com" && is_pci_name(name))
+    let has_device_word =
+        words.any(|word| DEVICE_WORDS.contains(&word) || (is_vendor && is_chip(word)));
+    has_device_word || in_domain || (domain == "nvidia.com" && is_pci_name(name))
 }
 
 /// True for other hardware in a GPU vendor's domain: network interfaces, switches, IMEX channels.
-fn accompanies(name: &str) -> bool {
+fn names_other_hardware(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     let mut words = lower.split(['-', '_', '.']);
-    words.any(|word| OTHER_WORDS.iter().any(|other| word.starts_with(other)))
+    words.any(|word| {
+        OTHER_HARDWARE_PREFIXES
+            .iter()
+            .any(|other| word.starts_with(other))
+    })
 }
 
 /// True for the name of a chip: `a100`, `h200`, `l40s`, `mi300x`, `t4`.
@@ -185,7 +196,7 @@ fn is_chip(word: &str) -> bool {
         })
 }
 
-/// Passthrough is named as the PCI database names the device: `GM204GL_TESLA_M6`, `ARIEL_DEVICE_24_FUNCTION_3`.
+/// True for a passthrough resource, which has the device's name in the PCI ID database: `GM204GL_TESLA_M6`, `ARIEL_DEVICE_24_FUNCTION_3`.
 ///
 /// Source: NVIDIA's plugins for KubeVirt and Kata sandboxes.
 fn is_pci_name(name: &str) -> bool {
@@ -226,7 +237,7 @@ pub const SAME_SILICON: &[&str] = &[
 
 #[cfg(test)]
 mod tests {
-    use super::{counts_devices, is_of_unknown_name};
+    use super::{counts_devices, is_unlisted_device};
 
     #[test]
     fn devices_count_and_companions_do_not() {
@@ -327,15 +338,15 @@ mod tests {
         ] {
             assert!(counts_devices(resource), "{resource}");
         }
-        assert!(is_of_unknown_name("nvidia.com/gtx-1080-ti"));
-        assert!(is_of_unknown_name("example.com/gpu"));
+        assert!(is_unlisted_device("nvidia.com/gtx-1080-ti"));
+        assert!(is_unlisted_device("example.com/gpu"));
         for resource in [
             "nvidia.com/gpu",
             "amd.com/cpx_nps1",
             "nvidia.com/rail_0",
             "cpu",
         ] {
-            assert!(!is_of_unknown_name(resource), "{resource}");
+            assert!(!is_unlisted_device(resource), "{resource}");
         }
     }
 }

@@ -9,9 +9,11 @@ use model::fleet::claim::{
 use model::fleet::observe::{Observation, Table};
 
 use super::Projected;
-use super::counters::{Capacity, CounterSet, CounterUse, amounts, capacities};
 use super::meta::Meta;
 use super::partial::{List, Map, Maybe, OptionalBool, Quantity, Text, Whole, partial};
+use super::shared_counters::{
+    Capacity, CounterConsumption, CounterSet, capacities, counter_amounts,
+};
 use super::siting::{NodeSelector, RawTaint, node_terms, taints};
 
 /// Most devices accepted in one slice; the API allows 128, so more are an error.
@@ -58,7 +60,7 @@ partial! {
         attributes: Map<Attribute> = "attributes",
         capacity: Map<Capacity> = "capacity",
         /// Counters that it draws from.
-        counters: List<CounterUse> = "consumesCounters",
+        counters: List<CounterConsumption> = "consumesCounters",
         node: Text = "nodeName",
         nodes: Maybe<NodeSelector> = "nodeSelector",
         all_nodes: OptionalBool = "allNodes",
@@ -74,7 +76,7 @@ partial! {
         attributes: Map<Attribute> = "attributes",
         capacity: Map<Capacity> = "capacity",
         /// Counters that it draws from.
-        counters: List<CounterUse> = "consumesCounters",
+        counters: List<CounterConsumption> = "consumesCounters",
         node: Text = "nodeName",
         nodes: Maybe<NodeSelector> = "nodeSelector",
         all_nodes: OptionalBool = "allNodes",
@@ -197,7 +199,7 @@ impl DeviceFields {
                 sets.dedup();
                 sets.into_boxed_slice()
             },
-            draws: amounts(
+            draws: counter_amounts(
                 self.counters.iter().map(|used| (&used.set, &used.counters)),
                 names,
             ),
@@ -255,7 +257,7 @@ impl Projected for SliceObject {
                 .take(MOST_DEVICES)
                 .map(|device| device.fields().read(&device.name, names))
                 .collect(),
-            counters: amounts(
+            counters: counter_amounts(
                 spec.counters.iter().map(|set| (&set.name, &set.counters)),
                 names,
             ),

@@ -8,7 +8,6 @@
 pub mod accelerators;
 pub mod admission;
 pub mod claim;
-mod counters;
 pub mod discovery;
 pub mod event;
 pub mod gang;
@@ -33,6 +32,7 @@ pub mod resources;
 pub mod rights;
 pub mod scaling;
 pub mod sets;
+mod shared_counters;
 pub mod siting;
 pub mod training;
 pub mod volcano;

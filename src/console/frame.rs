@@ -76,7 +76,7 @@ fn draw_unread(app: &App, painter: &mut Painter<'_>, area: Rect) {
     let names: Vec<&str> = unread.iter().map(|table| table.name()).collect();
     let room = area.width.saturating_sub(4);
     let words = format!("reading {}…", names.join(", "));
-    painter.print(area.x + 2, area.y + 1, room, &words, Role::Muted);
+    painter.text_in_role(area.x + 2, area.y + 1, room, &words, Role::Muted);
 }
 
 fn draw_too_small(painter: &mut Painter<'_>, area: Rect) {
@@ -88,7 +88,7 @@ fn draw_too_small(painter: &mut Painter<'_>, area: Rect) {
         .iter()
         .enumerate()
     {
-        painter.print(area.x, area.y + line as u16, area.width, words, Role::Warn);
+        painter.text_in_role(area.x, area.y + line as u16, area.width, words, Role::Warn);
     }
 }
 
@@ -107,7 +107,7 @@ fn width(painter: &Painter<'_>, piece: &Piece) -> u16 {
 }
 
 fn draw_header(app: &App, painter: &mut Painter<'_>, line: Rect) {
-    painter.ground(line, Role::Panel);
+    painter.background(line, Role::Panel);
     let wide = line.width >= WIDE;
     let (muted, title) = (
         painter.render_style.fg(Role::Muted),
@@ -120,7 +120,7 @@ fn draw_header(app: &App, painter: &mut Painter<'_>, line: Rect) {
         (format!("{words} "), muted)
     };
     let summary = &app.summary;
-    let nodes_known = app.facts.fleet.known(Table::Nodes).is_known();
+    let nodes_known = app.facts.fleet.visibility(Table::Nodes).is_known();
     let known = !summary.unread && (!summary.devices.is_zero() || nodes_known);
     let least = if summary.more_devices { "≥" } else { "" };
     let number = |amount: DeviceAmount| {
@@ -185,7 +185,7 @@ fn draw_header(app: &App, painter: &mut Painter<'_>, line: Rect) {
         drop: 1,
     });
     let jobs_known = !summary.unread
-        && (app.facts.fleet.known(Table::Pods).is_known() || !app.facts.fleet.jobs.is_empty());
+        && (app.facts.fleet.visibility(Table::Pods).is_known() || !app.facts.fleet.jobs.is_empty());
     let waiting = |count: u64| {
         if jobs_known {
             grouped(count as i64)
@@ -520,7 +520,7 @@ fn draw_tabs(app: &App, painter: &mut Painter<'_>, line: Rect) {
             Some((_, end)) if painter.width(words) > room => end,
             _ => words.as_str(),
         };
-        let used = painter.right(edge, line.y, room, words, painter.render_style.fg(*role));
+        let used = painter.text_right(edge, line.y, room, words, painter.render_style.fg(*role));
         edge = edge.saturating_sub(used + 3);
     }
 }

@@ -18,7 +18,7 @@ use super::painter::Painter;
 
 /// Draws the hint line.
 pub(super) fn draw_hints(app: &App, painter: &mut Painter<'_>, line: Rect) {
-    painter.ground(line, Role::Panel);
+    painter.background(line, Role::Panel);
     let right = match app.notice() {
         Some(notice) => (notice.to_owned(), Role::Info),
         None => {
@@ -46,7 +46,7 @@ pub(super) fn draw_hints(app: &App, painter: &mut Painter<'_>, line: Rect) {
         Some(_) => line.width.saturating_sub(2),
         None => line.width / 2,
     };
-    let used = painter.right(
+    let used = painter.text_right(
         line.right().saturating_sub(1),
         line.y,
         room,
@@ -242,7 +242,7 @@ fn draw_action_hints(
         let left = line.right().saturating_sub(x + 1);
         // A hint that does not fit is left out as a whole.
         if painter.width(key) + 1 + painter.width(title) > left {
-            painter.print(x, line.y, left.min(1), "…", Role::Muted);
+            painter.text_in_role(x, line.y, left.min(1), "…", Role::Muted);
             return;
         }
         x += painter.pieces(
@@ -256,6 +256,6 @@ fn draw_action_hints(
     // A truncated reason is useless.
     let is_told = |why: &&str| left >= 16 || painter.width(why) <= left;
     if let Some(why) = why.filter(is_told) {
-        painter.right(line.right().saturating_sub(1), line.y, left, why, muted);
+        painter.text_right(line.right().saturating_sub(1), line.y, left, why, muted);
     }
 }

@@ -155,7 +155,9 @@ fn unreadable(fleet: &Fleet) -> Option<Missing> {
 }
 
 fn no_devices(fleet: &Fleet) -> Option<Missing> {
-    let none = fleet.known(model::fleet::observe::Table::Nodes).is_known()
+    let none = fleet
+        .visibility(model::fleet::observe::Table::Nodes)
+        .is_known()
         && !fleet.nodes.is_empty()
         && fleet.devices().next().is_none();
     none.then(|| Missing {

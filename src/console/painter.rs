@@ -14,13 +14,13 @@ use super::text;
 use super::theme::{HEAT_LEVELS, Theme};
 
 /// Minimum contrast of thin symbols.
-const SEEN: f64 = 1.9;
+const MIN_CONTRAST_SYMBOL: f64 = 1.9;
 
 /// Minimum contrast of a filled cell against the background.
-const HELD: f64 = 1.25;
+const MIN_CONTRAST_CELL: f64 = 1.25;
 
 /// Minimum contrast of digits.
-const READ: f64 = 3.0;
+const MIN_CONTRAST_TEXT: f64 = 3.0;
 
 /// The theme and the terminal's capabilities.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,7 +37,7 @@ impl RenderStyle {
         self.depth.shows_heat() && !self.ascii
     }
 
-    fn reduced(&self, rgb: Rgb) -> Color {
+    fn for_terminal(&self, rgb: Rgb) -> Color {
         match self.depth {
             ColorDepth::True => rgb.color(),
             ColorDepth::Ansi256 => Color::Indexed(rgb.to_256()),
@@ -49,7 +49,7 @@ impl RenderStyle {
     pub fn fg(&self, role: Role) -> Style {
         let style = match self.depth {
             ColorDepth::True | ColorDepth::Ansi256 => {
-                Style::new().fg(self.reduced(self.theme.color(role)))
+                Style::new().fg(self.for_terminal(self.theme.color(role)))
             }
             ColorDepth::Ansi16 => Style::new().fg(ansi16(role)),
             ColorDepth::None => match role {
@@ -72,10 +72,10 @@ impl RenderStyle {
     }
 
     /// The style of a background in this role.
-    pub fn ground(&self, role: Role) -> Style {
+    pub fn background(&self, role: Role) -> Style {
         match self.depth {
             ColorDepth::True | ColorDepth::Ansi256 => {
-                Style::new().bg(self.reduced(self.theme.color(role)))
+                Style::new().bg(self.for_terminal(self.theme.color(role)))
             }
             ColorDepth::Ansi16 | ColorDepth::None => match role {
                 Role::Selection | Role::Accent => Style::new().add_modifier(Modifier::REVERSED),
@@ -88,8 +88,8 @@ impl RenderStyle {
     pub fn tab(&self) -> Style {
         match self.depth {
             ColorDepth::True | ColorDepth::Ansi256 => Style::new()
-                .fg(self.reduced(self.theme.color(Role::Background)))
-                .bg(self.reduced(self.theme.color(Role::Accent)))
+                .fg(self.for_terminal(self.theme.color(Role::Background)))
+                .bg(self.for_terminal(self.theme.color(Role::Accent)))
                 .add_modifier(Modifier::BOLD),
             ColorDepth::Ansi16 | ColorDepth::None => {
                 Style::new().add_modifier(Modifier::REVERSED | Modifier::BOLD)
@@ -110,7 +110,7 @@ impl RenderStyle {
             };
         }
         let full = self.theme.heat(level);
-        self.reduced(if stale {
+        self.for_terminal(if stale {
             full.toward(self.theme.color(Role::Background), 0.5)
         } else {
             full
@@ -118,19 +118,24 @@ impl RenderStyle {
     }
 
     /// The heat color for thin symbols: low levels are raised until they are visible.
-    pub fn thin_heat(&self, level: usize, stale: bool) -> Color {
-        let floor = if self.theme.dark { 1.0 } else { SEEN };
+    pub fn heat_for_symbol(&self, level: usize, stale: bool) -> Color {
+        // A dark theme shows low levels as they are.
+        let floor = if self.theme.dark {
+            1.0
+        } else {
+            MIN_CONTRAST_SYMBOL
+        };
         self.heat_above(floor, level, stale)
     }
 
     /// The heat color for digits and letters: low levels are raised until they are legible.
-    pub fn lettered_heat(&self, level: usize, stale: bool) -> Color {
-        self.heat_above(READ, level, stale)
+    pub fn heat_for_text(&self, level: usize, stale: bool) -> Color {
+        self.heat_above(MIN_CONTRAST_TEXT, level, stale)
     }
 
     /// The heat color for a filled cell: an allocated device differs from the background even when cold.
-    pub fn held_heat(&self, level: usize, stale: bool) -> Color {
-        self.heat_above(HELD, level, stale)
+    pub fn heat_for_cell(&self, level: usize, stale: bool) -> Color {
+        self.heat_above(MIN_CONTRAST_CELL, level, stale)
     }
 
     /// The color of the first heat level, from `level` up, that has this contrast against the background.
@@ -138,9 +143,9 @@ impl RenderStyle {
         if !self.depth.shows_heat() {
             return self.heat(level, stale);
         }
-        let ground = self.theme.color(Role::Background);
-        let stands = |level: &usize| self.theme.heat(*level).contrast(ground) >= contrast;
-        let first = (0..HEAT_LEVELS).find(stands).unwrap_or(0);
+        let background = self.theme.color(Role::Background);
+        let is_visible = |level: &usize| self.theme.heat(*level).contrast(background) >= contrast;
+        let first = (0..HEAT_LEVELS).find(is_visible).unwrap_or(0);
         self.heat(level.max(first), stale)
     }
 
@@ -150,7 +155,7 @@ impl RenderStyle {
             return ansi16(role);
         }
         let full = self.theme.color(role);
-        self.reduced(if stale {
+        self.for_terminal(if stale {
             full.toward(self.theme.color(Role::Background), 0.5)
         } else {
             full
@@ -179,7 +184,8 @@ pub struct Painter<'a> {
     pub render_style: &'a RenderStyle,
     /// The moment that ages are relative to.
     pub now: Moment,
-    wake: Option<u64>,
+    /// Milliseconds until the next frame is due; `None` when nothing on the screen changes with time.
+    redraw_in_ms: Option<u64>,
 }
 
 impl<'a> Painter<'a> {
@@ -189,7 +195,7 @@ impl<'a> Painter<'a> {
             buf,
             render_style,
             now,
-            wake: None,
+            redraw_in_ms: None,
         }
     }
 
@@ -206,13 +212,13 @@ impl<'a> Painter<'a> {
         end - x
     }
 
-    /// Paints text in this role.
-    pub fn print(&mut self, x: u16, y: u16, max: u16, words: &str, role: Role) -> u16 {
+    /// Paints text in the color of a role; [`Painter::text`] takes a style. Returns the cells used.
+    pub fn text_in_role(&mut self, x: u16, y: u16, max: u16, words: &str, role: Role) -> u16 {
         self.text(x, y, max, words, self.render_style.fg(role))
     }
 
     /// Paints text so that it ends before column `right`, within `max` cells. Returns the cells used.
-    pub fn right(&mut self, right: u16, y: u16, max: u16, words: &str, style: Style) -> u16 {
+    pub fn text_right(&mut self, right: u16, y: u16, max: u16, words: &str, style: Style) -> u16 {
         let clean = text::clean(words, self.render_style.ascii);
         let shown = text::cut(&clean, usize::from(max), self.render_style.ascii).into_owned();
         let width = self.width(&shown);
@@ -251,8 +257,8 @@ impl<'a> Painter<'a> {
     }
 
     /// Sets the background of an area and keeps the text.
-    pub fn ground(&mut self, area: Rect, role: Role) {
-        let style = self.render_style.ground(role);
+    pub fn background(&mut self, area: Rect, role: Role) {
+        let style = self.render_style.background(role);
         self.buf.set_style(area.intersection(self.buf.area), style);
     }
 
@@ -283,14 +289,14 @@ impl<'a> Painter<'a> {
     /// Dims an area, as behind a dialog.
     pub fn dim(&mut self, area: Rect) {
         let area = area.intersection(self.buf.area);
-        let ground = self.render_style.theme.color(Role::Background);
-        let mut known: [Option<u8>; 256] = [None; 256];
+        let background = self.render_style.theme.color(Role::Background);
+        let mut cache: [Option<u8>; 256] = [None; 256];
         let mut faded = |color: Color| match color {
-            Color::Rgb(r, g, b) => Rgb(r, g, b).toward(ground, 0.55).color(),
+            Color::Rgb(r, g, b) => Rgb(r, g, b).toward(background, 0.55).color(),
             Color::Indexed(index) => {
                 let full = Rgb::of_256(index);
-                let slot = &mut known[usize::from(index)];
-                let fade = || full.toward(ground, 0.55).to_256_like(full);
+                let slot = &mut cache[usize::from(index)];
+                let fade = || full.toward(background, 0.55).to_256_like(full);
                 Color::Indexed(*slot.get_or_insert_with(fade))
             }
             other => other,
@@ -316,7 +322,7 @@ impl<'a> Painter<'a> {
         let area = area.intersection(self.buf.area);
         let style = self
             .render_style
-            .ground(role)
+            .background(role)
             .patch(self.render_style.fg(Role::Text));
         for y in area.top()..area.bottom() {
             for x in area.left()..area.right() {
@@ -347,12 +353,15 @@ impl<'a> Painter<'a> {
 
     /// Requests a frame after at most this many milliseconds.
     pub fn wake_in(&mut self, millis: u64) {
-        self.wake = Some(self.wake.map_or(millis, |earlier| earlier.min(millis)));
+        self.redraw_in_ms = Some(
+            self.redraw_in_ms
+                .map_or(millis, |earlier| earlier.min(millis)),
+        );
     }
 
     /// When the frame next changes by itself.
     pub fn wake(&self) -> Option<Duration> {
-        self.wake.map(Duration::from_millis)
+        self.redraw_in_ms.map(Duration::from_millis)
     }
 }
 
@@ -402,7 +411,7 @@ mod tests {
                 ..render_style()
             };
             for role in Role::ALL {
-                let style = render_style.fg(*role).patch(render_style.ground(*role));
+                let style = render_style.fg(*role).patch(render_style.background(*role));
                 let plain = |color: Option<Color>| matches!(color, None | Some(Color::Reset));
                 assert!(!matches!(
                     style.fg,

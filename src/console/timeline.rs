@@ -62,7 +62,7 @@ pub(super) fn draw(app: &App, timeline: &Timeline, painter: &mut Painter<'_>, li
         true => keys(app),
         false => String::new(),
     };
-    let right = painter.right(
+    let right = painter.text_right(
         line.right().saturating_sub(2),
         line.y,
         line.width / 2,

@@ -29,14 +29,14 @@ pub struct WorkloadExplanation {
     pub start: Option<Start>,
     /// For a workload that never starts because it requests more than its queue may ever use: the smallest quota increases with
     /// which it starts later. Changes that start it now are in the explanation.
-    pub later: Vec<Later>,
+    pub later: Vec<ChangeWithStart>,
     /// Options behind the decision, and their origins.
     pub options: Vec<Used>,
 }
 
 /// A change with which a workload starts later.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Later {
+pub struct ChangeWithStart {
     pub change: UnblockChange,
     /// Its start with the change; the median is known.
     pub start: Start,
@@ -45,7 +45,7 @@ pub struct Later {
 impl WorkloadExplanation {
     /// What the changes with which it starts later ask of its queue, one for each of `later`: with the smallest one jobs
     /// that use its quota have to end first, a larger one has room for it beside them.
-    pub fn later_conditions(&self) -> impl Iterator<Item = (&Later, &'static str)> {
+    pub fn later_conditions(&self) -> impl Iterator<Item = (&ChangeWithStart, &'static str)> {
         let several = self.later.len() > 1;
         self.later.iter().enumerate().map(move |(at, later)| {
             let condition = match at {
@@ -121,7 +121,7 @@ impl WorkloadExplanation {
             };
             let least = self.later.last().and_then(|least| least.start.p50);
             if least.is_none_or(|least| at.plus(MUCH_SOONER) < least) {
-                self.later.push(Later { change, start });
+                self.later.push(ChangeWithStart { change, start });
             }
         }
         self

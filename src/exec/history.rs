@@ -237,7 +237,7 @@ impl Run {
 
     /// Differences from the intended result of a run whose steps have all finished: skipped steps, and pods on nodes that should
     /// be empty. `None` for a run that has not finished or has no differences.
-    pub fn undone(&self) -> Option<String> {
+    pub fn unmet(&self) -> Option<String> {
         if self.end != Some(RunEnd::Done) {
             return None;
         }

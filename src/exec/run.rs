@@ -173,7 +173,7 @@ impl RunContext<'_> {
         let consent = Confirmation {
             // The reason was accepted when the run began, perhaps by an earlier version.
             reason: printable(&past.reason).into_owned(),
-            confirmed: Confirmed::Outright,
+            confirmed: Confirmed::ByFlag,
         };
         let approved = grant
             .approve(past.plan.clone(), consent)

@@ -1,7 +1,7 @@
-//! Reduces many values to one reading for each node, device, slice and pod's copy.
+//! Reduces the values of a page to one reading for each node, device and slice, and for each pod that shares a device.
 //!
-//! At a position each signal has candidates by rank; the first rank with a value has precedence, and its values are reduced by
-//! the dialect's rule. Copies of a shared device's rows are never added up.
+//! At a place (a [`RowSubject`]) a signal has candidates by rank: the first rank with a value has precedence, and its values are
+//! reduced by the dialect's rule. A shared device has a copy of its rows for each pod; copies are never added up.
 
 use std::collections::BTreeMap;
 
@@ -25,11 +25,11 @@ use super::spec::{Reduce, Rollup, ScopeSpec};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Value {
     pub number: f64,
-    /// Its unit is not settled yet.
+    /// True until the unit is settled by [`settle_sizes`].
     pub by_size: bool,
-    /// A running total behind a signal that is a rate.
+    /// True for a running total from which the signal, a rate, is computed.
     pub total: bool,
-    /// The total and the count behind a signal that is a mean.
+    /// For a signal that is a mean: its sum and its count.
     pub mean: Option<(f64, f64)>,
 }
 
@@ -55,7 +55,7 @@ pub(super) fn fold(
     mut report: Report,
 ) -> Read {
     all.retain(|one| !one.value.is_nan());
-    trust_exported(&mut rows, &mut all);
+    drop_target_pods(&mut rows, &mut all);
     spread_cores(dialect, &mut rows, &mut all, &mut report);
     let signal = |one: &Contribution| dialect.maps[usize::from(one.map)].signal;
     all.sort_by_key(|one| (one.place, signal(one), one.rank));
@@ -63,10 +63,10 @@ pub(super) fn fold(
     let mut values: Vec<Values> = vec![Values::new(); rows.places.len()];
     let mut copies: BTreeMap<(u32, u32), Values> = BTreeMap::new();
     let mut histograms: FxHashMap<u32, Vec<Histogram>> = FxHashMap::default();
-    let shared = shared(&rows, &all);
+    let shared = shared_places(&rows, &all);
     for group in all.chunk_by(|a, b| (a.place, signal(a)) == (b.place, signal(b))) {
         let place = group[0].place;
-        if let Some(value) = best(dialect, group, false) {
+        if let Some(value) = best_value(dialect, group, false) {
             values[place as usize].insert(signal(&group[0]), value);
         }
         match histogram(dialect, group) {
@@ -81,7 +81,7 @@ pub(super) fn fold(
         by_pod.sort_by_key(|one| one.pod);
         for own in by_pod.chunk_by(|a, b| a.pod == b.pod) {
             if own[0].pod != NONE
-                && let Some(value) = best(dialect, own, true)
+                && let Some(value) = best_value(dialect, own, true)
             {
                 copies
                     .entry((place, own[0].pod))
@@ -121,21 +121,21 @@ pub(super) fn fold(
     emit(dialect, &folded, report)
 }
 
-/// Where a page has `exported_` pod labels, its plain ones are the scrape target's own on every row.
-fn trust_exported(rows: &mut PageRows<'_, '_>, all: &mut [Contribution]) {
+/// Removes the pods of the scrape target: on a page with `exported_` pod labels, the plain pod labels name the target on every row.
+fn drop_target_pods(rows: &mut PageRows<'_, '_>, all: &mut [Contribution]) {
     if !rows.pods.iter().any(|pod| pod.exported) {
         return;
     }
     let pods = &rows.pods;
-    let false_one = |pod: u32| pods.get(pod as usize).is_some_and(|pod| !pod.exported);
+    let is_target = |pod: u32| pods.get(pod as usize).is_some_and(|pod| !pod.exported);
     for one in all {
-        if false_one(one.pod) {
+        if is_target(one.pod) {
             one.pod = NONE;
         }
     }
     let mut dropped = 0;
     rows.holders.retain(|(_, pod), _| {
-        let keep = !false_one(*pod);
+        let keep = !is_target(*pod);
         dropped += usize::from(!keep);
         keep
     });
@@ -152,26 +152,26 @@ fn spread_cores(
     if dialect.core.is_none() {
         return;
     }
-    let mut unsaid = false;
+    let mut is_unknown = false;
     for one in all.iter_mut().filter(|one| one.core != NONE) {
         let RowSubject::Cores(host) = &rows.places[one.place as usize] else {
             continue;
         };
         let host = host.clone();
         let per_device = rows.cores_per_device(&host);
-        unsaid |= per_device.is_none();
+        is_unknown |= per_device.is_none();
         let device = rows.device_at(&host, one.core / per_device.unwrap_or(1));
         one.place = device.unwrap_or(one.place);
     }
-    if unsaid {
+    if is_unknown {
         report.messages.push(
             "the page does not say how many cores a device has: each core counts as one".into(),
         );
     }
 }
 
-/// The places whose rows are copies, one for each pod.
-fn shared(rows: &PageRows<'_, '_>, all: &[Contribution]) -> FxHashMap<u32, ()> {
+/// The places of shared devices, whose rows are copies, one for each pod.
+fn shared_places(rows: &PageRows<'_, '_>, all: &[Contribution]) -> FxHashMap<u32, ()> {
     let mut holders: FxHashMap<u32, usize> = FxHashMap::default();
     let mut shared = FxHashMap::default();
     for ((place, _), copy) in &rows.holders {
@@ -194,14 +194,14 @@ fn shared(rows: &PageRows<'_, '_>, all: &[Contribution]) -> FxHashMap<u32, ()> {
     shared
 }
 
-/// The value of the first rank that has one. `group` is of one place and signal, in the order of rank; `own` when
-/// it is one pod's rows.
-fn best(dialect: &Dialect, group: &[Contribution], own: bool) -> Option<Value> {
+/// The value of the first rank that has one. `group` has the contributions of one place and signal, in the order of rank; `of_one_pod` is
+/// true when all of them are of one pod.
+fn best_value(dialect: &Dialect, group: &[Contribution], of_one_pod: bool) -> Option<Value> {
     let mut ranks: Vec<&[Contribution]> = group.chunk_by(|a, b| a.rank == b.rank).collect();
     ranks.sort_by_key(|rank| rank[0].rank);
     ranks.into_iter().find_map(|rank| {
         let map = &dialect.maps[usize::from(rank[0].map)];
-        if map.scope == ScopeSpec::Pod && !own {
+        if map.scope == ScopeSpec::Pod && !of_one_pod {
             return None;
         }
         if map.mean {
@@ -232,11 +232,11 @@ fn reduce_rank(map: &SignalMapping, rank: &[Contribution]) -> Option<f64> {
         return newest.map(|one| one.value);
     }
     // The device's own row has precedence over the copies for its sharing pods.
-    let podless = rank.iter().any(|one| one.pod == NONE);
+    let has_device_row = rank.iter().any(|one| one.pod == NONE);
     let mut parts: Vec<(u32, u32, u64, usize, f64)> = rank
         .iter()
         .enumerate()
-        .filter(|(_, one)| !podless || one.pod == NONE)
+        .filter(|(_, one)| !has_device_row || one.pod == NONE)
         .map(|(at, one)| (one.core, one.pod, one.item, at, one.value))
         .collect();
     parts.sort_by_key(|part| (part.0, part.1, part.2, part.3));
@@ -265,7 +265,7 @@ fn reduce_rank(map: &SignalMapping, rank: &[Contribution]) -> Option<f64> {
     gather(map.rollup.unwrap_or(Rollup::Mean), &cores).map(bound)
 }
 
-/// Reduces values that come with their order on the page.
+/// Reduces values, each with its position on the page, by a rule of the dialect.
 fn reduce(how: Reduce, items: impl Iterator<Item = (usize, f64)>) -> Option<f64> {
     let items: Vec<(usize, f64)> = items.collect();
     let numbers = items.iter().map(|(_, number)| *number);
@@ -278,6 +278,7 @@ fn reduce(how: Reduce, items: impl Iterator<Item = (usize, f64)>) -> Option<f64>
     }
 }
 
+/// The sum, mean or maximum of some values; `None` for no values.
 fn gather(how: Rollup, numbers: &[f64]) -> Option<f64> {
     if numbers.is_empty() {
         return None;
@@ -293,7 +294,7 @@ fn gather(how: Rollup, numbers: &[f64]) -> Option<f64> {
     })
 }
 
-/// Settles the unit of the page's memory sizes: the one under which they are sizes that exist.
+/// Settles the unit of the page's memory sizes: the unit with which the totals are closest to memory sizes of real devices.
 fn settle_sizes(sizes: &Sizes, values: &mut [Values], copies: &mut BTreeMap<(u32, u32), Values>) {
     let raw = |values: &Values, signal| {
         values
@@ -333,7 +334,7 @@ fn settle_sizes(sizes: &Sizes, values: &mut [Values], copies: &mut BTreeMap<(u32
     }
 }
 
-/// Gives what holds for every device of a host to each of them.
+/// Copies the values that hold for every device of a host to each device of the host, unless the device has a value of its own.
 fn spread_each(rows: &PageRows<'_, '_>, values: &mut [Values]) {
     let mut by_host: FxHashMap<&Option<Name>, Values> = FxHashMap::default();
     for (place, values) in rows.places.iter().zip(values.iter_mut()) {
@@ -357,7 +358,7 @@ fn spread_each(rows: &PageRows<'_, '_>, values: &mut [Values]) {
     }
 }
 
-/// The places of each device's slices.
+/// For each device, the places of its slices.
 fn slices_of(rows: &PageRows<'_, '_>) -> Vec<Vec<usize>> {
     let mut slices = vec![Vec::new(); rows.devices.len()];
     for (at, place) in rows.places.iter().enumerate() {
@@ -368,7 +369,8 @@ fn slices_of(rows: &PageRows<'_, '_>) -> Vec<Vec<usize>> {
     slices
 }
 
-/// Sets devices' values to the sum of their slices, where the device has none itself.
+/// Sets the values of devices that have none from the values of all their slices, by the metric's rule: sum, mean, maximum, or the sum
+/// weighted by the slices' shares.
 fn roll_up(
     dialect: &Dialect,
     rows: &PageRows<'_, '_>,
@@ -393,7 +395,7 @@ fn roll_up(
                 .map(|part| {
                     let value = values[*part].get(&map.signal).filter(|one| !one.total)?;
                     let weight = match how {
-                        Rollup::Share => share(dialect, &rows.places[*part], model)?,
+                        Rollup::Share => share_of_slice(dialect, &rows.places[*part], model)?,
                         _ => 1.0,
                     };
                     Some(value.number * weight)
@@ -406,8 +408,8 @@ fn roll_up(
     }
 }
 
-/// The part of its device that a slice is, 0 to 1.
-fn share(dialect: &Dialect, place: &RowSubject, model: Option<&str>) -> Option<f64> {
+/// The share of its device that a MIG slice has, 0 to 1.
+fn share_of_slice(dialect: &Dialect, place: &RowSubject, model: Option<&str>) -> Option<f64> {
     let RowSubject::Slice {
         profile: Some(profile),
         ..
@@ -421,7 +423,7 @@ fn share(dialect: &Dialect, place: &RowSubject, model: Option<&str>) -> Option<f
     Some((parts / all).min(1.0))
 }
 
-/// The memory of a slice out of its profile, where nothing measured it.
+/// Sets the total memory of slices by the names of their profiles, where it was not measured.
 fn memory_of_profiles(dialect: &Dialect, rows: &PageRows<'_, '_>, values: &mut [Values]) {
     let Some((regex, scale)) = dialect.slice.as_ref().and_then(|rule| rule.memory.as_ref()) else {
         return;
@@ -445,7 +447,7 @@ fn memory_of_profiles(dialect: &Dialect, rows: &PageRows<'_, '_>, values: &mut [
     }
 }
 
-/// Works out signals that others determine, where nothing measured them.
+/// Computes signals that were not measured from other signals, by the dialect's rules.
 fn derive(derives: &[Derive], values: &mut Values) {
     for rule in derives {
         if values.contains_key(&rule.to) {

@@ -99,7 +99,7 @@ impl Grant {
             return Err(Unconfirmed("the plan has no step".to_owned()));
         }
         if consent.reason.contains(is_hostile) {
-            let words = "the reason holds control or invisible characters: leave them out";
+            let words = "the reason has control or invisible characters: remove them";
             return Err(Unconfirmed(words.to_owned()));
         }
         if let Some(check) = plan.failed_check() {
@@ -109,7 +109,7 @@ impl Grant {
             )));
         }
         if let Confirmed::Typed(typed) = &consent.confirmed
-            && plan.is_grave()
+            && plan.needs_typed_name()
         {
             let wanted = plan.typed(&self.context);
             if typed.trim() != wanted {
@@ -142,7 +142,7 @@ pub enum Confirmed {
     /// Typed text; a plan that is not grave needs only a yes.
     Typed(String),
     /// `--yes` of a script.
-    Outright,
+    ByFlag,
 }
 
 /// A plan that was not approved, and why.
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!((&**approved.context(), approved.reason()), ("prod", "why"));
         let outright = Confirmation {
             reason: String::new(),
-            confirmed: Confirmed::Outright,
+            confirmed: Confirmed::ByFlag,
         };
         assert!(grant.approve(plan.clone(), outright.clone()).is_ok());
         for reason in [

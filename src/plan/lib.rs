@@ -2,7 +2,7 @@
 //!
 //! Pure. [`plan`] plans every intent on a snapshot of the whole fleet, which the engine simulates: it says what starts, what is
 //! evicted, and what work is lost. Hold, resume, scale and reprioritise can also be planned on freshly read objects ([`Subject`],
-//! [`FoundObject`]), which works for what the fleet does not show (a job without devices); [`foretell`] then adds the engine's
+//! [`FoundObject`]), which works for what the fleet does not show (a job without devices); [`add_forecast`] then adds the engine's
 //! forecast. Where an object does not support a step, the planner refuses and says what can be done instead.
 
 pub mod actions;
@@ -115,7 +115,7 @@ fn work_of<'s>(snapshot: &'s Snapshot, intent: &Intent) -> Option<&'s Workload> 
 }
 
 /// Adds the engine's forecast on the whole fleet to a plan that was made from objects alone. A plan for other objects is unchanged.
-pub fn foretell(snapshot: &Snapshot, plan: &mut Plan) {
+pub fn add_forecast(snapshot: &Snapshot, plan: &mut Plan) {
     // Why the start of what is resumed is not computed is an answer too.
     let is_resume = matches!(plan.intent, Intent::Resume { .. });
     if let Ok(told) = self::plan(snapshot, &in_full(plan), &Author::default())

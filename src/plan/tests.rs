@@ -114,7 +114,7 @@ fn a_plain_job_is_held_by_its_own_field_and_says_what_that_costs() {
     assert_eq!(effects.gang_broken, Some(4));
     let loss = effects.loss.as_ref().expect("it runs");
     assert_eq!(loss.device_seconds, Some(8 * 1000));
-    assert!(plan.is_grave(), "a gang stops");
+    assert!(plan.needs_typed_name(), "a gang stops");
     let refused = resume::plan(&target(&subject), "nlp/train", now()).expect_err("it runs");
     assert_eq!(refused.code, RefusalCode::AlreadySo);
 }
@@ -324,7 +324,7 @@ fn priorities_go_where_each_system_reads_them() {
         plan.steps[0].lever,
         Mutation::WorkloadPriority { value: 99 }
     );
-    assert!(!plan.is_grave());
+    assert!(!plan.needs_typed_name());
     let same = reprioritise::plan(&kueue, "10", now()).expect_err("has it");
     assert_eq!(same.code, RefusalCode::AlreadySo);
     let class = reprioritise::plan(&kueue, "urgent", now()).expect_err("runs without one");
@@ -384,23 +384,23 @@ fn a_hold_of_what_has_no_nodes_stops_nothing() {
     let told = |nodes: &[&str]| {
         let subject = under_kueue(true, "True");
         let mut plan = hold::plan(&target(&subject), "nlp/train", now()).expect("a plan");
-        assert!(plan.is_grave(), "as far as its Workload says");
+        assert!(plan.needs_typed_name(), "as far as its Workload says");
         let more = json!({ "namespace": "nlp", "admission": kueue("train") });
         let snapshot = fleet(json!({
             "nodes": [node("a", "r1")], "workloads": [work("train", "Job", 8, nodes, more)],
         }));
-        foretell(&snapshot, &mut plan);
+        add_forecast(&snapshot, &mut plan);
         plan
     };
     let runs = told(&["a"]);
-    assert!(runs.is_grave());
+    assert!(runs.needs_typed_name());
     let loss = runs.steps[0].side_effects.loss.as_ref();
     assert!(
         loss.is_some_and(|loss| loss.device_seconds > Some(0)),
         "{loss:?}"
     );
     let waits = told(&[]);
-    assert!(!waits.is_grave());
+    assert!(!waits.needs_typed_name());
     assert!(waits.steps[0].side_effects.loss.is_none() && waits.undo.notes.is_empty());
 }
 

@@ -218,7 +218,7 @@ fn a_drain_takes_each_by_its_own_way_and_leaves_the_daemons() {
     assert_eq!(names, ["ml/gang", "ml/lone"], "what its budget keeps stays");
     // Only c is left, and the gang takes all of it.
     assert_eq!(told.displaced[0].back, Some(snapshot.at));
-    assert!(plan.is_grave());
+    assert!(plan.needs_typed_name());
 }
 
 /// Each pod loses its own work, and a slice costs its share of the device.
@@ -453,7 +453,7 @@ fn hold_and_resume_know_jobs_queues_and_what_can_only_be_scaled() {
     let mut snapshot = mixed();
     let plan = planned(&snapshot, "hold ml");
     assert_eq!(lines(&plan), ["hold ClusterQueue ml"]);
-    assert!(!plan.is_grave(), "what runs goes on");
+    assert!(!plan.needs_typed_name(), "what runs goes on");
     let plan = planned(&snapshot, "hold ml/gang");
     assert_eq!(lines(&plan), ["suspend Workload ml/wl-gang"]);
     assert_eq!(forecast(&plan).displaced[0].back, None);

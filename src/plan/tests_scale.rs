@@ -13,7 +13,7 @@ use super::scale::Autoscalers;
 use super::tests::{found, subject};
 use super::tests_fleet::read;
 use super::tests_fleet::{ask, fleet, forecast, kueue, node, planned, queue, work};
-use super::{FoundObject, Subject, foretell, scale};
+use super::{FoundObject, Subject, add_forecast, scale};
 
 fn now() -> Moment {
     Moment::from_seconds(10_000)
@@ -67,7 +67,7 @@ fn an_object_gets_its_number_and_its_old_one_back() {
         let step = &up.steps[0];
         assert_eq!(step.verb, Verb::Scale);
         assert_eq!(step.lever, Mutation::Scale { replicas: 5 });
-        assert!(!step.side_effects.interrupts && !up.is_grave());
+        assert!(!step.side_effects.interrupts && !up.needs_typed_name());
         let devices = each * 2;
         let told = format!("3 replicas become 5: needs {devices} devices more, {each} each");
         assert_eq!(up.reasons, [told]);
@@ -89,7 +89,7 @@ fn an_object_gets_its_number_and_its_old_one_back() {
         };
         assert_eq!(back.lever, Mutation::Scale { replicas: 3 });
         let down = scale::plan(&subject, &Autoscalers::default(), 1, now()).expect("a plan");
-        assert!(down.steps[0].side_effects.interrupts && down.is_grave());
+        assert!(down.steps[0].side_effects.interrupts && down.needs_typed_name());
         assert!(down.reasons[0].contains(&format!("{devices} devices become free")));
         let same =
             scale::plan(&subject, &Autoscalers::default(), 3, now()).expect_err("it has them");
@@ -237,7 +237,7 @@ fn replicas_that_end_free_their_devices_for_what_waits() {
     let start = &forecast(&plan).starts[0];
     assert_eq!(start.job.to_string(), "ml/wide");
     assert_eq!((start.before, start.after), (None, Some(snapshot.at)));
-    assert!(plan.is_grave());
+    assert!(plan.needs_typed_name());
 }
 
 #[test]
@@ -346,14 +346,14 @@ fn a_plan_for_an_object_contains_the_fleet_forecast() {
     let subject = with_replicas(DEPLOYMENT, Some(2));
     let mut plan = scale::plan(&subject, &Autoscalers::default(), 3, now()).expect("a plan");
     let mut snapshot = serving("Deployment");
-    foretell(&snapshot, &mut plan);
+    add_forecast(&snapshot, &mut plan);
     assert!(
         matches!(plan.effect, PlanEffect::Unknown { .. }),
         "another's"
     );
     snapshot.workloads[0].key.key = ObjectKey::new("nlp", "train");
     snapshot.settle();
-    foretell(&snapshot, &mut plan);
+    add_forecast(&snapshot, &mut plan);
     assert!(matches!(plan.effect, PlanEffect::Forecast(_)));
     let intent = Intent::Scale {
         target: "Deployment/nlp/train".into(),

@@ -136,7 +136,7 @@ impl ActionService {
 
     /// Sets the function that reads the fleet to check whether a job that was started runs.
     #[must_use]
-    pub fn looking(mut self, look: FleetLook) -> Self {
+    pub fn with_fleet_reader(mut self, look: FleetLook) -> Self {
         self.look = Some(look);
         self
     }
@@ -291,7 +291,7 @@ impl ActionService {
     ///
     /// # Errors
     /// There is no such run, or it was carried out on another cluster.
-    pub async fn doubt(&self, run: &str) -> Result<Option<String>, Failure> {
+    pub async fn identity_warning(&self, run: &str) -> Result<Option<String>, Failure> {
         let past = exec::run::find(self.journal()?, run)?;
         let (here, why) = self.cluster().await;
         match past.cluster.compare(&here) {
@@ -395,7 +395,7 @@ impl ActionService {
                 None => return Err(Unseen::Failed(broken.into())),
             },
         };
-        let doubt = match self.doubt(run).await {
+        let doubt = match self.identity_warning(run).await {
             Ok(doubt) => doubt,
             Err(failure) if failure.exit == Exit::Refused => {
                 return Err(elsewhere(failure.message));
@@ -442,7 +442,7 @@ impl ActionService {
         };
         if let Some(facts) = facts {
             blocking(|| {
-                plan::foretell(&live::snapshot(&facts.fleet, &facts.spend_rates), &mut plan);
+                plan::add_forecast(&live::snapshot(&facts.fleet, &facts.spend_rates), &mut plan);
             });
         }
         Ok(plan)

@@ -88,7 +88,7 @@ impl ActionTask {
             Box::pin(std::future::ready(facts))
         });
         let actions = Self {
-            action_service: Arc::new(action_service.looking(look)),
+            action_service: Arc::new(action_service.with_fleet_reader(look)),
             facts,
             out,
             news,
@@ -304,7 +304,7 @@ impl Running {
 
 /// Turns an outcome that is not as planned into an error.
 fn whole(outcome: Outcome) -> Result<(), Failure> {
-    match outcome.undone() {
+    match outcome.unmet() {
         Some(words) => Err(Failure::new(Exit::Failed, words)),
         None => Ok(()),
     }
@@ -374,7 +374,7 @@ async fn acts(action_service: &ActionService, lacks: &Lacks) -> ActionState {
 fn row(run: &Run, running: bool, undo: Option<&Run>) -> RunRow {
     let (state, words) = match (&run.end, undo) {
         (Some(_), Some(undo)) => (RunState::Undone, format!("undone by {}", undo.name)),
-        (Some(RunEnd::Done), None) => match run.undone() {
+        (Some(RunEnd::Done), None) => match run.unmet() {
             Some(words) => (RunState::Incomplete, words),
             None => (RunState::Done, String::new()),
         },

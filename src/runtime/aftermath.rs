@@ -34,7 +34,7 @@ pub struct Outcome {
 
 impl Outcome {
     /// What is not as planned, and what to do about it; `None` where everything is.
-    pub fn undone(&self) -> Option<String> {
+    pub fn unmet(&self) -> Option<String> {
         let record = self.aftermath.as_ref()?;
         let words = exec::history::aftermath_words(record)?;
         Some(format!("every step is done, but {words}"))

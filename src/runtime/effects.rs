@@ -75,7 +75,7 @@ pub fn kubectl(connections: &Connections) -> Result<&Kubectl, String> {
 }
 
 /// Delivers a message to the console, carries out each effect that results with `perform`, and delivers the messages of that,
-/// until no effect is left. The only place where effects are carried out (`tests/workspace.rs`).
+/// until no effect is left. The only place where effects are carried out (`tests/repository/workspace.rs`).
 ///
 /// # Errors
 /// Those of `perform`; the remaining effects are then not carried out.

@@ -23,13 +23,13 @@ pub type CountersAt = (
 );
 
 /// Counts usage from now on. Must be called within a tokio runtime.
-pub fn counted(
+pub fn count_usage(
     mut facts: watch::Receiver<Option<Arc<Facts>>>,
     prices: Arc<Prices>,
     jobs: PerJob,
 ) -> CountersAt {
     let (counters, counted) = watch::channel(jobs.counters());
-    let (seen, last) = watch::channel(None);
+    let (seen, last_snapshot_at) = watch::channel(None);
     tokio::spawn(async move {
         while facts.changed().await.is_ok() {
             let Some(facts) = facts.borrow_and_update().clone() else {
@@ -42,24 +42,25 @@ pub fn counted(
             }
         }
     });
-    (counted, last)
+    (counted, last_snapshot_at)
 }
 
 /// The metrics that are served.
 pub struct ServedExport {
     pub metrics: RecordMetrics,
     /// When the last complete snapshot came.
-    pub last: watch::Receiver<Option<Instant>>,
+    pub last_snapshot_at: watch::Receiver<Option<Instant>>,
 }
 
 impl ServedStatus for ServedExport {
     fn dead(&self) -> Option<String> {
-        let ended = self.last.has_changed().is_err();
+        let ended = self.last_snapshot_at.has_changed().is_err();
         ended.then(|| "every source has ended".to_owned())
     }
 
     fn not_ready(&self) -> Option<String> {
-        self.dead().or_else(|| not_read(*self.last.borrow()))
+        self.dead()
+            .or_else(|| not_read(*self.last_snapshot_at.borrow()))
     }
 
     fn metrics(&self) -> String {

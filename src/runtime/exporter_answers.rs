@@ -5,7 +5,7 @@ use model::fleet::{Fleet, Known};
 
 /// True once every exporter pod is among the sources; also where pods cannot be listed.
 pub(super) fn has_found_all(fleet: &Fleet) -> bool {
-    fleet.exporters_found || !matches!(fleet.known(Table::Pods), Known::Live)
+    fleet.exporters_found || !matches!(fleet.visibility(Table::Pods), Known::Live)
 }
 
 /// Number of exporters (or Prometheus in their place) that have answered or failed, and of all.

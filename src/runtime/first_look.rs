@@ -112,7 +112,7 @@ impl Session {
                     .send_replace(nodes.map_or(Reach::All, Reach::Nodes));
                 answered = (0, tokio::time::Instant::now());
             }
-            let placed = !needs.places
+            let placed = !needs.queue_positions
                 || fleet.order_not_told
                 || has_places(fleet)
                 || listed_at.elapsed() >= ORDER;
@@ -146,7 +146,7 @@ fn listed(fleet: &Fleet, needs: &Needs) -> (usize, usize) {
     let over = needs
         .tables
         .iter()
-        .filter(|table| !matches!(fleet.known(**table), Known::Waiting));
+        .filter(|table| !matches!(fleet.visibility(**table), Known::Waiting));
     (over.count(), needs.tables.len())
 }
 

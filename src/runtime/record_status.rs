@@ -15,7 +15,7 @@ use super::record_metrics::RecordMetrics;
 use super::status_server::{ServedStatus, accept};
 use super::tape::TapeState;
 
-/// A recorder writes every few seconds; one that has not for this long counts as failed.
+/// A recorder writes every few seconds. A recorder that has not written for this long counts as failed.
 const LATE: Duration = Duration::from_secs(60);
 
 /// Serves requests until it is dropped; `more` adds metrics to the recorder's own. `now` returns the record's time.
@@ -35,7 +35,7 @@ pub async fn serve(
 pub(super) struct Status {
     /// State of the recording itself.
     pub(super) tape: TapeState,
-    /// When something was last written, by the record's clock and by this machine's.
+    /// Time of the last write, by the record's clock and by this machine's.
     pub(super) wrote: Option<(Moment, Instant)>,
 }
 

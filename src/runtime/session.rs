@@ -291,7 +291,7 @@ pub(super) fn start(
     let reads = !matches!(purpose, Purpose::Govern(_));
     // Without a screen, snapshots are needed for the checks only.
     let pace = match purpose {
-        Purpose::Record(_) => Some(tape::PACE),
+        Purpose::Record(_) => Some(tape::SNAPSHOT_INTERVAL),
         Purpose::Watch(pace) | Purpose::Govern(pace) => Some(pace),
         Purpose::Console(_) | Purpose::OneLook(_) => None,
     };
@@ -337,8 +337,8 @@ pub(super) fn start(
     if let Some(tape) = &mut tape {
         tape.keep_usage(rules.clone());
     }
-    let recalls = !demo && needs.is_none_or(Needs::recalls);
-    let remembered = tape::kept(&setup.settings, &context).filter(|_| recalls);
+    let uses_record = !demo && needs.is_none_or(Needs::uses_record);
+    let remembered = tape::kept(&setup.settings, &context).filter(|_| uses_record);
     let store = store_loop::run(rules, clock.clone(), tape, remembered, seen, publish);
     let store = tokio::spawn(store);
     let runs_told = journal(&setup.settings)

@@ -27,7 +27,7 @@ const KEPT: usize = 2_000;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ShellEnd {
     /// It ended by itself.
-    Ended(KubectlExit),
+    Exited(KubectlExit),
     /// This process received SIGTERM.
     Terminated,
     /// The terminal hung up.
@@ -79,7 +79,7 @@ pub async fn run(command: &ShellCommand) -> Result<ShellEnd, String> {
     while tokio::time::timeout(ECHO, interrupt.recv()).await.is_ok() {}
     cleaned(command, status.success());
     let said = tokio::time::timeout(PARTING, said).await;
-    Ok(ShellEnd::Ended(KubectlExit {
+    Ok(ShellEnd::Exited(KubectlExit {
         status,
         last_line: said.ok().and_then(Result::ok).unwrap_or_default(),
     }))

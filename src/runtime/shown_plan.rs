@@ -29,15 +29,15 @@ struct Showing<'a> {
     plan: &'a Plan,
 }
 
-/// Its file, in the state directory. One file: only the last plan counts.
-pub fn place(settings: &Settings) -> Option<PathBuf> {
+/// Path of the file with the plan that was shown last, in the state directory; `None` for a user without a home directory.
+pub fn file_path(settings: &Settings) -> Option<PathBuf> {
     let folder = settings.state_dir.as_deref()?;
     Some(folder.join("shown-plan.json"))
 }
 
 /// The plan that was shown last, if it was made for this cluster at most 15 minutes before `now`.
-pub fn load(place: Option<&Path>, here: &ClusterIdentity, now: Moment) -> Option<Plan> {
-    let text = match local::read_text(place?) {
+pub fn load(file_path: Option<&Path>, here: &ClusterIdentity, now: Moment) -> Option<Plan> {
+    let text = match local::read_text(file_path?) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return None,
         Err(error) => {
@@ -52,28 +52,28 @@ pub fn load(place: Option<&Path>, here: &ClusterIdentity, now: Moment) -> Option
 }
 
 /// Saves the plan that is shown.
-pub fn keep(place: Option<&Path>, cluster: &ClusterIdentity, plan: &Plan) {
-    let Some(place) = place else {
+pub fn keep(file_path: Option<&Path>, cluster: &ClusterIdentity, plan: &Plan) {
+    let Some(file_path) = file_path else {
         return;
     };
-    if let Err(error) = written(place, &Showing { cluster, plan }) {
-        tracing::warn!(%error, path = %place.display(), "the plan that is shown is not kept");
+    if let Err(error) = written(file_path, &Showing { cluster, plan }) {
+        tracing::warn!(%error, path = %file_path.display(), "the plan that is shown is not kept");
     }
 }
 
 /// Deletes the saved plan: it is being carried out.
-pub fn forget(place: Option<&Path>) {
-    if let Some(place) = place {
-        let _ = fs::remove_file(place);
+pub fn forget(file_path: Option<&Path>) {
+    if let Some(file_path) = file_path {
+        let _ = fs::remove_file(file_path);
     }
 }
 
-fn written(place: &Path, shown: &Showing<'_>) -> io::Result<()> {
-    let folder = place.parent().unwrap_or_else(|| Path::new("."));
+fn written(file_path: &Path, shown: &Showing<'_>) -> io::Result<()> {
+    let folder = file_path.parent().unwrap_or_else(|| Path::new("."));
     local::make_folder(folder)?;
     // Two processes may show a plan at once.
-    let part = place.with_extension(format!("{}.part", std::process::id()));
-    local::replace(place, &part, &serde_json::to_vec(shown)?)
+    let part = file_path.with_extension(format!("{}.part", std::process::id()));
+    local::replace(file_path, &part, &serde_json::to_vec(shown)?)
 }
 
 /// Whether two intents are the same. A deadline given as a duration is another time in each.
@@ -99,8 +99,8 @@ mod tests {
     #[test]
     fn a_plan_is_known_on_its_cluster_for_a_while() {
         let folder = tempfile::TempDir::new().expect("a folder");
-        let place = folder.path().join("state/shown-plan.json");
-        let place = Some(place.as_path());
+        let file_path = folder.path().join("state/shown-plan.json");
+        let file_path = Some(file_path.as_path());
         let here = |uid: &str| ClusterIdentity {
             context: "prod".into(),
             server: "https://a".into(),
@@ -109,26 +109,26 @@ mod tests {
         let job = JobName(ObjectKey::new("nlp", "train"));
         let at = Moment::from_seconds(1_000_000);
         let plan = Plan::new("preempt", Intent::Preempt { job }, at);
-        assert_eq!(load(place, &here("1"), at), None, "nothing was shown");
-        keep(place, &here("1"), &plan);
-        assert_eq!(load(place, &here("1"), at).as_ref(), Some(&plan));
-        assert_eq!(load(place, &here("2"), at), None, "another cluster");
+        assert_eq!(load(file_path, &here("1"), at), None, "nothing was shown");
+        keep(file_path, &here("1"), &plan);
+        assert_eq!(load(file_path, &here("1"), at).as_ref(), Some(&plan));
+        assert_eq!(load(file_path, &here("2"), at), None, "another cluster");
         let later = Moment::from_seconds(1_000_000 + 16 * 60);
-        assert_eq!(load(place, &here("1"), later), None, "long ago");
-        forget(place);
-        assert_eq!(load(place, &here("1"), at), None);
+        assert_eq!(load(file_path, &here("1"), later), None, "long ago");
+        forget(file_path);
+        assert_eq!(load(file_path, &here("1"), at), None);
     }
 
     #[test]
     fn a_file_that_is_not_ours_shows_nothing() {
         let folder = tempfile::TempDir::new().expect("a folder");
-        let place = folder.path().join("shown-plan.json");
-        fs::write(&place, "{\"plan\": 7").expect("can be written");
+        let file_path = folder.path().join("shown-plan.json");
+        fs::write(&file_path, "{\"plan\": 7").expect("can be written");
         let here = ClusterIdentity {
             context: "prod".into(),
             server: "https://a".into(),
             uid: String::new(),
         };
-        assert_eq!(load(Some(&place), &here, Moment::default()), None);
+        assert_eq!(load(Some(&file_path), &here, Moment::default()), None);
     }
 }

@@ -8,8 +8,8 @@ use settings::Settings;
 use source::local;
 use table::silence::{SilenceEntry, Silences};
 
-/// Its path: in the state directory, never with the settings.
-pub fn place(settings: &Settings) -> Option<PathBuf> {
+/// Path of the file of silences: in the state directory, never with the settings; `None` for a user without a home directory.
+pub fn file_path(settings: &Settings) -> Option<PathBuf> {
     let folder = settings.state_dir.as_deref()?;
     Some(folder.join("alerts.json"))
 }

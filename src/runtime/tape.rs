@@ -18,7 +18,7 @@ use super::store::{Rules, Store};
 use super::usage::UsageTape;
 
 /// Interval between snapshots while recording without a screen: a replay builds the same number before it shows a time.
-pub const PACE: Duration = Duration::from_secs(9);
+pub const SNAPSHOT_INTERVAL: Duration = Duration::from_secs(9);
 /// Longest wait for the identity of a cluster before it is recorded or watched.
 const IDENTITY: Duration = Duration::from_secs(10);
 
@@ -67,7 +67,7 @@ impl RecordSettings {
 }
 
 /// Directory of a context's record, in the state directory. `None` for a user without a home directory.
-pub fn place(settings: &Settings, context: &str) -> Option<PathBuf> {
+pub fn directory_of(settings: &Settings, context: &str) -> Option<PathBuf> {
     in_state(settings.state_dir.as_deref(), context)
 }
 
@@ -78,7 +78,7 @@ fn in_state(state_dir: Option<&Path>, context: &str) -> Option<PathBuf> {
 /// Directory of the record of a context: `record.dir` of the settings, else the default of this machine.
 pub(super) fn kept(settings: &Settings, context: &str) -> Option<PathBuf> {
     let named = settings.record.dir.clone();
-    named.or_else(|| place(settings, context))
+    named.or_else(|| directory_of(settings, context))
 }
 
 /// A context's name as a directory name: without separators, and unique.

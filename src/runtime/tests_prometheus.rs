@@ -196,7 +196,7 @@ fn pages() -> String {
     };
     let exporter = ServedExport {
         metrics,
-        last: watch::channel(None).1,
+        last_snapshot_at: watch::channel(None).1,
     };
     let governor = ServedGovern(watch::channel(governor).1);
     let pages: [&dyn ServedStatus; 4] = [&watcher, &exporter, &recorder, &governor];

@@ -369,13 +369,13 @@ impl Outside {
         let words = match end {
             Ok(ShellEnd::Terminated) => return Err(Leave::End(ConsoleEnd::Interrupted)),
             Ok(ShellEnd::HungUp) => return Err(Leave::End(ConsoleEnd::Gone)),
-            Ok(ShellEnd::Ended(ended)) if ended.status.success() => {
+            Ok(ShellEnd::Exited(ended)) if ended.status.success() => {
                 format!("shell in {target} ended")
             }
-            Ok(ShellEnd::Ended(ended)) if ended.last_line.is_empty() => {
+            Ok(ShellEnd::Exited(ended)) if ended.last_line.is_empty() => {
                 format!("shell in {target} ended: {}", ended.status)
             }
-            Ok(ShellEnd::Ended(ended)) => format!("shell in {target} ended: {}", ended.last_line),
+            Ok(ShellEnd::Exited(ended)) => format!("shell in {target} ended: {}", ended.last_line),
             Err(why) => why,
         };
         let mut messages = self.take_back()?;

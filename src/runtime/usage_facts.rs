@@ -151,7 +151,7 @@ impl UsageReader {
             from,
             to: hour_of(now) + 1,
         };
-        let facts = known.with(span, now, |file, name| {
+        let facts = known.with_ledger(span, now, |file, name| {
             let until = file.until().map_err(|fault| fault.to_string())?;
             let Some(until) = until else { return Ok(None) };
             let facts = self.of_file(file, until, now)?;

@@ -30,8 +30,8 @@ struct Kept {
 impl PrometheusUsage {
     /// `None` unless `prometheus.usage` is on and `prometheus.url` is set. `context` selects the cluster whose hours are read.
     pub fn of(settings: &Settings, context: Option<&str>) -> Option<Self> {
-        let wanted = settings.prometheus.usage && settings.prometheus.url.is_some();
-        wanted.then(|| Self {
+        let is_enabled = settings.prometheus.usage && settings.prometheus.url.is_some();
+        is_enabled.then(|| Self {
             settings: Arc::new(settings.clone()),
             context: context.map(str::to_owned),
             kept: Arc::default(),
@@ -39,11 +39,11 @@ impl PrometheusUsage {
     }
 
     /// Reads the hours of a span that are not cached, and calls `then` with the ledger and the name of its source. Blocks until
-    /// Prometheus answers. `None` where it has no recorder's metrics.
+    /// Prometheus answers. `None` when Prometheus has no metrics of a recorder.
     ///
     /// # Errors
-    /// Prometheus does not answer, or has several clusters and none is selected; those of `then`.
-    pub fn with<T>(
+    /// Prometheus does not answer, or has several clusters and none is selected, or `then` fails.
+    pub fn with_ledger<T>(
         &self,
         span: Span,
         now: Moment,
@@ -89,26 +89,30 @@ impl PrometheusUsage {
         now: Moment,
     ) -> Result<Option<(Vec<HourUsage>, String)>, String> {
         let Some(options) = source_options::prometheus(&self.settings) else {
-            return Err("no Prometheus is named: prometheus.url in the settings".to_owned());
+            return Err(
+                "no Prometheus is configured: set prometheus.url in the settings".to_owned(),
+            );
         };
         let Some(PrometheusEndpoint::Direct(endpoint)) = options.endpoint else {
-            return Err("no Prometheus is named: prometheus.url in the settings".to_owned());
+            return Err(
+                "no Prometheus is configured: set prometheus.url in the settings".to_owned(),
+            );
         };
         let host = host(&endpoint.url).to_owned();
-        let road = PrometheusEndpoint::Direct(endpoint);
+        let endpoint = PrometheusEndpoint::Direct(endpoint);
         // No throttling: this client sends only these few large queries.
         let per_minute = 600.0;
         let stats = ApiStats::new(Arc::new(move || now));
-        let client = PrometheusClient::new(None, stats, road, options.timeout, per_minute);
+        let client = PrometheusClient::new(None, stats, endpoint, options.timeout, per_minute);
         let client = Arc::new(client);
-        let named = self.settings.record.cluster.clone();
+        let cluster_name = self.settings.record.cluster.clone();
         let context = self.context.clone();
         let matchers = options.matchers;
         let work = async move {
             let hours = UsageHours::find(
                 client,
                 matchers,
-                named.as_deref(),
+                cluster_name.as_deref(),
                 context.as_deref(),
                 start_of(all.from),
                 now,
@@ -118,7 +122,7 @@ impl PrometheusUsage {
             let read = hours.read(wanted, now).await?;
             Ok(Some((read, hours.cluster().to_owned())))
         };
-        let told: Result<_, String> = std::thread::scope(|scope| {
+        let result: Result<_, String> = std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 let runtime = tokio::runtime::Builder::new_current_thread()
                     .enable_all()
@@ -127,18 +131,18 @@ impl PrometheusUsage {
                 runtime.block_on(work)
             });
             let ended = thread.join();
-            ended.unwrap_or_else(|_| Err("reading it failed; the log has more".to_owned()))
+            ended.unwrap_or_else(|_| Err("reading failed; see the log".to_owned()))
         });
-        let told = told.map_err(|why| format!("Prometheus {host}: {why}"))?;
-        Ok(told.map(|(read, cluster)| (read, format!("Prometheus {host}, cluster {cluster}"))))
+        let result = result.map_err(|why| format!("Prometheus {host}: {why}"))?;
+        Ok(result.map(|(read, cluster)| (read, format!("Prometheus {host}, cluster {cluster}"))))
     }
 
-    /// As [`PrometheusUsage::with`], but returns the ledger; for a command that reads once.
+    /// As [`PrometheusUsage::with_ledger`], but returns the ledger; for a command that reads once.
     ///
     /// # Errors
-    /// As [`PrometheusUsage::with`].
+    /// As [`PrometheusUsage::with_ledger`].
     pub fn into_file(self, span: Span, now: Moment) -> Result<Option<(UsageFile, String)>, String> {
-        self.with(span, now, |_, _| Ok(()))?;
+        self.with_ledger(span, now, |_, _| Ok(()))?;
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(kept.take().map(|kept| (kept.file, kept.name)))
     }

@@ -33,7 +33,7 @@ use super::watch_metrics::WatchStatus;
 use super::watch_state::WatchState;
 
 /// Interval between snapshots: a finding is sent within five seconds.
-pub const PACE: Duration = Duration::from_secs(1);
+pub const SNAPSHOT_INTERVAL: Duration = Duration::from_secs(1);
 /// How often due messages are looked for.
 const TICK: Duration = Duration::from_millis(500);
 /// Longest wait for exporters at startup, and then for the checks to evaluate their readings: before that, one fault may look
@@ -177,7 +177,7 @@ impl<'p> Watcher<'p> {
 
     /// A watcher that sends only while it leads.
     #[must_use]
-    pub fn led(self, lead: Lead) -> Self {
+    pub fn only_while_leading(self, lead: Lead) -> Self {
         Self { lead, ..self }
     }
 

@@ -47,7 +47,7 @@ pub(super) fn not_read(last: Option<Instant>) -> Option<String> {
 /// Why the facts are unusable: nodes or pods cannot be listed.
 pub(super) fn unlisted(fleet: &Fleet) -> Option<String> {
     [Table::Nodes, Table::Pods].into_iter().find_map(|table| {
-        let Known::Lost(lost) = fleet.known(table) else {
+        let Known::Lost(lost) = fleet.visibility(table) else {
             return None;
         };
         Some(format!(

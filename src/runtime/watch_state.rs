@@ -12,10 +12,10 @@ use table::notify::{SavedDelivery, read_saved, saved_text};
 use super::tape;
 
 /// Name of the delivery state's file.
-const FILE: &str = "notified.json";
+const STATE_FILE: &str = "notified.json";
 
 /// The directory for the delivery state of a context. `None` when the user has no home directory.
-pub fn place(settings: &Settings, context: &str) -> Option<PathBuf> {
+pub fn directory_of(settings: &Settings, context: &str) -> Option<PathBuf> {
     let folder = settings.state_dir.as_deref()?;
     Some(folder.join("watch").join(tape::folder_of(context)))
 }
@@ -39,10 +39,10 @@ impl WatchState {
         context: &str,
     ) -> Result<(Self, Vec<SavedDelivery>, Option<String>), Failure> {
         let failed = |words: String| Failure::new(Exit::Failed, words);
-        let at = |what: &str, path: &Path, error: &dyn std::fmt::Display| {
+        let io_error = |what: &str, path: &Path, error: &dyn std::fmt::Display| {
             failed(format!("cannot {what} {}: {error}", path.display()))
         };
-        local::make_folder(folder).map_err(|error| at("make", folder, &error))?;
+        local::make_folder(folder).map_err(|error| io_error("make", folder, &error))?;
         let path = folder.join("lock");
         let options = local::private()
             .write(true)
@@ -51,21 +51,21 @@ impl WatchState {
             .to_owned();
         let lock = options
             .open(&path)
-            .map_err(|error| at("write", &path, &error))?;
+            .map_err(|error| io_error("write", &path, &error))?;
         lock.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => failed(format!(
-                "another process watches with {}: end it, or name another directory (--dir)",
+                "another process uses {}: stop that process, or give another directory (--dir)",
                 folder.display()
             )),
-            TryLockError::Error(error) => at("lock", &path, &error),
+            TryLockError::Error(error) => io_error("lock", &path, &error),
         })?;
         let state = Self {
-            path: folder.join(FILE),
+            path: folder.join(STATE_FILE),
             cluster: if uid.is_empty() { context } else { uid }.to_owned(),
             _lock: lock,
         };
-        let (saved, news) = state.read()?;
-        Ok((state, saved, news))
+        let (saved, notice) = state.read()?;
+        Ok((state, saved, notice))
     }
 
     fn read(&self) -> Result<(Vec<SavedDelivery>, Option<String>), Failure> {
@@ -80,22 +80,22 @@ impl WatchState {
             Err(error) => Err(error.to_string()),
         };
         let read = text.and_then(|text| read_saved(&text, &self.cluster));
-        let (why, end) = match read {
+        let (why, suffix) = match read {
             Ok(Some(saved)) => return Ok((saved, None)),
-            Ok(None) => ("is of another cluster".to_owned(), "other"),
+            Ok(None) => ("belongs to another cluster".to_owned(), "other"),
             Err(why) => (format!("cannot be used ({why})"), "damaged"),
         };
-        let aside = path.with_extension(format!("json.{end}"));
-        fs::rename(path, &aside).map_err(|error| {
+        let renamed = path.with_extension(format!("json.{suffix}"));
+        fs::rename(path, &renamed).map_err(|error| {
             let words = format!("{} {why}, and cannot be renamed: {error}", path.display());
             Failure::new(Exit::Failed, words)
         })?;
-        let news = format!(
-            "{} {why}: it is {} now, and every finding is sent as new",
+        let notice = format!(
+            "{} {why}. It was renamed to {}; every finding is sent again",
             path.display(),
-            aside.display()
+            renamed.display()
         );
-        Ok((Vec::new(), Some(news)))
+        Ok((Vec::new(), Some(notice)))
     }
 
     /// Replaces the saved state as a whole.
@@ -104,8 +104,8 @@ impl WatchState {
     /// The file cannot be written.
     pub fn write(&self, saved: Vec<SavedDelivery>) -> Result<(), String> {
         let text = saved_text(&self.cluster, saved);
-        let part = self.path.with_extension("json.part");
-        local::replace(&self.path, &part, text.as_bytes())
+        let temporary = self.path.with_extension("json.part");
+        local::replace(&self.path, &temporary, text.as_bytes())
             .map_err(|error| format!("cannot write {}: {error}", self.path.display()))
     }
 }
@@ -117,15 +117,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_one_process_s_and_one_cluster_s_and_what_is_torn_is_set_aside() {
+    fn the_directory_has_one_process_and_one_cluster_and_a_damaged_file_is_renamed() {
         let folder = tempfile::tempdir().expect("a folder");
         let folder = folder.path().join("watch");
         let saved = SavedDelivery {
             receiver: "pager".into(),
             ..SavedDelivery::default()
         };
-        let (state, before, news) = WatchState::open(&folder, "u-1", "prod").expect("is new");
-        assert_eq!((before, news), (Vec::new(), None));
+        let (state, before, notice) = WatchState::open(&folder, "u-1", "prod").expect("is new");
+        assert_eq!((before, notice), (Vec::new(), None));
         let other = WatchState::open(&folder, "u-1", "prod")
             .err()
             .expect("is taken");
@@ -135,27 +135,28 @@ mod tests {
             other.message
         );
         state.write(vec![saved.clone()]).expect("is written");
-        let path = folder.join(FILE);
+        let path = folder.join(STATE_FILE);
         let mode = fs::metadata(&path).expect("is there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         drop(state);
-        let (state, before, news) = WatchState::open(&folder, "u-1", "prod").expect("is read");
-        assert_eq!((before, news), (vec![saved], None));
+        let (state, before, notice) = WatchState::open(&folder, "u-1", "prod").expect("is read");
+        assert_eq!((before, notice), (vec![saved], None));
         drop(state);
-        let (state, before, news) = WatchState::open(&folder, "u-2", "prod").expect("is another's");
+        let (state, before, notice) =
+            WatchState::open(&folder, "u-2", "prod").expect("is another's");
         assert_eq!(before, Vec::new());
-        assert!(news.expect("is said").contains("another cluster"));
+        assert!(notice.expect("is said").contains("another cluster"));
         drop(state);
         // A truncated file.
         fs::write(&path, "{\"version\":1,\"cluster\":\"u-1\",\"rec").expect("is written");
-        let (state, before, news) = WatchState::open(&folder, "u-1", "prod").expect("goes on");
+        let (state, before, notice) = WatchState::open(&folder, "u-1", "prod").expect("goes on");
         assert_eq!(before, Vec::new());
-        assert!(news.expect("is said").contains("notified.json.damaged"));
+        assert!(notice.expect("is said").contains("notified.json.damaged"));
         assert!(folder.join("notified.json.damaged").is_file());
         drop(state);
         fs::write(&path, "{\"version\":2}").expect("is written");
-        let (state, _, news) = WatchState::open(&folder, "u-1", "prod").expect("goes on");
-        assert!(news.expect("is said").contains("version 2"));
+        let (state, _, notice) = WatchState::open(&folder, "u-1", "prod").expect("goes on");
+        assert!(notice.expect("is said").contains("version 2"));
         fs::remove_dir_all(&folder).expect("is removed");
         let why = state.write(Vec::new()).expect_err("has no place");
         assert!(why.starts_with("cannot write "), "{why}");

@@ -1,4 +1,4 @@
-//! Address and label matchers of Prometheus, as written in the settings.
+//! Settings of a Prometheus: its service behind the API server, and label matchers.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
@@ -10,7 +10,7 @@ use exporter::Matchers;
 pub struct ServicePath {
     pub namespace: String,
     pub name: String,
-    /// Number or name of its port.
+    /// Number or name of the service's port.
     pub port: String,
     /// True for HTTPS.
     pub tls: bool,
@@ -24,11 +24,11 @@ impl ServicePath {
     /// # Errors
     /// The text has another form.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let wrong =
+        let invalid =
             || format!("`{text}` is not namespace/name:port, such as monitoring/prometheus:9090");
         let mut parts = text.trim().splitn(3, '/');
         let (Some(namespace), Some(service)) = (parts.next(), parts.next()) else {
-            return Err(wrong());
+            return Err(invalid());
         };
         let prefix = match parts.next().map(|rest| rest.trim_matches('/')) {
             None | Some("") => String::new(),
@@ -38,21 +38,21 @@ impl ServicePath {
             Some(rest) => (true, rest),
             None => (false, service.strip_prefix("http:").unwrap_or(service)),
         };
-        let (name, port) = service.split_once(':').ok_or_else(wrong)?;
-        let plain = |text: &str| {
+        let (name, port) = service.split_once(':').ok_or_else(invalid)?;
+        let is_name = |text: &str| {
             !text.is_empty()
                 && text
                     .bytes()
                     .all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b))
         };
-        let path = |text: &str| {
+        let is_path = |text: &str| {
             text.bytes()
                 .all(|b| b.is_ascii_alphanumeric() || b"-._/".contains(&b))
                 && !text.contains("//")
                 && !text.split('/').any(|part| matches!(part, "." | ".."))
         };
-        if !plain(namespace) || !plain(name) || !plain(port) || !path(&prefix) {
-            return Err(wrong());
+        if !is_name(namespace) || !is_name(name) || !is_name(port) || !is_path(&prefix) {
+            return Err(invalid());
         }
         Ok(Self {
             namespace: namespace.to_owned(),

@@ -299,7 +299,7 @@ pub fn changes(
 }
 
 /// Adds a plan's effects on budgets to the plan.
-pub fn foretell(facts: &Facts, plan: &mut Plan) {
+pub fn add_forecast(facts: &Facts, plan: &mut Plan) {
     let at = plan.computed_at;
     if let PlanEffect::Forecast(forecast) = &mut plan.effect
         && let Some(spending) = &forecast.spending

@@ -12,10 +12,10 @@ use model::fleet::observe::Table;
 use super::Facts;
 use super::cell::Cell;
 use super::json_style::JsonStyle;
-use super::kind::{Asked, Exporters, Format, KindNames};
-use super::labelled::Labelled;
+use super::kind::{Exporters, Format, GetRequest, KindNames};
 use super::navigation::{Destination, RowScope, Selection};
 use super::role::Role;
+use super::row_labels::RowLabels;
 
 /// Alignment of a column's cells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -300,7 +300,7 @@ pub struct RowOutput {
     /// True for a table whose loss makes its rows incomplete.
     pub reads: fn(Table) -> bool,
     /// The exporters that its rows need.
-    pub exporters: fn(&Asked) -> Exporters,
+    pub exporters: fn(&GetRequest) -> Exporters,
     /// What is said about all rows beside them.
     pub note: fn(&Facts, Format) -> Option<String>,
     /// Unique key among the rows of the kind, stable while the row exists.
@@ -314,7 +314,7 @@ pub struct RowOutput {
     /// The row's namespace and team; `None` for a kind that has neither.
     pub place: Option<PlaceOf>,
     /// The row's labels; `None` for a kind without labels.
-    pub labels: Option<for<'a> fn(&'a Facts, Row) -> Option<Labelled<'a>>>,
+    pub labels: Option<for<'a> fn(&'a Facts, Row) -> Option<RowLabels<'a>>>,
     /// The rows as JSON objects, one each.
     pub json: fn(&Facts, &[Row], JsonStyle) -> Vec<String>,
 }

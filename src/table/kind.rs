@@ -41,20 +41,20 @@ impl KindNames {
 
 /// The parts of a `get` command that decide which exporters are read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Asked {
+pub struct GetRequest {
     pub format: Format,
     /// True when the command names objects.
     pub is_named: bool,
     /// True when a filter, the order or a chosen column uses a reading.
-    pub readings: bool,
+    pub uses_readings: bool,
 }
 
-impl Asked {
-    /// The exporters to read for a kind whose names are known without them: `named` when objects are named, `Unnamed` for `-o name`,
+impl GetRequest {
+    /// The exporters to read for a kind whose names are known without them: `named` when objects are named, `DevicesUnknown` for `-o name`,
     /// otherwise all.
-    pub fn names_or(self, named: Exporters) -> Exporters {
+    pub fn exporters(self, named: Exporters) -> Exporters {
         match (self.is_named, self.format) {
-            (false, Format::Name) if !self.readings => Exporters::Unnamed,
+            (false, Format::Name) if !self.uses_readings => Exporters::DevicesUnknown,
             (false, _) => Exporters::All,
             (true, _) => named,
         }
@@ -65,16 +65,16 @@ impl Asked {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exporters {
     /// Exporters of nodes whose Kubernetes objects do not name their device model. All other values are known without exporters.
-    Unnamed,
-    /// As `Unnamed`, and exporters of nodes with sliced devices: the cost of a slice depends on the other slices of its device.
+    DevicesUnknown,
+    /// As `DevicesUnknown`, and exporters of nodes with sliced devices: the cost of a slice depends on the other slices of its device.
     Priced,
-    /// As `Unnamed`, and exporters of the nodes that the rows are about.
+    /// As `DevicesUnknown`, and exporters of the nodes that the rows are about.
     OfRows,
     All,
 }
 
 /// True for every table but those of queueing rules and of autoscalers.
-pub fn holds_work(table: Table) -> bool {
+pub fn is_needed_for_jobs(table: Table) -> bool {
     !table.holds_rules() && !table.holds_scaling()
 }
 

@@ -15,7 +15,6 @@ pub mod facts;
 pub mod json_style;
 pub mod kind;
 pub mod kinds;
-pub mod labelled;
 mod losses;
 pub mod metrics;
 pub mod navigation;
@@ -28,6 +27,7 @@ pub mod plan_steps;
 mod pool_advice;
 mod query;
 pub mod role;
+pub mod row_labels;
 pub mod rows;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;

@@ -82,7 +82,7 @@ pub fn silent(facts: &Facts, kind: Kind) -> Option<String> {
 /// A missing table, with its exit code and a message.
 fn loss(facts: &Facts, table: Table) -> Option<(Exit, String)> {
     let name = table.name();
-    match facts.fleet.known(table) {
+    match facts.fleet.visibility(table) {
         // Reported by `losses`.
         Known::NotVisible(_) | Known::Live | Known::Absent => None,
         Known::Waiting => Some((

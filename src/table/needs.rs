@@ -8,7 +8,7 @@ use model::fleet::Fleet;
 use model::fleet::node::Node;
 use model::fleet::observe::Table;
 
-use super::kind::{Asked, Exporters};
+use super::kind::{Exporters, GetRequest};
 use super::{Format, Kind, Query};
 
 /// What a command must read for one snapshot.
@@ -18,18 +18,18 @@ pub struct Needs {
     /// Nodes whose exporters are read.
     pub readings: Readings,
     /// Whether queue positions of pending work are read, where Kueue reports them.
-    pub places: bool,
+    pub queue_positions: bool,
 }
 
 /// Which nodes' exporters are read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Readings {
     /// Only nodes whose Kubernetes objects do not name their device model. All other values are known without an exporter.
-    Unnamed,
-    /// The nodes of `Unnamed`, and nodes with sliced devices (MIG, time-slicing): the cost of a slice depends on the other slices of
+    DevicesUnknown,
+    /// The nodes of `DevicesUnknown`, and nodes with sliced devices (MIG, time-slicing): the cost of a slice depends on the other slices of
     /// its device, and exporters report these best.
     Priced,
-    /// The nodes of `Unnamed`, and the nodes that the query's rows are about.
+    /// The nodes of `DevicesUnknown`, and the nodes that the query's rows are about.
     Of(Box<Query>),
     All,
 }
@@ -50,7 +50,7 @@ impl Needs {
         Self {
             tables: Table::ALL,
             readings: Readings::All,
-            places: true,
+            queue_positions: true,
         }
     }
 
@@ -58,25 +58,25 @@ impl Needs {
     pub const fn decision() -> Self {
         Self {
             tables: Table::ALL,
-            readings: Readings::Unnamed,
-            places: true,
+            readings: Readings::DevicesUnknown,
+            queue_positions: true,
         }
     }
 
     /// True when the answer uses state saved in a record: runtimes of past jobs, start times of findings.
-    pub fn recalls(&self) -> bool {
-        self.places || self.readings == Readings::All
+    pub fn uses_record(&self) -> bool {
+        self.queue_positions || self.readings == Readings::All
     }
 
     /// The inputs of a query's rows in this format.
     pub fn of(query: &Query, format: Format) -> Self {
-        let asked = Asked {
+        let asked = GetRequest {
             format,
             is_named: !query.names.is_empty(),
-            readings: query.asks_readings(),
+            uses_readings: query.asks_readings(),
         };
         let readings = match (query.kind.output().exporters)(&asked) {
-            Exporters::Unnamed => Readings::Unnamed,
+            Exporters::DevicesUnknown => Readings::DevicesUnknown,
             Exporters::Priced => Readings::Priced,
             Exporters::OfRows => Readings::Of(Box::new(query.clone())),
             Exporters::All => Readings::All,
@@ -88,7 +88,7 @@ impl Needs {
                 _ => Table::ALL,
             },
             readings,
-            places: query.kind == Kind::Fleet,
+            queue_positions: query.kind == Kind::Fleet,
         }
     }
 
@@ -96,7 +96,7 @@ impl Needs {
     pub fn nodes(&self, fleet: &Fleet) -> Option<BTreeSet<Name>> {
         let query = match &self.readings {
             Readings::All => return None,
-            Readings::Unnamed | Readings::Priced => None,
+            Readings::DevicesUnknown | Readings::Priced => None,
             Readings::Of(query) => Some(&**query),
         };
         let priced = self.readings == Readings::Priced;
@@ -106,7 +106,7 @@ impl Needs {
             .map(|node| node.name().clone())
             .collect();
         if let Some(query) = query {
-            found.extend(asked_of(query, fleet)?);
+            found.extend(nodes_of_query(query, fleet)?);
         }
         Some(found)
     }
@@ -123,12 +123,12 @@ fn is_sliced(node: &Node) -> bool {
 }
 
 /// The nodes that the query's rows are about; `None` when the query does not tell which: then every exporter is read.
-fn asked_of(query: &Query, fleet: &Fleet) -> Option<Vec<Name>> {
+fn nodes_of_query(query: &Query, fleet: &Fleet) -> Option<Vec<Name>> {
     // Resolve each of several names alone; where one is unresolved, all nodes are read.
     if query.names.len() > 1 {
         let one = |name: &String| {
             let names = vec![name.clone()];
-            asked_of(
+            nodes_of_query(
                 &Query {
                     names,
                     ..query.clone()
@@ -140,7 +140,7 @@ fn asked_of(query: &Query, fleet: &Fleet) -> Option<Vec<Name>> {
         return all.map(|all| all.concat());
     }
     let name = query.names.first().map(String::as_str);
-    let own = |wanted: &dyn Fn(&Node) -> bool| {
+    let nodes_where = |wanted: &dyn Fn(&Node) -> bool| {
         let nodes = fleet.nodes.iter().filter(|node| wanted(node));
         nodes.map(|node| node.name().clone()).collect()
     };
@@ -158,14 +158,14 @@ fn asked_of(query: &Query, fleet: &Fleet) -> Option<Vec<Name>> {
             let pods = jobs.flat_map(|job| job.pods.iter());
             Some(pods.filter_map(|pod| pod.seen.node.clone()).collect())
         }
-        Kind::Pools => Some(own(&|node| {
+        Kind::Pools => Some(nodes_where(&|node| {
             name.is_none_or(|name| node.pool.as_str() == name)
         })),
         // A device is found by its node or by `NODE/gpu3`; a UUID does not identify the node.
         Kind::Nodes | Kind::Devices => {
             let node = name?.split('/').next().unwrap_or_default();
             let known = fleet.node(node).is_some() || query.kind == Kind::Nodes;
-            known.then(|| own(&|other| other.name().as_str() == node))
+            known.then(|| nodes_where(&|other| other.name().as_str() == node))
         }
         _ => None,
     }
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_prints_no_reading_asks_for_none() {
+    fn a_command_that_prints_no_reading_scrapes_no_exporter() {
         let fleet = fleet();
         let first = fleet.nodes[0].name();
         // Slice costs need the exporter of the node.

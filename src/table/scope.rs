@@ -63,7 +63,7 @@ impl Scope {
     /// the nearest existing name. Empty where pods are not listed.
     pub fn unknown(&self, facts: &Facts) -> Vec<String> {
         let fleet = &facts.fleet;
-        if *fleet.known(Table::Pods) != Known::Live {
+        if *fleet.visibility(Table::Pods) != Known::Live {
             return Vec::new();
         }
         let told = |what: String, near: Option<&str>| match near {

@@ -6,8 +6,8 @@ use model::base::Name;
 
 use super::Facts;
 use super::kinds::output::rows_in;
-use super::labelled::Labelled;
 use super::query::Query;
+use super::row_labels::RowLabels;
 use super::table::cell;
 
 /// The note about a label selector that could not be decided, or that no object matches.
@@ -46,7 +46,7 @@ pub enum Unselected {
 }
 
 /// The number of objects with unknown labels, and the known label keys.
-fn labelled<'a>(all: impl Iterator<Item = Labelled<'a>>) -> (usize, BTreeSet<Name>) {
+fn labelled<'a>(all: impl Iterator<Item = RowLabels<'a>>) -> (usize, BTreeSet<Name>) {
     let (mut unknown, mut keys) = (0, BTreeSet::new());
     for labels in all {
         match labels.all() {

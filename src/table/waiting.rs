@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use engine::explain::{
     Explanation, NodeSupply, Reason, StartState, Unblock, UnblockChange, amount, of_flavor,
 };
-use engine::explanations::Later;
+use engine::explanations::ChangeWithStart;
 use engine::forecast::{Basis, Start};
 use engine::snapshot::ANY_FLAVOR;
 use model::base::quantities::{counted, grouped};
@@ -268,7 +268,7 @@ pub fn change_words(change: &Unblock, job: &Job, now: Moment) -> String {
 }
 
 /// A change after which the job starts later without further action: `+64 h100 quota for research: starts ~14:40 (13:55–15:30)`.
-pub fn later_words(later: &Later, now: Moment) -> String {
+pub fn later_words(later: &ChangeWithStart, now: Moment) -> String {
     let start = &later.start;
     format!(
         "{}: starts {}",

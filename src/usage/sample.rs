@@ -93,7 +93,7 @@ impl UsageSample {
     pub fn of(at: Moment, fleet: &Fleet, prices: &Prices) -> Self {
         let known = |table| {
             matches!(
-                fleet.known(table),
+                fleet.visibility(table),
                 Known::Live | Known::Absent | Known::NotVisible(_)
             )
         };

@@ -1,4 +1,4 @@
-//! `stokehold engine replay` as a shell calls it: fields of the contract, exit codes, mistakes in files.
+//! `stokehold engine replay` as a shell calls it: fields of JSON output, exit codes, mistakes in files.
 
 use std::path::PathBuf;
 use std::process::Output;

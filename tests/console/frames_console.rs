@@ -60,7 +60,7 @@ fn grave(app: &mut App) -> String {
         String::from("the last words of the way it goes"),
     ];
     plan.steps.push(step);
-    assert!(plan.is_grave());
+    assert!(plan.needs_typed_name());
     let typed = plan.typed(&SMALL.context);
     let _ = app.update(Msg::PlanOutcome(
         ask.number,

@@ -404,7 +404,7 @@ fn node(
         device_capacity: plan.per_node,
         device_allocatable: plan.per_node,
         withheld: false,
-        ignored: Box::default(),
+        ignored_counts: Box::default(),
         pod_count: pods.len() as u32 + 4,
         others: Box::default(),
         pods: pods.into_boxed_slice(),

@@ -52,7 +52,7 @@ fn the_palette_leads_to_a_whole_change_word_by_word() {
     let pool = facts.fleet.pools[0].name.clone();
     let mut app = console(&facts, ViewId::Fleet, SIZE, AppOptions::default());
     press(&mut app, ":what-if\n");
-    for verb in engine::what_if::VERBS {
+    for verb in engine::what_if::KEYWORDS {
         assert!(text(&app).contains(&format!("what-if {verb}")), "{verb}");
     }
     // Enter takes a word that is no whole change, and the palette stays open for the next.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use console::{App, AppOptions, Effect, Msg, render_text};
 use engine::explain::{Unblock, UnblockChange};
-use engine::explanations::Later;
+use engine::explanations::ChangeWithStart;
 use engine::forecast::{Basis, Start};
 use model::base::{Moment, Name, ObjectKey};
 use model::fleet::finding::{Finding, Severity};
@@ -491,7 +491,7 @@ fn the_page_names_whom_the_plan_takes_and_the_least_raise_comes_first() {
     );
     for told in answers.jobs.values_mut() {
         told.now = None;
-        told.answer.later = vec![Later {
+        told.answer.later = vec![ChangeWithStart {
             change: quota(64_000),
             start: Start {
                 job: victims[0].clone(),

@@ -246,3 +246,33 @@ fn only_the_words_that_the_question_names_confirm_a_plan() {
     let object = shell.object(Resource::Nodes, "", &node);
     assert_eq!(object["spec"]["unschedulable"], true);
 }
+
+/// A name that no job has is a failure (exit code 1) and not a refusal (3): nothing forbids the question.
+#[test]
+fn a_job_that_is_not_in_the_fleet_ends_every_command_with_the_same_exit_code() {
+    let shell = CommandLine::new(24);
+    let fleet = shell.run(&["get", "fleet", "-o", "json"]);
+    assert_eq!(fleet.code, 0, "{}", fleet.err);
+    for verb in ["explain", "forecast", "route"] {
+        let intent = format!("{verb} ml/nope");
+        let arguments = [
+            "engine",
+            "plan",
+            "--fleet",
+            "-",
+            "--intent",
+            intent.as_str(),
+        ];
+        let ended = shell.run_with_input(&fleet.out, &arguments);
+        assert_eq!(ended.code, 1, "{intent}: {ended:?}");
+        assert!(ended.err.contains("there is no job `ml/nope`"), "{ended:?}");
+    }
+    for arguments in [
+        &["explain", "ml/nope"][..],
+        &["route", "job", "ml/nope"],
+        &["get", "jobs", "ml/nope"],
+    ] {
+        let ended = shell.run(arguments);
+        assert_eq!(ended.code, 1, "{arguments:?}: {ended:?}");
+    }
+}

@@ -155,7 +155,7 @@ impl Stage {
             GovernWriter::new(&grant, client)
         });
         let governor = Governor::new(pictures, writer, &settings(&[]));
-        let mut governor = governor.led(self.lead.clone());
+        let mut governor = governor.only_while_leading(self.lead.clone());
         let served = ServedGovern(governor.status());
         let mut said = Vec::new();
         let mut held = Vec::new();
@@ -550,7 +550,7 @@ async fn an_invalid_document_is_told_at_once_by_every_process() {
             true => Lead::default(),
             false => Lead::by(watch::channel(Leadership::held_by("other".into(), None, 0)).1),
         };
-        let mut governor = governor.led(term);
+        let mut governor = governor.only_while_leading(term);
         let served = ServedGovern(governor.status());
         let mut said: Vec<String> = Vec::new();
         let mut say = |words: &str| said.push(words.to_owned());

@@ -125,7 +125,7 @@ impl Operator {
     fn approve(&self, plan: Plan) -> Approved {
         let consent = Confirmation {
             reason: "a test".into(),
-            confirmed: Confirmed::Outright,
+            confirmed: Confirmed::ByFlag,
         };
         self.grant.approve(plan, consent).expect("is confirmed")
     }

@@ -172,9 +172,10 @@ const CASES: &[Case] = &[
     Case {
         code: "device-count",
         fire: |parts, _| {
-            parts.nodes[1].ignored = Box::new([(Name::new("nvidia.com/gpu"), 4_000_000_000)]);
+            parts.nodes[1].ignored_counts =
+                Box::new([(Name::new("nvidia.com/gpu"), 4_000_000_000)]);
         },
-        calm: |parts, _| parts.nodes[1].ignored = Box::default(),
+        calm: |parts, _| parts.nodes[1].ignored_counts = Box::default(),
         gap: |parts, _| parts.lose(Table::Nodes),
     },
     Case {

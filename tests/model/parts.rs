@@ -325,7 +325,7 @@ pub fn node(now: Moment, name: &str, pod: Option<&Arc<Pod>>) -> Node {
         device_capacity: 8,
         device_allocatable: 8,
         withheld: false,
-        ignored: Box::default(),
+        ignored_counts: Box::default(),
         pod_count: 3,
         others: Box::default(),
         pods: pod.into_iter().cloned().collect(),

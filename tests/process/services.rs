@@ -58,7 +58,7 @@ fn a_recorder_is_ready_once_it_writes() {
     let manifest = include_str!("../../config/kubernetes/record.yaml");
     let mut recorder = started(&home, &of_manifest(manifest), &DEMO);
     assert!(recorder.line().starts_with("recording demo into "));
-    let address = recorder.address("answers http://");
+    let address = recorder.address("serves http://");
     assert_eq!(ask(&address, "GET /healthz"), (200, "ok\n".to_owned()));
     until("a recorder that is ready", || {
         ask(&address, "GET /readyz").0 == 200
@@ -98,7 +98,7 @@ fn units_and_manifests_start_the_services() {
     ));
     let mut recorder = started(&home, &unit, &DEMO);
     assert!(recorder.line().starts_with("recording demo into "));
-    let address = recorder.address("answers http://");
+    let address = recorder.address("serves http://");
     assert_eq!(ask(&address, "HEAD /healthz"), (200, String::new()));
 
     let manifest = include_str!("../../config/kubernetes/watch.yaml");

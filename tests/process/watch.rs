@@ -23,7 +23,7 @@ impl Watch {
         let first = running.line();
         let receivers = "pager (alertmanager), hook (webhook)";
         assert!(first.contains(receivers), "{first}");
-        let address = running.address("answers http://");
+        let address = running.address("serves http://");
         Self {
             _running: running,
             address,
@@ -89,7 +89,7 @@ fn a_watcher_that_is_killed_goes_on_without_sending_anything_twice() {
     let other = home.run(&arguments);
     assert_eq!(other.status.code(), Some(1));
     let said = text(&other.stderr);
-    let words = format!("another process watches with {state}");
+    let words = format!("another process uses {state}");
     assert!(said.contains(&words), "{said}");
     // The last outcome is on disk before the next message goes out.
     let settled = watch.metric("stokehold_notify_waiting_messages{");

@@ -15,11 +15,11 @@ use table::output::{fields, output_table, titles};
 use table::{Facts, Format, Kind, Needs, Query};
 
 use crate::cli::flags::Global;
-use crate::cli::get::kind::GetKind;
+use crate::cli::get::get_kind::GetKind;
 use crate::cli::get::objects::first_kind;
 use crate::cli::setup::{self, FactsSource, Situation};
 use crate::cli::top::TopName;
-use crate::cli::{load, look};
+use crate::cli::{console_options, load};
 use crate::runtime::journal_place::journal_of;
 
 /// Longest wait for the cluster's answer.
@@ -52,7 +52,7 @@ impl CompletionCluster {
             Self::Named(global) => {
                 let settings = load::settings(global).ok()?;
                 let query = Query {
-                    scope: look::scope(&settings),
+                    scope: console_options::scope(&settings),
                     ..Query::all(kind)
                 };
                 let at = Situation {
@@ -145,8 +145,8 @@ pub(super) fn of(
         let word = positional.first()?;
         match path {
             "top" => TopName::from_str(word, true).ok().map(TopName::kind),
-            "get" => first_kind(positional)?.kind(),
-            _ => GetKind::from_str(word, true).ok()?.kind(),
+            "get" => first_kind(positional)?.snapshot_kind(),
+            _ => GetKind::from_str(word, true).ok()?.snapshot_kind(),
         }
     };
     let of_kind = |kind: Option<Kind>| kind.map_or_else(Vec::new, |kind| cluster.names(kind));
@@ -261,7 +261,7 @@ fn budgets(cluster: &CompletionCluster) -> Vec<String> {
     let Some(Ok(settings)) = settings else {
         return Vec::new();
     };
-    let scope = look::scope(&settings);
+    let scope = console_options::scope(&settings);
     let all = settings.budget.iter();
     let own = all.filter(|budget| table::budgets::is_of(&scope, &budget.scope));
     own.map(|budget| budget.name.clone()).collect()
@@ -275,7 +275,9 @@ fn objects(value: &str, cluster: &CompletionCluster) -> Vec<String> {
             .filter(|kind| kind != "fleet" && kind != "cost")
             .collect();
     };
-    let known = GetKind::from_str(kind, true).ok().and_then(GetKind::kind);
+    let known = GetKind::from_str(kind, true)
+        .ok()
+        .and_then(GetKind::snapshot_kind);
     let names = known.map_or_else(Vec::new, |known| cluster.names(known));
     names.iter().map(|name| format!("{kind}/{name}")).collect()
 }

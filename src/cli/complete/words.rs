@@ -1,5 +1,5 @@
-//! Words as a shell hands them to a completion: as they were typed, with their quotes and `~`. A script could expand them only by
-//! running them, so the program reads them itself.
+//! The words of a command line as a shell passes them to a completion: as they were typed, with quotes and `~`. A script could expand
+//! the words only by running them, so the program reads them itself.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub(super) fn read(typed: &[String], home: Option<&Path>) -> Vec<String> {
             word = Word::read(&text);
             after = more;
         }
-        // What is not finished goes on in the shell as it was typed.
+        // The shell continues an unfinished word as it was typed, so its `~` stays.
         let finished = !after.is_empty();
         words.push(match home.filter(|_| finished) {
             Some(home) => word.at_home(home),
@@ -30,13 +30,13 @@ pub(super) fn read(typed: &[String], home: Option<&Path>) -> Vec<String> {
     words
 }
 
-/// One word without its quotes.
+/// A word without its quotes.
 #[derive(PartialEq, Eq, Debug)]
 struct Word {
     text: String,
-    /// Bytes of `text` before the first that was quoted.
+    /// Length of the start of `text` that was not quoted, bytes.
     bare: usize,
-    /// A quote is not closed, or a `\` has nothing behind it.
+    /// True when a quote is not closed, or a `\` is the last character.
     is_open: bool,
 }
 
@@ -54,7 +54,7 @@ impl Word {
                     bare.get_or_insert(text.len());
                     quote = Some(letter);
                 }
-                // Between double quotes a `\` is for these alone.
+                // Between double quotes a `\` escapes only these four characters.
                 ('\\', Some('"')) if !matches!(letters.peek(), Some('"' | '\\' | '$' | '`')) => {
                     text.push('\\');
                 }
@@ -75,7 +75,7 @@ impl Word {
         }
     }
 
-    /// The word with its leading `~` replaced, also that of the value in `--flag=~/x`.
+    /// The word with its leading `~` replaced by the home directory; in `--flag=~/x`, the leading `~` of the value.
     fn at_home(self, home: &Path) -> String {
         let start = match self.text.split_once('=') {
             Some((flag, _)) if flag.starts_with("--") => flag.len() + 1,

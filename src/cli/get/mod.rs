@@ -20,9 +20,9 @@ use table::{
 
 use super::record::PastFlags;
 use super::setup::{self, Situation};
-use super::{advise, look, out};
+use super::{advise, console_options, out};
 
-pub mod kind;
+pub mod get_kind;
 pub mod objects;
 
 use objects::{Objects, ObjectsParser};
@@ -194,17 +194,17 @@ impl From<FormatName> for Format {
 }
 
 pub(super) fn run(
-    at: &Situation,
+    situation: &Situation,
     get: &Get,
     out: &mut dyn Write,
     err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
-    let query = query(get, &at.settings)?;
+    let query = query(get, &situation.settings)?;
     let format = get.output.format();
     if get.watch {
         let mut follower = Follower::new(query, format);
         let mut told = Vec::new();
-        setup::follow(at, err, &mut |facts, err| {
+        setup::follow(situation, err, &mut |facts, err| {
             let facts = &part_of(facts, &follower.query);
             let text = follower.take(facts)?;
             let lost: Vec<String> = losses(facts, follower.query.kind)
@@ -220,7 +220,7 @@ pub(super) fn run(
         return Ok(Exit::Done);
     }
     if query.kind == Kind::Advice {
-        let facts = advise::with_pools(setup::half_hour(at, None, err)?, &query);
+        let facts = advise::with_pools(setup::half_hour(situation, None, err)?, &query);
         return advise::print(&facts, &query, format, out, err);
     }
     let template = match &get.output {
@@ -228,12 +228,12 @@ pub(super) fn run(
         Output::Plain(_) => "",
     };
     if query.asks_half_hour() || (query.kind == Kind::Jobs && template.contains("bound")) {
-        let facts = part_of(&setup::half_hour(at, None, err)?, &query);
+        let facts = part_of(&setup::half_hour(situation, None, err)?, &query);
         advise::say_not_judged(&facts, err);
         return print(&facts, &query, format, out, err);
     }
     let needs = Needs::of(&query, format);
-    let facts = setup::snapshot(at, &needs, err)?;
+    let facts = setup::snapshot(situation, &needs, err)?;
     say_unknown_scope(&facts, &query, err);
     print(&part_of(&facts, &query), &query, format, out, err)
 }
@@ -255,7 +255,7 @@ pub(super) fn query(get: &Get, settings: &Settings) -> Result<Query, Failure> {
         let message = "--from and --to belong to `get usage`; give --at for a moment of a record";
         return Err(Failure::new(Exit::Usage, message));
     }
-    let kind = get.kind().kind().ok_or_else(|| {
+    let kind = get.kind().snapshot_kind().ok_or_else(|| {
         Failure::new(
             Exit::Usage,
             "get usage and get budgets read only the ledger of a record",
@@ -285,7 +285,7 @@ pub(super) fn query(get: &Get, settings: &Settings) -> Result<Query, Failure> {
     }
     Ok(Query {
         names: get.names.clone(),
-        scope: look::scope(settings),
+        scope: console_options::scope(settings),
         select,
         sort: sort.transpose().map_err(usage)?,
         template,

@@ -11,7 +11,7 @@ use model::fleet::kinds;
 use table::{Format, Kind};
 
 use super::Get;
-use super::kind::GetKind;
+use super::get_kind::GetKind;
 use crate::cli::out;
 
 /// The first argument of `get`.
@@ -82,13 +82,13 @@ fn object(text: &str) -> Option<(GetKind, String)> {
             true => format!("{name} ({kind})"),
             false => name.to_owned(),
         };
-        return Some((GetKind::Facts(Kind::Jobs), name));
+        return Some((GetKind::Snapshot(Kind::Jobs), name));
     }
     // A row of `cost` begins with what the money is grouped by.
     let scopes = ["team", "class"];
     scopes
         .contains(&word)
-        .then(|| (GetKind::Facts(Kind::Cost), text.to_owned()))
+        .then(|| (GetKind::Snapshot(Kind::Cost), text.to_owned()))
 }
 
 /// The kind of a job's own object, in any case of letters: `jobset` is `JobSet`.
@@ -113,7 +113,7 @@ impl Get {
             .kinds
             .first()
             .copied()
-            .unwrap_or(GetKind::Facts(Kind::Fleet))
+            .unwrap_or(GetKind::Snapshot(Kind::Fleet))
     }
 
     /// One `get` for each kind, with the names of its objects.

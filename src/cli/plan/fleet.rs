@@ -20,7 +20,7 @@ use table::actions::opens_faulty;
 use table::explanations::{self, Now};
 use table::{self, Facts, Kind, Needs};
 
-use super::show::{printed, refused};
+use super::show::{plan_text, report_refusal};
 use super::{PlanCommand, PlanFormat};
 
 /// The fleet at one look.
@@ -37,11 +37,11 @@ impl Seen {
     ///
     /// # Errors
     /// The cluster cannot be reached, or its nodes or pods are unknown: no plan is made with missing facts.
-    pub(in crate::cli) fn of(
-        at: &Situation,
+    pub(in crate::cli) fn for_decision(
+        situation: &Situation,
         err: &mut (dyn Write + Send),
     ) -> Result<Self, Failure> {
-        let facts = setup::snapshot(&whole(at), &Needs::decision(), err)?;
+        let facts = setup::snapshot(&whole(situation), &Needs::decision(), err)?;
         let mut gaps = table::gaps(&facts)?;
         gaps.extend(table::silent(&facts, Kind::Fleet));
         Ok(Self::with(facts, gaps))
@@ -51,11 +51,11 @@ impl Seen {
     ///
     /// # Errors
     /// The cluster cannot be reached, or nothing may be read.
-    pub(in crate::cli) fn for_decision(
-        at: &Situation,
+    pub(in crate::cli) fn for_report(
+        situation: &Situation,
         err: &mut (dyn Write + Send),
     ) -> Result<Self, Failure> {
-        let facts = setup::snapshot(&whole(at), &Needs::decision(), err)?;
+        let facts = setup::snapshot(&whole(situation), &Needs::decision(), err)?;
         let lost = table::losses(&facts, Kind::Fleet);
         let gaps = lost.into_iter().map(|(_, said)| said).collect();
         Ok(Self::with(facts, gaps))
@@ -71,7 +71,10 @@ impl Seen {
 
     /// The evictions with which a job could start now, and those repairs that a plan would really apply; no evictions
     /// where the plan with them would not start the job.
-    pub(in crate::cli) fn as_planned(&self, explained: &mut Explanation) -> Option<Now> {
+    pub(in crate::cli) fn preemption_to_start_now(
+        &self,
+        explained: &mut Explanation,
+    ) -> Option<Now> {
         let intent = Intent::Admit {
             job: explained.job.clone(),
             preempt: true,
@@ -90,7 +93,7 @@ impl Seen {
     }
 
     /// The reason for which the job's queueing system or scheduler keeps it pending.
-    pub(in crate::cli) fn said_of(&self, name: &str) -> Option<String> {
+    pub(in crate::cli) fn pending_reason(&self, name: &str) -> Option<String> {
         let named = self.facts.fleet.job_named(name);
         let job = named.filter(|job| !job.reason.is_empty())?;
         Some(job.reason.to_string())
@@ -123,7 +126,7 @@ impl Seen {
         let mut plan = plan::plan_again(&self.snapshot, intent, author, known)?;
         plan.warnings.extend(self.gaps.iter().cloned());
         self.warn(&mut plan);
-        table::budgets::foretell(&self.facts, &mut plan);
+        table::budgets::add_forecast(&self.facts, &mut plan);
         Ok(plan)
     }
 
@@ -142,19 +145,19 @@ impl Seen {
     }
 
     /// Adds the engine's forecast to a plan.
-    pub(super) fn foretell(&self, plan: &mut Plan) {
-        plan::foretell(&self.snapshot, plan);
-        table::budgets::foretell(&self.facts, plan);
+    pub(super) fn add_forecast(&self, plan: &mut Plan) {
+        plan::add_forecast(&self.snapshot, plan);
+        table::budgets::add_forecast(&self.facts, plan);
     }
 }
 
 /// A function that reads the fleet again while a run is checked.
-pub(super) fn looking(at: &Situation) -> FleetLook {
-    let at = whole(at);
+pub(super) fn fleet_reader(situation: &Situation) -> FleetLook {
+    let situation = whole(situation);
     Arc::new(move || {
-        let at = at.clone();
+        let situation = situation.clone();
         Box::pin(async move {
-            setup::read(&at, &Needs::decision())
+            setup::read(&situation, &Needs::decision())
                 .await
                 .ok()
                 .map(Arc::new)
@@ -164,15 +167,16 @@ pub(super) fn looking(at: &Situation) -> FleetLook {
 
 /// The same situation with every readable namespace: free devices and queue order are not limited to one
 /// namespace.
-fn whole(at: &Situation) -> Situation {
-    let mut whole = at.clone();
+fn whole(situation: &Situation) -> Situation {
+    let mut whole = situation.clone();
     whole.every_namespace = true;
     whole
 }
 
-/// Looks at the fleet where the action needs it, or its plan is more complete with it.
-pub(super) fn look(
-    at: &Situation,
+/// Reads the fleet for a command whose plan needs the fleet, or is more complete with it. `None` for a command without a plan, and when
+/// a plan that does not need the fleet could not read it.
+pub(super) fn read_for(
+    situation: &Situation,
     command: &PlanCommand,
     err: &mut (dyn Write + Send),
 ) -> Result<Option<Seen>, Failure> {
@@ -180,10 +184,10 @@ pub(super) fn look(
         return Ok(None);
     };
     match action.spec().planned_from {
-        PlannedFrom::Fleet => Seen::of(at, err).map(Some),
+        PlannedFrom::Fleet => Seen::for_decision(situation, err).map(Some),
         // These need only the journal or one object. With the fleet, the plan is more complete.
         PlannedFrom::Journal | PlannedFrom::Object | PlannedFrom::ObjectOrFleet => {
-            Ok(Seen::of(at, err).ok())
+            Ok(Seen::for_decision(situation, err).ok())
         }
     }
 }
@@ -196,14 +200,14 @@ const NAMESPACE: &str = "default";
 /// # Errors
 /// The record cannot be read, or lacks what the action needs.
 pub(super) fn on_record(
-    at: &Situation,
+    situation: &Situation,
     action: &Action,
     format: PlanFormat,
     out: &mut dyn Write,
     err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
-    let seen = Seen::of(at, err)?;
-    let namespace = match at.settings.scope.namespaces.as_slice() {
+    let seen = Seen::for_decision(situation, err)?;
+    let namespace = match situation.settings.scope.namespaces.as_slice() {
         [one] => one.as_str(),
         _ => NAMESPACE,
     };
@@ -213,11 +217,11 @@ pub(super) fn on_record(
     });
     match made {
         Ok(plan) => {
-            out::write(out, &printed(&plan, Some(&seen.facts.context), format))?;
+            out::write(out, &plan_text(&plan, Some(&seen.facts.context), format))?;
             Ok(Exit::Done)
         }
         Err(Unseen::Failed(failure)) => Err(failure),
-        Err(Unseen::Refused(refusal)) => refused(&refusal, seen.snapshot.at, format, out),
+        Err(Unseen::Refused(refusal)) => report_refusal(&refusal, seen.snapshot.at, format, out),
     }
 }
 

@@ -114,7 +114,7 @@ fn standing_of(trace: &Trace) -> &'static str {
 fn status_text(now: Moment, run: &Run, undone_by: Option<&Run>, running: bool) -> String {
     let end = match (undone_by, &run.end) {
         (Some(undo), _) => format!("undone by {}", undo.name),
-        (None, Some(RunEnd::Done)) => match run.undone() {
+        (None, Some(RunEnd::Done)) => match run.unmet() {
             Some(words) => format!("incomplete: {}", printable(&words)),
             None => "done".to_owned(),
         },

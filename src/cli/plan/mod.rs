@@ -38,14 +38,14 @@ use super::patience::patiently;
 use super::record::PastFlags;
 use super::setup::{FactsSource, Situation};
 pub(super) use fleet::Seen;
-use show::{document_text, printed};
+use show::{document_text, plan_text};
 
 /// Flags of `plan`.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
 pub struct PlanFlags {
     #[command(subcommand)]
     action: Option<PlanCommand>,
-    /// Read the journal of what was done
+    /// List past runs from the journal
     #[arg(long)]
     log: bool,
     /// How to print it
@@ -57,7 +57,7 @@ pub struct PlanFlags {
         default_value = "table"
     )]
     output: PlanFormat,
-    /// Carry it out after confirmation
+    /// Carry the plan out, after confirmation
     #[arg(long, global = true)]
     apply: bool,
     /// Compute the plan for the fleet as it was then, from a record: 03:12, yesterday 14:00, -2h, RFC 3339 (UTC); it cannot be carried out
@@ -66,7 +66,7 @@ pub struct PlanFlags {
     /// The record to look at; without it, that of the context
     #[arg(long, global = true, value_name = "DIR")]
     record: Option<PathBuf>,
-    /// With --apply: it is confirmed
+    /// With --apply: do not ask for confirmation
     #[arg(long, global = true)]
     yes: bool,
     /// With --apply: why, for the journal and the cluster's events
@@ -93,7 +93,7 @@ enum PlanCommand {
     Action(Action),
     /// Continue a run that was stopped or killed
     Continue {
-        /// The run, as `plan --log` names it
+        /// ID of the run, from `plan --log`
         run: String,
     },
 }
@@ -110,36 +110,36 @@ pub enum PlanFormat {
 }
 
 pub(super) fn run(
-    at: &Situation,
+    situation: &Situation,
     choice: ContextChoice,
-    plan: &PlanFlags,
+    flags: &PlanFlags,
     out: &mut dyn Write,
     err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
-    if (plan.yes || plan.reason.is_some()) && !plan.apply {
+    if (flags.yes || flags.reason.is_some()) && !flags.apply {
         let message = "--yes and --reason need --apply";
         return Err(Failure::new(Exit::Usage, message));
     }
-    if plan
+    if flags
         .reason
         .as_deref()
         .is_some_and(|reason| reason.contains(is_hostile))
     {
-        let message = "--reason holds control or invisible characters; it is written into the cluster and the journal: leave them out";
+        let message = "--reason has control or invisible characters: remove them, since it is written to Events and to the journal";
         return Err(Failure::new(Exit::Usage, message));
     }
-    let settings = &at.settings;
-    let of_record = matches!(at.target, FactsSource::Record(_));
-    if of_record && plan.log {
+    let settings = &situation.settings;
+    let reads_record = matches!(situation.target, FactsSource::Record(_));
+    if reads_record && flags.log {
         let message = "--log reads the journal: leave out --at and --record";
         return Err(Failure::new(Exit::Usage, message));
     }
-    if of_record && plan.apply {
+    if reads_record && flags.apply {
         let message = "nothing can be changed in a record: leave out --apply to see the plan, or --at and --record to change the cluster";
         return Err(Failure::new(Exit::Refused, message));
     }
-    match (&plan.action, plan.log) {
-        (None, true) => log::log(&at.host, settings, plan, out, err),
+    match (&flags.action, flags.log) {
+        (None, true) => log::log(&situation.host, settings, flags, out, err),
         (Some(_), true) => {
             let message = "--log takes no action: it lists past runs";
             Err(Failure::new(Exit::Usage, message))
@@ -150,25 +150,36 @@ pub(super) fn run(
             let message = format!("name an action: {verbs}, continue; or --log");
             Err(Failure::new(Exit::Usage, message))
         }
-        (Some(PlanCommand::Action(action)), false) if of_record => {
-            fleet::on_record(at, action, plan.output, out, err)
+        (Some(PlanCommand::Action(action)), false) if reads_record => {
+            fleet::on_record(situation, action, flags.output, out, err)
         }
-        (Some(PlanCommand::Continue { .. }), false) if of_record => {
+        (Some(PlanCommand::Continue { .. }), false) if reads_record => {
             Err(Failure::new(Exit::Refused, OF_JOURNAL))
         }
         (Some(action), false) => {
-            let seen = fleet::look(at, action, err)?;
-            at.host.block_on(async {
-                let action_service = ActionService::open(&at.host, settings, choice, true)?;
-                let action_service = action_service.looking(fleet::looking(at));
-                act(at, &action_service, seen.as_ref(), action, plan, out, err).await
+            let seen = fleet::read_for(situation, action, err)?;
+            situation.host.block_on(async {
+                // `true`: a credential plugin may use the terminal.
+                let action_service = ActionService::open(&situation.host, settings, choice, true)?;
+                let action_service =
+                    action_service.with_fleet_reader(fleet::fleet_reader(situation));
+                plan_or_apply(
+                    situation,
+                    &action_service,
+                    seen.as_ref(),
+                    action,
+                    flags,
+                    out,
+                    err,
+                )
+                .await
             })
         }
     }
 }
 
-async fn act(
-    at: &Situation,
+async fn plan_or_apply(
+    situation: &Situation,
     action_service: &ActionService,
     seen: Option<&Seen>,
     command: &PlanCommand,
@@ -190,26 +201,26 @@ async fn act(
         }
         PlanCommand::Continue { run } => {
             if flags.detached {
-                wait_for_the_other(action_service.journal()?, run).await;
+                wait_for_other_process(action_service.journal()?, run).await;
             }
-            if let Some(doubt) = action_service.doubt(run).await? {
-                out::print_message(err, &doubt);
+            if let Some(identity_warning) = action_service.identity_warning(run).await? {
+                out::print_message(err, &identity_warning);
             }
-            return carry_out(action_service, None, run, flags, out, err).await;
+            return carry_out(action_service, RunStart::Continue(run), flags, out, err).await;
         }
     };
-    let settings = &at.settings;
-    let place = shown_plan::place(settings);
-    let place = place.as_deref();
+    let settings = &situation.settings;
+    let shown_plan_path = shown_plan::file_path(settings);
+    let shown_plan_path = shown_plan_path.as_deref();
     // The plan is computed again with the evictions of the plan that was shown last, so that it matches what the operator read.
     let shown = match flags.apply {
         true => {
-            let (here, _) = action_service.cluster().await;
-            shown_plan::load(place, &here, action_service.now())
+            let (cluster, _) = action_service.cluster().await;
+            shown_plan::load(shown_plan_path, &cluster, action_service.now())
         }
         false => None,
     };
-    let making = make_plan(
+    let plan_future = make_plan(
         settings,
         action_service,
         seen,
@@ -217,11 +228,11 @@ async fn act(
         action,
         shown.as_ref(),
     );
-    let made = match patiently(|line| out::print_message(err, line), making).await? {
+    let made = match patiently(|line| out::print_message(err, line), plan_future).await? {
         Ok(plan) => plan,
         Err(Unseen::Failed(failure)) => return Err(failure),
         Err(Unseen::Refused(refusal)) => {
-            return show::refused(&refusal, action_service.now(), flags.output, out);
+            return show::report_refusal(&refusal, action_service.now(), flags.output, out);
         }
     };
     let mut plan = made;
@@ -231,13 +242,14 @@ async fn act(
     };
     patiently(|line| out::print_message(err, line), checking).await?;
     let known = shown.filter(|shown| shown_plan::is_same(&shown.intent, &plan.intent));
-    let more = known.and_then(|known| Some((known.evicts_besides(&plan)?, known.computed_at)));
+    let added_evictions =
+        known.and_then(|known| Some((known.evicts_besides(&plan)?, known.computed_at)));
     if !flags.apply {
         out::write(
             out,
-            &printed(&plan, Some(action_service.context()), flags.output),
+            &plan_text(&plan, Some(action_service.context()), flags.output),
         )?;
-        shown_plan::keep(place, &action_service.cluster().await.0, &plan);
+        shown_plan::keep(shown_plan_path, &action_service.cluster().await.0, &plan);
         return Ok(match plan.failed_check() {
             Some(_) => Exit::Refused,
             None => Exit::Done,
@@ -246,40 +258,52 @@ async fn act(
     if flags.output == PlanFormat::Table {
         out::write(
             out,
-            &printed(&plan, Some(action_service.context()), flags.output),
+            &plan_text(&plan, Some(action_service.context()), flags.output),
         )?;
     }
-    if let Some((more, at)) = more {
-        let at = hour(at);
+    if let Some((added_evictions, shown_at)) = added_evictions {
+        let shown_at = hour(shown_at);
         if flags.yes {
-            shown_plan::keep(place, &action_service.cluster().await.0, &plan);
-            let sentence = format!("the plan has changed since it was shown at {at}: it {more}");
+            shown_plan::keep(shown_plan_path, &action_service.cluster().await.0, &plan);
+            let sentence = format!(
+                "the plan has changed since it was shown at {shown_at}: it {added_evictions}"
+            );
             let refusal = Refusal::new(RefusalCode::Changed, sentence)
                 .instead("read it again, then repeat the command");
-            return show::changed(&refusal, &plan, action_service.now(), flags.output, out);
+            return show::report_changed_plan(
+                &refusal,
+                &plan,
+                action_service.now(),
+                flags.output,
+                out,
+            );
         }
-        out::print_message(err, &format!("changed since {at}: it {more}"));
+        out::print_message(
+            err,
+            &format!("changed since {shown_at}: it {added_evictions}"),
+        );
     }
     // Without the right to write there is no prompt.
     if let Err(denied) = action_service.grant() {
         return Err(Failure::new(Exit::Refused, denied.to_string()));
     }
     let confirmed = if flags.yes {
-        Confirmed::Outright
+        Confirmed::ByFlag
     } else {
-        ask(&at.host, &plan, action_service, err)?
+        ask(&situation.host, &plan, action_service, err)?
     };
-    shown_plan::forget(place);
-    carry_out(action_service, Some((plan, confirmed)), "", flags, out, err).await
+    shown_plan::forget(shown_plan_path);
+    let start = RunStart::Plan(Box::new(plan), confirmed);
+    carry_out(action_service, start, flags, out, err).await
 }
 
 /// Longest wait for the process that has carried a run out so far.
-const TAKING_OVER: Duration = Duration::from_secs(60);
+const HANDOVER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Waits until no other process carries the run out, at most [`TAKING_OVER`].
-async fn wait_for_the_other(journal: &Journal, run: &str) {
+/// Waits until no other process carries the run out, at most [`HANDOVER_TIMEOUT`].
+async fn wait_for_other_process(journal: &Journal, run: &str) {
     let begun = Instant::now();
-    while journal.is_running(run) && begun.elapsed() < TAKING_OVER {
+    while journal.is_running(run) && begun.elapsed() < HANDOVER_TIMEOUT {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
@@ -296,26 +320,26 @@ async fn make_plan(
         [one] => Some(one.as_str()),
         _ => None,
     };
-    let own = namespace.unwrap_or_else(|| action_service.namespace());
+    let default_namespace = namespace.unwrap_or_else(|| action_service.namespace());
     let named = |name: &str| {
         let seen = seen.filter(|_| namespace.is_none());
-        let found = seen.and_then(|it| it.names(own).elsewhere(name));
+        let found = seen.and_then(|it| it.names(default_namespace).elsewhere(name));
         found.map_or_else(|| name.to_owned(), |job| job.to_string())
     };
     // These actions read one object, which the user may name with its kind (`KIND/NAME`); an `Intent` has no kind.
     let mut plan = match action {
-        Action::Hold(typed) => {
-            let target = named(&typed.target);
+        Action::Hold(arguments) => {
+            let target = named(&arguments.target);
             action_service.hold(namespace, &target).await?
         }
-        Action::Resume(typed) => {
-            let target = named(&typed.target);
+        Action::Resume(arguments) => {
+            let target = named(&arguments.target);
             action_service.resume(namespace, &target).await?
         }
-        Action::Reprioritise(typed) => {
-            let job = named(&typed.job);
+        Action::Reprioritise(arguments) => {
+            let job = named(&arguments.job);
             action_service
-                .reprioritise(namespace, &job, &typed.priority)
+                .reprioritise(namespace, &job, &arguments.priority)
                 .await?
         }
         Action::Scale(scale) => {
@@ -323,10 +347,10 @@ async fn make_plan(
             let (target, replicas) = scale.target_and_replicas().map_err(usage)?;
             action_service.scale(namespace, &target, replicas).await?
         }
-        Action::Undo(typed) => {
+        Action::Undo(arguments) => {
             let refused = |sentence| Unseen::Failed(Failure::new(Exit::Refused, sentence));
             let facts = seen.map(|seen| &seen.facts);
-            let mut plan = action_service.undo(&typed.run, facts, refused).await?;
+            let mut plan = action_service.undo(&arguments.run, facts, refused).await?;
             if let Some(seen) = seen {
                 seen.warn(&mut plan);
             }
@@ -334,7 +358,7 @@ async fn make_plan(
         }
         of_fleet => {
             let seen = seen.expect("the fleet was read for these");
-            let intent = fleet::intent(&seen.names(own), of_fleet)?;
+            let intent = fleet::intent(&seen.names(default_namespace), of_fleet)?;
             let author = Author {
                 by: action_service.user().await,
                 why: flags.reason.clone().unwrap_or_default(),
@@ -345,7 +369,7 @@ async fn make_plan(
         }
     };
     if let Some(seen) = seen {
-        seen.foretell(&mut plan);
+        seen.add_forecast(&mut plan);
     }
     Ok(plan)
 }
@@ -361,7 +385,7 @@ fn ask(
         let message = "no terminal for the confirmation: give --yes";
         return Err(Failure::new(Exit::Usage, message));
     }
-    let wanted = if plan.is_grave() {
+    let wanted = if plan.needs_typed_name() {
         plan.typed(action_service.context())
     } else {
         "yes".to_owned()
@@ -382,45 +406,55 @@ fn ask(
     Ok(Confirmed::Typed(plan.typed(action_service.context())))
 }
 
+/// How a run begins.
+enum RunStart<'a> {
+    /// A new run of a confirmed plan.
+    Plan(Box<Plan>, Confirmed),
+    /// The run with this ID is resumed.
+    Continue(&'a str),
+}
+
 async fn carry_out(
     action_service: &ActionService,
-    plan: Option<(Plan, Confirmed)>,
-    run: &str,
+    start: RunStart<'_>,
     flags: &PlanFlags,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let (progress, mut seen) = watch::channel(None);
+    let (progress, mut progress_receiver) = watch::channel(None);
     let (stop, stopped) = watch::channel(false);
-    let shown = plan.as_ref().map(|(plan, _)| plan.clone());
+    let shown = match &start {
+        RunStart::Plan(plan, _) => Some((**plan).clone()),
+        RunStart::Continue(_) => None,
+    };
     let work = async {
-        match plan {
-            Some((plan, confirmed)) => {
+        match start {
+            RunStart::Plan(plan, confirmed) => {
                 let reason = flags.reason.clone().unwrap_or_default();
-                let approved = action_service.approve(plan, Confirmation { reason, confirmed })?;
+                let approved = action_service.approve(*plan, Confirmation { reason, confirmed })?;
                 action_service.carry_out(&approved, progress, stopped).await
             }
-            None => action_service.take_up(run, progress, stopped).await,
+            RunStart::Continue(run) => action_service.take_up(run, progress, stopped).await,
         }
     };
-    let telling = async {
-        let mut told: Vec<(StepStatus, String)> = Vec::new();
-        while seen.changed().await.is_ok() {
-            let now: Option<Progress> = seen.borrow_and_update().clone();
+    let print_progress = async {
+        let mut printed_steps: Vec<(StepStatus, String)> = Vec::new();
+        while progress_receiver.changed().await.is_ok() {
+            let now: Option<Progress> = progress_receiver.borrow_and_update().clone();
             for (at, step) in now.iter().flat_map(|now| now.steps.iter().enumerate()) {
-                if let Some(line) = news(told.get(at), step) {
+                if let Some(line) = progress_line(printed_steps.get(at), step) {
                     out::print_message(err, &format!("step {}: {line}", at + 1));
                 }
             }
-            told = now.map(|now| now.steps).unwrap_or_default();
+            printed_steps = now.map(|now| now.steps).unwrap_or_default();
         }
     };
     // A terminal that hangs up does not end a run.
     #[cfg(unix)]
     let _hang_up = signal(SignalKind::hangup());
-    let (outcome, ()) = tokio::join!(interruptible(stop, work), telling);
+    let (outcome, ()) = tokio::join!(interruptible(stop, work), print_progress);
     let outcome = outcome?;
-    let undone = outcome.undone();
+    let unmet = outcome.unmet();
     if flags.output != PlanFormat::Table {
         let mut document = json!({"plan": shown, "run": outcome.run, "end": outcome.end});
         if !outcome.left().is_empty() {
@@ -434,8 +468,8 @@ async fn carry_out(
     let Outcome { run, end, .. } = outcome;
     match end {
         RunEnd::Done => {
-            if let Some(undone) = undone {
-                return Err(Failure::new(Exit::Failed, format!("{undone}; run {run}")));
+            if let Some(unmet) = unmet {
+                return Err(Failure::new(Exit::Failed, format!("{unmet}; run {run}")));
             }
             out::print_message(err, &format!("done; run {run}"));
             Ok(Exit::Done)
@@ -457,9 +491,12 @@ async fn carry_out(
 }
 
 /// The line to print for a step; `None` when nothing changed. A wait is printed again when its text changes.
-fn news(before: Option<&(StepStatus, String)>, now: &(StepStatus, String)) -> Option<String> {
-    let same = before.is_some_and(|(stand, words)| {
-        *words == now.1 && std::mem::discriminant(stand) == std::mem::discriminant(&now.0)
+fn progress_line(
+    before: Option<&(StepStatus, String)>,
+    now: &(StepStatus, String),
+) -> Option<String> {
+    let same = before.is_some_and(|(status, words)| {
+        *words == now.1 && std::mem::discriminant(status) == std::mem::discriminant(&now.0)
     });
     let words = printable(&now.1);
     match now.0 {

@@ -21,18 +21,18 @@ use crate::cli::out;
 /// Printed for a step that evicts without a check of disruption budgets.
 const NOT_ASKED: &str = "disruption budgets are not checked";
 
-/// A refusal: as a document if one was requested, and in words on standard error with the contract's exit code.
-pub(in crate::cli) fn refused(
+/// Reports a refusal: as a document unless the format is a table, and in words on standard error, with exit code 3.
+pub(in crate::cli) fn report_refusal(
     refusal: &Refusal,
     now: Moment,
     format: PlanFormat,
     out: &mut dyn std::io::Write,
 ) -> Result<Exit, Failure> {
-    refused_as(&json!({ "refusal": refusal }), refusal, now, format, out)
+    report(&json!({ "refusal": refusal }), refusal, now, format, out)
 }
 
-/// The same for a plan that differs from the one shown before; a document includes the plan, a table has shown it already.
-pub(super) fn changed(
+/// Reports that a plan differs from the plan shown before. A document includes the new plan; a table has shown it already.
+pub(super) fn report_changed_plan(
     refusal: &Refusal,
     plan: &Plan,
     now: Moment,
@@ -40,10 +40,11 @@ pub(super) fn changed(
     out: &mut dyn std::io::Write,
 ) -> Result<Exit, Failure> {
     let document = json!({ "refusal": refusal, "plan": plan });
-    refused_as(&document, refusal, now, format, out)
+    report(&document, refusal, now, format, out)
 }
 
-fn refused_as(
+/// Prints the document unless the format is a table, and fails with the sentence of the refusal.
+fn report(
     document: &serde_json::Value,
     refusal: &Refusal,
     now: Moment,
@@ -59,23 +60,23 @@ fn refused_as(
     ))
 }
 
-/// A forecast in lines.
+/// The lines of a forecast that `plan` prints as `effect`.
 fn forecast_lines(forecast: &Forecast, plan: &Plan) -> Vec<String> {
     const MOST: usize = 12;
     let now = plan.computed_at;
     let mut lines = Vec::new();
     lines.extend(lost_work::lines(plan, forecast, now, usize::MAX, MOST));
-    for one in lost_work::apart(forecast) {
-        let lost = lost_work::words(&one.loss);
-        let besides = match plan.is_evicted_besides(&one.job) {
+    for displaced in lost_work::apart(forecast) {
+        let lost = lost_work::words(&displaced.loss);
+        let besides = match plan.is_evicted_besides(&displaced.job) {
             true => "is evicted by its scheduler, ",
             false => "",
         };
         lines.push(format!(
             "{} {besides}frees {}, loses {lost}, {}",
-            one.job,
-            counted(one.devices.into(), "device"),
-            back(now, forecast, one)
+            displaced.job,
+            counted(displaced.devices.into(), "device"),
+            back(now, forecast, displaced)
         ));
     }
     let starts = forecast.starts.iter();
@@ -107,6 +108,7 @@ fn forecast_lines(forecast: &Forecast, plan: &Plan) -> Vec<String> {
     lines
 }
 
+/// A document as YAML or indented JSON.
 pub(in crate::cli) fn document_text(document: &serde_json::Value, format: PlanFormat) -> String {
     if format == PlanFormat::Yaml {
         let value = Value::of(&document.to_string()).printable();
@@ -118,18 +120,19 @@ pub(in crate::cli) fn document_text(document: &serde_json::Value, format: PlanFo
     text
 }
 
-/// Side effects of a step, in sentences.
-fn notes(step: &Step) -> Vec<String> {
+/// The side effects of a step, in sentences.
+fn side_effects(step: &Step) -> Vec<String> {
     let effects = &step.side_effects;
     let mut notes = effects.notes.clone();
-    let told = notes.iter().any(|note| note.contains(NOT_ASKED));
-    if effects.budgets == Budgets::Ignored && !told {
+    let is_noted = notes.iter().any(|note| note.contains(NOT_ASKED));
+    if effects.budgets == Budgets::Ignored && !is_noted {
         notes.push(NOT_ASKED.to_owned());
     }
     notes
 }
 
-pub(in crate::cli) fn printed(plan: &Plan, context: Option<&str>, format: PlanFormat) -> String {
+/// A plan as text, or as a document. `context` is the kubeconfig context in the title.
+pub(in crate::cli) fn plan_text(plan: &Plan, context: Option<&str>, format: PlanFormat) -> String {
     if format != PlanFormat::Table {
         let document = serde_json::to_value(plan).expect("a plan is a document");
         return document_text(&document, format);
@@ -142,7 +145,7 @@ pub(in crate::cli) fn printed(plan: &Plan, context: Option<&str>, format: PlanFo
             printable(context)
         ))
     );
-    let common = CommonPhrases::of(plan, notes);
+    let common = CommonPhrases::of(plan, side_effects);
     for (at, step) in plan.steps.iter().enumerate() {
         let _ = write!(text, "  {} {}", at + 1, printable(&step.words()));
         if let Some(devices) = step.job.as_ref().and_then(|job| job.devices) {
@@ -160,7 +163,7 @@ pub(in crate::cli) fn printed(plan: &Plan, context: Option<&str>, format: PlanFo
             None => {}
         }
         text.push('\n');
-        for note in common.rest(step, notes(step)) {
+        for note in common.rest(step, side_effects(step)) {
             let note = with_hours(&note, plan.computed_at);
             let _ = writeln!(text, "      {}", printable(&note));
         }

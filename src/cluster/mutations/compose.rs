@@ -1,4 +1,4 @@
-//! From a step and the object as it was just read to the call that is sent.
+//! Composes the call of a step from the step and its object as it was just read.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ pub struct Mark<'a> {
     pub run: &'a str,
     /// The step's number, from 1.
     pub step: u32,
-    /// What a suspended object is to state, where the run resumes it; an object that is resumed states nothing.
+    /// The hold that a suspended object states when the run resumes it later; a resumed object states no hold.
     pub hold: Option<&'a RunHold>,
 }
 
@@ -60,7 +60,7 @@ fn evict(step: &Step, grace: Option<u32>) -> Call {
     }
 }
 
-/// Volcano's controller carries a Command out on its target and deletes it.
+/// The call that creates a Volcano Command. Volcano's controller carries the Command out on its target and deletes the Command.
 fn command(step: &Step, object: &Value, action: &str, mark: Mark<'_>) -> Call {
     let target = &step.object;
     // A Queue is cluster-wide; a Command is not.
@@ -108,7 +108,7 @@ pub(super) fn escaped(key: &str) -> String {
 }
 
 impl<'a> PatchDraft<'a> {
-    /// Of an object as it was just read.
+    /// An empty patch of an object as it was just read.
     pub(super) const fn new(object: &'a Value) -> Self {
         Self {
             object,
@@ -123,7 +123,7 @@ impl<'a> PatchDraft<'a> {
         self.tests.into()
     }
 
-    /// Adds an empty map where there is none.
+    /// Adds an empty map at `path` when the object has no value there.
     pub(super) fn ensure_path(&mut self, path: &str) {
         let missing = self.object.pointer(path).is_none_or(Value::is_null);
         if missing && !self.made.iter().any(|made| made == path) {
@@ -160,7 +160,7 @@ impl PatchDraft<'_> {
             return;
         };
         if !parent.is_empty() {
-            // Another client may create it meanwhile; our write must not replace it.
+            // Another client may create the parent meanwhile: this write must not replace that parent.
             self.ensure_path(parent);
         }
         self.writes
@@ -182,7 +182,7 @@ impl PatchDraft<'_> {
         }
     }
 
-    /// States who holds the object, or that nobody does.
+    /// Sets the annotation that names the holder of the object; removes it for `None`.
     fn hold(&mut self, hold: Option<&RunHold>) {
         self.entry("annotations", HELD, hold.map(RunHold::text).as_deref());
     }
@@ -300,7 +300,7 @@ impl PatchDraft<'_> {
     }
 }
 
-/// The value of a label or annotation that a lever writes, for undo.
+/// The value of a label or annotation that a mutation writes; for undo.
 pub(super) fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     entry(object, "labels", key)
 }

@@ -193,7 +193,7 @@ impl App {
             Msg::ActionState(acts) => self.acted(acts),
             Msg::PlanOutcome(number, mut made) => {
                 if let PlanOutcome::Plan(plan) = &mut made {
-                    table::budgets::foretell(&self.facts, plan);
+                    table::budgets::add_forecast(&self.facts, plan);
                 }
                 if let Overlay::Plan(dialog) = &mut self.overlay {
                     dialog.made(number, made, self.clock);

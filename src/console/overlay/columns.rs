@@ -37,7 +37,7 @@ pub(super) fn draw(app: &App, painter: &mut Painter<'_>, area: Rect, at: usize) 
         let y = inside.y + (line - first) as u16;
         if line == at {
             let ground = Rect::new(inside.x, y, inside.width, 1);
-            painter.ground(ground, Role::Selection);
+            painter.background(ground, Role::Selection);
             painter.sign(inside.x, y, "▌", painter.render_style.fg(Role::Accent));
         }
         let (sign, role) = if *shown {
@@ -45,10 +45,10 @@ pub(super) fn draw(app: &App, painter: &mut Painter<'_>, area: Rect, at: usize) 
         } else {
             ("·", Role::Muted)
         };
-        painter.print(inside.x + 2, y, 1, sign, role);
+        painter.text_in_role(inside.x + 2, y, 1, sign, role);
         let room = inside.width.saturating_sub(18);
-        painter.print(inside.x + 4, y, room, column.head.title, Role::Text);
+        painter.text_in_role(inside.x + 4, y, room, column.head.title, Role::Text);
         let muted = painter.render_style.fg(Role::Muted);
-        painter.right(inside.right(), y, 12, column.id, muted);
+        painter.text_right(inside.right(), y, 12, column.id, muted);
     }
 }

@@ -21,7 +21,7 @@ pub(super) fn draw(
     let Some(table) = describe(&app.facts, selection, painter) else {
         let frame = centred(area, 50, 3);
         let inside = popup(painter, frame, &selection.heading(&app.facts), "");
-        painter.print(
+        painter.text_in_role(
             inside.x,
             inside.y,
             inside.width,
@@ -41,6 +41,6 @@ pub(super) fn draw(
     draw_lines(painter, inside, &table.lines, skip);
     if lines > height && frame.height > 0 {
         let y = frame.bottom() - 1;
-        painter.print(frame.x + 3, y, 20, " j k scroll ", Role::Muted);
+        painter.text_in_role(frame.x + 3, y, 20, " j k scroll ", Role::Muted);
     }
 }

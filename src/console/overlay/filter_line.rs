@@ -75,7 +75,7 @@ impl FilterLine {
     pub(super) fn draw(&self, app: &App, painter: &mut Painter<'_>, area: Rect) -> Position {
         let y = area.bottom().saturating_sub(1);
         painter.clear(Rect::new(area.x, y, area.width, 1), Role::Panel);
-        painter.print(area.x + 1, y, 1, "/", Role::Accent);
+        painter.text_in_role(area.x + 1, y, 1, "/", Role::Accent);
         let (shown, total) = app.view().counts();
         let (note, role) = match &self.wrong {
             Some(wrong) => (wrong.clone(), Role::Crit),
@@ -83,7 +83,7 @@ impl FilterLine {
         };
         let note_room = area.width.saturating_sub(3) / 2;
         let style = painter.render_style.fg(role);
-        let used = painter.right(area.right().saturating_sub(1), y, note_room, &note, style);
+        let used = painter.text_right(area.right().saturating_sub(1), y, note_room, &note, style);
         let room = area.width.saturating_sub(5 + used);
         self.field.draw(painter, area.x + 3, y, room)
     }

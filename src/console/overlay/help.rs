@@ -182,17 +182,17 @@ pub(super) fn draw(
         match row {
             Row::Gap => {}
             Row::Head(title) => {
-                painter.print(inside.x, y, inside.width, title, Role::Title);
+                painter.text_in_role(inside.x, y, inside.width, title, Role::Title);
             }
             Row::Key(keys, doc) => {
                 let style = painter.render_style.bold(Role::Accent);
                 painter.text(inside.x + 1, y, column, keys, style);
-                painter.print(inside.x + column + 2, y, room, doc, Role::Text);
+                painter.text_in_role(inside.x + column + 2, y, room, doc, Role::Text);
             }
         }
     }
     if rows.is_empty() {
-        painter.print(
+        painter.text_in_role(
             inside.x,
             inside.y,
             inside.width,
@@ -205,7 +205,7 @@ pub(super) fn draw(
     }
     let foot = frame.bottom() - 1;
     if help.types || !help.filter.text().is_empty() {
-        painter.print(frame.x + 3, foot, 3, " / ", Role::Accent);
+        painter.text_in_role(frame.x + 3, foot, 3, " / ", Role::Accent);
         let room = frame.width.saturating_sub(10).min(30);
         let position = help.filter.draw(painter, frame.x + 6, foot, room);
         return help.types.then_some(position);
@@ -217,7 +217,7 @@ pub(super) fn draw(
             (skip + height).min(rows.len()),
             rows.len()
         );
-        painter.print(
+        painter.text_in_role(
             frame.x + 3,
             foot,
             frame.width.saturating_sub(6),

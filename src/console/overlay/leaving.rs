@@ -81,7 +81,7 @@ pub(super) fn draw(app: &App, painter: &mut Painter<'_>, area: Rect, run: &str) 
     let frame = centred(area, width, count.saturating_add(4));
     let inside = popup(painter, frame, "a run is in progress", "");
     for (y, (words, role)) in (inside.y..inside.bottom()).zip(&lines) {
-        painter.print(inside.x, y, inside.width, words, *role);
+        painter.text_in_role(inside.x, y, inside.width, words, *role);
     }
     let accent = painter.render_style.bold(Role::Accent);
     let muted = painter.render_style.fg(Role::Muted);

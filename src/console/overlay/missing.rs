@@ -61,7 +61,7 @@ fn draw_lines(painter: &mut Painter<'_>, inside: Rect, lines: &[Line], skip: usi
     for (at, Line(indent, words, role)) in lines.iter().skip(skip).take(fits).enumerate() {
         let x = inside.x + indent;
         let room = inside.width.saturating_sub(*indent);
-        painter.print(x, inside.y + at as u16, room, words, *role);
+        painter.text_in_role(x, inside.y + at as u16, room, words, *role);
     }
 }
 

@@ -87,14 +87,14 @@ impl Palette {
             String::new()
         };
         let inside = popup(painter, frame, "go to, or do", &note);
-        painter.print(inside.x, inside.y, 2, ":", Role::Accent);
+        painter.text_in_role(inside.x, inside.y, 2, ":", Role::Accent);
         let room = inside.width.saturating_sub(2);
         let cursor = self.field.draw(painter, inside.x + 2, inside.y, room);
         let shown = usize::from(inside.height.saturating_sub(2));
         let first = (self.chosen + 1).saturating_sub(shown.max(1));
         if self.offers.is_empty() && inside.height > 2 {
             let words = "no match";
-            painter.print(inside.x, inside.y + 2, inside.width, words, Role::Muted);
+            painter.text_in_role(inside.x, inside.y + 2, inside.width, words, Role::Muted);
         }
         let names = self
             .offers
@@ -109,12 +109,12 @@ impl Palette {
             let y = inside.y + 2 + (line - first) as u16;
             let (x, width) = (inside.x, inside.width);
             if line == self.chosen {
-                painter.ground(Rect::new(x, y, width, 1), Role::Selection);
+                painter.background(Rect::new(x, y, width, 1), Role::Selection);
                 painter.sign(x, y, "▌", painter.render_style.fg(Role::Accent));
             }
-            painter.print(x + 2, y, names, &offer.label, Role::Title);
+            painter.text_in_role(x + 2, y, names, &offer.label, Role::Title);
             let left = width.saturating_sub(names + 4);
-            painter.print(x + names + 4, y, left, &offer.doc, Role::Muted);
+            painter.text_in_role(x + names + 4, y, left, &offer.doc, Role::Muted);
         }
         cursor
     }

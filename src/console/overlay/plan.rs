@@ -140,7 +140,7 @@ impl Dialog {
     /// The field with focus: always one that is drawn.
     pub(super) fn focus(&self, may: &May) -> Focus {
         match (&self.phase, may) {
-            (Phase::Shown(plan), May::Yes) if plan.is_grave() => self.chosen,
+            (Phase::Shown(plan), May::Yes) if plan.needs_typed_name() => self.chosen,
             (Phase::Shown(_), May::Yes) => Focus::Reason,
             _ => Focus::Steps,
         }
@@ -178,7 +178,7 @@ impl Dialog {
             (Phase::Computing, PlanOutcome::Plan(plan)) => {
                 self.shown_at = now;
                 let early = std::mem::take(&mut self.early);
-                match plan.is_grave() {
+                match plan.needs_typed_name() {
                     true => self.typed = early,
                     false if self.reason.text().is_empty() => self.reason = early,
                     false => {}
@@ -362,11 +362,11 @@ impl Dialog {
     }
 
     fn has_two_fields(&self, may: &May) -> bool {
-        self.is_grave() && matches!(may, May::Yes)
+        self.needs_typed_name() && matches!(may, May::Yes)
     }
 
-    pub(super) fn is_grave(&self) -> bool {
-        matches!(&self.phase, Phase::Shown(plan) if plan.is_grave())
+    pub(super) fn needs_typed_name(&self) -> bool {
+        matches!(&self.phase, Phase::Shown(plan) if plan.needs_typed_name())
     }
 
     pub(super) fn may(&self, app: &App) -> bool {
@@ -467,14 +467,14 @@ impl Dialog {
         }
         let wanted = plan.typed(&app.facts.context);
         // The confirmation text is not a reason: it must not end up in the log, and the plan still needs it.
-        if plan.is_grave() && self.reason.text().trim() == wanted {
+        if plan.needs_typed_name() && self.reason.text().trim() == wanted {
             self.chosen = Focus::Reason;
             self.error = Some(format!(
                 "{wanted} confirms the plan: type it in the other field, the reason here"
             ));
             return Verdict::Stay;
         }
-        if plan.is_grave() && self.typed.text().trim() != wanted {
+        if plan.needs_typed_name() && self.typed.text().trim() != wanted {
             self.error = Some(format!("type {wanted}, then enter, to confirm"));
             self.chosen = Focus::Typed;
             return Verdict::Stay;

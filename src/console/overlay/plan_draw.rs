@@ -47,7 +47,7 @@ pub(super) fn draw(
             let inside = popup(painter, frame, "PLAN", "");
             let since = painter.age(dialog.asked_at());
             let words = format!("computing plan… {since}");
-            painter.print(inside.x, inside.y, inside.width, &words, Role::Muted);
+            painter.text_in_role(inside.x, inside.y, inside.width, &words, Role::Muted);
             let below = inside.y + 1;
             (typed > 0).then(|| dialog.early.draw(painter, inside.x, below, inside.width))
         }
@@ -129,11 +129,11 @@ fn draw_value(
     let inside = popup(painter, centred(area, width, height), &title, "");
     let mut y = inside.y;
     for line in &hints {
-        painter.print(inside.x, y, inside.width, line, Role::Muted);
+        painter.text_in_role(inside.x, y, inside.width, line, Role::Muted);
         y += 1;
     }
     y += 1;
-    painter.print(inside.x, y, 2, "▸", Role::Accent);
+    painter.text_in_role(inside.x, y, 2, "▸", Role::Accent);
     let position = dialog
         .value
         .draw(painter, inside.x + 2, y, inside.width.saturating_sub(2));
@@ -141,7 +141,7 @@ fn draw_value(
         Some(error) => (error.as_str(), Role::Crit),
         None => ("enter makes the plan, esc cancels", Role::Muted),
     };
-    painter.print(inside.x, y + 1, inside.width, words, role);
+    painter.text_in_role(inside.x, y + 1, inside.width, words, role);
     position
 }
 
@@ -253,7 +253,7 @@ fn draw_place(app: &App, painter: &mut Painter<'_>, frame: Rect, skip: usize, mo
     };
     let words = format!(" {there} · {} scroll ", keys.join(" "));
     let y = frame.bottom().saturating_sub(1);
-    painter.print(
+    painter.text_in_role(
         frame.x + 3,
         y,
         frame.width.saturating_sub(6),
@@ -266,7 +266,7 @@ fn draw_foot(dialog: &Dialog, plan: &Plan, app: &App, painter: &mut Painter<'_>,
     let y = inside.bottom().saturating_sub(1);
     // The name to type is the plan's object: the evicted jobs are named beside it.
     let wanted = plan.typed(&app.facts.context);
-    let is_due = plan.is_grave() && dialog.typed.text().trim() != wanted;
+    let is_due = plan.needs_typed_name() && dialog.typed.text().trim() != wanted;
     let enter = match is_due {
         true => format!("once {wanted} is typed, enter"),
         false => String::from("enter"),
@@ -299,7 +299,7 @@ fn draw_foot(dialog: &Dialog, plan: &Plan, app: &App, painter: &mut Painter<'_>,
             Role::Muted,
         ),
     };
-    painter.print(inside.x, y, inside.width, words, role);
+    painter.text_in_role(inside.x, y, inside.width, words, role);
 }
 
 fn draw_fields(
@@ -315,7 +315,7 @@ fn draw_fields(
     let reason = "reason, for the log";
     // The text to type is shown in full before the reason gets space; where neither fits, the focused field is drawn.
     let least = painter.width(&typing) + 8;
-    if !plan.is_grave() {
+    if !plan.needs_typed_name() {
         return draw_field(
             painter,
             area,
@@ -381,7 +381,7 @@ fn draw_field(
     let inside = panel::focusable(painter, area, title, "", focused);
     let at = field.draw(painter, inside.x, inside.y, inside.width);
     if field.text().is_empty() {
-        painter.print(inside.x, inside.y, inside.width, hint, Role::Muted);
+        painter.text_in_role(inside.x, inside.y, inside.width, hint, Role::Muted);
     }
     focused.then_some(at)
 }

@@ -191,7 +191,7 @@ impl<'a> PlanExtent<'a> {
                 }
                 PlanBlock::More(steps) => {
                     let words = format!("{} more, at the end", counted(*steps as u64, "step"));
-                    painter.print(area.x, area.y, area.width, &words, Role::Warn);
+                    painter.text_in_role(area.x, area.y, area.width, &words, Role::Warn);
                 }
                 PlanBlock::Steps(range) => self.steps.draw(painter, area, range, from),
             }
@@ -228,7 +228,7 @@ impl Lines<'_> {
             if let Some(words) = words {
                 let y = area.y + 1 + line as u16;
                 let room = area.width.saturating_sub(INDENT);
-                painter.print(area.x + INDENT, y, room, words, Role::Muted);
+                painter.text_in_role(area.x + INDENT, y, room, words, Role::Muted);
             }
         }
     }

@@ -38,7 +38,7 @@ pub(super) fn draw_run(
         let frame = centred(area, 60.min(area.width), 3);
         let inside = popup(painter, frame, "PLAN  begins", "");
         let words = format!("run {name}");
-        painter.print(inside.x, inside.y, inside.width, &words, Role::Muted);
+        painter.text_in_role(inside.x, inside.y, inside.width, &words, Role::Muted);
         return;
     };
     // The evicted jobs and their state; while the run is in progress, the steps show that.
@@ -106,16 +106,16 @@ pub(super) fn draw_run(
     let mut y = inside.y + high + 1;
     if below > 0 {
         let head = "jobs that it started or stopped, as they are now";
-        painter.print(inside.x, y, inside.width, head, Role::Muted);
+        painter.text_in_role(inside.x, y, inside.width, head, Role::Muted);
         for (job, words, role) in jobs.iter().take(named) {
             y += 1;
             let words = format!("{job}: {words}");
-            painter.print(inside.x, y, inside.width, &words, *role);
+            painter.text_in_role(inside.x, y, inside.width, &words, *role);
         }
         if named < jobs.len() {
             y += 1;
             let words = format!("and {} more: d on this run in view 9", jobs.len() - named);
-            painter.print(inside.x, y, inside.width, &words, Role::Muted);
+            painter.text_in_role(inside.x, y, inside.width, &words, Role::Muted);
         }
         y += 2;
     }
@@ -123,7 +123,7 @@ pub(super) fn draw_run(
     let words = text::clean(&words, painter.render_style.ascii).into_owned();
     let parts = text::wrap(&words, usize::from(foot.width));
     for (at, part) in parts.iter().take(2).enumerate() {
-        painter.print(foot.x, foot.y + at as u16, foot.width, part, role);
+        painter.text_in_role(foot.x, foot.y + at as u16, foot.width, part, role);
     }
 }
 

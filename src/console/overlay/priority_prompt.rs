@@ -117,7 +117,7 @@ pub(super) fn refused(name: &JobName, typed: &str, facts: &Facts) -> Option<Stri
         }));
     }
     let is_number = typed.parse::<f64>().is_ok();
-    let table = facts.fleet.known(Table::WorkloadPriorityClasses);
+    let table = facts.fleet.visibility(Table::WorkloadPriorityClasses);
     let has_names = system == QueueSystem::Kueue && !(classes.is_empty() && table.is_known());
     if takes_numbers && number.is_none() && (is_number || !has_names) {
         return Some(format!(

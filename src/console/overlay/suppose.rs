@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::fuzzy::Query;
-use engine::what_if::{GRAMMAR, VERBS, parse, split};
+use engine::what_if::{GRAMMAR, KEYWORDS, parse, split};
 use model::base::{Name, SmallSort};
 use model::fleet::Fleet;
 use model::fleet::job::Job;
@@ -111,7 +111,7 @@ fn after(fleet: &Fleet, words: &[&str]) -> Vec<(String, String)> {
         jobs.map(one).collect()
     };
     match words {
-        [] => VERBS
+        [] => KEYWORDS
             .iter()
             .map(|verb| (String::from(*verb), forms(verb)))
             .collect(),

@@ -12,41 +12,43 @@ use table::role::Role;
 
 use super::{Navigation, Verdict};
 
-const FORMS: &str = "03:12 · yesterday 14:00 · -2h · 2026-11-21 06:40 (UTC) · now: live again";
+/// The accepted formats of a time, shown until there is an error.
+const FORMATS: &str = "03:12 · yesterday 14:00 · -2h · 2026-11-21 06:40 (UTC) · now: live again";
 
-/// The typed text, and its error.
+/// The prompt: the typed text, and the error of the last attempt.
 pub struct TimePrompt {
     field: TextField,
-    wrong: Option<String>,
+    error: Option<String>,
 }
 
 impl TimePrompt {
     pub(super) fn new() -> Self {
         Self {
             field: TextField::new(""),
-            wrong: None,
+            error: None,
         }
     }
 
     pub(super) fn paste(&mut self, words: &str) {
         self.field.insert(words);
-        self.wrong = None;
+        self.error = None;
     }
 
     pub(super) fn key(&mut self, press: KeyPress, command: Option<Command>, app: &App) -> Verdict {
         match command {
             Some(Command::Close) => return Verdict::Close,
-            Some(Command::Accept) => match self.accepted(app) {
+            Some(Command::Accept) => match self.read_time(app) {
                 Ok(to) => return Verdict::Navigation(to),
-                Err(why) => self.wrong = Some(why),
+                Err(why) => self.error = Some(why),
             },
-            _ if self.field.key(press) => self.wrong = None,
+            _ if self.field.key(press) => self.error = None,
             _ => {}
         }
         Verdict::Stay
     }
 
-    fn accepted(&self, app: &App) -> Result<Navigation, String> {
+    /// Where the typed time leads; an error when the text is no time, or the record does not have this time.
+    fn read_time(&self, app: &App) -> Result<Navigation, String> {
         let is_present = matches!(self.field.text().trim(), "now" | "live");
         match (is_present, app.is_rewound()) {
             (true, true) => return Ok(Navigation::Live),
@@ -75,17 +77,18 @@ impl TimePrompt {
     pub(super) fn draw(&self, painter: &mut Painter<'_>, area: Rect) -> Position {
         let y = area.bottom().saturating_sub(1);
         painter.clear(Rect::new(area.x, y, area.width, 1), Role::Panel);
-        let used = painter.print(area.x + 1, y, 12, "go to time", Role::Accent);
-        let (note, role) = match &self.wrong {
-            Some(wrong) => (wrong.as_str(), Role::Crit),
-            None => (FORMS, Role::Muted),
+        let used = painter.text_in_role(area.x + 1, y, 12, "go to time", Role::Accent);
+        let (note, role) = match &self.error {
+            Some(error) => (error.as_str(), Role::Crit),
+            None => (FORMATS, Role::Muted),
         };
         let x = area.x + 1 + used + 2;
         // A time is short: the formats or the error use the rest of the line.
         let note_room = area.right().saturating_sub(x + 24);
         let style = painter.render_style.fg(role);
-        let right = painter.right(area.right().saturating_sub(1), y, note_room, note, style);
-        let room = area.right().saturating_sub(x + right + 3);
+        let note_width =
+            painter.text_right(area.right().saturating_sub(1), y, note_room, note, style);
+        let room = area.right().saturating_sub(x + note_width + 3);
         self.field.draw(painter, x, y, room)
     }
 }

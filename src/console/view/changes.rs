@@ -246,11 +246,11 @@ impl View for ChangesView {
         match facts.compared.get(&self.name) {
             None => {
                 let words = format!("{} · comparing…", self.name);
-                painter.print(x, area.y, room, &words, Role::Muted);
+                painter.text_in_role(x, area.y, room, &words, Role::Muted);
             }
             Some((_, Err(why))) => {
                 for (line, words) in wrap(why, usize::from(room)).iter().enumerate() {
-                    painter.print(
+                    painter.text_in_role(
                         x,
                         area.y.saturating_add(line as u16),
                         room,
@@ -260,11 +260,11 @@ impl View for ChangesView {
                 }
             }
             Some((_, Ok(changes))) => {
-                painter.print(x, area.y, room, &summary(changes), Role::Title);
-                painter.print(x, area.y + 1, room, &money(changes), Role::Text);
+                painter.text_in_role(x, area.y, room, &summary(changes), Role::Title);
+                painter.text_in_role(x, area.y + 1, room, &money(changes), Role::Text);
                 for (line, words) in self.note_lines(area).iter().enumerate() {
                     let y = area.y.saturating_add(2 + line as u16);
-                    painter.print(x, y, room, words, Role::Warn);
+                    painter.text_in_role(x, y, room, words, Role::Warn);
                 }
                 let below = self.below(area);
                 if !changes.changes.is_empty() {

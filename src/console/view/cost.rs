@@ -168,7 +168,7 @@ impl View for CostView {
         if history.height > 0 {
             cost_history::draw(facts, painter, history);
         } else if let Some(words) = cost_history::line(facts).filter(|_| area.height > ABOVE) {
-            painter.print(area.x + 2, area.y + 2, room, &words, Role::Muted);
+            painter.text_in_role(area.x + 2, area.y + 2, room, &words, Role::Muted);
         }
         self.table.paint(facts, painter, table, true);
     }

@@ -63,7 +63,7 @@ pub(super) fn line(facts: &Facts) -> Option<String> {
 pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
     let UsageStatus::Read(until) = &facts.usage.status else {
         if let Some(words) = line(facts) {
-            painter.print(
+            painter.text_in_role(
                 area.x + 2,
                 area.y,
                 area.width.saturating_sub(2),
@@ -129,7 +129,7 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
             ),
         };
         painter.text(inside.x, y, 14, period_words(sums.period), text);
-        painter.right(inside.x + 30, y, 16, &cost(now), accent);
+        painter.text_right(inside.x + 30, y, 16, &cost(now), accent);
         let words = format!(
             "before {before:>25}   observed {seen:>5.1} %  {}",
             spark(&sums.trend(scope))
@@ -148,7 +148,7 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
             if y >= inside.bottom() {
                 return;
             }
-            painter.print(inside.x, y, inside.width, &words, Role::Text);
+            painter.text_in_role(inside.x, y, inside.width, &words, Role::Text);
             y += 1;
         }
     }
@@ -167,7 +167,7 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
     }
     if budgets > MOST_BUDGETS && y < inside.bottom() {
         let words = format!("+{} more: stokehold get budgets", budgets - MOST_BUDGETS);
-        painter.print(inside.x, y, inside.width, &words, Role::Muted);
+        painter.text_in_role(inside.x, y, inside.width, &words, Role::Muted);
     }
 }
 
@@ -215,7 +215,7 @@ fn budget(state: &BudgetState, facts: &Facts, painter: &mut Painter<'_>, area: R
         let seen = (state.observed_ratio * 1_000.0).floor() / 10.0;
         words.push_str(&format!("   observed {seen:.1} %"));
     }
-    painter.print(
+    painter.text_in_role(
         x + BAR + 1,
         area.y,
         area.right().saturating_sub(x + BAR + 1),

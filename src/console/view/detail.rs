@@ -213,7 +213,7 @@ impl View for Detail {
             }
             None => {
                 let words = format!("{} no longer exists", self.subject.name());
-                painter.print(above.x + 2, above.y, above.width, &words, Role::Warn);
+                painter.text_in_role(above.x + 2, above.y, above.width, &words, Role::Warn);
             }
         }
         self.table.paint(facts, painter, below, self.on_row);

@@ -275,7 +275,7 @@ impl View for FleetView {
                 height: 1,
                 ..inset(split.table)
             };
-            painter.print(line.x + 1, line.y, line.width, &words, Role::Muted);
+            painter.text_in_role(line.x + 1, line.y, line.width, &words, Role::Muted);
         }
         self.strip.draw(painter, split.strip);
         self.draw_panels(facts, painter, split.panels);

@@ -40,7 +40,7 @@ impl FleetView {
         let inside = panel(painter, area, "waiting, longest first", &note);
         if self.waiting.is_empty() {
             let words = empty_words(facts, &[Table::Pods, Table::Jobs], "nothing waits");
-            painter.print(inside.x, inside.y, inside.width, &words, Role::Muted);
+            painter.text_in_role(inside.x, inside.y, inside.width, &words, Role::Muted);
             return;
         }
         let compact = inside.height < 6;
@@ -62,7 +62,7 @@ impl FleetView {
             if left == 0 || (left == 1 && more > 1) {
                 if left == 1 {
                     let words = format!("+{more} more");
-                    painter.print(inside.x, y, inside.width, &words, Role::Muted);
+                    painter.text_in_role(inside.x, y, inside.width, &words, Role::Muted);
                 }
                 return;
             }
@@ -94,12 +94,12 @@ impl FleetView {
                 let words = [(&*name, bold), ("  ", muted), (&*reason, muted)];
                 painter.pieces(inside.x, y, name_room, &words);
             } else {
-                painter.print(inside.x, y, name_room, &name, Role::Title);
+                painter.text_in_role(inside.x, y, name_room, &name, Role::Title);
             }
             let accent = painter.render_style.fg(Role::Warn);
-            painter.right(inside.right(), y, age_width, &age, accent);
+            painter.text_right(inside.right(), y, age_width, &age, accent);
             let text = painter.render_style.fg(Role::Text);
-            painter.right(
+            painter.text_right(
                 inside.right().saturating_sub(age_width + 1),
                 y,
                 facts_width,
@@ -143,7 +143,7 @@ impl FleetView {
             y += height + 1;
         }
         let Some(rows) = facts.spend_rates.rows.get(&By::Team) else {
-            painter.print(inside.x, y, inside.width, "no price yet", Role::Muted);
+            painter.text_in_role(inside.x, y, inside.width, "no price yet", Role::Muted);
             return;
         };
         let largest = self.teams.first().and_then(|at| rows.get(*at as usize));
@@ -166,7 +166,7 @@ impl FleetView {
             let money = dollars(row.known().map(|spend| spend.rate));
             let money_width = painter.width(&money).max(7);
             let graphic = inside.width.saturating_sub(name_width + money_width + 2);
-            painter.print(inside.x, y, name_width, &row.name, Role::Muted);
+            painter.text_in_role(inside.x, y, name_width, &row.name, Role::Muted);
             if whole > 0.0 && graphic >= 3 {
                 let x = inside.x + name_width + 1;
                 bar(
@@ -179,7 +179,7 @@ impl FleetView {
                 );
             }
             let text = painter.render_style.fg(Role::Text);
-            painter.right(inside.right(), y, money_width, &money, text);
+            painter.text_right(inside.right(), y, money_width, &money, text);
             y += 1;
         }
         if foot > 0 {
@@ -217,7 +217,7 @@ impl FleetView {
                 true => String::from("reading…: a finding shows once it has lasted"),
                 false => empty_words(facts, &[Table::Nodes, Table::Pods], "nothing"),
             };
-            painter.print(inside.x, inside.y, inside.width, &words, Role::Muted);
+            painter.text_in_role(inside.x, inside.y, inside.width, &words, Role::Muted);
             return;
         }
         let mut y = inside.y;
@@ -242,7 +242,7 @@ impl FleetView {
             if left == 0 || (left == 1 && more > 1 && at > 0) {
                 if left == 1 {
                     let words = format!("+{more} more");
-                    painter.print(inside.x, y, inside.width, &words, Role::Muted);
+                    painter.text_in_role(inside.x, y, inside.width, &words, Role::Muted);
                 }
                 return;
             }
@@ -250,11 +250,11 @@ impl FleetView {
                 select(painter, inside, y, lines);
             }
             let (sign, role) = alerts::sign(finding.severity);
-            painter.print(inside.x, y, 1, sign, role);
+            painter.text_in_role(inside.x, y, 1, sign, role);
             let age = painter.age(finding.since);
             let room = inside.width.saturating_sub(2 + 8);
             let object = finding.subject.key.to_string();
-            painter.right(
+            painter.text_right(
                 inside.right(),
                 y,
                 7,
@@ -271,7 +271,7 @@ impl FleetView {
                 y += 1;
                 continue;
             }
-            painter.print(inside.x + 2, y, room, &object, Role::Title);
+            painter.text_in_role(inside.x + 2, y, room, &object, Role::Title);
             y += 1;
             for (words, role) in [
                 (&finding.message, Role::Text),
@@ -309,7 +309,7 @@ impl FleetView {
 /// Marks the lines of the row under the cursor.
 fn select(painter: &mut Painter<'_>, inside: Rect, y: u16, lines: u16) {
     let lines = lines.min(inside.bottom().saturating_sub(y));
-    painter.ground(Rect::new(inside.x, y, inside.width, lines), Role::Selection);
+    painter.background(Rect::new(inside.x, y, inside.width, lines), Role::Selection);
     for line in 0..lines {
         let edge = inside.x.saturating_sub(1);
         painter.sign(edge, y + line, "▌", painter.render_style.fg(Role::Accent));
@@ -343,7 +343,7 @@ fn under(painter: &mut Painter<'_>, inside: Rect, mut y: u16, words: &str, role:
         if inside.bottom().saturating_sub(y) <= 1 {
             break;
         }
-        painter.print(inside.x + 2, y, room, &line, role);
+        painter.text_in_role(inside.x + 2, y, room, &line, role);
         y += 1;
     }
     y

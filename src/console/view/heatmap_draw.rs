@@ -150,7 +150,7 @@ impl Heatmap {
         let width = painter.width(&most);
         let fits = width > 0 && usize::from(width) + 1 < free;
         if fits {
-            painter.print(area.x + 2, below.y, width, &most, Role::Muted);
+            painter.text_in_role(area.x + 2, below.y, width, &most, Role::Muted);
         }
         fits
     }
@@ -239,7 +239,7 @@ impl Heatmap {
                 .iter()
                 .map(|(_, words)| painter.width(words) + 4)
                 .sum::<u16>();
-        x += painter.print(x, area.y, 20, cold, Role::Muted) + 1;
+        x += painter.text_in_role(x, area.y, 20, cold, Role::Muted) + 1;
         for level in 0..HEAT_LEVELS as u8 {
             let cell = HeatCell::fresh(HeatLevel::Heat(level));
             if painter.render_style.half_blocks() {
@@ -249,7 +249,7 @@ impl Heatmap {
             }
             x += 1;
         }
-        x += 1 + painter.print(x + 1, area.y, 20, hot, Role::Muted);
+        x += 1 + painter.text_in_role(x + 1, area.y, 20, hot, Role::Muted);
         for (heat, words) in shown {
             let cell = HeatCell::fresh(*heat);
             if painter.render_style.half_blocks() {
@@ -257,7 +257,7 @@ impl Heatmap {
             } else {
                 single(painter, x + 2, area.y, cell);
             }
-            x += 4 + painter.print(x + 4, area.y, 20, words, Role::Muted);
+            x += 4 + painter.text_in_role(x + 4, area.y, 20, words, Role::Muted);
         }
         true
     }
@@ -269,7 +269,7 @@ impl Heatmap {
                 counted(self.total as u64, "device")
             )
         } else {
-            match facts.fleet.known(model::fleet::observe::Table::Nodes) {
+            match facts.fleet.visibility(model::fleet::observe::Table::Nodes) {
                 model::fleet::Known::NotVisible(_) => {
                     format!(
                         "nodes are not visible to you: {}",
@@ -281,7 +281,7 @@ impl Heatmap {
                 _ => facts.none_in_scope("no node has an accelerator"),
             }
         };
-        painter.print(area.x, area.y, area.width, &words, Role::Muted);
+        painter.text_in_role(area.x, area.y, area.width, &words, Role::Muted);
     }
 
     fn draw_map(&self, painter: &mut Painter<'_>, area: Rect) {
@@ -308,7 +308,7 @@ impl Heatmap {
                     labels,
                 } => {
                     for (x, label) in labels {
-                        painter.print(area.x + x, y, 10, label, Role::Muted);
+                        painter.text_in_role(area.x + x, y, 10, label, Role::Muted);
                     }
                     self.draw_cells(painter, area, y, top.clone(), bottom.clone());
                     if let Some((at, lower)) = cursor
@@ -322,7 +322,7 @@ impl Heatmap {
         if notice {
             let words = format!(" {} more ▾ ", counted(hidden as u64 + 1, "line"));
             let y = area.bottom() - 1;
-            painter.right(
+            painter.text_right(
                 area.right(),
                 y,
                 area.width,
@@ -352,8 +352,8 @@ impl Heatmap {
             };
             words.push_str(&format!("   mean {mean}"));
         }
-        painter.print(area.x, y, column, &group.name, Role::Title);
-        painter.print(area.x + column, y, area.width - column, &words, Role::Muted);
+        painter.text_in_role(area.x, y, column, &group.name, Role::Title);
+        painter.text_in_role(area.x + column, y, area.width - column, &words, Role::Muted);
     }
 
     fn cell(&self, spot: usize) -> Option<(u16, HeatCell)> {
@@ -408,7 +408,7 @@ impl Heatmap {
         };
         let style = painter.render_style.bold(Role::Mark);
         let x = area.x + spot.x;
-        let ground = painter.render_style.ground(Role::Background);
+        let ground = painter.render_style.background(Role::Background);
         if x > 0 {
             painter.sign(x - 1, y, left, style.patch(ground));
         }
@@ -489,11 +489,11 @@ impl Heatmap {
                 None => String::from("free"),
             };
         }
-        painter.print(area.x + 2, area.y, area.width - 2, &first, Role::Title);
-        painter.print(area.x + 2, area.y + 1, area.width - 2, &second, Role::Muted);
+        painter.text_in_role(area.x + 2, area.y, area.width - 2, &first, Role::Title);
+        painter.text_in_role(area.x + 2, area.y + 1, area.width - 2, &second, Role::Muted);
         if area.height > 2 && !said {
             let most = self.most_words();
-            painter.print(area.x + 2, area.y + 2, area.width - 2, &most, Role::Info);
+            painter.text_in_role(area.x + 2, area.y + 2, area.width - 2, &most, Role::Info);
         }
     }
 }

@@ -281,7 +281,7 @@ impl LogView {
         } else {
             counted(self.lines.len() as u64, "line")
         };
-        let used = painter.right(area.right() - 1, area.y, 20, &lines, muted);
+        let used = painter.text_right(area.right() - 1, area.y, 20, &lines, muted);
         let state_style = painter.render_style.fg(role);
         painter.pieces(
             area.x + 2,
@@ -348,15 +348,15 @@ impl LogView {
                     if let Some(moment) = held.line.at.filter(|_| self.times) {
                         let clock = moment.rfc3339();
                         let clock = clock.get(11..19).unwrap_or_default();
-                        painter.print(area.x, y, 8, clock, Role::Muted);
+                        painter.text_in_role(area.x, y, 8, clock, Role::Muted);
                     }
                     if mark_width > 0 {
                         let x = area.x + time_width;
                         let mark = self.mark(held.line.pod);
-                        painter.print(x, y, mark_width as u16, mark, Role::Muted);
+                        painter.text_in_role(x, y, mark_width as u16, mark, Role::Muted);
                     }
                 }
-                painter.print(area.x + left, y, room, part, held.role);
+                painter.text_in_role(area.x + left, y, room, part, held.role);
                 y += 1;
             }
         }
@@ -542,13 +542,13 @@ impl View for LogView {
             } else {
                 "no log lines yet"
             };
-            painter.print(below.x, below.y, below.width, words, Role::Muted);
+            painter.text_in_role(below.x, below.y, below.width, words, Role::Muted);
         } else if self.visible == 0 && !self.lines.is_empty() {
             let words = format!(
                 "none of {} matches   esc shows everything",
                 counted(self.lines.len() as u64, "line")
             );
-            painter.print(below.x, below.y, below.width, &words, Role::Muted);
+            painter.text_in_role(below.x, below.y, below.width, &words, Role::Muted);
         } else {
             self.draw_lines(painter, below);
         }

@@ -205,7 +205,7 @@ impl ObjectView {
         table(painter, area, HEADS, &[], &rows, &Look::default());
         if events.is_empty() {
             let words = "no events; the API server deletes them after an hour";
-            painter.print(area.x + 2, area.y + 2, area.width, words, Role::Muted);
+            painter.text_in_role(area.x + 2, area.y + 2, area.width, words, Role::Muted);
         }
     }
 }
@@ -451,7 +451,7 @@ impl View for ObjectView {
                 (first + rows).min(self.shown),
                 self.shown
             );
-            painter.right(area.right() - 1, area.y, 24, &words, muted);
+            painter.text_right(area.right() - 1, area.y, 24, &words, muted);
         }
     }
 }

@@ -137,7 +137,7 @@ impl QueuesView {
                 _ if !whole => String::from("no job that is visible to you waits here"),
                 _ => String::from("nothing waits here"),
             };
-            painter.print(inside.x, inside.y, inside.width, &words, Role::Muted);
+            painter.text_in_role(inside.x, inside.y, inside.width, &words, Role::Muted);
             return;
         }
         let room = usize::from(inside.height.saturating_sub(1));
@@ -166,7 +166,7 @@ impl QueuesView {
         if more > 0 && inside.height > 1 {
             let words = format!("+{more} more   enter opens them all");
             let y = inside.bottom() - 1;
-            painter.print(inside.x, y, inside.width, &words, Role::Muted);
+            painter.text_in_role(inside.x, y, inside.width, &words, Role::Muted);
         }
     }
 }

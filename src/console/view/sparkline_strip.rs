@@ -118,7 +118,7 @@ impl DeviceStrip {
         if area.height == 0 || self.pools.is_empty() {
             return;
         }
-        let used = painter.print(area.x + 2, area.y, area.width, "DEVICES", Role::Muted);
+        let used = painter.text_in_role(area.x + 2, area.y, area.width, "DEVICES", Role::Muted);
         let half = if self.paired {
             "1 half-cell = "
         } else {
@@ -133,7 +133,7 @@ impl DeviceStrip {
         let what = format!("{half}{}; {busier}, ", counted(self.per as u64, "device"));
         let x = area.x + used + 4;
         let room = area.width.saturating_sub(used + 4);
-        let used = painter.print(x, area.y, room, &what, Role::Muted);
+        let used = painter.text_in_role(x, area.y, room, &what, Role::Muted);
         let idle = HeatCell::fresh(HeatLevel::Idle);
         if room > used + 24 {
             if self.paired {
@@ -142,8 +142,8 @@ impl DeviceStrip {
                 single(painter, x + used, area.y, idle);
             }
             let said = used + 2;
-            let said =
-                said + painter.print(x + said, area.y, 22, "is allocated but idle", Role::Muted);
+            let said = said
+                + painter.text_in_role(x + said, area.y, 22, "is allocated but idle", Role::Muted);
             let mut at = x + said;
             for (heat, words) in [
                 (HeatLevel::Free, "free"),
@@ -151,9 +151,9 @@ impl DeviceStrip {
                 (HeatLevel::Unknown, "unknown"),
             ] {
                 if area.right().saturating_sub(at) > 12 {
-                    painter.print(at, area.y, 2, ",", Role::Muted);
+                    painter.text_in_role(at, area.y, 2, ",", Role::Muted);
                     single(painter, at + 2, area.y, HeatCell::fresh(heat));
-                    at += 4 + painter.print(at + 4, area.y, 8, words, Role::Muted);
+                    at += 4 + painter.text_in_role(at + 4, area.y, 8, words, Role::Muted);
                 }
             }
         }
@@ -161,7 +161,7 @@ impl DeviceStrip {
         let across = usize::from(self.width);
         for (name, cells) in &self.pools {
             if y < area.bottom() {
-                painter.print(area.x + 2, y, LABEL - 1, name, Role::Muted);
+                painter.text_in_role(area.x + 2, y, LABEL - 1, name, Role::Muted);
             }
             let line = across * if self.paired { 2 } else { 1 };
             for row in cells.chunks(line.max(1)) {
@@ -294,7 +294,7 @@ pub fn time_strip(facts: &Facts, painter: &mut Painter<'_>, area: Rect, signal: 
     let Some(past) = past.filter(|past| past.values.iter().flatten().count() > 1) else {
         let inside = panel(painter, area, "utilization", &note);
         let words = "no history yet: it is drawn from the second reading on";
-        painter.print(inside.x, inside.y, inside.width, words, Role::Muted);
+        painter.text_in_role(inside.x, inside.y, inside.width, words, Role::Muted);
         return;
     };
     let inside = panel(painter, area, &format!("utilization, last {span}"), &note);
@@ -311,7 +311,7 @@ pub fn time_strip(facts: &Facts, painter: &mut Painter<'_>, area: Rect, signal: 
         let room = inside.width.saturating_sub(cell as u16);
         if room >= 5 {
             let words = clock.get(..5).unwrap_or_default();
-            painter.print(inside.x + cell as u16, y, 5, words, Role::Muted);
+            painter.text_in_role(inside.x + cell as u16, y, 5, words, Role::Muted);
         }
     }
     let here = past.place(facts.now).filter(|_| is_past);
@@ -370,7 +370,7 @@ pub fn device_tile(
             area.width,
             area.height.saturating_sub(1).max(1),
         );
-        painter.ground(ground, Role::Selection);
+        painter.background(ground, Role::Selection);
         for y in ground.top()..ground.bottom() {
             painter.sign(area.x, y, "▌", painter.render_style.fg(Role::Accent));
         }
@@ -379,9 +379,9 @@ pub fn device_tile(
     let (sign, role, health) = health_of(device);
     let head = format!("{}", device.index);
     painter.sign(x, area.y, sign, painter.render_style.fg(role));
-    let used = painter.print(x + 2, area.y, room, &head, Role::Title);
+    let used = painter.text_in_role(x + 2, area.y, room, &head, Role::Title);
     let class = format!(" {}  {health}", device.class);
-    painter.print(
+    painter.text_in_role(
         x + 2 + used,
         area.y,
         room.saturating_sub(2 + used),
@@ -403,7 +403,7 @@ pub fn device_tile(
             words(Metric::Memory),
             words(Metric::Temp)
         );
-        painter.print(x, area.y + 1, room, &line, numbers);
+        painter.text_in_role(x, area.y + 1, room, &line, numbers);
     }
     if area.height > 2 {
         let track = Track::DeviceUtil(device.id.clone());
@@ -422,7 +422,7 @@ pub fn device_tile(
             || String::from("free"),
             |(pod, attribution)| format!("{}{}", pod.key(), attribution.mark()),
         );
-        painter.print(x, area.y + 3, room, &holder, Role::Muted);
+        painter.text_in_role(x, area.y + 3, room, &holder, Role::Muted);
     }
 }
 

@@ -241,7 +241,7 @@ impl TableView {
         let is_marked = |row: &Vec<Cell<'_>>| drawn.iter().any(|at| row[*at].value.is_by_list());
         if area.height < whole.height && cells.iter().any(is_marked) {
             let width = whole.width.saturating_sub(4);
-            painter.print(whole.x + 2, area.bottom(), width, LIST_NOTE, Role::Muted);
+            painter.text_in_role(whole.x + 2, area.bottom(), width, LIST_NOTE, Role::Muted);
         }
         if rows.is_empty() && area.height > 2 {
             self.say_why_empty(facts, painter, area);
@@ -286,7 +286,7 @@ impl TableView {
             if y >= area.bottom() {
                 break;
             }
-            painter.print(area.x + 2, y, width, words, role);
+            painter.text_in_role(area.x + 2, y, width, words, role);
         }
     }
 }
@@ -328,7 +328,7 @@ fn nothing_known(facts: &Facts, id: ViewId) -> Option<(String, Role)> {
         return Some((format!("{hidden}: {HELP}"), Role::Muted));
     }
     for table in tables {
-        match facts.fleet.known(*table) {
+        match facts.fleet.visibility(*table) {
             Known::Lost(lost) => {
                 return Some((
                     format!("{} unreachable: {}", table.name(), lost.message),
@@ -444,7 +444,7 @@ impl View for TableView {
             && let Some(total) = advice::total(facts, rows.copied())
         {
             let width = area.width.saturating_sub(4);
-            painter.print(area.x + 2, body.bottom(), width, &total, Role::Muted);
+            painter.text_in_role(area.x + 2, body.bottom(), width, &total, Role::Muted);
         }
     }
 }

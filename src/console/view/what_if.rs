@@ -7,7 +7,7 @@ use crate::commands::{Command, Context};
 use crate::painter::Painter;
 use crate::text::wrap;
 use engine::explain::Reason;
-use engine::what_if::{Outcome, Shift, Suppose, WhatIfEffect, parse};
+use engine::what_if::{HypotheticalChange, Outcome, Shift, WhatIfEffect, parse};
 use model::base::{Moment, Name};
 use model::fleet::job::{JobKey, JobState};
 use model::fleet::pool::PoolMode;
@@ -233,10 +233,14 @@ fn lacks(told: &JobExplanation, class: Option<&str>) -> String {
 
 /// A note that no autoscaler adds the supposed nodes: their pool has a fixed size, or is at its autoscaler's maximum.
 fn grows_by_hand(facts: &Facts, change: &str) -> Option<String> {
-    let Ok(Suppose::Nodes { like, by }) = parse(change) else {
+    let Ok(HypotheticalChange::Nodes { target, by }) = parse(change) else {
         return None;
     };
-    let pool = facts.fleet.pools.iter().find(|pool| *pool.name == *like)?;
+    let pool = facts
+        .fleet
+        .pools
+        .iter()
+        .find(|pool| *pool.name == *target)?;
     let more = u32::try_from(by).ok().filter(|more| *more > 0)?;
     if pool.mode == Some(PoolMode::Static) {
         let mut scalers = facts.fleet.scaling.of_pool(&pool.name);
@@ -245,12 +249,12 @@ fn grows_by_hand(facts: &Facts, change: &str) -> Option<String> {
             Some(_) => "its autoscaler keeps it at this size",
         };
         return Some(format!(
-            "{like} is a static pool: {why}, these are added by hand"
+            "{target} is a static pool: {why}, these are added by hand"
         ));
     }
     let max = pool.maximum_below(more)?;
     Some(format!(
-        "{like} has {} of at most {max} nodes: its autoscaler does not add these unless its maximum is raised",
+        "{target} has {} of at most {max} nodes: its autoscaler does not add these unless its maximum is raised",
         pool.nodes.total
     ))
 }
@@ -338,7 +342,7 @@ impl WhatIfView {
                     0 => 0,
                     _ => widths[at].saturating_sub(painter.width(cell)),
                 };
-                painter.print(
+                painter.text_in_role(
                     (x + pad).min(area.right()),
                     y,
                     left.saturating_sub(pad),
@@ -413,7 +417,7 @@ impl View for WhatIfView {
             for (line, words) in wrap(words, usize::from(room)).iter().enumerate() {
                 let y = area.y.saturating_add(from).saturating_add(line as u16);
                 if y < area.bottom() {
-                    painter.print(area.x + 2, y, room, words, role);
+                    painter.text_in_role(area.x + 2, y, room, words, role);
                 }
             }
         };
@@ -439,7 +443,7 @@ impl View for WhatIfView {
                 for (line, (words, role)) in self.head(area).iter().enumerate() {
                     let y = area.y.saturating_add(line as u16);
                     if y < area.bottom() {
-                        painter.print(area.x + 2, y, room, words, *role);
+                        painter.text_in_role(area.x + 2, y, room, words, *role);
                     }
                 }
                 self.draw_figures(outcome, painter, area);

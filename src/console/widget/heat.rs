@@ -34,7 +34,7 @@ impl HeatCell {
         match self.heat {
             HeatLevel::Heat(level) => painter
                 .render_style
-                .held_heat(usize::from(level), self.stale),
+                .heat_for_cell(usize::from(level), self.stale),
             HeatLevel::Idle => painter.render_style.fill(Role::IdleDevice, self.stale),
             HeatLevel::Free => painter.render_style.fill(Role::Panel, false),
             HeatLevel::Fault => painter.render_style.fill(Role::Crit, false),
@@ -60,7 +60,7 @@ impl HeatCell {
         match self.heat {
             HeatLevel::Heat(level) => Style::new().fg(painter
                 .render_style
-                .lettered_heat(usize::from(level), self.stale)),
+                .heat_for_text(usize::from(level), self.stale)),
             HeatLevel::Idle => painter.render_style.fg(Role::IdleMoney),
             HeatLevel::Free => painter.render_style.fg(Role::Faint),
             HeatLevel::Fault => painter.render_style.bold(Role::Crit),

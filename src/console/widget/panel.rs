@@ -28,7 +28,7 @@ pub fn foot(painter: &mut Painter<'_>, area: Rect, words: &str, role: Role) -> u
         return 0;
     }
     let room = area.width.saturating_sub(6);
-    painter.print(
+    painter.text_in_role(
         area.x + 3,
         area.bottom() - 1,
         room,
@@ -70,7 +70,7 @@ fn framed(painter: &mut Painter<'_>, area: Rect, title: &str, note: &str, border
     let mut used = 0;
     if !title.is_empty() && room > 0 {
         painter.sign(left + 2, top, " ", style);
-        used = painter.print(left + 3, top, room, title, Role::Title);
+        used = painter.text_in_role(left + 3, top, room, title, Role::Title);
         painter.sign(left + 3 + used, top, " ", style);
     }
     // Where a note of several parts does not fit, its first parts stay.
@@ -83,7 +83,7 @@ fn framed(painter: &mut Painter<'_>, area: Rect, title: &str, note: &str, border
     if !note.is_empty() && used + note_width + 4 <= room {
         let start = right - 2 - note_width;
         painter.sign(start - 1, top, " ", style);
-        painter.print(start, top, note_width, note, Role::Muted);
+        painter.text_in_role(start, top, note_width, note, Role::Muted);
         painter.sign(right - 2, top, " ", style);
     }
     Rect::new(area.x + 2, area.y + 1, area.width - 4, area.height - 2)

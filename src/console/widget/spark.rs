@@ -39,7 +39,7 @@ pub fn spark(painter: &mut Painter<'_>, x: u16, y: u16, values: &[Option<f32>], 
                     STEPS[level(ratio) / 2]
                 };
                 let style = ratatui::style::Style::new()
-                    .fg(painter.render_style.thin_heat(level(ratio), stale));
+                    .fg(painter.render_style.heat_for_symbol(level(ratio), stale));
                 painter.sign(x + at, y, sign, style);
             }
             None => painter.sign(x + at, y, "·", painter.render_style.fg(Role::Faint)),
@@ -63,8 +63,9 @@ pub fn chart(painter: &mut Painter<'_>, area: Rect, values: &[Option<f32>], top:
             0.0
         };
         let eighths = (share * f64::from(area.height) * 8.0).round() as u16;
-        let style = ratatui::style::Style::new()
-            .fg(painter.render_style.thin_heat(level(share * heat), false));
+        let style = ratatui::style::Style::new().fg(painter
+            .render_style
+            .heat_for_symbol(level(share * heat), false));
         for line in 0..area.height {
             let here = eighths.max(1).saturating_sub(line * 8).min(8);
             if here == 0 {

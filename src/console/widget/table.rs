@@ -15,7 +15,7 @@ use super::bar::bar;
 use super::cell::words;
 use super::spark::{level, spark};
 
-/// Cells kept for the number beside a graphic: ` 100%`.
+/// Width of the number beside a graphic, cells: ` 100%`.
 const BESIDE: u16 = 5;
 /// Cells that each text gets before sentences get any more.
 const LITTLE: u16 = 8;
@@ -72,7 +72,7 @@ pub fn table(
             break;
         }
         if look.selected == Some(line) {
-            painter.ground(Rect::new(area.x, y, area.width, 1), Role::Selection);
+            painter.background(Rect::new(area.x, y, area.width, 1), Role::Selection);
             painter.sign(area.x, y, "▌", painter.render_style.fg(Role::Accent));
         }
         if look.marked.binary_search(&line).is_ok() {
@@ -128,7 +128,7 @@ fn needs(
 /// The columns that a table of this width shows.
 fn slots(painter: &Painter<'_>, heads: &[ColumnHead], needs: &[u16], width: u16) -> Vec<Slot> {
     let gap = if width < 100 { 1 } else { 2 };
-    // A cell of air stays free at the right.
+    // One cell stays free at the right.
     let room = width.saturating_sub(EDGE + 1);
     lay_out(painter, heads, needs, room, gap)
 }
@@ -362,7 +362,7 @@ fn paint(
     };
     let style = match heat {
         Some(share) if role != Role::Muted => {
-            Style::new().fg(painter.render_style.lettered_heat(level(share), false))
+            Style::new().fg(painter.render_style.heat_for_text(level(share), false))
         }
         _ => painter.render_style.fg(role),
     };
@@ -375,7 +375,7 @@ fn paint(
                 Role::Accent
             };
             bar(painter, x, y, graphic, *ratio, role);
-            painter.right(x + width, y, BESIDE, words, style);
+            painter.text_right(x + width, y, BESIDE, words, style);
         }
         Value::Trend(values, last) if graphic > 0 => {
             let skip = values.len().saturating_sub(usize::from(graphic));
@@ -391,15 +391,15 @@ fn paint(
                 }
                 _ => spark(painter, x, y, &values[skip..], cell.stale),
             }
-            painter.right(x + width, y, BESIDE, words, style);
+            painter.text_right(x + width, y, BESIDE, words, style);
         }
         Value::Quota(quota) => {
             let numbers = quota.numbers();
             super::quota::bar(painter, x, y, quota);
-            painter.right(x + width, y, painter.width(&numbers), &numbers, style);
+            painter.text_right(x + width, y, painter.width(&numbers), &numbers, style);
         }
         _ if head.align == Align::Right => {
-            painter.right(x + width, y, width, words, style);
+            painter.text_right(x + width, y, width, words, style);
         }
         _ => {
             let mut at = x;

@@ -70,7 +70,7 @@ pub struct AdmittedWorkload {
     /// Its allocation from now on.
     pub allocation: Arc<Allocation>,
     /// It starts before a workload ahead of it in its queue.
-    pub passed: bool,
+    pub overtook: bool,
 }
 
 /// A workload that starts by preempting others.
@@ -386,12 +386,12 @@ impl Run {
     }
 
     fn admitted(&mut self, line: usize, work: WorkloadId, allocation: Arc<Allocation>) {
-        let passed = self.lines[line].blocked.is_some();
+        let overtook = self.lines[line].blocked.is_some();
         self.fresh.insert(work);
         self.out.admitted.push(AdmittedWorkload {
             work,
             allocation,
-            passed,
+            overtook,
         });
     }
 

@@ -1,4 +1,4 @@
-//! Writes the document of a snapshot. Reading it back gives the same snapshot.
+//! Writes a snapshot as a fleet document. Reading the document back gives the same snapshot.
 
 use serde_json::{Map, Value, json};
 
@@ -18,6 +18,7 @@ use super::cells::{
     SchedulingCells, Search, SetTopology, TolerationCell, WorkloadCell, WorkloadPods,
 };
 
+/// The fleet document of a snapshot.
 pub fn value(snapshot: &Snapshot) -> Value {
     let classes = snapshot.classes.iter().map(|class| {
         let kind = match class.of_workloads {
@@ -27,20 +28,20 @@ pub fn value(snapshot: &Snapshot) -> Value {
         json!({ "kind": kind, "name": class.name, "value": class.value })
     });
     let mut out = json!(scheduling(snapshot));
-    let more = json!({
+    let objects = json!({
         "version": VERSION,
         "revision": snapshot.revision,
         "at": moment(snapshot.at),
         "nodes": snapshot.nodes.iter().map(node).collect::<Value>(),
         "priority_classes": classes.collect::<Value>(),
     });
-    if let (Value::Object(out), Value::Object(more)) = (&mut out, more) {
-        out.extend(more);
+    if let (Value::Object(out), Value::Object(objects)) = (&mut out, objects) {
+        out.extend(objects);
     }
     out
 }
 
-/// The parts beside nodes and priority classes.
+/// The parts of the document besides nodes and priority classes.
 pub fn scheduling(snapshot: &Snapshot) -> SchedulingCells {
     let budgets = snapshot.budgets.iter().map(|budget| EngineBudget {
         namespace: budget.namespace.clone(),
@@ -93,6 +94,7 @@ pub fn scheduling(snapshot: &Snapshot) -> SchedulingCells {
     }
 }
 
+/// A moment as RFC 3339 (UTC), with milliseconds unless they are zero.
 fn moment(at: Moment) -> String {
     let whole = at.rfc3339();
     let millis = at.millis().rem_euclid(1_000);
@@ -107,15 +109,17 @@ fn decimal(milli: i64) -> Decimal {
     Decimal::of(milli, 1_000)
 }
 
+/// Milliseconds as seconds, exactly.
 fn seconds(millis: i64) -> Decimal {
     decimal(millis)
 }
 
+/// A price in micro-USD as USD.
 fn dollars(micros: i64) -> f64 {
     model::base::Rate::from_micros(micros).usd()
 }
 
-/// An amount in a resource's unit, in document format: whole units, or thousandths as Kubernetes writes them.
+/// An amount of a resource as the document has it: in whole units, else in thousandths with Kubernetes' suffix `m`.
 fn amount(resource: &str, amount: i64) -> Amount {
     match unit_is_milli(resource) {
         true if amount % 1_000 == 0 => Amount::Whole(amount / 1_000),
@@ -249,22 +253,22 @@ fn choices(choices: &[FlavorChoice]) -> Vec<ChoiceCell> {
     choices.iter().map(choice).collect()
 }
 
-fn ask(ask: &ResourceRequests) -> RequestCell {
-    let devices = ask.devices.iter();
+fn requests(requests: &ResourceRequests) -> RequestCell {
+    let devices = requests.devices.iter();
     RequestCell {
-        cpu_milli: ask.cpu_milli,
-        memory_bytes: ask.memory_bytes,
+        cpu_milli: requests.cpu_milli,
+        memory_bytes: requests.memory_bytes,
         devices: devices
-            .map(|ask| (ask.resource.clone(), ask.count))
+            .map(|request| (request.resource.clone(), request.count))
             .collect(),
     }
 }
 
-fn held_devices(grip: &HeldDevices) -> HeldCell {
+fn held_devices(held: &HeldDevices) -> HeldCell {
     HeldCell {
-        device: grip.device,
-        slice: grip.slice.clone(),
-        milli: grip.milli,
+        device: held.device,
+        slice: held.slice.clone(),
+        milli: held.milli,
     }
 }
 
@@ -291,13 +295,13 @@ fn pod_set(set: &PodSet) -> WorkloadPods {
         count: set.count,
         min: set.min,
         milli: set.requests.devices.first().map(|first| first.milli),
-        requests: ask(&set.requests),
+        requests: requests(&set.requests),
         node_selector: set.selector.clone(),
         affinity: affinity.collect(),
         tolerations: set.tolerations.iter().map(toleration).collect(),
-        topology: set.topology.as_ref().map(|wish| SetTopology {
-            level: wish.level.clone(),
-            required: wish.required,
+        topology: set.topology.as_ref().map(|topology| SetTopology {
+            level: topology.level.clone(),
+            required: topology.required,
         }),
         admitted: set.admitted.clone(),
         quota: quota
@@ -332,12 +336,15 @@ fn workload(workload: &Workload) -> WorkloadCell {
             reprioritise: workload.mutations.reprioritise,
             honours_budgets: workload.mutations.honours_budgets,
         },
-        admission: workload.admission.as_ref().map(|handle| AdmissionObject {
-            system: handle.system.name(),
-            name: handle.name.clone(),
-            uid: handle.uid.clone(),
-            others: handle.others.iter().map(other).collect(),
-        }),
+        admission: workload
+            .admission
+            .as_ref()
+            .map(|admission| AdmissionObject {
+                system: admission.system.name(),
+                name: admission.name.clone(),
+                uid: admission.uid.clone(),
+                others: admission.others.iter().map(other).collect(),
+            }),
         blocked: workload.blocked.clone(),
         elsewhere: workload.elsewhere,
         admitted_at: workload.admitted_at.map(moment),

@@ -78,7 +78,7 @@ pub(super) fn unread(fleet: &Fleet) -> String {
             });
             format!("ConfigMap {} cannot be read: {why}", config.key)
         }
-        None => match fleet.known(Table::KueueConfig) {
+        None => match fleet.visibility(Table::KueueConfig) {
             Known::Lost(lost) | Known::NotVisible(lost) => format!("{name}: {}", lost.message),
             Known::Waiting => format!("{name} has not been read yet"),
             Known::Live | Known::Absent => format!("there is no {name} in kueue-system"),

@@ -69,7 +69,7 @@ fn fleet(mut queues: Vec<Queue>, jobs: Vec<Job>) -> Fleet {
         device_capacity: 2,
         device_allocatable: 2,
         withheld: false,
-        ignored: Box::default(),
+        ignored_counts: Box::default(),
         pod_count: 0,
         others: Box::default(),
         pods: Box::default(),

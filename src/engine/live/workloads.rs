@@ -201,7 +201,7 @@ fn passes_by(fleet: &Fleet, job: &Job, status: Status) -> bool {
     status == Status::Running
         && job.queue_system == QueueSystem::Kueue
         && job.admission.is_none()
-        && *fleet.known(Table::KueueWorkloads) == Known::Live
+        && *fleet.visibility(Table::KueueWorkloads) == Known::Live
 }
 
 /// The object of a job's queueing system. Kubernetes' own pod groups support no mutation.

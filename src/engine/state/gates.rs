@@ -1,4 +1,4 @@
-//! Gates: which zones of nodes are open to pods, kept for all pods that ask the same.
+//! Gates: which zones of nodes are open to pods. A gate is computed once for all pods with the same constraints and tolerations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use crate::snapshot::Toleration;
 /// Constraint, flavors, labels ignored, taints ignored, additional tolerations.
 pub(crate) type GateKey = (usize, Vec<FlavorId>, bool, bool, Vec<Toleration>);
 
-/// Zones by constraint and flavors.
+/// The gates that were computed, by their key.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Gates {
-    known: BTreeMap<GateKey, Arc<Gate>>,
+    by_key: BTreeMap<GateKey, Arc<Gate>>,
 }
 
-/// Which zones are open to pods.
+/// For each zone, whether it is open to pods.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// Its number; gates with the same number are equal.
+    /// Number of the gate; gates with the same number are equal.
     pub(crate) id: u32,
     zones: Box<[bool]>,
 }
@@ -32,16 +32,16 @@ impl std::ops::Index<usize> for Gate {
 }
 
 impl Gates {
-    /// The gate that was made before for the same key.
+    /// The gate that was added for this key.
     pub(crate) fn get(&self, key: &GateKey) -> Option<Arc<Gate>> {
-        self.known.get(key).cloned()
+        self.by_key.get(key).cloned()
     }
 
-    /// A new gate, by what is open of each zone.
+    /// Adds a gate; `zones` says for each zone whether it is open.
     pub(crate) fn add(&mut self, key: GateKey, zones: Box<[bool]>) -> Arc<Gate> {
-        let id = self.known.len() as u32;
+        let id = self.by_key.len() as u32;
         let gate = Arc::new(Gate { id, zones });
-        self.known.insert(key, gate.clone());
+        self.by_key.insert(key, gate.clone());
         gate
     }
 }

@@ -22,11 +22,11 @@ const MOST: i64 = 100_000;
 
 /// A hypothetical change. Amounts of devices are whole devices; prices micro-USD a device-hour.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Suppose {
+pub enum HypotheticalChange {
     /// More or fewer nodes like those of a pool, machine type or name. The emptiest nodes are removed first.
     Nodes {
         /// Pool, machine type or node.
-        like: String,
+        target: String,
         by: i64,
     },
     /// Loss of all nodes of a pool, a zone or a name.
@@ -56,7 +56,7 @@ pub enum Suppose {
     },
     /// Sets the price of a flavor's or class's devices.
     Price {
-        of: String,
+        target: String,
         /// Micro-USD a device-hour.
         micro_usd: i64,
     },
@@ -120,10 +120,10 @@ fn dollars(micro: i64) -> String {
     }
 }
 
-impl fmt::Display for Suppose {
+impl fmt::Display for HypotheticalChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Nodes { like, by } => write!(f, "nodes {like} {by:+}"),
+            Self::Nodes { target, by } => write!(f, "nodes {target} {by:+}"),
             Self::Lost { what, name } => write!(f, "{} {name} lost", what.name()),
             Self::QuotaBy { queue, flavor, by } => write!(f, "quota {queue}/{flavor} {by:+}"),
             Self::QuotaSet { queue, flavor, to } => write!(f, "quota {queue}/{flavor} ={to}"),
@@ -133,7 +133,9 @@ impl fmt::Display for Suppose {
                 flavor,
                 devices,
             } => write!(f, "quota {from}->{to}/{flavor} {devices}"),
-            Self::Price { of, micro_usd } => write!(f, "price {of} {}", dollars(*micro_usd)),
+            Self::Price { target, micro_usd } => {
+                write!(f, "price {target} {}", dollars(*micro_usd))
+            }
             Self::Spot { pool, micro_usd } => write!(f, "spot {pool} {}", dollars(*micro_usd)),
             Self::JobFlavor { job, flavor } => write!(f, "job {job} flavor {flavor}"),
             Self::JobPriority { job, priority } => write!(f, "job {job} priority {priority}"),
@@ -143,7 +145,7 @@ impl fmt::Display for Suppose {
     }
 }
 
-impl Suppose {
+impl HypotheticalChange {
     /// Applies the change to a snapshot, which must be settled afterwards. Returns the workloads that lose their nodes.
     ///
     /// # Errors
@@ -151,7 +153,7 @@ impl Suppose {
     pub fn apply(&self, snapshot: &mut Snapshot) -> Result<BTreeSet<JobKey>, String> {
         let none = BTreeSet::new();
         match self {
-            Self::Nodes { like, by } => return nodes(snapshot, like, *by),
+            Self::Nodes { target, by } => return nodes(snapshot, target, *by),
             Self::Lost { what, name } => {
                 let gone = of_place(snapshot, *what, name)?;
                 return Ok(lose(snapshot, &gone));
@@ -174,7 +176,7 @@ impl Suppose {
                 quota(snapshot, from, flavor, By::Add(-devices))?;
                 quota(snapshot, to, flavor, By::Add(*devices))?;
             }
-            Self::Price { of, micro_usd } => price(snapshot, of, *micro_usd)?,
+            Self::Price { target, micro_usd } => price(snapshot, target, *micro_usd)?,
             Self::Spot { pool, micro_usd } => {
                 let names = of_place(snapshot, LostPart::Pool, pool)?;
                 for node in &mut snapshot.nodes {
@@ -293,12 +295,14 @@ fn of_place(snapshot: &Snapshot, what: LostPart, name: &str) -> Result<BTreeSet<
     Ok(found)
 }
 
-fn nodes(snapshot: &mut Snapshot, like: &str, by: i64) -> Result<BTreeSet<JobKey>, String> {
+fn nodes(snapshot: &mut Snapshot, target: &str, by: i64) -> Result<BTreeSet<JobKey>, String> {
     if by.abs() > MOST {
         return Err(format!("{by} nodes are more than {MOST}"));
     }
     let matches = |node: &&crate::snapshot::Node| {
-        *node.pool == *like || node.instance_type.as_deref() == Some(like) || *node.name == *like
+        *node.pool == *target
+            || node.instance_type.as_deref() == Some(target)
+            || *node.name == *target
     };
     let found: Vec<Name> = snapshot
         .nodes
@@ -314,7 +318,7 @@ fn nodes(snapshot: &mut Snapshot, like: &str, by: i64) -> Result<BTreeSet<JobKey
         let pools = snapshot.nodes.iter().map(|node| &node.pool);
         return Err(unknown(
             "pool or machine type",
-            like,
+            target,
             &names(pools.chain(types)),
         ));
     };
@@ -335,7 +339,7 @@ fn nodes(snapshot: &mut Snapshot, like: &str, by: i64) -> Result<BTreeSet<JobKey
     order.small_sort();
     let many = usize::try_from(-by).unwrap_or(usize::MAX);
     if many > order.len() {
-        return Err(format!("{like} has only {} nodes", order.len()));
+        return Err(format!("{target} has only {} nodes", order.len()));
     }
     let gone = order[..many]
         .iter()
@@ -397,11 +401,11 @@ fn quota(snapshot: &mut Snapshot, queue: &str, flavor: &str, by: By) -> Result<(
     Ok(())
 }
 
-fn price(snapshot: &mut Snapshot, of: &str, micro_usd: i64) -> Result<(), String> {
+fn price(snapshot: &mut Snapshot, target: &str, micro_usd: i64) -> Result<(), String> {
     let flavor = snapshot
         .flavors
         .iter()
-        .position(|flavor| *flavor.name == *of);
+        .position(|flavor| *flavor.name == *target);
     let labels = flavor.map(|at| snapshot.flavors[at].labels.clone());
     if let Some(at) = flavor {
         snapshot.flavors[at].price = Some(micro_usd);
@@ -415,7 +419,7 @@ fn price(snapshot: &mut Snapshot, of: &str, micro_usd: i64) -> Result<(), String
                     .all(|(key, value)| node.labels.get(key) == Some(value))
         });
         for device in &mut node.devices {
-            if carried || *device.class == *of {
+            if carried || *device.class == *target {
                 device.price = Some(micro_usd);
                 device.by_list = false;
                 any = true;
@@ -433,7 +437,7 @@ fn price(snapshot: &mut Snapshot, of: &str, micro_usd: i64) -> Result<(), String
         .map(|device| &device.class);
     Err(unknown(
         "flavor or class",
-        of,
+        target,
         &names(flavors.chain(classes)),
     ))
 }

@@ -2,7 +2,7 @@
 
 use model::base::document::{nearest, unknown};
 
-use super::change::{LostPart, Suppose};
+use super::change::{HypotheticalChange, LostPart};
 
 /// Every form of a change, as help and errors print it.
 pub const GRAMMAR: [&str; 13] = [
@@ -22,7 +22,7 @@ pub const GRAMMAR: [&str; 13] = [
 ];
 
 /// The first words of changes.
-pub const VERBS: [&str; 8] = [
+pub const KEYWORDS: [&str; 8] = [
     "nodes", "pool", "zone", "node", "quota", "price", "spot", "job",
 ];
 
@@ -30,44 +30,44 @@ pub const VERBS: [&str; 8] = [
 ///
 /// # Errors
 /// A word is not in the grammar, or a number is invalid; the text suggests the nearest match.
-pub fn parse(text: &str) -> Result<Suppose, String> {
+pub fn parse(text: &str) -> Result<HypotheticalChange, String> {
     let words: Vec<&str> = text.split_whitespace().collect();
-    let Some((verb, rest)) = words.split_first() else {
+    let Some((keyword, rest)) = words.split_first() else {
         return Err(format!("an empty change; write `{}`", GRAMMAR[0]));
     };
-    let form = || {
+    let usage_error = || {
         let own = GRAMMAR
             .iter()
-            .filter(|form| form.split(' ').next() == Some(verb));
+            .filter(|form| form.split(' ').next() == Some(keyword));
         let all: Vec<String> = own.map(|form| format!("`{form}`")).collect();
         format!("`{text}` is not understood; write {}", all.join(" or "))
     };
-    let nodes = |like: &str, by: i64| Suppose::Nodes {
-        like: like.to_owned(),
+    let nodes = |target: &str, by: i64| HypotheticalChange::Nodes {
+        target: target.to_owned(),
         by,
     };
     // The number may come first, and `nodes` may be omitted: `nodes +4 h100`, `+4 nodes h100`, `+4 h100`, `h100 +4`.
-    match (*verb, rest, signed(verb)) {
-        ("nodes", [by, like], _) if signed(by).is_some() => {
-            return Ok(nodes(like, signed(by).unwrap_or_default()));
+    match (*keyword, rest, signed(keyword)) {
+        ("nodes", [by, target], _) if signed(by).is_some() => {
+            return Ok(nodes(target, signed(by).unwrap_or_default()));
         }
-        (_, ["node" | "nodes", like], Some(by)) => return Ok(nodes(like, by)),
-        (_, [like], Some(by)) if !VERBS.contains(like) => return Ok(nodes(like, by)),
-        (like, [by], _) if !VERBS.contains(&like) => {
+        (_, ["node" | "nodes", target], Some(by)) => return Ok(nodes(target, by)),
+        (_, [target], Some(by)) if !KEYWORDS.contains(target) => return Ok(nodes(target, by)),
+        (target, [by], _) if !KEYWORDS.contains(&target) => {
             if let Some(by) = signed(by) {
-                return Ok(nodes(like, by));
+                return Ok(nodes(target, by));
             }
         }
         _ => {}
     }
-    match (*verb, rest) {
-        ("nodes", [like, by]) => Ok(nodes(like, signed(by).ok_or_else(form)?)),
+    match (*keyword, rest) {
+        ("nodes", [target, by]) => Ok(nodes(target, signed(by).ok_or_else(usage_error)?)),
         ("pool" | "zone" | "node", [name, word]) => {
             if *word != "lost" {
                 return Err(unknown("word", word, &["lost"]));
             }
-            Ok(Suppose::Lost {
-                what: match *verb {
+            Ok(HypotheticalChange::Lost {
+                what: match *keyword {
                     "pool" => LostPart::Pool,
                     "zone" => LostPart::Zone,
                     _ => LostPart::Node,
@@ -75,41 +75,41 @@ pub fn parse(text: &str) -> Result<Suppose, String> {
                 name: (*name).to_owned(),
             })
         }
-        ("quota", [target, amount]) => quota(target, amount).ok_or_else(form),
-        ("price", [of, usd]) => Ok(Suppose::Price {
-            of: (*of).to_owned(),
-            micro_usd: dollars(usd).ok_or_else(form)?,
+        ("quota", [target, amount]) => quota(target, amount).ok_or_else(usage_error),
+        ("price", [target, usd]) => Ok(HypotheticalChange::Price {
+            target: (*target).to_owned(),
+            micro_usd: dollars(usd).ok_or_else(usage_error)?,
         }),
-        ("spot", [pool, usd]) => Ok(Suppose::Spot {
+        ("spot", [pool, usd]) => Ok(HypotheticalChange::Spot {
             pool: (*pool).to_owned(),
-            micro_usd: dollars(usd).ok_or_else(form)?,
+            micro_usd: dollars(usd).ok_or_else(usage_error)?,
         }),
         ("job", [job, rest @ ..]) => {
             let job = (*job).to_owned();
             match rest {
-                ["flavor", flavor] => Ok(Suppose::JobFlavor {
+                ["flavor", flavor] => Ok(HypotheticalChange::JobFlavor {
                     job,
                     flavor: (*flavor).to_owned(),
                 }),
-                ["priority", priority] => Ok(Suppose::JobPriority {
+                ["priority", priority] => Ok(HypotheticalChange::JobPriority {
                     job,
-                    priority: priority.parse().map_err(|_| form())?,
+                    priority: priority.parse().map_err(|_| usage_error())?,
                 }),
-                ["removed"] => Ok(Suppose::JobRemoved { job }),
-                [count] if count.starts_with('+') => Ok(Suppose::JobAdded {
+                ["removed"] => Ok(HypotheticalChange::JobRemoved { job }),
+                [count] if count.starts_with('+') => Ok(HypotheticalChange::JobAdded {
                     job,
-                    count: signed(count).ok_or_else(form)?,
+                    count: signed(count).ok_or_else(usage_error)?,
                 }),
                 [word, ..] => Err(unknown("word", word, &["flavor", "priority", "removed"])),
-                [] => Err(form()),
+                [] => Err(usage_error()),
             }
         }
-        (verb, _) if VERBS.contains(&verb) => Err(form()),
-        (verb, _) => {
-            let told = unknown("change", verb, &VERBS);
-            Err(match nearest(verb, VERBS) {
-                Some(_) => told,
-                None => format!("{told}; for example `nodes POOL +4`"),
+        (keyword, _) if KEYWORDS.contains(&keyword) => Err(usage_error()),
+        (keyword, _) => {
+            let message = unknown("change", keyword, &KEYWORDS);
+            Err(match nearest(keyword, KEYWORDS) {
+                Some(_) => message,
+                None => format!("{message}; for example `nodes POOL +4`"),
             })
         }
     }
@@ -120,7 +120,8 @@ pub fn split(text: &str) -> impl Iterator<Item = &str> {
     text.split(';').map(str::trim)
 }
 
-fn quota(target: &str, amount: &str) -> Option<Suppose> {
+/// Parses `QUEUE/FLAVOR` or `FROM->TO/FLAVOR` with its amount; `None` when it is not valid.
+fn quota(target: &str, amount: &str) -> Option<HypotheticalChange> {
     let (queue, flavor) = target.rsplit_once('/')?;
     if queue.is_empty() || flavor.is_empty() {
         return None;
@@ -128,7 +129,7 @@ fn quota(target: &str, amount: &str) -> Option<Suppose> {
     let flavor = flavor.to_owned();
     if let Some((from, to)) = queue.split_once("->") {
         let devices: i64 = amount.parse().ok().filter(|count| *count >= 0)?;
-        return (!from.is_empty() && !to.is_empty()).then(|| Suppose::QuotaMove {
+        return (!from.is_empty() && !to.is_empty()).then(|| HypotheticalChange::QuotaMove {
             from: from.to_owned(),
             to: to.to_owned(),
             flavor,
@@ -136,12 +137,12 @@ fn quota(target: &str, amount: &str) -> Option<Suppose> {
         });
     }
     let queue = queue.to_owned();
-    if let Some(to) = amount.strip_prefix('=') {
-        let to = to.parse().ok().filter(|count: &i64| *count >= 0)?;
-        return Some(Suppose::QuotaSet { queue, flavor, to });
+    if let Some(amount) = amount.strip_prefix('=') {
+        let to = amount.parse().ok().filter(|count: &i64| *count >= 0)?;
+        return Some(HypotheticalChange::QuotaSet { queue, flavor, to });
     }
     let by = signed(amount)?;
-    Some(Suppose::QuotaBy { queue, flavor, by })
+    Some(HypotheticalChange::QuotaBy { queue, flavor, by })
 }
 
 /// A number with an explicit sign, so that a difference is not mistaken for a total.
@@ -152,12 +153,12 @@ fn signed(text: &str) -> Option<i64> {
 
 /// Dollars as micro-USD, exact to six decimal places.
 fn dollars(text: &str) -> Option<i64> {
-    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if whole.is_empty() || part.len() > 6 || !digits(whole) || !digits(part) {
+    if whole.is_empty() || fraction.len() > 6 || !digits(whole) || !digits(fraction) {
         return None;
     }
-    let micro: i64 = format!("{part:0<6}").parse().ok()?;
+    let micro: i64 = format!("{fraction:0<6}").parse().ok()?;
     whole
         .parse::<i64>()
         .ok()?

@@ -26,8 +26,8 @@ use super::state::State;
 use model::cost::{BudgetChange, FleetSpending};
 use model::plan::JobName;
 
-pub use change::{LostPart, Suppose};
-pub use grammar::{GRAMMAR, VERBS, parse, split};
+pub use change::{HypotheticalChange, LostPart};
+pub use grammar::{GRAMMAR, KEYWORDS, parse, split};
 
 /// Figures of a fleet after everything that can start has started.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
@@ -166,7 +166,7 @@ pub struct Outcome {
 ///
 /// # Errors
 /// A change names an object that does not exist; the text names it and the nearest match.
-pub fn what_if(snapshot: &Snapshot, changes: &[Suppose]) -> Result<Outcome, String> {
+pub fn what_if(snapshot: &Snapshot, changes: &[HypotheticalChange]) -> Result<Outcome, String> {
     let mut changed = snapshot.clone();
     let mut displaced: BTreeSet<JobKey> = BTreeSet::new();
     for change in changes {

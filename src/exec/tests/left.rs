@@ -8,7 +8,7 @@ use model::base::ObjectKey;
 use model::plan::{JobName, JobRef};
 
 fn undone_text(records: Vec<Record>) -> Option<String> {
-    run_of(plan(vec![evict("a"), evict("b")]), records).undone()
+    run_of(plan(vec![evict("a"), evict("b")]), records).unmet()
 }
 
 pub(super) fn run_of(plan: Plan, records: Vec<Record>) -> crate::Run {

@@ -318,11 +318,11 @@ impl CheckContext<'_> {
         verdict: Verdict,
         draft: impl FnOnce(f64) -> FindingDraft,
     ) {
-        self.report_since(key, verdict, None, draft);
+        self.report_with_start(key, verdict, None, draft);
     }
 
     /// As [`CheckContext::report`], where something better than our own watching says since when.
-    pub(super) fn report_since(
+    pub(super) fn report_with_start(
         &mut self,
         key: &Name,
         verdict: Verdict,
@@ -337,7 +337,7 @@ impl CheckContext<'_> {
         };
         let (value, begins) = match verdict {
             Verdict::Ok => return,
-            Verdict::Unknown => return self.unknown(key),
+            Verdict::Unknown => return self.report_unknown(key),
             Verdict::Firing(value) => (value, true),
             Verdict::Held(value) => (value, false),
         };
@@ -382,7 +382,7 @@ impl CheckContext<'_> {
     }
 
     /// Nothing is known about the subject called `key` now: what stood about it stands, for a while.
-    pub(super) fn unknown(&mut self, key: &Name) {
+    pub(super) fn report_unknown(&mut self, key: &Name) {
         let (now, run) = (self.now, self.check_state.run);
         let Some(entry) = self.check_state.entries.get_mut(key) else {
             return;

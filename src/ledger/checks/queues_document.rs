@@ -11,16 +11,16 @@ const REPAIR: &str = "correct the document and apply the ConfigMap again; try it
 
 pub(super) const CHECK: Check = Check {
     code: "queues-document",
-    walk: CheckWalk::Fleet(look),
+    walk: CheckWalk::Fleet(check_fleet),
 };
 
-fn look(context: &mut CheckContext<'_>) {
+fn check_fleet(context: &mut CheckContext<'_>) {
     let fleet = context.fleet;
     let Some(state) = fleet.govern.as_deref() else {
         return;
     };
     let source = Name::from(format!("api {}", Table::GovernQueues.name()));
-    let verdict = match fleet.known(Table::GovernQueues) {
+    let verdict = match fleet.visibility(Table::GovernQueues) {
         Known::Live => Verdict::when(Some(state.fault.is_some())),
         _ => Verdict::Unknown,
     };

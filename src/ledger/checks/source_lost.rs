@@ -17,10 +17,10 @@ const REPAIR: &str = "read its log and its events; its last values stay, with th
 
 pub(super) const CHECK: Check = Check {
     code: "source-lost",
-    walk: CheckWalk::Fleet(look),
+    walk: CheckWalk::Fleet(check_fleet),
 };
 
-fn look(context: &mut CheckContext<'_>) {
+fn check_fleet(context: &mut CheckContext<'_>) {
     let (fleet, now) = (context.fleet, context.now);
     if let Some(outage) = fleet.outage() {
         return whole(context, &outage);
@@ -30,12 +30,12 @@ fn look(context: &mut CheckContext<'_>) {
         let since = fleet.fails_since(source);
         let since = since.filter(|(_, first_seen)| !first_seen);
         let since = since.map(|(since, _)| since);
-        let table = table_of(&source.name).map(|table| fleet.known(table));
+        let table = table_of(&source.name).map(|table| fleet.visibility(table));
         let since = since.or(match table {
             Some(Known::Lost(lost)) => Some(lost.since),
             _ => None,
         });
-        context.report_since(&source.name, check(source), since, |_| {
+        context.report_with_start(&source.name, check(source), since, |_| {
             let on = source.node.as_ref().map(|node| format!(" (node {node})"));
             let fault = fleet.source_fault(source, now);
             let draft = FindingDraft::new(
@@ -46,7 +46,7 @@ fn look(context: &mut CheckContext<'_>) {
             if source.gives_readings() {
                 return draft.group(subject("Source", &source.kind), "sources unreachable");
             }
-            let known = table_of(&source.name).map(|table| fleet.known(table));
+            let known = table_of(&source.name).map(|table| fleet.visibility(table));
             draft.severity(api_severity(known, severity))
         });
     }
@@ -56,7 +56,7 @@ fn look(context: &mut CheckContext<'_>) {
         if fleet.sources.iter().any(|source| source.name == name) {
             continue;
         }
-        context.report_since(&name, Verdict::Firing(1.0), Some(lost.since), |_| {
+        context.report_with_start(&name, Verdict::Firing(1.0), Some(lost.since), |_| {
             let (cause, to_do) = split(&lost.message);
             FindingDraft::new(
                 subject("Source", &name),
@@ -72,7 +72,7 @@ fn look(context: &mut CheckContext<'_>) {
 fn whole(context: &mut CheckContext<'_>, outage: &Outage<'_>) {
     let (fleet, severity) = (context.fleet, context.rule.severity);
     let api = Name::new(API);
-    context.report_since(&api, Verdict::Firing(1.0), outage.since, |_| {
+    context.report_with_start(&api, Verdict::Firing(1.0), outage.since, |_| {
         FindingDraft::new(
             subject("Source", &api),
             format!("{}: {}", outage.title(), outage.message),
@@ -90,7 +90,7 @@ fn whole(context: &mut CheckContext<'_>, outage: &Outage<'_>) {
         })
     });
     for source in fleet.sources.iter().filter(|one| one.gives_readings()) {
-        context.unknown(&source.name);
+        context.report_unknown(&source.name);
     }
 }
 

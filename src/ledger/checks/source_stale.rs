@@ -7,22 +7,22 @@ use super::{Check, CheckWalk, Verdict};
 
 pub(super) const CHECK: Check = Check {
     code: "source-stale",
-    walk: CheckWalk::Fleet(look),
+    walk: CheckWalk::Fleet(check_fleet),
 };
 
-fn look(context: &mut CheckContext<'_>) {
+fn check_fleet(context: &mut CheckContext<'_>) {
     let (fleet, now) = (context.fleet, context.now);
     // While the API server is lost, what comes through it is late as well: that is one finding, of another check.
     if fleet.outage().is_some() {
         return fleet
             .sources
             .iter()
-            .for_each(|source| context.unknown(&source.name));
+            .for_each(|source| context.report_unknown(&source.name));
     }
     for source in fleet.sources.iter() {
         let silent = |at: &model::base::Moment| now.since(*at) > source.patience.into();
         let since = source.last_ok.filter(silent);
-        context.report_since(&source.name, check(source), since, |_| {
+        context.report_with_start(&source.name, check(source), since, |_| {
             let silent = match source.last_ok {
                 Some(at) => format!("stale: last answer {} ago", now.since(at)),
                 None => String::from("no answer yet"),

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-/// The exit codes of the contract.
+/// How a command ends. README.md lists the exit codes for users.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Exit {
     Done,
     Failed,
     /// Wrong use, wrong settings included.
     Usage,
-    /// Refused: by rights, by read-only.
+    /// Refused: by rights, by read-only, or by a planner.
     Refused,
     Unreachable,
     Interrupted,

@@ -147,7 +147,7 @@ pub fn node(name: &str, pool: &str, instance: Option<&str>, devices: Vec<Device>
         device_capacity: devices.len() as u32,
         device_allocatable: devices.len() as u32,
         withheld: false,
-        ignored: Box::default(),
+        ignored_counts: Box::default(),
         devices: devices.into_boxed_slice(),
         pod_count: 0,
         others: Box::default(),

@@ -208,7 +208,7 @@ impl Fleet {
     }
 
     /// State of a table.
-    pub fn known(&self, table: Table) -> &Known {
+    pub fn visibility(&self, table: Table) -> &Known {
         self.known.get(&table).unwrap_or(&Known::Waiting)
     }
 
@@ -227,7 +227,7 @@ impl Fleet {
             Table::KueueWorkloads,
             Table::Jobs,
         ];
-        let waits = |table: &Table| matches!(self.known(*table), Known::Waiting);
+        let waits = |table: &Table| matches!(self.visibility(*table), Known::Waiting);
         needed.into_iter().filter(waits).collect()
     }
 

@@ -112,7 +112,7 @@ pub struct Node {
     /// beyond those that exporters report.
     pub withheld: bool,
     /// Reported device counts above the maximum for one node, which are ignored: the resource, label or driver, and the count.
-    pub ignored: Box<[(Name, u32)]>,
+    pub ignored_counts: Box<[(Name, u32)]>,
     /// Pods on it that have not finished.
     pub pod_count: u32,
     /// Pods on it with devices allocated.
@@ -128,7 +128,7 @@ impl Node {
 
     /// True when the number of its devices is known.
     pub fn is_counted(&self) -> bool {
-        !self.withheld && (self.ignored.is_empty() || !self.devices.is_empty())
+        !self.withheld && (self.ignored_counts.is_empty() || !self.devices.is_empty())
     }
 
     /// What its own object says against uncordoning it, one sentence each: the reason of its cordon, a failed condition, a taint

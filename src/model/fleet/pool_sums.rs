@@ -40,7 +40,7 @@ impl Fleet {
         let jobs = self.jobs.iter().map(|job| &**job);
         let jobs = jobs.filter(|job| waits(job));
         let waiting = WaitingDevices::of(&members, jobs, &mut PoolOfRequest::default()).by_pool;
-        let nodes_lost = matches!(self.known(Table::Nodes), Known::Lost(_));
+        let nodes_lost = matches!(self.visibility(Table::Nodes), Known::Lost(_));
         let part = |pool: &Pool| {
             let mut sum = PoolSum::default();
             for node in members.get(&pool.name).into_iter().flatten() {

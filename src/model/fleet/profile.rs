@@ -1,6 +1,6 @@
 //! What bounds a job: a verdict over half an hour of what its devices' parts did, with the evidence beside it.
 //!
-//! The rules and their order are KempnerPulse's (docs/classification.md), whose thresholds go back to NVIDIA's DCGM guide; what
+//! The rules and their order are those of KempnerPulse (its own docs/classification.md), whose thresholds go back to NVIDIA's DCGM guide; what
 //! has no such source is marked as ours.
 
 use rustc_hash::FxHashMap;

@@ -15,7 +15,7 @@ macro_rules! signals {
             /// Every signal, in the order of the enum.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// The canonical name, as `contract.md` and the dialect files spell it.
+            /// The canonical name, as dialect files (`config/exporters`) and JSON output spell it.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }

@@ -512,7 +512,7 @@ impl Plan {
 
     /// True when confirming needs more than a yes: running work is evicted, by its steps or by the scheduler in the forecast; or
     /// a node is uncordoned that something speaks against.
-    pub fn is_grave(&self) -> bool {
+    pub fn needs_typed_name(&self) -> bool {
         // A pod without a job is work too.
         let interrupts = self.steps.iter().any(|step| step.side_effects.interrupts);
         let is_against = |step: &Step| {

@@ -340,13 +340,13 @@ fn an_order_that_cannot_be_is_refused() {
 #[test]
 fn what_evicts_running_work_must_be_typed() {
     let mut plan = full();
-    assert!(plan.is_grave(), "its step interrupts");
+    assert!(plan.needs_typed_name(), "its step interrupts");
     plan.steps[0].side_effects.interrupts = false;
-    assert!(plan.is_grave(), "the scheduler evicts a job for it");
+    assert!(plan.needs_typed_name(), "the scheduler evicts a job for it");
     plan.effect = PlanEffect::Forecast(Forecast::default());
-    assert!(!plan.is_grave(), "nothing that runs is evicted");
+    assert!(!plan.needs_typed_name(), "nothing that runs is evicted");
     plan.steps[4].side_effects.interrupts = true;
-    assert!(plan.is_grave(), "a whole queue");
+    assert!(plan.needs_typed_name(), "a whole queue");
     assert_eq!(plan.typed("prod"), "prod/train");
     plan.intent = Intent::Cordon {
         nodes: vec![Name::new("a")],

@@ -11,7 +11,7 @@ use super::{
 /// Undo a run
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
 pub struct Arguments {
-    /// The run, as `plan --log` names it
+    /// ID of the run, from `plan --log`
     pub run: String,
 }
 

@@ -1,4 +1,4 @@
-//! Which jobs are governed, and which are left alone and why.
+//! Jobs with the label of `govern`: which are governed, and which are left alone and why.
 
 use std::sync::Arc;
 
@@ -19,39 +19,39 @@ pub struct GovernedJob {
     /// Kind, namespace and name.
     pub key: JobKey,
     pub object: Object,
-    /// Its labels, annotations and status, as read.
+    /// The job's labels, annotations and status, as read.
     pub governed: Arc<Governed>,
-    /// Its queue, by the engine's name.
+    /// The job's queue, by the engine's name.
     pub queue: Name,
-    /// When it last saved a checkpoint; `None` if it never did.
+    /// Time of the last checkpoint; `None` if the job never saved one.
     pub last_checkpoint: Option<Moment>,
-    /// Since when any of its pods runs; `None` while none does.
+    /// Start of the oldest running pod; `None` while no pod runs.
     pub running_since: Option<Moment>,
-    /// Any of its pods is scheduled.
+    /// True when a pod of the job is scheduled.
     pub has_pods: bool,
-    /// Since when any of its pods is unscheduled; `None` where none is.
+    /// Since when a pod of the job is unscheduled; `None` when every pod is scheduled.
     pub pending_since: Option<Moment>,
-    /// Since when it has been admitted with pods missing; set by the caller from one decision to the next
+    /// Since when the job has been admitted with pods missing; set by the caller from one decision to the next
     /// ([`super::Decision::missing`]).
     pub missing_since: Option<Moment>,
-    /// Highest priority of its unscheduled pods, by which kube-scheduler orders them; 0 where there are none.
+    /// Highest priority of the unscheduled pods, by which kube-scheduler orders them; 0 when there are none.
     pub pod_priority: i32,
-    /// An earlier decision found it unsuspended and new; set by the caller from one decision to the next
+    /// True when an earlier decision found the job unsuspended and new; set by the caller from one decision to the next
     /// ([`super::Decision::entering`]).
     pub was_new: bool,
-    /// Why its pods are unschedulable, where the cluster says it.
+    /// Why the pods are unschedulable; empty when the cluster gives no reason.
     pub missing_reason: Name,
-    /// It starts as a whole or not at all.
+    /// True when the job starts as a whole or not at all.
     pub is_gang: bool,
-    /// Its requests are known; without them it would be admitted as if it requested nothing.
+    /// True when the job's requests are known: without them, the job would be admitted as if it requested nothing.
     pub is_known: bool,
-    /// It requests no devices: it uses no quota, and whether its pods run is not known here.
+    /// True when the job requests no devices: it uses no quota, and whether its pods run is not known here.
     pub asks_nothing: bool,
-    /// It has ended, and its last pods are ending.
+    /// True when the job has ended, and its last pods are ending.
     pub is_over: bool,
-    /// Why it is left alone; `None` for a governed one.
+    /// Why the job is left alone; `None` for a governed job.
     pub refused: Option<String>,
-    /// Why it could not be changed: the server denied it or did not answer. `None` once it may be changed again.
+    /// Why the job could not be changed: the server denied the change or did not answer. `None` once the job may be changed again.
     pub denied: Option<String>,
 }
 
@@ -78,7 +78,7 @@ pub fn not_ready(fleet: &Fleet) -> Option<String> {
         .filter(|table| table.api().suspend.is_some());
     for table in NEEDED.iter().chain(jobs) {
         let name = table.name();
-        match fleet.known(*table) {
+        match fleet.visibility(*table) {
             Known::Live | Known::Absent => {}
             Known::Waiting => return Some(format!("{name} are not listed yet")),
             Known::Lost(lost) | Known::NotVisible(lost) => {

@@ -199,7 +199,7 @@ impl Governor {
 
     /// A governor that decides only while it leads.
     #[must_use]
-    pub fn led(self, lead: Lead) -> Self {
+    pub fn only_while_leading(self, lead: Lead) -> Self {
         Self { lead, ..self }
     }
 

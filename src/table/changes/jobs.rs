@@ -63,7 +63,7 @@ fn request_text(job: &Job) -> String {
 }
 
 fn came(job: &Job, out: &mut Vec<FleetChange>) {
-    let told = |at| Some(Dated::Told(at));
+    let told = |at| Some(Dated::Reported(at));
     out.push(match job.state {
         JobState::Waiting | JobState::Suspended | JobState::Starting => {
             let reason = match job.reason.is_empty() {
@@ -86,7 +86,7 @@ fn came(job: &Job, out: &mut Vec<FleetChange>) {
 fn ended(job: &Job) -> FleetChange {
     let ran = job.started.zip(job.finished);
     let ran = ran.map(|(from, to)| format!("ran {}", to.since(from)));
-    let at = job.finished.map(Dated::Told);
+    let at = job.finished.map(Dated::Reported);
     if job.state == JobState::Done {
         return change(job, FleetChangeKind::Ended, at, ran.unwrap_or_default());
     }
@@ -145,7 +145,7 @@ fn changed(was: &Job, is: &Job, out: &mut Vec<FleetChange>) {
                 "; runs again"
             });
         }
-        let at = last.and_then(|last| last.at).map(Dated::Told);
+        let at = last.and_then(|last| last.at).map(Dated::Reported);
         out.push(change(is, FleetChangeKind::Evicted, at, detail));
     }
     if over(is) {
@@ -155,7 +155,7 @@ fn changed(was: &Job, is: &Job, out: &mut Vec<FleetChange>) {
         return;
     }
     if runs(is) && !runs(was) {
-        let at = is.started.map(Dated::Told);
+        let at = is.started.map(Dated::Reported);
         let on = nodes(is);
         let on = if on.is_empty() {
             request_text(is)

@@ -1,7 +1,7 @@
 //! Changes between two snapshots of the fleet: jobs, nodes, queues, findings, rates.
 //!
-//! Only the difference between the two is reported, so anything that came and went in between is missing. Where a list is
-//! missing in one of them, nothing is concluded, and a note says so.
+//! Only differences between the two snapshots are reported: an object that came and went in between is missing. When one snapshot
+//! lacks a list, its objects are not compared, and a note says so.
 
 mod jobs;
 mod rest;
@@ -44,7 +44,7 @@ impl Topic {
         }
     }
 
-    /// True when objects of this topic are built from this table: without it they are unknown.
+    /// True when the objects of this topic are built from this table: without the table, the objects are unknown.
     fn needs(self, table: Table) -> bool {
         let of_jobs = !table.holds_rules() && !table.holds_scaling() && table != Table::Nodes;
         match self {
@@ -76,7 +76,7 @@ pub enum FleetChangeKind {
     Started,
     Ended,
     Failed,
-    /// Its queueing system evicted a job.
+    /// A job was evicted by its queueing system.
     Evicted,
     /// A job lost its devices, and no queueing system gives a reason.
     Displaced,
@@ -152,33 +152,33 @@ impl FleetChangeKind {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Dated {
     /// Reported by an object or an exporter.
-    Told(Moment),
-    /// The moment of the first snapshot that shows it: the change happened a few seconds earlier.
+    Reported(Moment),
+    /// The moment of the first snapshot that shows the change, which happened a few seconds earlier.
     Seen(Moment),
 }
 
 impl Dated {
     pub const fn at(self) -> Moment {
         match self {
-            Self::Told(at) | Self::Seen(at) => at,
+            Self::Reported(at) | Self::Seen(at) => at,
         }
     }
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FleetChange {
-    /// When it happened; `None` where unknown.
+    /// Time of the change; `None` when unknown.
     pub at: Option<Dated>,
-    /// The kind of object.
+    /// Kind of the object.
     pub topic: Topic,
     pub event: FleetChangeKind,
-    /// Distinguishes it from other changes of the same name: kind of a job, id of a finding, flavor and resource of a quota.
+    /// Distinguishes objects of the same name: kind of a job, id of a finding, flavor and resource of a quota.
     pub id: Name,
     /// Namespace; empty for a cluster-scoped object.
     pub namespace: Name,
     pub name: Name,
     pub team: Option<Name>,
-    /// Severity of the finding.
+    /// Severity of a finding; `None` for other topics.
     pub severity: Option<Severity>,
     /// Details in words: how many devices, where, why; may be empty.
     pub detail: String,
@@ -255,7 +255,7 @@ pub struct FleetChanges {
     pub changes: Vec<FleetChange>,
     /// The whole view first, then the teams whose rate differs, by the size of the difference.
     pub money: Vec<MoneyChange>,
-    /// What could not be compared, and why.
+    /// Lists that could not be compared, and why.
     pub notes: Vec<String>,
 }
 
@@ -266,7 +266,7 @@ impl FleetChanges {
             from: before.now,
             to: after.now,
             changes: Vec::new(),
-            money: money(before, after),
+            money: money_changes(before, after),
             notes: Vec::new(),
         };
         for topic in Topic::ALL {
@@ -294,7 +294,7 @@ impl FleetChanges {
     fn may_compare(&mut self, topic: Topic, before: &Facts, after: &Facts) -> bool {
         let (mut missing, mut unknown) = ([Vec::new(), Vec::new()], Vec::new());
         for table in Table::ALL.iter().filter(|table| topic.needs(**table)) {
-            let sides = [before, after].map(|facts| facts.fleet.known(*table));
+            let sides = [before, after].map(|facts| facts.fleet.visibility(*table));
             let is_there =
                 sides.map(|known| !matches!(known, Known::Waiting | Known::NotVisible(_)));
             match is_there {
@@ -315,7 +315,7 @@ impl FleetChanges {
         let plural = topic.plural();
         for (names, at) in missing.iter().zip([before.now, after.now]) {
             if !names.is_empty() {
-                let (lists, at) = (first_named(names, NAMED), at.clock());
+                let (lists, at) = (first_named(names, MOST_NAMED), at.clock());
                 self.note(format!(
                     "{plural} are not compared: {lists} not listed at {at}"
                 ));
@@ -323,7 +323,7 @@ impl FleetChanges {
         }
         // Findings are derived from the same known tables on both sides: they need no such note.
         if !unknown.is_empty() && topic != Topic::Finding {
-            let lists = first_named(&unknown, NAMED);
+            let lists = first_named(&unknown, MOST_NAMED);
             self.note(format!("{plural}: {lists} not listed at either moment"));
         }
         missing.iter().all(Vec::is_empty)
@@ -345,35 +345,39 @@ impl FleetChanges {
         });
     }
 
-    /// True while a change has no time.
+    /// True when a change has no time.
     pub fn is_undated(&self) -> bool {
         self.changes.iter().any(|change| change.at.is_none())
     }
 
-    /// Dates changes by the differences between two snapshots within the span. Called with such steps in order; the last
-    /// step that shows a change counts. A job that no longer exists takes the ending that a step shows.
+    /// Sets the time of the changes that have none, from a step: the differences between two snapshots within the span. Called with
+    /// each step in order; the last step that shows a change counts. A job that no longer exists takes the ending that a step shows.
+    /// `undated` are the changes without a time before the first step.
     pub fn date(&mut self, step: &Self, undated: &[bool]) {
-        for (own, undated) in self.changes.iter_mut().zip(undated) {
+        for (change, undated) in self.changes.iter_mut().zip(undated) {
             if !undated {
                 continue;
             }
-            for seen in &step.changes {
-                if !seen.is_of(own) {
+            for shown in &step.changes {
+                if !shown.is_of(change) {
                     continue;
                 }
-                let ended = matches!(seen.event, FleetChangeKind::Ended | FleetChangeKind::Failed);
-                if own.event == FleetChangeKind::Gone && own.topic == Topic::Job && ended {
-                    own.event = seen.event;
-                    own.detail.clone_from(&seen.detail);
-                } else if own.event != seen.event {
+                let ended = matches!(
+                    shown.event,
+                    FleetChangeKind::Ended | FleetChangeKind::Failed
+                );
+                if change.event == FleetChangeKind::Gone && change.topic == Topic::Job && ended {
+                    change.event = shown.event;
+                    change.detail.clone_from(&shown.detail);
+                } else if change.event != shown.event {
                     continue;
                 }
-                own.at = seen.at.or(Some(Dated::Seen(step.to)));
+                change.at = shown.at.or(Some(Dated::Seen(step.to)));
             }
         }
     }
 
-    /// Which changes have no time, for [`FleetChanges::date`].
+    /// For each change, whether it has no time; for [`FleetChanges::date`].
     pub fn undated(&self) -> Vec<bool> {
         self.changes
             .iter()
@@ -393,8 +397,8 @@ impl FleetChanges {
     }
 }
 
-/// The number of comparisons kept, the latest ones.
-const KEPT: usize = 8;
+/// The number of comparisons that are kept: the latest.
+const MOST_KEPT: usize = 8;
 
 /// Comparisons of this session by name, the latest last.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -402,23 +406,23 @@ pub struct Compared(Vec<(Name, Result<FleetChanges, String>)>);
 
 impl Compared {
     /// Stores the result of a comparison: the changes, or why it failed.
-    pub fn put(&mut self, name: Name, told: Result<FleetChanges, String>) {
+    pub fn put(&mut self, name: Name, result: Result<FleetChanges, String>) {
         self.0.retain(|(known, _)| *known != name);
-        self.0.push((name, told));
-        let over = self.0.len().saturating_sub(KEPT);
+        self.0.push((name, result));
+        let over = self.0.len().saturating_sub(MOST_KEPT);
         self.0.drain(..over);
     }
 
     /// The result of the comparison of this name, and its index; `None` until it is finished.
     pub fn get(&self, name: &str) -> Option<(usize, &Result<FleetChanges, String>)> {
         let mut all = self.0.iter().enumerate();
-        all.find_map(|(at, (known, told))| (**known == *name).then_some((at, told)))
+        all.find_map(|(at, (known, result))| (**known == *name).then_some((at, result)))
     }
 
-    /// A change of the comparison at this place.
+    /// A change, by the index of its comparison and its own index there.
     pub fn change(&self, at: usize, change: usize) -> Option<&FleetChange> {
-        let (_, told) = self.0.get(at)?;
-        told.as_ref().ok()?.changes.get(change)
+        let (_, result) = self.0.get(at)?;
+        result.as_ref().ok()?.changes.get(change)
     }
 }
 
@@ -426,16 +430,17 @@ impl Compared {
 const CENT: i64 = 10_000;
 
 /// The number of lists named in a note; the rest are counted.
-const NAMED: usize = 3;
+const MOST_NAMED: usize = 3;
 
-/// The rate that `of` returns; `None` while lists that it depends on are still being read.
+/// The rate that `of` returns; `None` while the lists that rates depend on are still being read.
 fn known_rate(facts: &Facts, of: impl FnOnce(&SpendRates) -> Option<Money>) -> Option<Money> {
     let is_read = facts.fleet.unread().is_empty();
     of(&facts.spend_rates).filter(|_| is_read)
 }
 
-fn money(before: &Facts, after: &Facts) -> Vec<MoneyChange> {
-    let all = |burn: &SpendRates| burn.known().map(|spend| spend.rate);
+/// The rates of the fleet, and of each team whose rate differs by at least a cent an hour or is unknown in one snapshot.
+fn money_changes(before: &Facts, after: &Facts) -> Vec<MoneyChange> {
+    let all = |rates: &SpendRates| rates.known().map(|spend| spend.rate);
     let total = MoneyChange {
         team: None,
         before: known_rate(before, all),
@@ -456,9 +461,9 @@ fn money(before: &Facts, after: &Facts) -> Vec<MoneyChange> {
         .into_iter()
         .map(|team| {
             // A team without a row has no devices: its rate is zero where rates are known at all.
-            let own = |burn: &SpendRates| match burn.row(CostScope::Team, &team) {
+            let own = |rates: &SpendRates| match rates.row(CostScope::Team, &team) {
                 Some(row) => row.known().map(|spend| spend.rate),
-                None => burn.known().map(|_| Money::ZERO),
+                None => rates.known().map(|_| Money::ZERO),
             };
             let (before, after) = (known_rate(before, own), known_rate(after, own));
             MoneyChange {

@@ -76,7 +76,7 @@ fn machine(node: &Node) -> String {
 }
 
 fn joined(node: &Node, how: &str, out: &mut Vec<FleetChange>) {
-    let at = Some(Dated::Told(node.seen.created));
+    let at = Some(Dated::Reported(node.seen.created));
     let detail = format!("{how}{}", machine(node));
     out.push(change(
         Topic::Node,
@@ -88,7 +88,7 @@ fn joined(node: &Node, how: &str, out: &mut Vec<FleetChange>) {
 }
 
 fn node(was: &Node, is: &Node, out: &mut Vec<FleetChange>) {
-    let told = is.ready_since.map(Dated::Told);
+    let told = is.ready_since.map(Dated::Reported);
     let mut say = |event, at, detail| out.push(change(Topic::Node, event, is.name(), at, detail));
     match (was.ready == Some(true), is.ready) {
         (true, Some(false)) => say(FleetChangeKind::NotReady, told, String::new()),
@@ -102,7 +102,7 @@ fn node(was: &Node, is: &Node, out: &mut Vec<FleetChange>) {
     match (&was.cordon, &is.cordon) {
         (None, Some(cordon)) => say(
             FleetChangeKind::Cordoned,
-            cordon.at.map(Dated::Told),
+            cordon.at.map(Dated::Reported),
             words(cordon),
         ),
         (Some(_), None) => say(FleetChangeKind::Uncordoned, None, String::new()),
@@ -159,7 +159,7 @@ pub(super) fn queues(before: &Facts, after: &Facts, out: &mut Vec<FleetChange>) 
                 quotas(was, is, out);
             }
             (None, Some(is)) => {
-                let at = Some(Dated::Told(is.created));
+                let at = Some(Dated::Reported(is.created));
                 out.push(change(
                     Topic::Queue,
                     FleetChangeKind::Created,
@@ -280,7 +280,7 @@ pub(super) fn findings(before: &Facts, after: &Facts, out: &mut Vec<FleetChange>
     for own in is.values().filter(|own| !was.contains_key(&own.id)) {
         let at = match own.first_seen {
             true => Dated::Seen(own.since),
-            false => Dated::Told(own.since),
+            false => Dated::Reported(own.since),
         };
         let detail = format!("{}: {}", own.code, own.message);
         out.push(finding(FleetChangeKind::Began, own, Some(at), detail));

@@ -110,7 +110,7 @@ fn a_moment_counts_where_an_object_tells_one_that_lies_between() {
         let all = events(&picture(0, begin), &picture(60, started(seconds)));
         all.first().and_then(|(_, _, at)| *at)
     };
-    assert_eq!(told(20), Some(Dated::Told(later(20))));
+    assert_eq!(told(20), Some(Dated::Reported(later(20))));
     // An earlier run, or a wrong clock.
     assert_eq!(told(90), None);
     let all = picture(60, |fleet| {

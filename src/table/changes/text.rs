@@ -31,7 +31,7 @@ pub fn when(at: Option<Dated>) -> String {
     };
     let short = dated.at().short();
     match dated {
-        Dated::Told(_) => short,
+        Dated::Reported(_) => short,
         Dated::Seen(_) => format!("~{short}"),
     }
 }
@@ -160,7 +160,7 @@ impl<'a> From<&'a FleetChange> for ChangeCell<'a> {
         Self {
             at: change.at.map(|dated| dated.at().rfc3339()),
             at_from: change.at.map(|dated| match dated {
-                Dated::Told(_) => "object",
+                Dated::Reported(_) => "object",
                 Dated::Seen(_) => "record",
             }),
             kind: change.topic.name(),

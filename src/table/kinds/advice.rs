@@ -17,7 +17,7 @@ use model::schema::one_of;
 
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
-use crate::kind::{Exporters, KindNames, holds_work};
+use crate::kind::{Exporters, KindNames, is_needed_for_jobs};
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
 use crate::rows::devices::job_idle_since;
@@ -270,7 +270,7 @@ pub static OUTPUT: RowOutput = RowOutput {
         description: "Unknown is null, never 0; units are in the names. A month is 730 hours.",
         schema: of_rows::<AdviceRow<'_>>,
     },
-    reads: holds_work,
+    reads: is_needed_for_jobs,
     exporters: |_| Exporters::All,
     note: |_, _| None,
     rows: |facts, _| collect(facts, &RowScope::All),

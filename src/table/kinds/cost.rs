@@ -16,10 +16,10 @@ use usage::Period;
 
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
-use crate::kind::{Exporters, KindNames, UNKNOWN_IS_NULL, holds_work};
-use crate::labelled::owner_of_job;
+use crate::kind::{Exporters, KindNames, UNKNOWN_IS_NULL, is_needed_for_jobs};
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
+use crate::row_labels::owner_label_of_job;
 use crate::rows::jobs;
 use crate::rows::list_price::list_usd;
 use crate::rows::pools::unallocated;
@@ -146,7 +146,7 @@ pub static OUTPUT: RowOutput = RowOutput {
         description: UNKNOWN_IS_NULL,
         schema: of_rows::<CostRow<'_>>,
     },
-    reads: holds_work,
+    reads: is_needed_for_jobs,
     exporters: |_| Exporters::All,
     note: |_, _| None,
     rows: |facts, _| collect(facts, &RowScope::All),
@@ -278,7 +278,7 @@ fn team_of(facts: &Facts, at: Row) -> Cell<'_> {
 fn owner_of(facts: &Facts, at: Row) -> Cell<'_> {
     let job = rate_row(facts, at).filter(|row| row.scope == Scope::Job);
     let job = job.and_then(|row| facts.fleet.job_named(&row.name));
-    let owner = job.and_then(|job| owner_of_job(job));
+    let owner = job.and_then(|job| owner_label_of_job(job));
     Cell::new(owner.map_or(Value::Empty, |(_, who)| Value::text(who.as_str())))
 }
 

@@ -12,7 +12,7 @@ use model::schema::of_rows;
 use crate::Facts;
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
-use crate::kind::{Exporters, KindNames, UNKNOWN_IS_NULL, holds_work};
+use crate::kind::{Exporters, KindNames, UNKNOWN_IS_NULL, is_needed_for_jobs};
 use crate::kinds::nodes::by_node;
 use crate::navigation::{Destination, RowScope, Selection};
 use crate::role::Role;
@@ -223,8 +223,8 @@ pub static OUTPUT: RowOutput = RowOutput {
         description: UNKNOWN_IS_NULL,
         schema: of_rows::<DeviceRow<'_>>,
     },
-    reads: holds_work,
-    exporters: |asked| asked.names_or(Exporters::OfRows),
+    reads: is_needed_for_jobs,
+    exporters: |asked| asked.exporters(Exporters::OfRows),
     note: |_, _| None,
     rows: |facts, _| every(facts),
     key: id_words,

@@ -10,10 +10,10 @@ use model::schema::of_rows;
 
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
-use crate::kind::{Exporters, Format, KindNames, UNKNOWN_IS_NULL, holds_work};
-use crate::labelled::{Labelled, label_of_job};
+use crate::kind::{Exporters, Format, KindNames, UNKNOWN_IS_NULL, is_needed_for_jobs};
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
+use crate::row_labels::{RowLabels, label_of_job};
 use crate::rows::job_failure::why_failed;
 use crate::rows::job_place::{fails_now, runs_and_fails, slowest};
 use crate::rows::jobs::JobRow;
@@ -205,10 +205,10 @@ pub static OUTPUT: RowOutput = RowOutput {
         description: UNKNOWN_IS_NULL,
         schema: of_rows::<JobRow<'_>>,
     },
-    reads: holds_work,
+    reads: is_needed_for_jobs,
     exporters: |asked| match asked.format {
-        Format::Table if !asked.readings => Exporters::Priced,
-        Format::Name if !asked.readings && !asked.is_named => Exporters::Unnamed,
+        Format::Table if !asked.uses_readings => Exporters::Priced,
+        Format::Name if !asked.uses_readings && !asked.is_named => Exporters::DevicesUnknown,
         _ => Exporters::OfRows,
     },
     note: |_, _| None,
@@ -248,7 +248,7 @@ pub static OUTPUT: RowOutput = RowOutput {
         Some(job) => (Some(job.namespace()), Some(&job.team)),
         None => (None, None),
     }),
-    labels: Some(|facts, row| job(facts, row).map(Labelled::Job)),
+    labels: Some(|facts, row| job(facts, row).map(RowLabels::Job)),
     json: |facts, rows, style| {
         let rows = rows.iter();
         rows.map(|row| style.write(&job(facts, *row).map(|job| jobs::row(facts, job))))

@@ -14,9 +14,9 @@ use crate::Facts;
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
 use crate::kind::{Exporters, Format, KindNames, UNKNOWN_IS_NULL};
-use crate::labelled::Labelled;
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
+use crate::row_labels::RowLabels;
 use crate::rows::nodes::NodeRow;
 use crate::rows::nodes::{self, NodeState};
 
@@ -266,8 +266,8 @@ pub static OUTPUT: RowOutput = RowOutput {
     },
     reads: |table| matches!(table, Table::Nodes | Table::Pods),
     exporters: |asked| match asked.format {
-        Format::Table if !asked.readings => Exporters::Unnamed,
-        _ => asked.names_or(Exporters::OfRows),
+        Format::Table if !asked.uses_readings => Exporters::DevicesUnknown,
+        _ => asked.exporters(Exporters::OfRows),
     },
     note: |_, _| None,
     key: |facts, row| node(facts, row).map_or_else(String::new, |node| node.name().to_string()),
@@ -275,7 +275,7 @@ pub static OUTPUT: RowOutput = RowOutput {
     name: None,
     rows: |facts, _| every(facts),
     place: None,
-    labels: Some(|facts, row| node(facts, row).map(|node| Labelled::Own(&node.seen.labels))),
+    labels: Some(|facts, row| node(facts, row).map(|node| RowLabels::Own(&node.seen.labels))),
     json: |facts, rows, style| {
         let rows = rows.iter();
         rows.map(|row| style.write(&node(facts, *row).map(|node| nodes::row(facts, node))))

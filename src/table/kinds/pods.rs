@@ -13,10 +13,10 @@ use model::schema::of_rows;
 
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
-use crate::kind::{Exporters, KindNames, holds_work};
-use crate::labelled::Labelled;
+use crate::kind::{Exporters, KindNames, is_needed_for_jobs};
 use crate::navigation::{Destination, RowScope, Selection};
 use crate::role::Role;
+use crate::row_labels::RowLabels;
 use crate::rows::jobs::is_failing;
 use crate::rows::list_price::list_usd;
 use crate::{Facts, non_empty};
@@ -187,8 +187,8 @@ pub static OUTPUT: RowOutput = RowOutput {
         description: "Pods that request devices. Unknown is null, never 0; units are in the names; times are RFC 3339.",
         schema: of_rows::<PodRow<'_>>,
     },
-    reads: holds_work,
-    exporters: |asked| asked.names_or(Exporters::All),
+    reads: is_needed_for_jobs,
+    exporters: |asked| asked.exporters(Exporters::All),
     note: |_, _| None,
     rows: |facts, _| collect(facts, &RowScope::All),
     key: |facts, row| pod(facts, row).map_or_else(String::new, |pod| pod.key().to_string()),
@@ -201,7 +201,7 @@ pub static OUTPUT: RowOutput = RowOutput {
         Some(pod) => (Some(&pod.key().namespace), Some(&pod.team)),
         None => (None, None),
     }),
-    labels: Some(|facts, row| pod(facts, row).map(|pod| Labelled::Own(&pod.seen.labels))),
+    labels: Some(|facts, row| pod(facts, row).map(|pod| RowLabels::Own(&pod.seen.labels))),
     json: |facts, rows, style| {
         style.each(rows, |row| pod(facts, row).map(|pod| self::row(facts, pod)))
     },

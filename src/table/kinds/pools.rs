@@ -142,7 +142,7 @@ pub static OUTPUT: RowOutput = RowOutput {
                     | Table::LaunchFailures
             )
     },
-    exporters: |asked| asked.names_or(Exporters::OfRows),
+    exporters: |asked| asked.exporters(Exporters::OfRows),
     note: |_, _| None,
     rows: |facts, _| every(facts),
     key: |facts, row| match outside(facts, row) {

@@ -120,7 +120,7 @@ pub static OUTPUT: RowOutput = RowOutput {
         !table.holds_rules()
             && (table.holds_scaling() || matches!(table, Table::Nodes | Table::Pods))
     },
-    exporters: |_| Exporters::Unnamed,
+    exporters: |_| Exporters::DevicesUnknown,
     note: |_, _| None,
     rows: |facts, _| collect(facts, &RowScope::All),
     key: |facts, row| {

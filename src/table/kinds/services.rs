@@ -10,9 +10,9 @@ use crate::Facts;
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
 use crate::kind::{Exporters, Format, KindNames};
-use crate::labelled::{Labelled, label_of_job};
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
+use crate::row_labels::{RowLabels, label_of_job};
 use crate::rows::jobs::money;
 use crate::rows::services::{ServiceRow, at, key, places, row, scaler};
 use crate::rows::token_cost::per_million_tokens;
@@ -216,7 +216,7 @@ pub static OUTPUT: RowOutput = RowOutput {
         Some((job, _)) => (Some(job.namespace()), Some(&job.team)),
         None => (None, None),
     }),
-    labels: Some(|facts, row| service(facts, row).map(|(job, _)| Labelled::Job(job))),
+    labels: Some(|facts, row| service(facts, row).map(|(job, _)| RowLabels::Job(job))),
     json: |facts, rows, style| {
         style.each(rows, |row| {
             service(facts, row).map(|(job, one)| self::row(facts, job, one))

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use cluster::accelerators::is_of_unknown_name;
+use cluster::accelerators::is_unlisted_device;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -284,7 +284,7 @@ fn state(facts: &Facts, row: Row) -> Cell<'_> {
     Cell::text(words).role(role)
 }
 
-/// How many of some sources are live, and how many we may read.
+/// The number of live sources, and the number of sources that this user may read.
 pub fn live_of<'a>(sources: impl Iterator<Item = &'a SourceHealth>) -> (usize, usize) {
     let ours = sources.filter(|source| source.state != SourceState::NotVisible);
     ours.fold((0, 0), |(live, all), source| {
@@ -378,7 +378,7 @@ const NAMED: usize = 3;
 fn unknown_names(facts: &Facts) -> String {
     let nodes = facts.fleet.nodes.iter();
     let lists = nodes.flat_map(|node| node.seen.capacity.devices.iter());
-    let offered = lists.filter(|(resource, count)| *count > 0 && is_of_unknown_name(resource));
+    let offered = lists.filter(|(resource, count)| *count > 0 && is_unlisted_device(resource));
     let names: BTreeSet<&str> = offered.map(|(resource, _)| resource.as_str()).collect();
     let mut told = names
         .iter()

@@ -73,7 +73,7 @@ impl CurrentAlerts {
                 UsageStatus::Unread | UsageStatus::Failed(_) => false,
             },
             cluster_known: [Table::Nodes, Table::Pods].into_iter().all(|table| {
-                let known = facts.fleet.known(table);
+                let known = facts.fleet.visibility(table);
                 known.is_known() || matches!(known, Known::NotVisible(_))
             }),
             unread: unread(facts),

@@ -184,7 +184,7 @@ fn worst<'a>(facts: &'a Facts, node: &Node) -> (NodeState, Cow<'a, str>) {
         _ if facts.fleet.is_hidden(Table::Nodes) => {
             (NodeState::Hidden, Cow::Borrowed("not visible"))
         }
-        _ if matches!(facts.fleet.known(Table::Nodes), Known::Lost(_)) => {
+        _ if matches!(facts.fleet.visibility(Table::Nodes), Known::Lost(_)) => {
             (NodeState::Lost, Cow::Borrowed("lost"))
         }
         (Some(false), ..) => (NodeState::Down, Cow::Borrowed("not ready")),
@@ -207,7 +207,7 @@ fn worst<'a>(facts: &'a Facts, node: &Node) -> (NodeState, Cow<'a, str>) {
 /// True for a node that has devices but none allocatable.
 fn offers_none(node: &Node) -> bool {
     let has = node.device_capacity > 0 || !node.devices.is_empty();
-    has && node.device_allocatable == 0 && node.is_counted() && node.ignored.is_empty()
+    has && node.device_allocatable == 0 && node.is_counted() && node.ignored_counts.is_empty()
 }
 
 /// The finding that requires action on this node or on one of its devices, unless it is muted or acknowledged.
@@ -316,7 +316,7 @@ pub fn counts(facts: &Facts, node: &Node) -> VisibleCounts {
 
 /// Allocatable devices in the node's status; `None` where they are not known.
 pub fn allocatable(facts: &Facts, node: &Node) -> Option<u32> {
-    let is_known = counts(facts, node).total.is_some() && node.ignored.is_empty();
+    let is_known = counts(facts, node).total.is_some() && node.ignored_counts.is_empty();
     is_known.then_some(node.device_allocatable)
 }
 
@@ -324,7 +324,7 @@ pub fn allocatable(facts: &Facts, node: &Node) -> Option<u32> {
 pub fn row<'a>(facts: &'a Facts, node: &'a Node) -> NodeRow<'a> {
     let listed = !facts.fleet.is_hidden(Table::Nodes);
     let counts = counts(facts, node);
-    let is_known = counts.total.is_some() && node.ignored.is_empty();
+    let is_known = counts.total.is_some() && node.ignored_counts.is_empty();
     let devices = NodeDevices {
         capacity: is_known.then_some(node.device_capacity),
         allocatable: allocatable(facts, node),

@@ -1,4 +1,4 @@
-//! What a million generated tokens cost.
+//! Cost of a million generated tokens.
 
 use model::base::Rate;
 use model::cost::Money;
@@ -20,7 +20,7 @@ pub(crate) fn usd_per_million_tokens(facts: &Facts, job: &Job) -> Option<f64> {
     (tokens > 0.0).then(|| usd / tokens * 1e6)
 }
 
-/// [`usd_per_million_tokens`], by list where the workload's rate is.
+/// [`usd_per_million_tokens`] as money, marked as list price when the workload's rate is.
 pub(crate) fn per_million_tokens(facts: &Facts, job: &Job) -> Option<Money> {
     let cost = Rate::from_usd(usd_per_million_tokens(facts, job)?)?;
     Some(Money::told(cost, money(facts, job)?.rate.is_by_list()))

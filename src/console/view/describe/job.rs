@@ -13,8 +13,8 @@ use model::plan::evicted_words;
 use table::Facts;
 use table::explanations::{JobExplanation, named_victims, victims_words};
 use table::kinds::advice::{evidence_words, page_text};
-use table::labelled::owner_of_job;
 use table::role::Role;
+use table::row_labels::owner_label_of_job;
 use table::rows::gangs::{slowest, stragglers};
 use table::rows::job_failure::why_failed;
 use table::rows::jobs::{Waited, no_cost, so_far, waited, waited_words, waits as is_waiting};
@@ -140,7 +140,7 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
         format!("{} · by {}", job.team, job.team_source.name()),
         Role::Text,
     );
-    if let Some((label, who)) = owner_of_job(job) {
+    if let Some((label, who)) = owner_label_of_job(job) {
         table.words("owner", format!("{who} · by label {label}"), Role::Text);
     }
     table.known("priority", job.priority);

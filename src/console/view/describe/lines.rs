@@ -41,29 +41,29 @@ pub fn draw_lines(painter: &mut Painter<'_>, area: Rect, lines: &[Line], skip: u
                 let rows = slot(wrapped.len());
                 for (part, y) in wrapped.iter().zip(rows) {
                     if let Some(y) = y {
-                        painter.print(area.x + label, y, room, part, *role);
+                        painter.text_in_role(area.x + label, y, room, part, *role);
                         if std::ptr::eq(part, &wrapped[0]) {
-                            painter.print(area.x, y, label, name, Role::Muted);
+                            painter.text_in_role(area.x, y, label, name, Role::Muted);
                         }
                     }
                 }
             }
             Line::Bar(name, ratio, words, role) => {
                 if let Some(y) = slot(1)[0] {
-                    painter.print(area.x, y, label, name, Role::Muted);
+                    painter.text_in_role(area.x, y, label, name, Role::Muted);
                     let x = area.x + label;
                     if graphic >= 4 {
                         bar(painter, x, y, graphic, *ratio, *role);
                         let rest = room - graphic - 1;
-                        painter.print(x + graphic + 1, y, rest, words, Role::Text);
+                        painter.text_in_role(x + graphic + 1, y, rest, words, Role::Text);
                     } else {
-                        painter.print(x, y, room, words, Role::Text);
+                        painter.text_in_role(x, y, room, words, Role::Text);
                     }
                 }
             }
             Line::Past(name, values, words) => {
                 if let Some(y) = slot(1)[0] {
-                    painter.print(area.x, y, label, name, Role::Muted);
+                    painter.text_in_role(area.x, y, label, name, Role::Muted);
                     let x = area.x + label;
                     let beside = painter.width(words) + 1;
                     // Where there is more room than points, each point is some cells wide.
@@ -76,26 +76,26 @@ pub fn draw_lines(painter: &mut Painter<'_>, area: Rect, lines: &[Line], skip: u
                     let cells = least.min(values.len() as u16);
                     let skip = values.len() - usize::from(cells);
                     spark(painter, x, y, &values[skip..], false);
-                    painter.print(x + cells + 1, y, beside, words, Role::Text);
+                    painter.text_in_role(x + cells + 1, y, beside, words, Role::Text);
                 }
             }
             Line::Picture(name, parts) | Line::Table(name, parts) => {
                 for (at, (part, y)) in parts.iter().zip(slot(parts.len())).enumerate() {
                     let Some(y) = y else { continue };
                     if at == 0 {
-                        painter.print(area.x, y, label, name, Role::Muted);
+                        painter.text_in_role(area.x, y, label, name, Role::Muted);
                     }
                     let role = match line {
                         Line::Picture(..) => Role::Accent,
                         _ if at == 0 => Role::Muted,
                         _ => Role::Text,
                     };
-                    painter.print(area.x + label, y, room, part, role);
+                    painter.text_in_role(area.x + label, y, room, part, role);
                 }
             }
             Line::Head(words) => {
                 if let Some(y) = slot(1)[0] {
-                    painter.print(area.x, y, area.width, words, Role::Title);
+                    painter.text_in_role(area.x, y, area.width, words, Role::Title);
                 }
             }
         }

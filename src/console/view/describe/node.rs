@@ -55,7 +55,7 @@ pub(super) fn lines(
     table.words_if_any("provider id", node.seen.provider_id.as_ref());
     table.words(
         "devices",
-        match node.ignored.first() {
+        match node.ignored_counts.first() {
             _ if hidden => format!(
                 "{} allocated to visible pods; the node is not visible to you",
                 node.devices.len()
@@ -78,7 +78,7 @@ pub(super) fn lines(
             ),
         },
         if node.withheld
-            || !node.ignored.is_empty()
+            || !node.ignored_counts.is_empty()
             || node.device_allocatable < node.device_capacity
         {
             Role::Warn

@@ -1,4 +1,4 @@
-//! What is known of a kind of sources: how many answer, and each that does not.
+//! The page of a kind of sources: how many answer, and each source that does not.
 
 use table::Facts;
 use table::column::Row;
@@ -9,7 +9,7 @@ use table::role::Role;
 
 use super::Description;
 
-/// The sources of a row that combines several; `None` where none of them is left.
+/// The page of a row that combines several sources; `None` when none of these sources is left.
 pub fn sources_of_kind(facts: &Facts, row: Row) -> Option<Description> {
     let all = || sources(facts, row);
     let mut table = Description {
@@ -17,10 +17,10 @@ pub fn sources_of_kind(facts: &Facts, row: Row) -> Option<Description> {
         ..Description::default()
     };
     let worst = all().map(|source| source.state).max()?;
-    let (live, ours) = live_of(all());
+    let (live, readable) = live_of(all());
     table.words(
         "state",
-        format!("{live} of {ours} live"),
+        format!("{live} of {readable} live"),
         state_sign(worst).1,
     );
     if let Some(hidden) = not_visible(all()) {

@@ -11,16 +11,16 @@ use crate::checks::{Check, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "busy-unallocated",
-    walk: CheckWalk::Nodes(look),
+    walk: CheckWalk::Nodes(check_node),
 };
 
-fn look(context: &mut CheckContext<'_>, node: &Node) {
+fn check_node(context: &mut CheckContext<'_>, node: &Node) {
     if node.devices.is_empty() {
         return;
     }
     // A pod out of sight may hold it.
-    if !context.fleet.known(Table::Pods).is_known() || !context.fleet.sees_all_work() {
-        context.unknown(node.name());
+    if !context.fleet.visibility(Table::Pods).is_known() || !context.fleet.sees_all_work() {
+        context.report_unknown(node.name());
         return;
     }
     let now = context.now;

@@ -10,11 +10,11 @@ use crate::checks::{Check, CheckInput, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "device-vanished",
-    walk: CheckWalk::Devices(look),
+    walk: CheckWalk::Devices(check_device),
 };
 
-fn look(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
-    context.report_since(&input.device.id, check(input), input.device.read_at, |seconds| {
+fn check_device(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
+    context.report_with_start(&input.device.id, check(input), input.device.read_at, |seconds| {
         FindingDraft::new(
             subject("Device", &input.device.id),
             format!(

@@ -9,13 +9,13 @@ use crate::checks::{Check, CheckInput, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "ecc-uncorrected",
-    walk: CheckWalk::Devices(look),
+    walk: CheckWalk::Devices(check_device),
 };
 
-fn look(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
+fn check_device(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     let id = &input.device.id;
     let Some(count) = input.get(Signal::EccUncorrected) else {
-        context.unknown(id);
+        context.report_unknown(id);
         return;
     };
     let known = context.check_state.memory.get(id).copied();
@@ -31,7 +31,7 @@ fn look(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     }
     let verdict = Verdict::of(Some(memory.value - memory.base), context.rule);
     let threshold = context.rule.threshold;
-    context.report_since(id, verdict, Some(memory.changed), |errors| {
+    context.report_with_start(id, verdict, Some(memory.changed), |errors| {
         FindingDraft::new(
             subject("Device", id),
             format!(

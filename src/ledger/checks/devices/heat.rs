@@ -9,14 +9,14 @@ use crate::checks::{Check, CheckInput, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "heat",
-    walk: CheckWalk::Devices(look),
+    walk: CheckWalk::Devices(check_device),
 };
 
-fn look(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
+fn check_device(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     let heat = heat(input, context.rule);
     let verdict = check(heat, context.rule);
     let Some(heat) = heat else {
-        context.unknown(&input.device.id);
+        context.report_unknown(&input.device.id);
         return;
     };
     context.report(&input.device.id, verdict, |_| {

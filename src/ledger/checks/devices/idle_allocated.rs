@@ -59,7 +59,7 @@ fn finish(context: &mut CheckContext<'_>) {
         let now = context.now;
         let held = context.fleet.job(&job).map(|job| job.devices_allocated);
         let since = tally.idle.map(|idle| idle.since);
-        context.report_since(&name, verdict, since, |count| {
+        context.report_with_start(&name, verdict, since, |count| {
             let of = match held {
                 Some(held) if f64::from(held) > count => format!(" of its {held}"),
                 _ => String::new(),

@@ -8,13 +8,13 @@ use crate::checks::{Check, CheckInput, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "power-capped",
-    walk: CheckWalk::Devices(look),
+    walk: CheckWalk::Devices(check_device),
 };
 
 /// The clock-event bit of the software's power cap.
 const SOFTWARE_CAP: u64 = 0x4;
 
-fn look(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
+fn check_device(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     let threshold = context.rule.threshold;
     context.report(&input.device.id, check(input, context.rule), |share| {
         FindingDraft::new(

@@ -7,10 +7,10 @@ use crate::checks::{Check, CheckInput, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "remap-failed",
-    walk: CheckWalk::Devices(look),
+    walk: CheckWalk::Devices(check_device),
 };
 
-fn look(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
+fn check_device(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     context.report(&input.device.id, check(input), |_| {
         FindingDraft::new(
             subject("Device", &input.device.id),

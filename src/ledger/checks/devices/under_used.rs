@@ -12,7 +12,7 @@ use crate::checks::{Check, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "under-used",
-    walk: CheckWalk::Fleet(look),
+    walk: CheckWalk::Fleet(check_fleet),
 };
 
 /// Buckets of a window: it moves in steps of this part of itself.
@@ -80,7 +80,7 @@ impl WindowMean {
     }
 }
 
-fn look(context: &mut CheckContext<'_>) {
+fn check_fleet(context: &mut CheckContext<'_>) {
     let window = Age::from(context.rule.window);
     let mut means = std::mem::take(&mut context.check_state.means);
     let mut kept = rustc_hash::FxHashMap::default();

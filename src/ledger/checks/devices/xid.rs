@@ -12,13 +12,13 @@ use crate::checks::{Check, CheckInput, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "xid",
-    walk: CheckWalk::Devices(look),
+    walk: CheckWalk::Devices(check_device),
 };
 
 /// Work was removed after an error: it follows another code, which must not be hidden by it.
 const CLEANUP: u32 = 45;
 
-fn look(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
+fn check_device(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     let device = input.device;
     if !matches!(device.vendor, Vendor::Nvidia | Vendor::Other) {
         return;
@@ -27,7 +27,7 @@ fn look(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     let before = context.check_state.memory.get(&device.id).copied();
     let Some(last) = last else {
         if let Some(before) = before {
-            context.unknown(&key(&device.id, before.value as u32));
+            context.report_unknown(&key(&device.id, before.value as u32));
         }
         if input.get(Signal::XidWindow).is_some() || before.is_none() {
             count_only(context, input);

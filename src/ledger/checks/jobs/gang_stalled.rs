@@ -12,13 +12,13 @@ use crate::checks::{Check, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "gang-stalled",
-    walk: CheckWalk::Fleet(look),
+    walk: CheckWalk::Fleet(check_fleet),
 };
 
 /// So much of a gang must be known, and so much of what is known must stand still, 0 to 1.
 const MOST: f64 = 0.75;
 
-fn look(context: &mut CheckContext<'_>) {
+fn check_fleet(context: &mut CheckContext<'_>) {
     let (now, grace) = (context.now, Age::from(context.fleet.policy.idle_grace));
     // A gang that has just been placed loads its data and compiles.
     let is_settled = |job: &Job| {

@@ -9,17 +9,17 @@ use crate::checks::{Check, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "pods-stuck",
-    walk: CheckWalk::Nodes(look),
+    walk: CheckWalk::Nodes(check_node),
 };
 
-fn look(context: &mut CheckContext<'_>, node: &Node) {
+fn check_node(context: &mut CheckContext<'_>, node: &Node) {
     let fleet = context.fleet;
-    if !fleet.known(Table::Nodes).is_known() || !fleet.known(Table::Pods).is_known() {
-        context.unknown(node.name());
+    if !fleet.visibility(Table::Nodes).is_known() || !fleet.visibility(Table::Pods).is_known() {
+        context.report_unknown(node.name());
         return;
     }
     let (verdict, since, first) = check(node);
-    context.report_since(node.name(), verdict, since, |devices| {
+    context.report_with_start(node.name(), verdict, since, |devices| {
         FindingDraft::new(
             subject("Node", node.name()),
             format!(

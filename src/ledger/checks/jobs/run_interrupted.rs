@@ -13,7 +13,7 @@ use crate::checks::{Check, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "run-interrupted",
-    walk: CheckWalk::Fleet(look),
+    walk: CheckWalk::Fleet(check_fleet),
 };
 
 /// So many jobs are named.
@@ -30,7 +30,7 @@ struct Held<'a> {
     open: Option<&'a OpenRun>,
 }
 
-fn look(context: &mut CheckContext<'_>) {
+fn check_fleet(context: &mut CheckContext<'_>) {
     let fleet = context.fleet;
     let mut runs: BTreeMap<&Name, Held<'_>> = BTreeMap::new();
     for open in fleet.open_runs.iter() {
@@ -63,7 +63,7 @@ fn look(context: &mut CheckContext<'_>) {
             Some(open) if !has_jobs && is_hidden(open) => Verdict::Unknown,
             open => Verdict::when(Some(has_jobs && (open.is_some() || is_late))),
         };
-        context.report_since(run, verdict, held.since, |_| {
+        context.report_with_start(run, verdict, held.since, |_| {
             let names: Vec<String> = held.jobs.iter().map(ToString::to_string).collect();
             let (jobs, them) = match names.as_slice() {
                 [one] => (format!("{one} is suspended"), "it"),

@@ -10,15 +10,15 @@ use crate::checks::{Check, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "allocatable-below-capacity",
-    walk: CheckWalk::Nodes(look),
+    walk: CheckWalk::Nodes(check_node),
 };
 
-fn look(context: &mut CheckContext<'_>, node: &Node) {
+fn check_node(context: &mut CheckContext<'_>, node: &Node) {
     if node.device_capacity == 0 {
         return;
     }
-    if !context.fleet.known(Table::Nodes).is_known() {
-        context.unknown(node.name());
+    if !context.fleet.visibility(Table::Nodes).is_known() {
+        context.report_unknown(node.name());
         return;
     }
     let threshold = context.rule.threshold;

@@ -8,24 +8,24 @@ use crate::checks::{Check, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "device-count",
-    walk: CheckWalk::Nodes(look),
+    walk: CheckWalk::Nodes(check_node),
 };
 
-fn look(context: &mut CheckContext<'_>, node: &Node) {
-    if !context.fleet.known(Table::Nodes).is_known() {
-        context.unknown(node.name());
+fn check_node(context: &mut CheckContext<'_>, node: &Node) {
+    if !context.fleet.visibility(Table::Nodes).is_known() {
+        context.report_unknown(node.name());
         return;
     }
-    let most = node.ignored.iter().max_by_key(|(_, count)| *count);
-    let verdict = match most {
+    let largest = node.ignored_counts.iter().max_by_key(|(_, count)| *count);
+    let verdict = match largest {
         Some((_, count)) => Verdict::Firing(f64::from(*count)),
         None => Verdict::Ok,
     };
     context.report(node.name(), verdict, |count| {
-        let (what, _) = most.cloned().unwrap_or_default();
+        let (what, _) = largest.cloned().unwrap_or_default();
         FindingDraft::new(
             subject("Node", node.name()),
-            format!("claims {count:.0} devices ({what}), ignored"),
+            format!("reports {count:.0} devices ({what}): the count is ignored"),
             "Find what writes this number: the device plugin, GPU Feature Discovery, a DRA driver, an exporter, or a user with the right to patch nodes",
         )
         .value(count)

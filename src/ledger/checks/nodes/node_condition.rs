@@ -12,13 +12,13 @@ use model::base::Name;
 
 pub(crate) const CHECK: Check = Check {
     code: "node-condition",
-    walk: CheckWalk::Nodes(look),
+    walk: CheckWalk::Nodes(check_node),
 };
 
 /// Parts of a condition's type or reason that show that it is about accelerators or their network.
-const TOPICS: &[&str] = &["gpu", "xid", "accelerat", "neuron", "nvlink", "infiniband"];
+const ACCELERATOR_WORDS: &[&str] = &["gpu", "xid", "accelerat", "neuron", "nvlink", "infiniband"];
 /// Kubernetes' standard node conditions: other checks cover them, or none does.
-const GENERAL: &[&str] = &[
+const STANDARD_CONDITIONS: &[&str] = &[
     "Ready",
     "MemoryPressure",
     "DiskPressure",
@@ -26,20 +26,20 @@ const GENERAL: &[&str] = &[
     "NetworkUnavailable",
 ];
 
-fn look(context: &mut CheckContext<'_>, node: &Node) {
-    let known = context.fleet.known(Table::Nodes).is_known();
+fn check_node(context: &mut CheckContext<'_>, node: &Node) {
+    let known = context.fleet.visibility(Table::Nodes).is_known();
     for condition in &node.seen.conditions {
-        if !speaks(condition) {
+        if !is_about_accelerators(condition) {
             continue;
         }
         let key = Name::from(format!("{} {}", node.name(), condition.kind));
         let verdict = if known {
-            check(condition)
+            verdict_of(condition)
         } else {
             Verdict::Unknown
         };
         let thresholds = context.thresholds;
-        context.report_since(&key, verdict, condition.since, |_| {
+        context.report_with_start(&key, verdict, condition.since, |_| {
             let why = if condition.message.is_empty() {
                 &condition.reason
             } else {
@@ -59,16 +59,16 @@ fn look(context: &mut CheckContext<'_>, node: &Node) {
 }
 
 /// True for a condition whose type or reason speaks of accelerators or their network.
-fn speaks(condition: &Condition) -> bool {
-    if GENERAL.contains(&condition.kind.as_str()) {
+fn is_about_accelerators(condition: &Condition) -> bool {
+    if STANDARD_CONDITIONS.contains(&condition.kind.as_str()) {
         return false;
     }
     let text = lower(&format!("{} {}", condition.kind, condition.reason));
-    TOPICS.iter().any(|topic| text.contains(topic))
+    ACCELERATOR_WORDS.iter().any(|topic| text.contains(topic))
 }
 
 /// Whether the condition reports a problem: see [`Condition::is_wrong`].
-fn check(condition: &Condition) -> Verdict {
+fn verdict_of(condition: &Condition) -> Verdict {
     Verdict::when(condition.is_wrong())
 }
 
@@ -118,19 +118,19 @@ mod tests {
             ("GpuAvailable", Some(true), "", Some(false)),
         ] {
             let seen = condition(kind, status, reason);
-            assert!(speaks(&seen), "{kind}");
+            assert!(is_about_accelerators(&seen), "{kind}");
             assert_eq!(
-                check(&seen),
+                verdict_of(&seen),
                 Verdict::when(fires),
                 "{kind} {status:?} {reason}"
             );
         }
-        assert!(!speaks(&condition(
+        assert!(!is_about_accelerators(&condition(
             "Ready",
             Some(false),
             "GpuDriverMissing"
         )));
-        assert!(!speaks(&condition(
+        assert!(!is_about_accelerators(&condition(
             "KernelDeadlock",
             Some(true),
             "DockerHung"

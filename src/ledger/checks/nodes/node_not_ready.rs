@@ -9,20 +9,20 @@ use crate::checks::{Check, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "node-not-ready",
-    walk: CheckWalk::Nodes(look),
+    walk: CheckWalk::Nodes(check_node),
 };
 
 /// A node that is younger may still be starting.
 const YOUNG: Age = Age::from_seconds(600);
 
-fn look(context: &mut CheckContext<'_>, node: &Node) {
-    if !context.fleet.known(Table::Nodes).is_known() {
-        context.unknown(node.name());
+fn check_node(context: &mut CheckContext<'_>, node: &Node) {
+    if !context.fleet.visibility(Table::Nodes).is_known() {
+        context.report_unknown(node.name());
         return;
     }
     let age = context.now.since(node.seen.created);
     let since = node.ready_since.map(|at| at.max(node.seen.created));
-    context.report_since(node.name(), check(node, age), since, |devices| {
+    context.report_with_start(node.name(), check(node, age), since, |devices| {
         let state = if node.ready.is_none() {
             "kubelet stopped posting node status"
         } else {

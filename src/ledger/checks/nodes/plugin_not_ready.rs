@@ -9,7 +9,7 @@ use crate::checks::{Check, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "plugin-not-ready",
-    walk: CheckWalk::Nodes(look),
+    walk: CheckWalk::Nodes(check_node),
 };
 
 /// Labels with which something other than the device plugin says that a node has devices.
@@ -32,9 +32,9 @@ const PROMISES: &[&str] = &[
     "habana.ai/product.name",
 ];
 
-fn look(context: &mut CheckContext<'_>, node: &Node) {
-    if !context.fleet.known(Table::Nodes).is_known() {
-        context.unknown(node.name());
+fn check_node(context: &mut CheckContext<'_>, node: &Node) {
+    if !context.fleet.visibility(Table::Nodes).is_known() {
+        context.report_unknown(node.name());
         return;
     }
     context.report(node.name(), check(node), |_| {
@@ -70,7 +70,7 @@ fn check(node: &Node) -> Verdict {
         return Verdict::Ok;
     }
     // What it claims has been ignored: that is a finding of its own.
-    if node.withheld || !node.ignored.is_empty() {
+    if node.withheld || !node.ignored_counts.is_empty() {
         return Verdict::Ok;
     }
     let claimed = node.pods.iter().any(|pod| {

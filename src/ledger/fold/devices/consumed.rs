@@ -11,7 +11,7 @@ use model::fleet::claim::CapacityAmount;
 use model::fleet::device::{Attribution, Device, Pod};
 
 use super::dra_devices::Handle;
-use super::weights;
+use super::slice_shares;
 
 /// Divides a device among the claims of these pods by what each consumes; the rest can be allocated. A claim that several pods use is
 /// one slice, shown with the first of them. Returns the pods whose requests are served.
@@ -35,7 +35,7 @@ pub(crate) fn place(
     }
     let parts = parts.into_iter();
     let parts = parts.map(|(share, (pod, part))| (name(share), pod, part));
-    weights::divide(device, parts, Attribution::Claim);
+    slice_shares::slice_among_pods(device, parts, Attribution::Claim);
     served
 }
 

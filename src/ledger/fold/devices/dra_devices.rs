@@ -14,7 +14,7 @@ use super::consumed;
 use super::limits::{self, Ignored, MOST};
 use super::mig::{MigGrid, MigProfile};
 use super::readings::{DeviceReadings, NodeReadings};
-use super::weights;
+use super::slice_shares;
 
 /// One published device and its slice.
 pub(crate) struct Source<'s> {
@@ -348,12 +348,16 @@ impl DraDevice {
             let units: Vec<u64> = units
                 .map(|profile| u64::from(grid.compute_of(profile)))
                 .collect();
-            weights::cut(&mut device.slices, &units, grid.compute().into());
+            slice_shares::set_shares_by_units(&mut device.slices, &units, grid.compute().into());
         } else if let Some(drawn) = drawn {
             let units: Vec<u64> = drawn.into_iter().map(DeviceAmount::millionths).collect();
-            weights::cut(&mut device.slices, &units, DeviceAmount::ONE.millionths());
+            slice_shares::set_shares_by_units(
+                &mut device.slices,
+                &units,
+                DeviceAmount::ONE.millionths(),
+            );
         } else if self.complete && !device.makes_slices {
-            weights::even(&mut device.slices);
+            slice_shares::set_equal_shares(&mut device.slices);
         }
     }
 }

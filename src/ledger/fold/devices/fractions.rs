@@ -12,7 +12,7 @@ use model::fleet::seen::{NodeSeen, PodSeen};
 use model::fleet::signal::Signal;
 
 use super::readings::NodeReadings;
-use super::weights;
+use super::slice_shares;
 
 /// The label that names the group of a pod, or (behind a slash) begins the one for each of its groups.
 const GROUP: &str = "runai-gpu-group";
@@ -104,7 +104,7 @@ impl FractionGroup {
         let parts = self.pods.iter().zip(parts).enumerate();
         let parts =
             parts.map(|(at, (pod, part))| (Name::from(format!("fraction-{at}")), pod, part));
-        weights::divide(device, parts, how);
+        slice_shares::slice_among_pods(device, parts, how);
         device.fractions = true;
     }
 }

@@ -9,7 +9,7 @@ use model::fleet::seen::{NodeSeen, PodSeen, is_hami_allocation};
 use model::fleet::signal::{Signal, Signals};
 
 use super::readings::NodeReadings;
-use super::weights;
+use super::slice_shares;
 
 /// More devices or shares than this are a mistake.
 const MOST: usize = 256;
@@ -175,7 +175,7 @@ impl Registered {
         let (mut slices, units): (Vec<Slice>, Vec<u64>) = weighed
             .filter(|(slice, units)| slice.holder.is_some() || *units > 0)
             .unzip();
-        weights::cut(&mut slices, &units, DeviceAmount::ONE.millionths());
+        slice_shares::set_shares_by_units(&mut slices, &units, DeviceAmount::ONE.millionths());
         device.slices = slices.into_boxed_slice();
         device.makes_slices = true;
     }

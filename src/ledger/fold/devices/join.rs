@@ -22,7 +22,7 @@ use super::offer::{Known, Offer, Offers, kind_of, offers, vendor_in};
 use super::readings::{DeviceReadings, NodeReadings, device_id};
 use super::requests::PodRequests;
 use super::{hami, limits};
-use super::{slicing, weights};
+use super::{slice_shares, slicing};
 use crate::fold::facts::{self, NodeLabels};
 
 /// What nodes are built with.
@@ -165,10 +165,12 @@ pub(crate) fn build(
             }
         }
         for (offer, range) in offers.0.iter().zip(&ranges) {
-            weights::weigh(&mut devices[range.clone()], offer, is_listed);
+            slice_shares::set_shares(&mut devices[range.clone()], offer, is_listed);
         }
         if !is_listed {
-            devices.iter_mut().for_each(weights::share_of_unlisted);
+            devices
+                .iter_mut()
+                .for_each(slice_shares::replace_by_unsized_slice);
         }
     }
     for device in &mut devices {
@@ -235,7 +237,7 @@ pub(crate) fn build(
         device_capacity: seen.capacity.device_count(),
         device_allocatable: seen.allocatable.device_count(),
         withheld,
-        ignored: ignored.into_iter().collect(),
+        ignored_counts: ignored.into_iter().collect(),
         pod_count: u32::try_from(pods.len() + others.len()).unwrap_or(u32::MAX),
         others,
         pods,

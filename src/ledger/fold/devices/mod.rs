@@ -11,5 +11,5 @@ pub(super) mod models;
 pub(super) mod offer;
 pub(super) mod readings;
 pub(super) mod requests;
+pub(super) mod slice_shares;
 pub(super) mod slicing;
-pub(super) mod weights;

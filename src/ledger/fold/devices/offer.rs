@@ -46,12 +46,12 @@ pub(crate) struct Partitioned {
 
 /// MIG instances of one profile.
 pub(crate) struct Offered {
-    /// The resource of one.
+    /// The resource that counts these instances.
     pub(crate) resource: Name,
     pub(crate) profile: MigProfile,
     pub(crate) count: u32,
-    /// Shares of each instance under time-slicing; 1 for none.
-    pub(crate) shares: u32,
+    /// Replicas of each instance under time-slicing; 1 without time-slicing.
+    pub(crate) replicas: u32,
 }
 
 impl Offer {
@@ -210,7 +210,7 @@ pub(crate) fn offers(node: &NodeSeen, known: &Known<'_>, ignored: &mut Ignored) 
     let mut slices: Vec<Offered> = Vec::new();
     for (resource, count) in &node.capacity.devices {
         if let Some(profile) = mig_profile(resource) {
-            let shares = label_number(node, &format!("{}.replicas", plain(resource)), ignored)
+            let replicas = label_number(node, &format!("{}.replicas", plain(resource)), ignored)
                 .unwrap_or(1)
                 .max(1);
             // The kubelet keeps listing resources that it no longer has, with count 0.
@@ -218,8 +218,8 @@ pub(crate) fn offers(node: &NodeSeen, known: &Known<'_>, ignored: &mut Ignored) 
                 slices.push(Offered {
                     resource: resource.clone(),
                     profile: MigProfile::named(profile),
-                    count: count.div_ceil(shares),
-                    shares,
+                    count: count.div_ceil(replicas),
+                    replicas,
                 });
             }
         } else if !resource.ends_with("/neuroncore") && !resource.ends_with(".monitoring") {
@@ -434,7 +434,7 @@ fn offer(
                 resource: resource.clone(),
                 profile,
                 count: instances,
-                shares: replicas,
+                replicas,
             });
             (labelled, physical, replicas) = (None, 0, 1);
         }

@@ -182,7 +182,7 @@ fn add<'o>(
 
 /// Makes the shares of instances that are time-sliced: the first keeps the instance's name and readings.
 fn share(devices: &mut [Device], offered: &[Offered], names: &mut Names) {
-    if offered.iter().all(|one| one.shares <= 1) {
+    if offered.iter().all(|one| one.replicas <= 1) {
         return;
     }
     for device in devices {
@@ -191,7 +191,7 @@ fn share(devices: &mut [Device], offered: &[Offered], names: &mut Names) {
             let of = offered
                 .iter()
                 .find(|one| Some(&one.resource) == slice.resource.as_ref());
-            let more = of.map_or(1, |one| one.shares.min(256));
+            let more = of.map_or(1, |one| one.replicas.min(256));
             let (name, resource) = (slice.name.clone(), slice.resource.clone());
             out.push(slice);
             if let Some(resource) = resource {

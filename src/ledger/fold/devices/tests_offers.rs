@@ -203,7 +203,7 @@ fn names_of_one_device_are_one_offer() {
     let mut ledger = fold([node("a", &many, &[])]);
     let fleet = ledger.publish(NOW);
     assert_eq!(fleet.nodes[0].devices.len(), 1000);
-    assert_eq!(fleet.nodes[0].ignored.len(), 8);
+    assert_eq!(fleet.nodes[0].ignored_counts.len(), 8);
 }
 
 /// A pod of KAI's that asks for a part of each of so many devices, in these groups.

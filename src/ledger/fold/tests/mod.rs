@@ -53,7 +53,7 @@ fn half_a_relist_deletes_nothing_and_a_lost_source_neither() {
     ledger.apply(Observation::Lost(Table::Nodes, lost));
     let fleet = ledger.publish(NOW);
     assert_eq!(fleet.nodes.len(), 2);
-    assert!(!fleet.known(Table::Nodes).is_known());
+    assert!(!fleet.visibility(Table::Nodes).is_known());
     for observation in [
         Observation::Begin(Table::Nodes),
         node("a", &[("nvidia.com/gpu", 8)], &[]),
@@ -63,7 +63,7 @@ fn half_a_relist_deletes_nothing_and_a_lost_source_neither() {
     }
     let fleet = ledger.publish(NOW);
     assert_eq!((fleet.nodes.len(), fleet.device_counts().total), (1, 8));
-    assert!(fleet.known(Table::Nodes).is_known());
+    assert!(fleet.visibility(Table::Nodes).is_known());
 }
 
 #[test]

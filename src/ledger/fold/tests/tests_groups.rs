@@ -597,7 +597,7 @@ fn kinds_that_vanish_take_their_rows_with_them() {
     ]);
     let fleet = ledger.publish(NOW);
     assert_eq!(
-        (fleet.queues.len(), fleet.known(Table::ClusterQueues)),
+        (fleet.queues.len(), fleet.visibility(Table::ClusterQueues)),
         (2, &Known::Live)
     );
     for table in [
@@ -609,14 +609,14 @@ fn kinds_that_vanish_take_their_rows_with_them() {
     }
     let fleet = ledger.publish(NOW);
     assert!(fleet.queues.is_empty() && fleet.jobs[0].admission.is_none());
-    assert_eq!(fleet.known(Table::ClusterQueues), &Known::Absent);
+    assert_eq!(fleet.visibility(Table::ClusterQueues), &Known::Absent);
     // And they may come back.
     ledger.apply(Observation::Begin(Table::ClusterQueues));
     ledger.apply(cluster_queue("nlp", None));
     ledger.apply(Observation::End(Table::ClusterQueues));
     let fleet = ledger.publish(NOW);
     assert_eq!(
-        (fleet.queues.len(), fleet.known(Table::ClusterQueues)),
+        (fleet.queues.len(), fleet.visibility(Table::ClusterQueues)),
         (1, &Known::Live)
     );
     // A relist that does not mention it any more sweeps it.

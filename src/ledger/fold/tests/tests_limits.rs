@@ -23,7 +23,7 @@ fn claimed(all: Vec<Observation>) -> Arc<Node> {
 }
 
 fn ignored(node: &Node) -> Vec<(&str, u32)> {
-    let all = node.ignored.iter();
+    let all = node.ignored_counts.iter();
     all.map(|(what, count)| (what.as_str(), *count)).collect()
 }
 
@@ -60,7 +60,7 @@ fn a_node_that_claims_billions_of_devices_is_ignored_and_named() {
     seen.capacity = devices(&many);
     seen.allocatable = devices(&many);
     let node = claimed(vec![Observation::Node(Box::new(seen))]);
-    assert_eq!(node.ignored.len(), 3);
+    assert_eq!(node.ignored_counts.len(), 3);
 }
 
 #[test]

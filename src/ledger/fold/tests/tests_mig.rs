@@ -45,7 +45,7 @@ fn the_memory_that_a_label_names_is_no_claim_of_devices() {
     let mut ledger = fold([node("a", &[("nvidia.com/mig-3g.40gb", 2)], &labels)]);
     let fleet = ledger.publish(NOW);
     let node = fleet.node("a").expect("there");
-    assert!(node.ignored.is_empty(), "{:?}", node.ignored);
+    assert!(node.ignored_counts.is_empty(), "{:?}", node.ignored_counts);
     assert_eq!(node.devices.len(), 1);
 }
 

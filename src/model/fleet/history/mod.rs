@@ -431,7 +431,8 @@ fn fleet_frame(
     money: &dyn Fn(Option<&str>) -> (f64, f64),
 ) -> Frame<FleetRows> {
     // While a list call fails, its last counts are not current.
-    let listed = fleet.known(Table::Nodes).is_known() && fleet.known(Table::Pods).is_known();
+    let listed =
+        fleet.visibility(Table::Nodes).is_known() && fleet.visibility(Table::Pods).is_known();
     let counted = listed && fleet.sees_devices();
     let row = |util: Option<f64>,
                held: DeviceAmount,

@@ -118,7 +118,7 @@ pub fn of_pools(known: &BTreeMap<Table, Known>, extent: &ListedNamespaces) -> Po
 impl Fleet {
     /// True when access to this table is forbidden and it was never listed.
     pub fn is_hidden(&self, table: Table) -> bool {
-        self.known(table).is_hidden()
+        self.visibility(table).is_hidden()
     }
 
     /// The tables that are forbidden.

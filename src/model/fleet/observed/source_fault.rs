@@ -1,4 +1,4 @@
-//! What is wrong with a source, and the repair: one wording for every screen and command.
+//! The fault of a source, and its repair: one wording for every screen and command.
 
 use crate::base::Moment;
 
@@ -7,26 +7,26 @@ use super::observe::{SourceHealth, SourceState};
 use crate::fleet::fleet::{Fleet, Known};
 use crate::fleet::node::Node;
 
-/// What is wrong, and what to do about it.
+/// Why a source fails, and the repair.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SourceFault {
-    /// Where its node is not ready that first, then what failed last; may be empty.
+    /// The source's node when that node is not ready, then the last failure; may be empty.
     pub cause: String,
-    /// In the imperative; may be empty.
+    /// The repair, in the imperative; may be empty.
     pub repair: String,
 }
 
 impl SourceFault {
-    /// Both in one line.
+    /// The cause and the repair in one line.
     pub fn words(&self) -> String {
         let both = [self.cause.as_str(), self.repair.as_str()];
-        let told: Vec<&str> = both.into_iter().filter(|words| !words.is_empty()).collect();
-        told.join("; ")
+        let parts: Vec<&str> = both.into_iter().filter(|words| !words.is_empty()).collect();
+        parts.join("; ")
     }
 }
 
 impl Fleet {
-    /// What is wrong with a source: that its node is not ready is the cause of all else.
+    /// The fault of a source. When the source's node is not ready, the node is the first cause, and the repair is that of the node.
     pub fn source_fault(&self, source: &SourceHealth, now: Moment) -> SourceFault {
         let (cause, repair) = split(&source.message);
         let Some(node) = self.node_down(source) else {
@@ -45,8 +45,8 @@ impl Fleet {
         }
     }
 
-    /// Since when a source fails. One that never answered may have failed before this program first asked: it fails for as long as
-    /// its node has been down. `true` where neither tells, and the moment is that of our first sight.
+    /// The moment since which a source fails; `true` when that moment is only this program's first sight of the failure. A source that
+    /// never answered may have failed before: when its node is not ready, the source fails since the node does.
     pub fn fails_since(&self, source: &SourceHealth) -> Option<(Moment, bool)> {
         let seen = source.failing_since?;
         if source.last_ok.is_some() {
@@ -56,39 +56,39 @@ impl Fleet {
         Some(node.map_or((seen, true), |since| (since, false)))
     }
 
-    /// The node of a source that fails, where that is not ready.
+    /// The node of a failing source, when that node is not ready; `None` also when the list of nodes is hidden or lost.
     pub fn node_down(&self, source: &SourceHealth) -> Option<&Node> {
         let fails = source.failing_since.is_some()
             || matches!(source.state, SourceState::Stale | SourceState::Lost);
-        let is_seen =
-            !self.is_hidden(Table::Nodes) && !matches!(self.known(Table::Nodes), Known::Lost(_));
+        let is_seen = !self.is_hidden(Table::Nodes)
+            && !matches!(self.visibility(Table::Nodes), Known::Lost(_));
         let name = source.node.as_ref().filter(|_| fails && is_seen)?;
         let node = self.node(name)?;
         (node.ready != Some(true)).then_some(node)
     }
 }
 
-/// `what failed; what to do (what was answered)` as `what failed (what was answered)` and `what to do`.
+/// Splits the message `CAUSE; REPAIR (ANSWER)` into `CAUSE (ANSWER)` and `REPAIR`.
 pub fn split(message: &str) -> (String, String) {
     let mut depth = 0_usize;
-    let mut at = None;
-    for (place, letter) in message.char_indices() {
-        match letter {
+    let mut separator = None;
+    for (index, character) in message.char_indices() {
+        match character {
             '(' => depth += 1,
             ')' => depth = depth.saturating_sub(1),
-            ';' if depth == 0 && message[place..].starts_with("; ") => {
-                at = Some(place);
+            ';' if depth == 0 && message[index..].starts_with("; ") => {
+                separator = Some(index);
                 break;
             }
             _ => {}
         }
     }
-    let Some(at) = at else {
+    let Some(separator) = separator else {
         return (message.to_owned(), String::new());
     };
-    let (cause, repair) = (&message[..at], &message[at + 2..]);
-    let answered = repair.ends_with(')').then(|| repair.find(" (")).flatten();
-    match answered {
+    let (cause, repair) = (&message[..separator], &message[separator + 2..]);
+    let answer_at = repair.ends_with(')').then(|| repair.find(" (")).flatten();
+    match answer_at {
         Some(from) => (
             format!("{cause}{}", &repair[from..]),
             repair[..from].to_owned(),

@@ -6,6 +6,7 @@ use model::fleet::claim::{CapacityAmount, CounterAmount};
 use super::partial::{Map, Quantity, Text, partial};
 
 partial! {
+    /// The quantity of a capacity or of a counter.
     Capacity {
         value: Quantity = "value",
     }
@@ -21,7 +22,7 @@ partial! {
 
 partial! {
     /// An entry of a device's `consumesCounters`: how much it uses of one counter set.
-    CounterUse {
+    CounterConsumption {
         set: Text = "counterSet",
         /// The quantity used of each counter.
         counters: Map<Capacity> = "counters",
@@ -29,7 +30,7 @@ partial! {
 }
 
 /// All counters with a positive amount, each with its counter set; amounts in thousandths.
-pub(super) fn amounts<'a>(
+pub(super) fn counter_amounts<'a>(
     sets: impl Iterator<Item = (&'a Text, &'a Map<Capacity>)>,
     names: &mut Names,
 ) -> Box<[CounterAmount]> {
@@ -55,7 +56,7 @@ pub(super) fn capacities<'a>(
     names: &mut Names,
 ) -> Box<[CapacityAmount]> {
     let above_zero =
-        all.filter_map(|(name, amount)| Some((name, amount.0.filter(|all| *all > 0)?)));
+        all.filter_map(|(name, amount)| Some((name, amount.0.filter(|milli| *milli > 0)?)));
     above_zero
         .map(|(name, milli)| CapacityAmount {
             name: names.intern(name),

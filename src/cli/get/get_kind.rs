@@ -11,14 +11,15 @@ use table::kind::KindNames;
 /// What `get` prints: rows of a snapshot of the fleet, rows of the usage ledger, or budgets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GetKind {
-    Facts(Kind),
+    Snapshot(Kind),
     Usage,
     Budgets,
 }
 
 /// Every kind in the order in which help lists them; `fleet`, the whole fleet as one document, is last.
 static ALL: LazyLock<Vec<GetKind>> = LazyLock::new(|| {
-    let mut all: Vec<GetKind> = Kind::ALL.into_iter().map(GetKind::Facts).collect();
+    let mut all: Vec<GetKind> = Kind::ALL.into_iter().map(GetKind::Snapshot).collect();
+    // `Kind::Fleet` is the last of `Kind::ALL`.
     let document = all.pop();
     all.extend([GetKind::Usage, GetKind::Budgets]);
     all.extend(document);
@@ -27,16 +28,16 @@ static ALL: LazyLock<Vec<GetKind>> = LazyLock::new(|| {
 
 impl GetKind {
     /// The kind of snapshot rows; `None` for the usage ledger and budgets.
-    pub(in crate::cli) fn kind(self) -> Option<Kind> {
+    pub(in crate::cli) fn snapshot_kind(self) -> Option<Kind> {
         match self {
-            Self::Facts(kind) => Some(kind),
+            Self::Snapshot(kind) => Some(kind),
             Self::Usage | Self::Budgets => None,
         }
     }
 
     fn names(self) -> &'static KindNames {
         match self {
-            Self::Facts(kind) => &kind.output().names,
+            Self::Snapshot(kind) => &kind.output().names,
             Self::Usage => &table::spend::NAMES,
             Self::Budgets => &table::budgets::NAMES,
         }

@@ -8,14 +8,14 @@ use model::fleet::observe::Labels;
 
 /// The labels of a row's object.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Labelled<'a> {
+pub enum RowLabels<'a> {
     /// The object's own labels.
     Own(&'a Labels),
     /// A job's labels and those of its pods.
     Job(&'a Job),
 }
 
-impl Labelled<'_> {
+impl RowLabels<'_> {
     /// All labels; `None` when the job's labels are not known and it has no pods.
     pub fn all(&self) -> Option<BTreeMap<Name, Name>> {
         let pairs = |labels: &Labels| -> Vec<(Name, Name)> {
@@ -46,11 +46,11 @@ pub fn label_of_job<'a>(job: &'a Job, key: &str) -> Option<&'a Name> {
 }
 
 /// Labels that name the person or group that owns a job (not Kubernetes' ownerReferences), in order of preference.
-const OWNERS: [&str; 2] = ["owner", "user"];
+const OWNER_LABELS: [&str; 2] = ["owner", "user"];
 
 /// A job's owner: the label and its value.
-pub fn owner_of_job(job: &Job) -> Option<(&'static str, &Name)> {
-    OWNERS
+pub fn owner_label_of_job(job: &Job) -> Option<(&'static str, &Name)> {
+    OWNER_LABELS
         .into_iter()
         .find_map(|label| Some((label, label_of_job(job, label)?)))
 }
