@@ -12,7 +12,7 @@ use model::fleet::observe::Table;
 use super::Facts;
 use super::cell::Cell;
 use super::json_style::JsonStyle;
-use super::kind::{Asked, Exporters, Format, KindNames};
+use super::kind::{Asked, Exporters, Format, KindNames, KindView};
 use super::labelled::Labelled;
 use super::navigation::{Destination, RowScope, Selection};
 use super::role::Role;
@@ -294,9 +294,10 @@ pub struct KindSpec {
     pub none: &'static str,
 }
 
-/// How `get` finds, filters and writes the rows of a kind.
+/// How `get` finds, filters and writes the rows of a kind, and how they are opened in the console.
 pub struct RowOutput {
     pub names: KindNames,
+    pub view: KindView,
     /// True for a table whose loss makes its rows incomplete.
     pub reads: fn(Table) -> bool,
     /// The exporters that its rows need.

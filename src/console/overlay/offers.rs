@@ -12,10 +12,11 @@ use model::base::{Name, SmallSort, When};
 use model::fleet::Fleet;
 use model::fleet::queue::QueueKind;
 use plan::actions::ActionName;
+use table::Kind;
 use table::navigation::{Destination, RowScope, Selection, ViewId};
 
 use super::unknown::{not_here, unknown, which};
-use super::view_offers::{VIEWS, view_of, views};
+use super::view_offers::{view_of, views};
 use super::{Navigation, port_forward, suppose};
 
 /// Maximum number of offers listed.
@@ -329,7 +330,7 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
     let mut all: Vec<Offer> = scored.into_iter().map(|(.., offer)| offer).collect();
     // So do views whose name starts with the text.
     if text.len() >= 2 && behind.is_empty() {
-        let begun = VIEWS.iter().map(|(words, _)| words[0]);
+        let begun = Kind::ALL.into_iter().map(Kind::name);
         let begun = begun.filter(|name| name.starts_with(text));
         let begun: Vec<Offer> = begun.filter_map(|name| view_of(app, name, "")).collect();
         let before = all.len();
@@ -351,9 +352,9 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
         && !is_view()
     {
         let commands = COMMANDS.iter().map(|spec| spec.name);
-        let words = VIEWS.iter().flat_map(|(words, _)| words.iter());
-        let verbs = VERBS.iter().flat_map(|(_, words)| words.iter());
-        let known = commands.chain(words.chain(verbs).copied());
+        let words = Kind::ALL.into_iter().flat_map(Kind::words);
+        let verbs = VERBS.iter().flat_map(|(_, words)| words.iter().copied());
+        let known = commands.chain(words).chain(verbs);
         all.insert(0, unknown(text, known));
         count += 1;
     }

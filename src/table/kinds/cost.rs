@@ -16,7 +16,7 @@ use usage::Period;
 
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
-use crate::kind::{Exporters, KindNames, UNKNOWN_IS_NULL, holds_work};
+use crate::kind::{Exporters, KindNames, KindView, UNKNOWN_IS_NULL, holds_work};
 use crate::labelled::owner_of_job;
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
@@ -146,6 +146,7 @@ pub static OUTPUT: RowOutput = RowOutput {
         description: UNKNOWN_IS_NULL,
         schema: of_rows::<CostRow<'_>>,
     },
+    view: KindView::tab(ViewId::Cost),
     reads: holds_work,
     exporters: |_| Exporters::All,
     note: |_, _| None,

@@ -10,7 +10,7 @@ use model::schema::of_rows;
 
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
-use crate::kind::{Exporters, Format, KindNames, UNKNOWN_IS_NULL, holds_work};
+use crate::kind::{Exporters, Format, KindNames, KindView, UNKNOWN_IS_NULL, holds_work};
 use crate::labelled::{Labelled, label_of_job};
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
@@ -205,6 +205,7 @@ pub static OUTPUT: RowOutput = RowOutput {
         description: UNKNOWN_IS_NULL,
         schema: of_rows::<JobRow<'_>>,
     },
+    view: KindView::tab(ViewId::Jobs).words(&["jo"]),
     reads: holds_work,
     exporters: |asked| match asked.format {
         Format::Table if !asked.readings => Exporters::Priced,

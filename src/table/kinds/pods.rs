@@ -13,9 +13,9 @@ use model::schema::of_rows;
 
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
-use crate::kind::{Exporters, KindNames, holds_work};
+use crate::kind::{Exporters, KindNames, KindView, holds_work};
 use crate::labelled::Labelled;
-use crate::navigation::{Destination, RowScope, Selection};
+use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
 use crate::rows::jobs::is_failing;
 use crate::rows::list_price::list_usd;
@@ -180,6 +180,11 @@ pub static OUTPUT: RowOutput = RowOutput {
         description: "Pods that request devices. Unknown is null, never 0; units are in the names; times are RFC 3339.",
         schema: of_rows::<PodRow<'_>>,
     },
+    view: KindView::under(
+        ViewId::Jobs,
+        "pods that ask for devices: node, readiness, restarts, job, money",
+    )
+    .by_namespace(),
     reads: holds_work,
     exporters: |asked| asked.names_or(Exporters::All),
     note: |_, _| None,
@@ -203,7 +208,7 @@ pub static OUTPUT: RowOutput = RowOutput {
 /// Pods that request devices, each once, by namespace and name.
 fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
     let wanted = |pod: &Pod| match row_scope {
-        RowScope::Pods(Some(namespace)) => pod.key().namespace == *namespace,
+        RowScope::Kind(_, Some(namespace)) => pod.key().namespace == *namespace,
         _ => true,
     };
     let jobs = (0..).zip(facts.fleet.jobs.iter());
