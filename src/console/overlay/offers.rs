@@ -33,7 +33,7 @@ pub(super) struct Offer {
 const VERBS: [(&str, &[&str]); 5] = [
     ("ctx", &["ctx", "context", "contexts"]),
     ("ns", &["ns", "namespace", "namespaces"]),
-    ("team", &["team", "teams"]),
+    ("team", &["team"]),
     ("theme", &["theme", "themes", "skin"]),
     ("sort", &["sort"]),
 ];

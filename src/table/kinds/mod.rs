@@ -16,6 +16,8 @@ macro_rules! kinds {
             /// Models served by workloads.
             Services = services,
             Cost = cost,
+            /// Teams with their jobs, devices and money.
+            Teams = teams,
             Alerts = alerts,
             /// Advice about jobs' devices.
             Advice = advice,
@@ -43,6 +45,7 @@ pub mod queues;
 pub mod scalers;
 pub mod services;
 pub mod sources;
+pub mod teams;
 
 macro_rules! named {
     ($($(#[$doc:meta])* $kind:ident = $module:ident,)*) => {
