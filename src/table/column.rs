@@ -44,6 +44,18 @@ pub struct ColumnHead {
     pub drop: u8,
 }
 
+impl ColumnHead {
+    /// A column with this title.
+    pub const fn new(title: &'static str, align: Align, width: Width, drop: u8) -> Self {
+        Self {
+            title,
+            align,
+            width,
+            drop,
+        }
+    }
+}
+
 /// Index of a row's object in the facts: the index in its table, and a second one for a part of the object.
 pub type Row = (u32, u32);
 
@@ -139,12 +151,7 @@ impl Column {
     ) -> Self {
         Self {
             id,
-            head: ColumnHead {
-                title,
-                align,
-                width,
-                drop,
-            },
+            head: ColumnHead::new(title, align, width, drop),
             cell,
             sign: None,
             trend: None,

@@ -33,6 +33,7 @@ use super::msg::{KeyPress, Switch};
 use super::painter::Painter;
 use super::pod_access::Ports;
 use super::view::scroll::PopupScroll;
+use super::widget::panel::above_hints;
 use filter_line::FilterLine;
 use help::Help;
 use model::base::{Moment, Name, ObjectKey, When};
@@ -242,7 +243,7 @@ impl Overlay {
             Self::Copy => copy::key(command),
             Self::Leaving(run) => leaving::key(run, command),
             Self::Columns(at) => columns::key(at, command, app),
-            Self::Plan(dialog) => dialog.key(press, command, app),
+            Self::Plan(dialog) => dialog.key(press, command, app, plan_draw::scroll_extent),
             Self::Missing(scroll) => match command {
                 Some(
                     command @ (Command::Demo | Command::Retry | Command::Contexts | Command::Leave),
@@ -265,7 +266,7 @@ impl Overlay {
                 // The key hints stay visible; the view behind is dimmed.
                 let area = above_hints(area);
                 painter.dim(area);
-                return dialog.draw(app, painter, area);
+                return plan_draw::draw(dialog, app, painter, area);
             }
             Self::Copy => copy::draw(app, painter, area),
             Self::Columns(at) => columns::draw(app, painter, area, *at),
@@ -276,14 +277,6 @@ impl Overlay {
             }
         }
         None
-    }
-}
-
-/// The dialog area, without the last line.
-fn above_hints(area: Rect) -> Rect {
-    Rect {
-        height: area.height.saturating_sub(1),
-        ..area
     }
 }
 

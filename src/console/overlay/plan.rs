@@ -3,13 +3,10 @@
 
 use std::time::Duration;
 
-use ratatui::layout::{Position, Rect};
-
 use crate::action_keys::{ActionRequest, ConfirmedPlan, PlanOutcome, PlanRequest};
 use crate::app::App;
 use crate::commands::{Command, Context};
 use crate::msg::{Key, KeyPress};
-use crate::painter::Painter;
 use crate::widget::field::TextField;
 use model::base::Moment;
 use model::fleet::job::JobKey;
@@ -18,7 +15,7 @@ use plan::actions::ActionName;
 use plan::grant::{Confirmation, Confirmed};
 use table::actions::{May, RunState};
 
-use super::{PLAN, PROMPT, Verdict, plan_draw, priority_prompt};
+use super::{PLAN, PROMPT, Verdict, priority_prompt};
 
 /// An enter this soon after the plan appeared was meant for something else and does not confirm it.
 const SETTLE: Duration = Duration::from_millis(300);
@@ -72,6 +69,9 @@ pub(super) enum Focus {
     Reason,
     Typed,
 }
+
+/// How far a dialog scrolls as it is drawn: the lines of a page, and the farthest position.
+pub(super) type ScrollExtent = fn(&Dialog, &App) -> (usize, usize);
 
 pub struct Dialog {
     number: u64,
@@ -265,7 +265,13 @@ impl Dialog {
         }
     }
 
-    pub(super) fn key(&mut self, press: KeyPress, command: Option<Command>, app: &App) -> Verdict {
+    pub(super) fn key(
+        &mut self,
+        press: KeyPress,
+        command: Option<Command>,
+        app: &App,
+        extent: ScrollExtent,
+    ) -> Verdict {
         let may = &app.facts.acts.may;
         // Non-letter keys scroll the plan while text is typed.
         if matches!(self.phase, Phase::Shown(_))
@@ -273,7 +279,7 @@ impl Dialog {
             && let Some(command) = app.options.keys.command(press, PLAN)
             && (command == Command::PlanAnew || self.scrolls(command, may))
         {
-            self.obey(command, app);
+            self.obey(command, app, extent);
             return Verdict::Stay;
         }
         match command {
@@ -281,7 +287,7 @@ impl Dialog {
             Some(Command::Accept) => return self.accept(app),
             Some(Command::Next | Command::Previous) => self.next_field(may),
             Some(Command::Action(ActionName::Undo)) => return self.undo(app),
-            Some(command) => self.obey(command, app),
+            Some(command) => self.obey(command, app, extent),
             None => {
                 self.error = None;
                 match (&self.phase, self.focus(may)) {
@@ -309,16 +315,14 @@ impl Dialog {
         }
     }
 
-    fn obey(&mut self, command: Command, app: &App) {
+    fn obey(&mut self, command: Command, app: &App, extent: ScrollExtent) {
         match command {
             Command::PlanAnew => self.make_anew(app.present()),
-            _ => self.scroll(command, app),
+            _ => self.scroll(command, extent(self, app)),
         }
     }
 
-    fn scroll(&mut self, command: Command, app: &App) {
-        let page = plan_draw::page(self, app);
-        let most = plan_draw::farthest(self, app);
+    fn scroll(&mut self, command: Command, (page, most): (usize, usize)) {
         self.skip = match command {
             Command::Up => self.skip.min(most).saturating_sub(1),
             Command::Down => (self.skip + 1).min(most),
@@ -501,15 +505,6 @@ impl Dialog {
             }
             _ => Verdict::Stay,
         }
-    }
-
-    pub(super) fn draw(
-        &self,
-        app: &App,
-        painter: &mut Painter<'_>,
-        area: Rect,
-    ) -> Option<Position> {
-        plan_draw::draw(self, app, painter, area)
     }
 }
 

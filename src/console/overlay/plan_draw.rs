@@ -8,29 +8,18 @@ use crate::painter::Painter;
 use crate::text::{self, UNKNOWN, counted};
 use crate::view::describe::{Line, draw_lines};
 use crate::widget::field::TextField;
-use crate::widget::panel::{self, centred, popup};
+use crate::widget::panel::{self, above_hints, centred, popup};
 use model::fleet::job::JobKey;
 use model::plan::{Intent, Plan, Refusal};
 use table::actions::May;
-use table::column::{Align, ColumnHead, Width};
 use table::role::Role;
 use table::text::with_hours;
 
-use super::above_hints;
 use super::key_hints::with_keys;
 use super::plan::{Dialog, Focus, Phase, PlanInput};
 use super::plan_layout::PlanExtent;
 use super::plan_run::draw_run;
 use super::priority_prompt;
-
-pub(super) const fn head(title: &'static str, align: Align, width: Width, drop: u8) -> ColumnHead {
-    ColumnHead {
-        title,
-        align,
-        width,
-        drop,
-    }
-}
 
 /// Draws it; returns the position of the text cursor.
 pub(super) fn draw(
@@ -164,30 +153,21 @@ fn replicas(id: &JobKey, app: &App) -> String {
     }
 }
 
-/// Lines that a page key scrolls: two lines of overlap stay.
-pub(super) fn page(dialog: &Dialog, app: &App) -> usize {
+/// Lines that a page key scrolls (two lines of overlap stay), and the farthest scroll position.
+pub(super) fn scroll_extent(dialog: &Dialog, app: &App) -> (usize, usize) {
     const OF_A_RUN: usize = 8;
     match &dialog.phase {
         Phase::Shown(plan) | Phase::Sent(plan) => {
             let extent = PlanExtent::of(dialog, plan, app, above_hints(app.area()));
-            extent.visible_rows().saturating_sub(3).max(1)
-        }
-        _ => OF_A_RUN,
-    }
-}
-
-/// The maximum scroll position of the dialog.
-pub(super) fn farthest(dialog: &Dialog, app: &App) -> usize {
-    match &dialog.phase {
-        Phase::Shown(plan) | Phase::Sent(plan) => {
-            PlanExtent::of(dialog, plan, app, above_hints(app.area())).farthest()
+            let page = extent.visible_rows().saturating_sub(3).max(1);
+            (page, extent.farthest())
         }
         // A run shows its current step until the operator scrolls.
         Phase::Runs(name) | Phase::Stands(name) => {
             let run = app.facts.acts.run(name);
-            run.map_or(0, |run| run.steps.len() + 1)
+            (OF_A_RUN, run.map_or(0, |run| run.steps.len() + 1))
         }
-        _ => 0,
+        _ => (OF_A_RUN, 0),
     }
 }
 

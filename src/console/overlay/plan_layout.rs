@@ -19,17 +19,16 @@ use table::plan_steps::CommonPhrases;
 use table::role::Role;
 
 use super::plan::Dialog;
-use super::plan_draw::head;
 use super::plan_sum::sum;
 use super::plan_words::{about, cells, common, rows};
 
 const STEPS: &[ColumnHead] = &[
-    head("STEP", Align::Left, Width::Cut(10, 24), 0),
-    head("OBJECT", Align::Left, Width::Cut(14, 60), 0),
-    head("DEVICES", Align::Right, Width::Fit(7), 2),
-    head("WORK LOST", Align::Right, Width::Fit(9), 1),
-    head("COST", Align::Right, Width::Fit(4), 3),
-    head("HOW", Align::Left, Width::Cut(16, 120), 4),
+    ColumnHead::new("STEP", Align::Left, Width::Cut(10, 24), 0),
+    ColumnHead::new("OBJECT", Align::Left, Width::Cut(14, 60), 0),
+    ColumnHead::new("DEVICES", Align::Right, Width::Fit(7), 2),
+    ColumnHead::new("WORK LOST", Align::Right, Width::Fit(9), 1),
+    ColumnHead::new("COST", Align::Right, Width::Fit(4), 3),
+    ColumnHead::new("HOW", Align::Left, Width::Cut(16, 120), 4),
 ];
 
 /// Indent of a step's details below the step, cells.
