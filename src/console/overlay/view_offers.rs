@@ -1,17 +1,17 @@
 //! The palette's offers of views: by name and short name, with a namespace, context or filter.
 
-use crate::app::App;
 use crate::commands::Command;
 use crate::msg::Switch;
+use crate::screen::Screen;
 use model::base::Name;
 use table::Kind;
 use table::navigation::{Destination, RowScope, ViewId};
 
-use super::Navigation;
-use super::offers::Offer;
+use super::offer::Offer;
+use super::verdict::Navigation;
 
 /// A view by name or short name, with the text after it: a namespace, or a filter that starts with `-` or `/`.
-pub(super) fn view_of(app: &App, word: &str, rest: &str) -> Option<Offer> {
+pub(super) fn view_of(screen: &dyn Screen, word: &str, rest: &str) -> Option<Offer> {
     let mut kinds = Kind::ALL.into_iter();
     let kind = kinds.find(|kind| kind.words().any(|own| own == word))?;
     let (name, view) = (kind.name(), kind.view());
@@ -50,7 +50,7 @@ pub(super) fn view_of(app: &App, word: &str, rest: &str) -> Option<Offer> {
         ));
     }
     // `pods NAMESPACE`, as in k9s; any other word is searched for in the names of that kind.
-    let mut jobs = app.facts.fleet.jobs.iter();
+    let mut jobs = screen.facts().fleet.jobs.iter();
     let known = jobs.any(|job| job.namespace().as_str() == rest);
     let namespace = Name::new(rest);
     let row_scope = match kind {
