@@ -1,7 +1,11 @@
-//! The registry of commands that keys can be bound to; those that open a plan are the actions of `plan::actions`. Help, hints,
-//! palette and docs/keys.md derive from it.
+//! The registry of commands that keys can be bound to; those that open a plan are the actions of `plan::actions`, those that open
+//! a view the tabs and kinds of `table`. Help, hints, palette and docs/keys.md derive from it.
 
+use std::sync::LazyLock;
+
+use model::base::SmallSort;
 use plan::actions::ActionName;
+use table::Kind;
 use table::navigation::ViewId;
 
 /// Where a command can be given.
@@ -129,9 +133,17 @@ macro_rules! commands {
     ($($variant:ident $name:literal $title:literal [$($context:ident)*] $hint:literal $doc:literal;)*) => {
         /// Everything that a key can do. No command changes an object directly: action keys open a plan.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-        pub enum Command { $(#[doc = $doc] $variant,)* /** Opens the plan of an action. */ Action(ActionName) }
+        pub enum Command {
+            $(#[doc = $doc] $variant,)*
+            /// Shows the view of a tab.
+            View(ViewId),
+            /// Opens the view of a kind under its tab.
+            Kind(Kind),
+            /// Opens the plan of an action.
+            Action(ActionName),
+        }
 
-        /// The commands that are no action.
+        /// The commands that open neither a view nor a plan.
         const OTHERS: &[Spec] = &[
             $(Spec {
                 command: Command::$variant,
@@ -146,19 +158,6 @@ macro_rules! commands {
 }
 
 commands! {
-    ViewFleet "view-fleet" "fleet" [Global] 0 "the whole fleet: pools, devices, waiting jobs, cost, findings";
-    ViewPools "view-pools" "pools" [Global] 0 "pools with size, allocation, utilization, power and cost";
-    ViewDevices "view-devices" "devices" [Global] 0 "the heatmap of every device";
-    ViewQueues "view-queues" "queues" [Global] 0 "queues with quotas, shares, cost and waiting jobs";
-    ViewJobs "view-jobs" "jobs" [Global] 0 "jobs with state, nodes, utilization and cost";
-    ViewNodes "view-nodes" "nodes" [Global] 0 "nodes with health, devices, power and cost";
-    ViewCost "view-cost" "cost" [Global] 0 "cost by pool, queue, team, job and class";
-    ViewAlerts "view-alerts" "alerts" [Global] 0 "findings, worst first, with the repair";
-    ViewPlans "view-plans" "plans" [Global] 0 "running and past plans: progress, stop, continue, undo";
-    ViewSources "view-sources" "sources" [Global] 0 "where the numbers come from and how old they are";
-    Advice "advice" "advice" [Global] 0 "what to do about jobs' devices and about pools, and what it saves a month";
-    Services "services" "services" [Global] 0 "model servers: requests, cache, latencies, tokens, $ per million tokens";
-    Scalers "scalers" "scalers" [Global] 0 "autoscalers of nodes and pods: desired counts, and why they do not scale";
     LastView "last-view" "last view" [Global] 0 "switch to the previous view and back";
     Earlier "earlier" "way back" [Global] 0 "back";
     Later "later" "way forward" [Global] 0 "forward, after back";
@@ -241,28 +240,42 @@ commands! {
     Quit "quit" "quit" [Anywhere] 0 "leave the console; asks first while a run is in progress";
 }
 
-/// Every command, in the order of help.
-pub const COMMANDS: &[Spec] = &with_actions();
+/// Every command, in the order of help: views first, and actions before the commands that open a shell.
+pub static COMMANDS: LazyLock<Vec<Spec>> = LazyLock::new(|| {
+    let tabs = ViewId::ALL.iter().map(|tab| Spec {
+        command: Command::View(*tab),
+        name: tab.command(),
+        title: tab.name(),
+        doc: tab.doc(),
+        contexts: &[Context::Global],
+        hint: 0,
+    });
+    let shell = OTHERS
+        .iter()
+        .position(|spec| spec.command == Command::Shell);
+    let (others, access) = OTHERS.split_at(shell.unwrap_or(OTHERS.len()));
+    let actions = ActionName::ALL.iter().map(|name| of_action(*name));
+    let others = others.iter().copied().chain(actions);
+    let all = tabs.chain(of_kinds()).chain(others);
+    all.chain(access.iter().copied()).collect()
+});
 
-/// Commands and actions: these stand before the commands that open a shell.
-const fn with_actions() -> [Spec; OTHERS.len() + ActionName::ALL.len()] {
-    let mut all = [OTHERS[0]; OTHERS.len() + ActionName::ALL.len()];
-    let (mut at, mut other) = (0, 0);
-    while other < OTHERS.len() {
-        if matches!(OTHERS[other].command, Command::Shell) {
-            let mut action = 0;
-            while action < ActionName::ALL.len() {
-                all[at] = of_action(ActionName::ALL[action]);
-                (at, action) = (at + 1, action + 1);
-            }
-        }
-        all[at] = OTHERS[other];
-        (at, other) = (at + 1, other + 1);
-    }
-    all
+/// The commands of the kinds that a key opens under a tab, in the order of their keys.
+fn of_kinds() -> impl Iterator<Item = Spec> {
+    let keyed = |kind: Kind| Some((kind.view().key?, kind.view().doc?, kind));
+    let mut all: Vec<_> = Kind::ALL.into_iter().filter_map(keyed).collect();
+    all.small_sort_by_key(|(key, ..)| *key);
+    all.into_iter().map(|(_, doc, kind)| Spec {
+        command: Command::Kind(kind),
+        name: kind.name(),
+        title: kind.name(),
+        doc,
+        contexts: &[Context::Global],
+        hint: 0,
+    })
 }
 
-const fn of_action(name: ActionName) -> Spec {
+fn of_action(name: ActionName) -> Spec {
     let spec = name.spec();
     Spec {
         command: Command::Action(name),
@@ -295,19 +308,10 @@ impl Command {
             .map(|spec| spec.command)
     }
 
-    /// The view that it opens, if any.
+    /// The tab that it shows, if any.
     pub const fn view(self) -> Option<ViewId> {
         match self {
-            Self::ViewFleet => Some(ViewId::Fleet),
-            Self::ViewPools => Some(ViewId::Pools),
-            Self::ViewDevices => Some(ViewId::Devices),
-            Self::ViewQueues => Some(ViewId::Queues),
-            Self::ViewJobs => Some(ViewId::Jobs),
-            Self::ViewNodes => Some(ViewId::Nodes),
-            Self::ViewCost => Some(ViewId::Cost),
-            Self::ViewAlerts => Some(ViewId::Alerts),
-            Self::ViewPlans => Some(ViewId::Plans),
-            Self::ViewSources => Some(ViewId::Sources),
+            Self::View(tab) => Some(tab),
             _ => None,
         }
     }
@@ -319,21 +323,9 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_found_again() {
-        for spec in COMMANDS {
+        for spec in COMMANDS.iter() {
             assert_eq!(Command::from_name(spec.name), Some(spec.command));
             assert!(!spec.contexts.is_empty(), "{}", spec.name);
-        }
-    }
-
-    #[test]
-    fn every_view_has_its_command() {
-        for view in ViewId::ALL {
-            assert!(
-                COMMANDS
-                    .iter()
-                    .any(|spec| spec.command.view() == Some(*view)),
-                "{view:?}"
-            );
         }
     }
 }

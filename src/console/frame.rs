@@ -15,11 +15,11 @@ use table::navigation::ViewId;
 use table::role::Role;
 use table::text::whole_percent;
 
-use super::app::App;
 use super::commands::{Command, Context};
 use super::hints::draw_hints;
 use super::overlay::{Overlay, missing};
 use super::painter::Painter;
+use super::screen::Screen;
 use super::text::{dollars, per_hour};
 use super::timeline;
 
@@ -45,34 +45,39 @@ pub fn body(area: Rect, replays: bool) -> Rect {
 }
 
 /// Draws everything; returns the position of the text cursor.
-pub fn draw(app: &App, painter: &mut Painter<'_>, area: Rect) -> Option<Position> {
+pub fn draw(
+    screen: &dyn Screen,
+    overlay: &Overlay,
+    painter: &mut Painter<'_>,
+    area: Rect,
+) -> Option<Position> {
     painter.clear(area, Role::Background);
     if area.width < LEAST.0 || area.height < LEAST.1 {
         draw_too_small(painter, area);
         return None;
     }
     let line = |y: u16| Rect::new(area.x, y, area.width, 1);
-    draw_header(app, painter, line(area.y));
-    draw_tabs(app, painter, line(area.y + 1));
-    let room = body(area, app.timeline.is_some());
-    if app.shows_missing() {
-        missing::draw_in_place(app, painter, room);
-    } else if app.is_unread() {
-        draw_unread(app, painter, room);
+    draw_header(screen, painter, line(area.y));
+    draw_tabs(screen, painter, line(area.y + 1));
+    let room = body(area, screen.timeline().is_some());
+    if screen.shows_missing() {
+        missing::draw_in_place(screen, painter, room);
+    } else if screen.is_unread() {
+        draw_unread(screen, painter, room);
     } else {
-        app.view().draw(&app.facts, painter, room);
-        draw_banner(app, painter, area);
+        screen.view().draw(screen.facts(), painter, room);
+        draw_banner(screen, overlay, painter, area);
     }
-    if let Some(record) = &app.timeline {
-        timeline::draw(app, record, painter, line(area.bottom() - 2));
+    if let Some(record) = screen.timeline() {
+        timeline::draw(screen, record, painter, line(area.bottom() - 2));
     }
-    draw_hints(app, painter, line(area.bottom() - 1));
-    app.overlay.draw(app, painter, area)
+    draw_hints(screen, overlay, painter, line(area.bottom() - 1));
+    overlay.draw(screen, painter, area)
 }
 
 /// What is still being read, in place of a view: partial lists would give wrong sums and wrong reasons.
-fn draw_unread(app: &App, painter: &mut Painter<'_>, area: Rect) {
-    let unread = app.facts.fleet.unread();
+fn draw_unread(screen: &dyn Screen, painter: &mut Painter<'_>, area: Rect) {
+    let unread = screen.facts().fleet.unread();
     let names: Vec<&str> = unread.iter().map(|table| table.name()).collect();
     let room = area.width.saturating_sub(4);
     let words = format!("reading {}…", names.join(", "));
@@ -106,7 +111,7 @@ fn width(painter: &Painter<'_>, piece: &Piece) -> u16 {
         .sum()
 }
 
-fn draw_header(app: &App, painter: &mut Painter<'_>, line: Rect) {
+fn draw_header(screen: &dyn Screen, painter: &mut Painter<'_>, line: Rect) {
     painter.background(line, Role::Panel);
     let wide = line.width >= WIDE;
     let (muted, title) = (
@@ -119,8 +124,8 @@ fn draw_header(app: &App, painter: &mut Painter<'_>, line: Rect) {
         let words = if wide { long } else { short };
         (format!("{words} "), muted)
     };
-    let summary = &app.summary;
-    let nodes_known = app.facts.fleet.visibility(Table::Nodes).is_known();
+    let summary = screen.summary();
+    let nodes_known = screen.facts().fleet.visibility(Table::Nodes).is_known();
     let known = !summary.unread && (!summary.devices.is_zero() || nodes_known);
     let least = if summary.more_devices { "≥" } else { "" };
     let number = |amount: DeviceAmount| {
@@ -130,7 +135,8 @@ fn draw_header(app: &App, painter: &mut Painter<'_>, line: Rect) {
             String::from("–")
         }
     };
-    let context = super::text::cut(&app.facts.context, 28, app.render_style.ascii).into_owned();
+    let context =
+        super::text::cut(&screen.facts().context, 28, screen.render_style().ascii).into_owned();
     let mut left = vec![
         Piece {
             words: vec![(String::from("▲ stokehold ▸"), accent)],
@@ -141,26 +147,26 @@ fn draw_header(app: &App, painter: &mut Painter<'_>, line: Rect) {
             drop: 0,
         },
     ];
-    if wide || app.scope.team.is_some() {
-        let team = app.scope.team.as_ref().map_or("all", |team| team);
-        let team = super::text::cut(team, 20, app.render_style.ascii).into_owned();
+    if wide || screen.scope().team.is_some() {
+        let team = screen.scope().team.as_ref().map_or("all", |team| team);
+        let team = super::text::cut(team, 20, screen.render_style().ascii).into_owned();
         left.push(Piece {
             words: vec![(String::from("team "), muted), (team, title)],
             // The scope's team must not be dropped first.
-            drop: if app.scope.team.is_some() { 2 } else { 6 },
+            drop: if screen.scope().team.is_some() { 2 } else { 6 },
         });
     }
     // RBAC limits are shown as a part as well.
-    let names = match app.scope.namespaces.as_slice() {
-        [] => app.facts.fleet.confined_to(),
+    let names = match screen.scope().namespaces.as_slice() {
+        [] => screen.facts().fleet.confined_to(),
         chosen => chosen,
     };
     if !names.is_empty() {
         let names = names.join(",");
-        let names = super::text::cut(&names, 24, app.render_style.ascii).into_owned();
+        let names = super::text::cut(&names, 24, screen.render_style().ascii).into_owned();
         left.push(Piece {
             words: vec![(String::from("ns "), muted), (names, title)],
-            drop: if app.scope.namespaces.is_empty() {
+            drop: if screen.scope().namespaces.is_empty() {
                 5
             } else {
                 2
@@ -172,7 +178,7 @@ fn draw_header(app: &App, painter: &mut Painter<'_>, line: Rect) {
         drop: 4,
     });
     // A scope contains allocated devices only: its allocation ratio is meaningless.
-    if app.scope.is_all() {
+    if screen.scope().is_all() {
         let alloc = summary.allocated.map_or(String::from("–"), whole_percent);
         left.push(Piece {
             words: vec![(String::from("alloc "), muted), (alloc, title)],
@@ -185,7 +191,8 @@ fn draw_header(app: &App, painter: &mut Painter<'_>, line: Rect) {
         drop: 1,
     });
     let jobs_known = !summary.unread
-        && (app.facts.fleet.visibility(Table::Pods).is_known() || !app.facts.fleet.jobs.is_empty());
+        && (screen.facts().fleet.visibility(Table::Pods).is_known()
+            || !screen.facts().fleet.jobs.is_empty());
     let waiting = |count: u64| {
         if jobs_known {
             grouped(count as i64)
@@ -195,10 +202,10 @@ fn draw_header(app: &App, painter: &mut Painter<'_>, line: Rect) {
     };
     let mut words = vec![
         (String::from(if wide { "waiting " } else { "wait " }), muted),
-        (waiting(app.summary.waiting_jobs), title),
+        (waiting(screen.summary().waiting_jobs), title),
     ];
     if wide {
-        let more = format!(" jobs · {} dev", waiting(app.summary.waiting_devices));
+        let more = format!(" jobs · {} dev", waiting(screen.summary().waiting_devices));
         words.push((more, muted));
     }
     left.push(Piece { words, drop: 3 });
@@ -226,7 +233,7 @@ fn draw_header(app: &App, painter: &mut Painter<'_>, line: Rect) {
         words: vec![(String::from("idle "), muted), (idle, blue)],
         drop: 2,
     });
-    let mut right = right_side(app, painter, line.width);
+    let mut right = right_side(screen, painter, line.width);
     let gap = if wide { 3 } else { 2 };
     keep_what_fits(painter, line.width, gap, &mut left, &mut right);
     let mut x = line.x + 1;
@@ -298,25 +305,25 @@ fn keep_what_fits(
 }
 
 /// Findings, read-only mode, and freshness of the data.
-fn right_side(app: &App, painter: &Painter<'_>, room: u16) -> Vec<Piece> {
+fn right_side(screen: &dyn Screen, painter: &Painter<'_>, room: u16) -> Vec<Piece> {
     let wide = room >= WIDE;
     let mut pieces = Vec::new();
-    if app.summary.crit > 0 || app.summary.warn > 0 {
+    if screen.summary().crit > 0 || screen.summary().warn > 0 {
         let mut words = Vec::new();
-        if app.summary.crit > 0 {
+        if screen.summary().crit > 0 {
             words.push((
-                format!("▲{}", app.summary.crit),
+                format!("▲{}", screen.summary().crit),
                 painter.render_style.bold(Role::Crit),
             ));
         }
-        if app.summary.warn > 0 {
+        if screen.summary().warn > 0 {
             let gap = if words.is_empty() { "" } else { " " };
-            let text = format!("{gap}●{}", app.summary.warn);
+            let text = format!("{gap}●{}", screen.summary().warn);
             words.push((text, painter.render_style.bold(Role::Warn)));
         }
         pieces.push(Piece { words, drop: 0 });
     }
-    let (words, role) = match (&app.facts.acts.may, wide) {
+    let (words, role) = match (&screen.facts().acts.may, wide) {
         (May::Yes, true) => ("may write", Role::Warn),
         (May::Yes, false) => ("RW", Role::Warn),
         (_, true) => ("read-only", Role::Muted),
@@ -326,7 +333,7 @@ fn right_side(app: &App, painter: &Painter<'_>, room: u16) -> Vec<Piece> {
         words: vec![(words.to_owned(), painter.render_style.fg(role))],
         drop: 1,
     });
-    let (words, role) = freshness(app, room);
+    let (words, role) = freshness(screen, room);
     pieces.push(Piece {
         words: vec![(words, painter.render_style.fg(role))],
         drop: 0,
@@ -334,24 +341,24 @@ fn right_side(app: &App, painter: &Painter<'_>, room: u16) -> Vec<Piece> {
     pieces
 }
 
-fn freshness(app: &App, room: u16) -> (String, Role) {
-    let fleet = &app.facts.fleet;
-    match (app.timeline.is_some(), app.is_rewound()) {
+fn freshness(screen: &dyn Screen, room: u16) -> (String, Role) {
+    let fleet = &screen.facts().fleet;
+    match (screen.timeline().is_some(), screen.is_rewound()) {
         (true, true) => {
-            let keys = app.options.keys.keys(Context::Global, Command::Back);
+            let keys = screen.keys().keys(Context::Global, Command::Back);
             let back = keys.first().map(|key| format!(", {key}: live"));
             return (format!("PAST{}", back.unwrap_or_default()), Role::Warn);
         }
         (true, false) => return (String::from("record"), Role::Info),
         (false, _) => {}
     }
-    if app.is_past() {
-        let age = app.present().since(app.facts.now);
-        let (back, clock) = ("← ", app.facts.now.clock());
+    if screen.is_past() {
+        let age = screen.present().since(screen.facts().now);
+        let (back, clock) = ("← ", screen.facts().now.clock());
         return (format!("{back}{clock}, {age} ago"), Role::Info);
     }
-    if app.is_frozen() {
-        let clock = app.facts.now.clock();
+    if screen.is_frozen() {
+        let clock = screen.facts().now.clock();
         return (format!("frozen {clock}"), Role::Info);
     }
     let outage = fleet.outage().and_then(|outage| outage.since);
@@ -363,7 +370,7 @@ fn freshness(app: &App, room: u16) -> (String, Role) {
         lost.min()
     });
     if let Some(since) = lost {
-        let age = app.facts.now.since(since);
+        let age = screen.facts().now.since(since);
         return (format!("unreachable {age}"), Role::Crit);
     }
     if !fleet.is_complete() {
@@ -417,7 +424,7 @@ fn freshness(app: &App, room: u16) -> (String, Role) {
 }
 
 /// The position of each tab: view, column and width.
-fn tab_places(app: &App, told: &[(String, Role)], line: Rect) -> Vec<(ViewId, u16, u16)> {
+fn tab_places(screen: &dyn Screen, told: &[(String, Role)], line: Rect) -> Vec<(ViewId, u16, u16)> {
     let tabs = ViewId::ALL.len() as u16;
     let whole: u16 = ViewId::ALL
         .iter()
@@ -441,7 +448,7 @@ fn tab_places(app: &App, told: &[(String, Role)], line: Rect) -> Vec<(ViewId, u1
     let mut x = line.x + 1;
     let mut places = Vec::new();
     for id in ViewId::ALL {
-        let open = *id == app.view().id();
+        let open = *id == screen.view().id();
         let width = match (short, brief) {
             (false, _) => id.name().len() as u16 + 4,
             (true, true) => id.short_name().len() as u16 + 3 + u16::from(open),
@@ -456,38 +463,38 @@ fn tab_places(app: &App, told: &[(String, Role)], line: Rect) -> Vec<(ViewId, u1
 }
 
 /// The tab at a mouse press.
-pub fn tab_at(app: &App, area: Rect, x: u16, y: u16) -> Option<ViewId> {
+pub fn tab_at(screen: &dyn Screen, area: Rect, x: u16, y: u16) -> Option<ViewId> {
     if y != area.y + 1 || area.height < LEAST.1 {
         return None;
     }
     let line = Rect::new(area.x, y, area.width, 1);
-    tab_places(app, &header_texts(app), line)
+    tab_places(screen, &header_texts(screen), line)
         .into_iter()
         .find(|(_, from, width)| (*from..from + width).contains(&x))
         .map(|(id, ..)| id)
 }
 
 /// The text beside the tabs: the breadcrumbs, and what is left out.
-fn header_texts(app: &App) -> Vec<(String, Role)> {
+fn header_texts(screen: &dyn Screen) -> Vec<(String, Role)> {
     let mut right: Vec<(String, Role)> = Vec::new();
-    let trail = app.trail();
+    let trail = screen.trail();
     if !trail.is_empty() {
         right.push((trail.join(" ▸ "), Role::Title));
     }
-    if app.view().faults_only() {
+    if screen.view().faults_only() {
         right.push((String::from("faults only"), Role::Crit));
     }
-    if !app.view().filter().is_empty() {
-        right.push((format!("/ {}", app.view().filter()), Role::Accent));
+    if !screen.view().filter().is_empty() {
+        right.push((format!("/ {}", screen.view().filter()), Role::Accent));
     }
     right
 }
 
-fn draw_tabs(app: &App, painter: &mut Painter<'_>, line: Rect) {
-    let right = header_texts(app);
+fn draw_tabs(screen: &dyn Screen, painter: &mut Painter<'_>, line: Rect) {
+    let right = header_texts(screen);
     let mut end = line.x;
-    for (id, x, width) in tab_places(app, &right, line) {
-        let open = id == app.view().id();
+    for (id, x, width) in tab_places(screen, &right, line) {
+        let open = id == screen.view().id();
         let name = match usize::from(width).saturating_sub(id.name().len()) {
             4.. => id.name(),
             _ if width > 3 => id.short_name(),
@@ -526,14 +533,14 @@ fn draw_tabs(app: &App, painter: &mut Painter<'_>, line: Rect) {
 }
 
 /// Uses the blank line under the tabs to show what is missing.
-fn draw_banner(app: &App, painter: &mut Painter<'_>, area: Rect) {
-    let mut all = app.missing();
+fn draw_banner(screen: &dyn Screen, overlay: &Overlay, painter: &mut Painter<'_>, area: Rect) {
+    let mut all = screen.missing();
     all.retain(|missing| !missing.quiet);
     let Some(first) = all.first() else {
         return;
     };
-    let keys = app.options.keys.keys(Context::Global, Command::Missing);
-    if area.height < 20 || !matches!(app.overlay, Overlay::None) {
+    let keys = screen.keys().keys(Context::Global, Command::Missing);
+    if area.height < 20 || !matches!(overlay, Overlay::None) {
         return;
     }
     let more = match all.len() {

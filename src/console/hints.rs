@@ -10,25 +10,30 @@ use table::navigation::Selection;
 use table::role::Role;
 
 use super::action_keys;
-use super::app::App;
 use super::commands::{Command, Context};
 use super::msg::Key;
 use super::overlay::Overlay;
 use super::painter::Painter;
+use super::screen::Screen;
 
 /// Draws the hint line.
-pub(super) fn draw_hints(app: &App, painter: &mut Painter<'_>, line: Rect) {
+pub(super) fn draw_hints(
+    screen: &dyn Screen,
+    overlay: &Overlay,
+    painter: &mut Painter<'_>,
+    line: Rect,
+) {
     painter.background(line, Role::Panel);
-    let right = match app.notice() {
+    let right = match screen.notice() {
         Some(notice) => (notice.to_owned(), Role::Info),
         None => {
-            let (shown, total) = app.view().counts();
+            let (shown, total) = screen.view().counts();
             let mut words = if shown == total {
                 String::new()
             } else {
                 format!("{} of {}", grouped(shown as i64), grouped(total as i64))
             };
-            let marked = app
+            let marked = screen
                 .view()
                 .table()
                 .map_or(0, |table| table.table_model.marked().len());
@@ -42,7 +47,7 @@ pub(super) fn draw_hints(app: &App, painter: &mut Painter<'_>, line: Rect) {
     };
     let style = painter.render_style.fg(right.1);
     // A notice takes precedence over hints.
-    let room = match app.notice() {
+    let room = match screen.notice() {
         Some(_) => line.width.saturating_sub(2),
         None => line.width / 2,
     };
@@ -55,16 +60,18 @@ pub(super) fn draw_hints(app: &App, painter: &mut Painter<'_>, line: Rect) {
     );
     let end = line.right().saturating_sub(used + 3);
     let mut hints: Vec<(u8, String, &'static str)> = Vec::new();
-    let contexts: &[Context] = match &app.overlay {
-        Overlay::None => app.view().contexts(),
-        overlay => overlay.contexts(&app.facts.acts.may).unwrap_or_default(),
+    let contexts: &[Context] = match overlay {
+        Overlay::None => screen.view().contexts(),
+        overlay => overlay
+            .contexts(&screen.facts().acts.may)
+            .unwrap_or_default(),
     };
     for context in contexts {
-        for (spec, keys) in app.options.keys.listed(*context) {
+        for (spec, keys) in screen.keys().listed(*context) {
             if spec.hint == 0
                 || hints.iter().any(|(_, _, title)| *title == spec.title)
-                || !app.overlay.does(spec.command, app)
-                || (matches!(app.overlay, Overlay::None) && !has_object(app, spec.command))
+                || !overlay.does(spec.command, screen)
+                || (matches!(overlay, Overlay::None) && !has_object(screen, spec.command))
                 || (spec.command == Command::Logs && contexts.contains(&Context::Logs))
             {
                 continue;
@@ -87,7 +94,7 @@ pub(super) fn draw_hints(app: &App, painter: &mut Painter<'_>, line: Rect) {
         .position(|(_, _, title)| *title == Command::Help.spec().title)
         .map(|at| hints.remove(at));
     let mut x = line.x + 1;
-    let action_hints = action_hints(app);
+    let action_hints = action_hints(screen, overlay);
     let (hints_width, why) = match &action_hints {
         Some((keys, why)) => (
             keys.iter()
@@ -105,7 +112,7 @@ pub(super) fn draw_hints(app: &App, painter: &mut Painter<'_>, line: Rect) {
     let help_width = help.as_ref().map_or(0, room_of);
     let least = hints.iter().take(3).map(room_of).sum::<u16>() + help_width;
     let reason = why
-        .filter(|_| app.notice().is_none() && right.0.is_empty())
+        .filter(|_| screen.notice().is_none() && right.0.is_empty())
         .map(|(of, told)| {
             let whole = format!("{of}{told}");
             let all = x + least + hints_width + painter.width(&whole) + 3;
@@ -157,18 +164,18 @@ pub(super) fn draw_hints(app: &App, painter: &mut Painter<'_>, line: Rect) {
 }
 
 /// False when the command needs an object or rows and there are none.
-fn has_object(app: &App, command: Command) -> bool {
-    let selection = || app.view().selection(&app.facts);
+fn has_object(screen: &dyn Screen, command: Command) -> bool {
+    let selection = || screen.view().selection(screen.facts());
     match command {
         Command::StopRun => match selection() {
             Some(Selection::Run(run)) => {
-                let run = app.facts.acts.run(&run);
+                let run = screen.facts().acts.run(&run);
                 run.is_some_and(|run| run.state == RunState::Running)
             }
             _ => false,
         },
         // A row that stands for several objects can be opened, but is no object.
-        Command::Open => selection().is_some() || app.view().counts().0 > 0,
+        Command::Open => selection().is_some() || screen.view().counts().0 > 0,
         Command::Facts
         | Command::Describe
         | Command::Yaml
@@ -178,7 +185,7 @@ fn has_object(app: &App, command: Command) -> bool {
         | Command::Copy
         | Command::Mute
         | Command::Acknowledge => selection().is_some(),
-        Command::Sort | Command::Filter | Command::Faults => app.view().counts().1 > 0,
+        Command::Sort | Command::Filter | Command::Faults => screen.view().counts().1 > 0,
         _ => true,
     }
 }
@@ -190,21 +197,25 @@ type ActionHint = (String, &'static str, bool);
 type Greyed = (String, String);
 
 /// The action keys that fit the selected object, and why some are disabled.
-fn action_hints(app: &App) -> Option<(Vec<ActionHint>, Option<Greyed>)> {
-    if !matches!(app.overlay, Overlay::None) {
+fn action_hints(
+    screen: &dyn Screen,
+    overlay: &Overlay,
+) -> Option<(Vec<ActionHint>, Option<Greyed>)> {
+    if !matches!(overlay, Overlay::None) {
         return None;
     }
-    let selection = super::view::subject::meant(&app.facts, app.view().selection(&app.facts)?);
+    let selection =
+        super::view::subject::meant(screen.facts(), screen.view().selection(screen.facts())?);
     let mut why: Option<(String, Vec<String>)> = None;
     let keys: Vec<ActionHint> = action_keys::fitting(&selection)
         .filter_map(|command| {
-            let idle = match action_keys::availability(command, &selection, &app.facts) {
+            let idle = match action_keys::availability(command, &selection, screen.facts()) {
                 Availability::Hidden => return None,
                 Availability::Idle(why) => Some(why),
                 Availability::Available => None,
             };
-            let key = app.options.keys.keys(Context::Global, command);
-            let barred = app.facts.acts.barred(command.spec().name).or(idle);
+            let key = screen.keys().keys(Context::Global, command);
+            let barred = screen.facts().acts.barred(command.spec().name).or(idle);
             let key = key.first()?.to_string();
             let free = barred.is_none();
             // One reason is shown: the first, with its keys.

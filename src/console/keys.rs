@@ -6,6 +6,8 @@ use toml::Spanned;
 
 use model::base::SmallSort;
 use plan::actions::ActionName;
+use table::Kind;
+use table::navigation::ViewId;
 
 use super::commands::{COMMANDS, Command, Context, Spec};
 use super::load::{LoadError, nearest};
@@ -66,11 +68,16 @@ impl Keymap {
         let mut map = Self {
             bound: BTreeMap::new(),
         };
-        for name in ActionName::ALL {
-            if let Some(press) = name.spec().key.and_then(KeyPress::parse) {
-                let here = (Context::Global, press);
-                map.bound.insert(here, Command::Action(*name));
-            }
+        let parse = |key: Option<&str>| key.and_then(KeyPress::parse);
+        let tabs = ViewId::ALL.iter();
+        let tabs = tabs.map(|tab| (Some(KeyPress::char(tab.digit())), Command::View(*tab)));
+        let kinds = Kind::ALL.into_iter();
+        let kinds = kinds.map(|kind| (parse(kind.view().key), Command::Kind(kind)));
+        let actions = ActionName::ALL.iter();
+        let actions = actions.map(|name| (parse(name.spec().key), Command::Action(*name)));
+        for (press, command) in tabs.chain(kinds).chain(actions) {
+            let here = press.map(|press| ((Context::Global, press), command));
+            map.bound.extend(here);
         }
         map.read("config/keys.toml", DEFAULT)
             .expect("the key map that comes with the program is checked by a test");
@@ -276,7 +283,7 @@ mod tests {
     #[test]
     fn the_default_map_is_whole() {
         let map = Keymap::builtin();
-        for spec in COMMANDS {
+        for spec in COMMANDS.iter() {
             // An action that the key of another does has none.
             if matches!(spec.command, Command::Action(name) if name.spec().key.is_none()) {
                 continue;

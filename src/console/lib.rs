@@ -20,6 +20,7 @@ pub mod overlay;
 pub mod painter;
 pub mod picture;
 pub mod pod_access;
+pub mod screen;
 pub mod summary;
 pub mod table_model;
 pub mod text;

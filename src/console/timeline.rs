@@ -7,9 +7,9 @@ use model::fleet::finding::Severity;
 use table::role::Role;
 use table::timeline::Timeline;
 
-use super::app::App;
 use super::commands::{Command, Context};
 use super::painter::Painter;
+use super::screen::Screen;
 
 /// Minimum width at which the keys are beside the line.
 const WIDE: u16 = 120;
@@ -33,13 +33,18 @@ fn short(timeline: &Timeline, at: Moment) -> String {
     text.get(part).unwrap_or(&text).replace('T', " ")
 }
 
-pub(super) fn draw(app: &App, timeline: &Timeline, painter: &mut Painter<'_>, line: Rect) {
+pub(super) fn draw(
+    screen: &dyn Screen,
+    timeline: &Timeline,
+    painter: &mut Painter<'_>,
+    line: Rect,
+) {
     painter.clear(line, Role::Background);
     let (muted, title) = (
         painter.render_style.fg(Role::Muted),
         painter.render_style.bold(Role::Title),
     );
-    let now = app.facts.now;
+    let now = screen.facts().now;
     let state = match timeline.speed {
         Some(speed) => format!("▸ {speed}x"),
         None => String::from("paused"),
@@ -59,7 +64,7 @@ pub(super) fn draw(app: &App, timeline: &Timeline, painter: &mut Painter<'_>, li
         ],
     );
     let keys = match line.width >= WIDE {
-        true => keys(app),
+        true => keys(screen),
         false => String::new(),
     };
     let right = painter.text_right(
@@ -105,16 +110,16 @@ pub(super) fn draw(app: &App, timeline: &Timeline, painter: &mut Painter<'_>, li
 }
 
 /// The keys that move in a record, as they are bound.
-fn keys(app: &App) -> String {
+fn keys(screen: &dyn Screen) -> String {
     let bound = |command: &Command| {
-        let keys = app.options.keys.keys(Context::Global, *command);
+        let keys = screen.keys().keys(Context::Global, *command);
         keys.first().map(ToString::to_string)
     };
     let named = KEYS.iter().filter_map(|(commands, what)| {
         let keys: Vec<String> = commands.iter().filter_map(bound).collect();
         (!keys.is_empty()).then(|| format!("{} {what}", keys.join(" ")))
     });
-    let back = app.is_rewound().then(|| bound(&Command::Back)).flatten();
+    let back = screen.is_rewound().then(|| bound(&Command::Back)).flatten();
     let back = back.map(|key| format!("{key} live"));
     named.chain(back).collect::<Vec<String>>().join(" · ")
 }

@@ -12,7 +12,7 @@ use model::fleet::observe::Table;
 use super::Facts;
 use super::cell::Cell;
 use super::json_style::JsonStyle;
-use super::kind::{Exporters, Format, GetRequest, KindNames};
+use super::kind::{Exporters, Format, GetRequest, KindNames, KindView};
 use super::navigation::{Destination, RowScope, Selection};
 use super::role::Role;
 use super::row_labels::RowLabels;
@@ -42,6 +42,18 @@ pub struct ColumnHead {
     pub width: Width,
     /// Drop priority when width is short: the highest is dropped first; 0 is never dropped.
     pub drop: u8,
+}
+
+impl ColumnHead {
+    /// A column with this title.
+    pub const fn new(title: &'static str, align: Align, width: Width, drop: u8) -> Self {
+        Self {
+            title,
+            align,
+            width,
+            drop,
+        }
+    }
 }
 
 /// Index of a row's object in the facts: the index in its table, and a second one for a part of the object.
@@ -139,12 +151,7 @@ impl Column {
     ) -> Self {
         Self {
             id,
-            head: ColumnHead {
-                title,
-                align,
-                width,
-                drop,
-            },
+            head: ColumnHead::new(title, align, width, drop),
             cell,
             sign: None,
             trend: None,
@@ -294,9 +301,10 @@ pub struct KindSpec {
     pub none: &'static str,
 }
 
-/// How `get` finds, filters and writes the rows of a kind.
+/// How `get` finds, filters and writes the rows of a kind, and how they are opened in the console.
 pub struct RowOutput {
     pub names: KindNames,
+    pub view: KindView,
     /// True for a table whose loss makes its rows incomplete.
     pub reads: fn(Table) -> bool,
     /// The exporters that its rows need.

@@ -5,6 +5,8 @@ use serde_json::Value;
 use model::fleet::observe::Table;
 use model::schema::SchemaHead;
 
+use super::navigation::ViewId;
+
 /// The description in the JSON Schema of most kinds: how to read their values.
 pub const UNKNOWN_IS_NULL: &str =
     "Unknown is null, never 0; units are in the names; times are RFC 3339.";
@@ -36,6 +38,73 @@ impl KindNames {
             title: self.title,
             description: self.description,
         })
+    }
+}
+
+/// How the console opens and draws the rows of a kind. Its words, its command, its key and its view follow from it.
+#[derive(Clone, Copy, Debug)]
+pub struct KindView {
+    /// The tab that it is, or that it is opened under.
+    pub tab: ViewId,
+    /// What it shows, in one phrase; `None` for a tab, which says that itself.
+    pub doc: Option<&'static str>,
+    /// The key that opens it, as key files write it. A tab is opened by its digit.
+    pub key: Option<&'static str>,
+    /// Names in the palette beside those on the command line: those of k9s.
+    pub words: &'static [&'static str],
+    /// With all that is known of the object under the cursor below the table.
+    pub has_facts: bool,
+    /// Its rows can be kept to those of a namespace.
+    pub by_namespace: bool,
+}
+
+impl KindView {
+    /// The view that a digit opens.
+    pub const fn tab(tab: ViewId) -> Self {
+        Self {
+            tab,
+            doc: None,
+            key: None,
+            words: &[],
+            has_facts: false,
+            by_namespace: false,
+        }
+    }
+
+    /// Opened under the tab of another kind.
+    pub const fn under(tab: ViewId, doc: &'static str) -> Self {
+        Self {
+            doc: Some(doc),
+            ..Self::tab(tab)
+        }
+    }
+
+    /// Sets the key that opens it.
+    #[must_use]
+    pub const fn key(mut self, key: &'static str) -> Self {
+        self.key = Some(key);
+        self
+    }
+
+    /// Sets its other names in the palette.
+    #[must_use]
+    pub const fn words(mut self, words: &'static [&'static str]) -> Self {
+        self.words = words;
+        self
+    }
+
+    /// Shows the facts of the object under the cursor.
+    #[must_use]
+    pub const fn with_facts(mut self) -> Self {
+        self.has_facts = true;
+        self
+    }
+
+    /// Lets its rows be kept to those of a namespace, with `RowScope::Kind`.
+    #[must_use]
+    pub const fn by_namespace(mut self) -> Self {
+        self.by_namespace = true;
+        self
     }
 }
 

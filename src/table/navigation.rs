@@ -5,12 +5,13 @@ use model::cost::Scope;
 use model::fleet::job::JobKey;
 
 use super::Facts;
+use super::kinds::Kind;
 
 macro_rules! views {
-    ($($variant:ident $name:literal $short:literal $digit:literal;)*) => {
-        /// The views that a digit opens.
+    ($($variant:ident $name:literal $short:literal $digit:literal $doc:literal;)*) => {
+        /// The tabs: the views that a digit opens.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-        pub enum ViewId { $(#[doc = concat!("`", $name, "`")] $variant,)* }
+        pub enum ViewId { $(#[doc = concat!("`", $name, "`: ", $doc)] $variant,)* }
 
         impl ViewId {
             /// Every view, in the order of the tabs.
@@ -18,6 +19,11 @@ macro_rules! views {
 
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
+            }
+
+            /// The name of the command that opens it, in key files.
+            pub const fn command(self) -> &'static str {
+                match self { $(Self::$variant => concat!("view-", $name),)* }
             }
 
             /// Its name where there is little room, in at most six letters.
@@ -29,21 +35,26 @@ macro_rules! views {
             pub const fn digit(self) -> char {
                 match self { $(Self::$variant => $digit,)* }
             }
+
+            /// What it shows, in one phrase.
+            pub const fn doc(self) -> &'static str {
+                match self { $(Self::$variant => $doc,)* }
+            }
         }
     };
 }
 
 views! {
-    Fleet "fleet" "fleet" '1';
-    Pools "pools" "pools" '2';
-    Devices "devices" "devs" '3';
-    Queues "queues" "queue" '4';
-    Jobs "jobs" "jobs" '5';
-    Nodes "nodes" "nodes" '6';
-    Cost "cost" "cost" '7';
-    Alerts "alerts" "alerts" '8';
-    Plans "plans" "plans" '9';
-    Sources "sources" "srcs" '0';
+    Fleet "fleet" "fleet" '1' "the whole fleet: pools, devices, waiting jobs, cost, findings";
+    Pools "pools" "pools" '2' "pools with size, allocation, utilization, power and cost";
+    Devices "devices" "devs" '3' "the heatmap of every device";
+    Queues "queues" "queue" '4' "queues with quotas, shares, cost and waiting jobs";
+    Jobs "jobs" "jobs" '5' "jobs with state, nodes, utilization and cost";
+    Nodes "nodes" "nodes" '6' "nodes with health, devices, power and cost";
+    Cost "cost" "cost" '7' "cost by pool, queue, team, job and class";
+    Alerts "alerts" "alerts" '8' "findings, worst first, with the repair";
+    Plans "plans" "plans" '9' "running and past plans: progress, stop, continue, undo";
+    Sources "sources" "srcs" '0' "where the numbers come from and how old they are";
 }
 
 /// Which part of everything a view shows.
@@ -73,18 +84,12 @@ pub enum RowScope {
     Idle,
     /// Objects in a namespace.
     Namespace(Name),
-    /// Pods, of a namespace or of all.
-    Pods(Option<Name>),
-    /// Services, of a namespace or of all.
-    Services(Option<Name>),
+    /// Rows of a kind that is opened under a tab: of a namespace, or all.
+    Kind(Kind, Option<Name>),
     /// The tree of an object: its parts and what it runs on.
     Tree(Selection),
     /// The effect of these supposed changes, as they were typed.
     WhatIf(Name),
-    /// What to do about jobs' devices.
-    Advice,
-    /// Autoscalers of nodes and pods.
-    Scalers,
     /// What changed between two moments of a record, by the name of the comparison.
     Changes(Name),
     /// Sources, one row each: those of one kind, or all.
@@ -105,14 +110,10 @@ impl RowScope {
             Self::Cohort(name) => format!("cohort {name}"),
             Self::Class(name) => format!("class {name}"),
             Self::Namespace(name) => format!("namespace {name}"),
-            Self::Pods(None) => String::from("pods"),
-            Self::Pods(Some(name)) => format!("pods of {name}"),
-            Self::Services(None) => String::from("services"),
-            Self::Services(Some(name)) => format!("services of {name}"),
+            Self::Kind(kind, None) => kind.name().to_owned(),
+            Self::Kind(kind, Some(name)) => format!("{} of {name}", kind.name()),
             Self::Tree(of) => format!("tree of {}", of.name()),
             Self::WhatIf(changes) => format!("what if {changes}"),
-            Self::Advice => String::from("advice"),
-            Self::Scalers => String::from("scalers"),
             Self::Changes(_) => String::from("changes"),
             Self::Sources(kind) => kind.as_ref().map(Name::to_string).unwrap_or_default(),
         }

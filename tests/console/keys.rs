@@ -76,7 +76,7 @@ fn prepared(context: Context, command: Command) -> App {
         (Context::Missing, _) => "!",
         (_, Command::Unmark) => " ",
         (_, Command::Earlier) => "15",
-        (_, Command::ViewNodes) => "1",
+        (_, Command::View(ViewId::Nodes)) => "1",
         (_, Command::LastView) => "15",
         (_, Command::Back) => "/a100\n",
         (_, Command::Leave) => "\n",

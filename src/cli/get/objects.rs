@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
 
 use model::base::{Exit, Failure};
+use model::cost::Scope;
 use model::fleet::kinds;
 use table::{Format, Kind};
 
@@ -85,10 +86,8 @@ fn object(text: &str) -> Option<(GetKind, String)> {
         return Some((GetKind::Snapshot(Kind::Jobs), name));
     }
     // A row of `cost` begins with what the money is grouped by.
-    let scopes = ["team", "class"];
-    scopes
-        .contains(&word)
-        .then(|| (GetKind::Snapshot(Kind::Cost), text.to_owned()))
+    let is_scope = Scope::ALL.into_iter().any(|scope| scope.name() == word);
+    is_scope.then(|| (GetKind::Snapshot(Kind::Cost), text.to_owned()))
 }
 
 /// The kind of a job's own object, in any case of letters: `jobset` is `JobSet`.

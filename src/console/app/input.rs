@@ -329,11 +329,7 @@ impl App {
                 self.overlay = Overlay::palette(self, &words);
             }
             Command::Waste => self.waste(),
-            Command::Advice => self.go(Destination::Part(ViewId::Alerts, RowScope::Advice)),
-            Command::Services => {
-                self.go(Destination::Part(ViewId::Jobs, RowScope::Services(None)));
-            }
-            Command::Scalers => self.go(Destination::Part(ViewId::Pools, RowScope::Scalers)),
+            Command::Kind(kind) => self.go(kind.destination()),
             Command::Freeze => self.freeze(),
             Command::TimeBack => self.step(true),
             Command::TimeForward => self.step(false),

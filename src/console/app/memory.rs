@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use table::navigation::ViewId;
 
-use super::App;
+use crate::view::table_view::TableView;
 
 /// Filters remembered per view.
 const FILTERS: usize = 20;
@@ -23,17 +23,14 @@ impl Memory {
     pub(crate) fn filters(&self, view: ViewId) -> &[String] {
         self.filters.get(&view).map_or(&[], Vec::as_slice)
     }
-}
 
-impl App {
     /// Remembers an accepted filter.
-    pub(super) fn remember_filter(&mut self, words: &str) {
+    pub(super) fn remember(&mut self, view: ViewId, words: &str) {
         let words = words.trim();
         if words.is_empty() {
             return;
         }
-        let id = self.view().id();
-        let known = self.memory.filters.entry(id).or_default();
+        let known = self.filters.entry(view).or_default();
         known.retain(|other| other != words);
         known.push(words.to_owned());
         if known.len() > FILTERS {
@@ -41,33 +38,27 @@ impl App {
         }
     }
 
-    /// Toggles a column of the front view.
-    pub(super) fn toggle_column(&mut self, at: usize) {
-        let Some(table) = self.view_mut().table_mut() else {
-            return;
-        };
-        let id = table.table_model.kind.columns.as_ptr().addr();
+    /// Shows or hides a column of a table, and remembers the choice.
+    pub(super) fn toggle_column(&mut self, table: &mut TableView, at: usize) {
         let mut chosen = table.columns();
         if let Some(shown) = chosen.get_mut(at) {
             *shown = !*shown;
         }
         table.choose_columns(chosen);
-        if let Some(chosen) = table.chosen_columns().map(<[bool]>::to_vec) {
-            self.memory.columns.insert(id, chosen);
+        if let Some(chosen) = table.chosen_columns() {
+            self.columns.insert(id_of(table), chosen.to_vec());
         }
     }
 
-    /// Applies the remembered columns to the front view.
-    pub(super) fn recall_columns(&mut self) {
-        let Some(table) = self.view().table() else {
-            return;
-        };
-        let id = table.table_model.kind.columns.as_ptr().addr();
-        let known = self.memory.columns.get(&id).cloned();
-        if let (Some(chosen), Some(table)) = (known, self.view_mut().table_mut())
-            && table.chosen_columns().is_none()
-        {
-            table.choose_columns(chosen);
+    /// Gives a table the columns that were chosen for it, where it has no choice of its own.
+    pub(super) fn recall_columns(&self, table: &mut TableView) {
+        if let (Some(chosen), None) = (self.columns.get(&id_of(table)), table.chosen_columns()) {
+            table.choose_columns(chosen.clone());
         }
     }
+}
+
+/// The address of a table's columns, which are static.
+fn id_of(table: &TableView) -> usize {
+    table.table_model.kind.columns.as_ptr().addr()
 }

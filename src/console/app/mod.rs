@@ -7,6 +7,7 @@ mod places;
 mod plain;
 mod pod_access;
 mod replay;
+mod screen;
 mod shown;
 
 use std::sync::Arc;
@@ -248,7 +249,7 @@ impl App {
     /// Draws the frame. Equal state draws equal cells.
     pub fn draw(&self, area: Rect, buf: &mut Buffer) -> Drawn {
         let mut painter = Painter::new(buf, &self.render_style, self.facts.now);
-        let cursor = frame::draw(self, &mut painter, area);
+        let cursor = frame::draw(self, &self.overlay, &mut painter, area);
         if self.view().is_unsettled() {
             let left = self.until_quiet().unwrap_or_default();
             painter.wake_in(left.as_millis().max(1) as u64);

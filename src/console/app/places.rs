@@ -171,6 +171,26 @@ impl App {
         self.view_mut().on(Command::Faults, &facts, body);
     }
 
+    /// Remembers an accepted filter of the front view.
+    pub(super) fn remember_filter(&mut self, words: &str) {
+        let id = self.view().id();
+        self.memory.remember(id, words);
+    }
+
+    /// Shows or hides a column of the front view.
+    pub(super) fn toggle_column(&mut self, at: usize) {
+        if let Some(table) = self.places.front_mut().table_mut() {
+            self.memory.toggle_column(table, at);
+        }
+    }
+
+    /// Applies the remembered columns to the front view.
+    fn recall_columns(&mut self) {
+        if let Some(table) = self.places.front_mut().table_mut() {
+            self.memory.recall_columns(table);
+        }
+    }
+
     /// Updates the front view: views in the background do not receive facts.
     pub(super) fn enter(&mut self) {
         self.recall_columns();

@@ -2,16 +2,19 @@
 
 use ratatui::layout::Rect;
 
-use crate::app::App;
 use crate::commands::Command;
 use crate::painter::Painter;
+use crate::screen::Screen;
 use crate::widget::panel::{centred, popup};
 use table::role::Role;
 
-use super::Verdict;
+use super::verdict::Verdict;
 
-pub(super) fn key(at: &mut usize, command: Option<Command>, app: &App) -> Verdict {
-    let count = app.view().table().map_or(0, |table| table.columns().len());
+pub(super) fn key(at: &mut usize, command: Option<Command>, screen: &dyn Screen) -> Verdict {
+    let count = screen
+        .view()
+        .table()
+        .map_or(0, |table| table.columns().len());
     match command {
         Some(Command::Up) => *at = at.saturating_sub(1),
         Some(Command::Down) => *at = (*at + 1).min(count.saturating_sub(1)),
@@ -22,8 +25,8 @@ pub(super) fn key(at: &mut usize, command: Option<Command>, app: &App) -> Verdic
     Verdict::Stay
 }
 
-pub(super) fn draw(app: &App, painter: &mut Painter<'_>, area: Rect, at: usize) {
-    let Some(table) = app.view().table() else {
+pub(super) fn draw(screen: &dyn Screen, painter: &mut Painter<'_>, area: Rect, at: usize) {
+    let Some(table) = screen.view().table() else {
         return;
     };
     let (columns, shown) = (table.table_model.kind.columns, table.columns());

@@ -2,14 +2,14 @@
 
 use ratatui::layout::Rect;
 
-use crate::app::App;
 use crate::clipboard::As;
 use crate::commands::{Command, Context};
 use crate::painter::Painter;
+use crate::screen::Screen;
 use crate::text::counted;
 use table::role::Role;
 
-use super::Verdict;
+use super::verdict::Verdict;
 
 pub(super) fn key(command: Option<Command>) -> Verdict {
     match command {
@@ -22,10 +22,10 @@ pub(super) fn key(command: Option<Command>) -> Verdict {
     }
 }
 
-pub(super) fn draw(app: &App, painter: &mut Painter<'_>, area: Rect) {
+pub(super) fn draw(screen: &dyn Screen, painter: &mut Painter<'_>, area: Rect) {
     let y = area.bottom().saturating_sub(1);
     painter.clear(Rect::new(area.x, y, area.width, 1), Role::Panel);
-    let meant = app.meant();
+    let meant = screen.meant();
     let what = match meant.as_slice() {
         [one] => one.name(),
         many => counted(many.len() as u64, "row"),
@@ -36,9 +36,8 @@ pub(super) fn draw(app: &App, painter: &mut Painter<'_>, area: Rect) {
     );
     let title = painter.render_style.fg(Role::Title);
     let mut x = area.x + 1;
-    let hints: Vec<(String, &str)> = app
-        .options
-        .keys
+    let hints: Vec<(String, &str)> = screen
+        .keys()
         .listed(Context::Copy)
         .filter_map(|(spec, keys)| Some((keys.last()?.to_string(), spec.title)))
         .collect();

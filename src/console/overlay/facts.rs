@@ -2,8 +2,8 @@
 
 use ratatui::layout::Rect;
 
-use crate::app::App;
 use crate::painter::Painter;
+use crate::screen::Screen;
 use crate::view::describe::{describe, draw_lines};
 use crate::widget::panel::{centred, popup};
 use table::navigation::Selection;
@@ -12,15 +12,15 @@ use table::role::Role;
 use crate::view::scroll::PopupScroll;
 
 pub(super) fn draw(
-    app: &App,
+    screen: &dyn Screen,
     painter: &mut Painter<'_>,
     area: Rect,
     selection: &Selection,
     scroll: &PopupScroll,
 ) {
-    let Some(table) = describe(&app.facts, selection, painter) else {
+    let Some(table) = describe(screen.facts(), selection, painter) else {
         let frame = centred(area, 50, 3);
-        let inside = popup(painter, frame, &selection.heading(&app.facts), "");
+        let inside = popup(painter, frame, &selection.heading(screen.facts()), "");
         painter.text_in_role(
             inside.x,
             inside.y,

@@ -2,14 +2,14 @@
 
 use ratatui::layout::{Position, Rect};
 
-use crate::app::App;
 use crate::commands::Command;
 use crate::msg::KeyPress;
 use crate::painter::Painter;
+use crate::screen::Screen;
 use crate::widget::field::TextField;
 use table::role::Role;
 
-use super::Verdict;
+use super::verdict::Verdict;
 
 /// The typed text, the filter before it, and the error.
 pub struct FilterLine {
@@ -37,13 +37,18 @@ impl FilterLine {
         self.changed()
     }
 
-    pub(super) fn key(&mut self, press: KeyPress, command: Option<Command>, app: &App) -> Verdict {
+    pub(super) fn key(
+        &mut self,
+        press: KeyPress,
+        command: Option<Command>,
+        screen: &dyn Screen,
+    ) -> Verdict {
         match command {
             Some(Command::Close) => Verdict::Filter(self.before.clone(), false),
             Some(Command::Accept) => Verdict::Filter(self.field.text().to_owned(), false),
-            Some(Command::Previous) => self.recall(app, self.recalled + 1),
+            Some(Command::Previous) => self.recall(screen, self.recalled + 1),
             Some(Command::Next) => match self.recalled.checked_sub(1) {
-                Some(later) => self.recall(app, later),
+                Some(later) => self.recall(screen, later),
                 None => Verdict::Stay,
             },
             _ if self.field.key(press) => self.changed(),
@@ -58,8 +63,8 @@ impl FilterLine {
     }
 
     /// Puts an earlier filter of this view into the field.
-    fn recall(&mut self, app: &App, nth: usize) -> Verdict {
-        let used = app.memory.filters(app.view().id());
+    fn recall(&mut self, screen: &dyn Screen, nth: usize) -> Verdict {
+        let used = screen.filters(screen.view().id());
         let words = match nth.checked_sub(1) {
             None => self.typed.clone(),
             Some(back) => match used.len().checked_sub(back + 1) {
@@ -72,11 +77,16 @@ impl FilterLine {
         Verdict::Filter(words, true)
     }
 
-    pub(super) fn draw(&self, app: &App, painter: &mut Painter<'_>, area: Rect) -> Position {
+    pub(super) fn draw(
+        &self,
+        screen: &dyn Screen,
+        painter: &mut Painter<'_>,
+        area: Rect,
+    ) -> Position {
         let y = area.bottom().saturating_sub(1);
         painter.clear(Rect::new(area.x, y, area.width, 1), Role::Panel);
         painter.text_in_role(area.x + 1, y, 1, "/", Role::Accent);
-        let (shown, total) = app.view().counts();
+        let (shown, total) = screen.view().counts();
         let (note, role) = match &self.wrong {
             Some(wrong) => (wrong.clone(), Role::Crit),
             None => (format!("{shown} of {total}"), Role::Muted),

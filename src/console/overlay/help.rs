@@ -2,17 +2,17 @@
 
 use ratatui::layout::{Position, Rect};
 
-use crate::app::App;
 use crate::commands::{Command, Context};
 use crate::msg::KeyPress;
 use crate::painter::Painter;
+use crate::screen::Screen;
 use crate::text::wrap;
 use crate::widget::field::TextField;
 use crate::widget::panel::{centred, popup, wide};
 use table::actions::May;
 use table::role::Role;
 
-use super::{Verdict, scrolled};
+use super::verdict::{Verdict, scrolled};
 use crate::view::scroll::PopupScroll;
 
 /// The meaning of the symbols used throughout.
@@ -125,7 +125,7 @@ fn only(rows: Vec<(Row, String)>, words: &str) -> Vec<Row> {
 }
 
 pub(super) fn draw(
-    app: &App,
+    screen: &dyn Screen,
     painter: &mut Painter<'_>,
     area: Rect,
     help: &Help,
@@ -135,9 +135,9 @@ pub(super) fn draw(
         wide(area.width, 96),
         area.height.saturating_sub(2).max(3),
     );
-    let may = match &app.facts.acts.may {
+    let may = match &screen.facts().acts.may {
         May::Yes => "may write",
-        _ => app.options.readonly_reason.as_str(),
+        _ => screen.readonly_reason(),
     };
     let note = format!("stokehold {} · {may}", env!("CARGO_PKG_VERSION"));
     let inside = popup(painter, frame, "keys", &note);
@@ -154,7 +154,7 @@ pub(super) fn draw(
         }
     };
     let plain = |row: Row| (row, String::new());
-    let here = app.view().contexts();
+    let here = screen.view().contexts();
     let rest = Context::ALL
         .iter()
         .filter(|context| !here.contains(context));
@@ -169,7 +169,7 @@ pub(super) fn draw(
             rows.push(plain(Row::Gap));
         }
         rows.push(plain(Row::Head(context.title())));
-        for (spec, keys) in app.options.keys.listed(*context) {
+        for (spec, keys) in screen.keys().listed(*context) {
             let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
             told(&mut rows, keys.join(" "), spec.doc);
         }

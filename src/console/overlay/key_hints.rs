@@ -3,6 +3,7 @@
 use crate::commands::{Command, Context};
 use crate::keys::Keymap;
 use plan::actions::ActionName;
+use table::navigation::ViewId;
 
 /// Replaces each command in backticks that has a key by the key: `explain job nlp/a` becomes `d on nlp/a`.
 pub(super) fn with_keys(words: &str, keys: &Keymap) -> String {
@@ -27,9 +28,10 @@ pub(super) fn key_of(line: &str, keys: &Keymap) -> Option<String> {
         .split_whitespace()
         .filter(|word| !word.starts_with("--"));
     let command = match (words.next()?, words.next()) {
-        ("get", Some("jobs")) => Command::ViewJobs,
-        ("get", Some("queues")) => Command::ViewQueues,
-        ("get", Some("nodes")) => Command::ViewNodes,
+        ("get", Some(kind)) => {
+            let mut tabs = ViewId::ALL.iter();
+            Command::View(*tabs.find(|tab| tab.name() == kind)?)
+        }
         ("explain", Some("job")) => Command::Describe,
         ("plan", Some(verb)) => {
             let mut all = ActionName::ALL.iter();
@@ -46,7 +48,7 @@ pub(super) fn key_of(line: &str, keys: &Keymap) -> Option<String> {
         return Some(format!(
             "{key} on {} in {}",
             run.unwrap_or("its run"),
-            key_of(Command::ViewPlans)?
+            key_of(Command::View(ViewId::Plans))?
         ));
     }
     let on = words

@@ -2,16 +2,16 @@
 
 use ratatui::layout::Rect;
 
-use crate::app::App;
 use crate::commands::{Command, Context};
 use crate::painter::Painter;
+use crate::screen::Screen;
 use crate::text::{self, counted};
 use crate::widget::panel::{centred, popup};
 use table::actions::RunState;
 use table::role::Role;
 use table::text::with_hours;
 
-use super::Verdict;
+use super::verdict::Verdict;
 
 pub(super) fn key(run: &str, command: Option<Command>) -> Verdict {
     match command {
@@ -23,9 +23,9 @@ pub(super) fn key(run: &str, command: Option<Command>) -> Verdict {
 }
 
 /// What there is to know before leaving, one paragraph each.
-pub(super) fn paragraphs(app: &App, run: &str) -> Vec<(String, Role)> {
+pub(super) fn paragraphs(screen: &dyn Screen, run: &str) -> Vec<(String, Role)> {
     let mut all = Vec::new();
-    let known = app.facts.acts.run(run);
+    let known = screen.facts().acts.run(run);
     all.push(match known {
         Some(row) => (
             format!(
@@ -38,7 +38,7 @@ pub(super) fn paragraphs(app: &App, run: &str) -> Vec<(String, Role)> {
         ),
         None => (format!("run {run} has just begun."), Role::Title),
     });
-    let jobs = app.facts.fleet.jobs.iter();
+    let jobs = screen.facts().fleet.jobs.iter();
     let holds = jobs.filter_map(|job| job.held.as_deref());
     let until = holds
         .filter(|hold| hold.run.as_str() == run)
@@ -52,7 +52,7 @@ pub(super) fn paragraphs(app: &App, run: &str) -> Vec<(String, Role)> {
             None => String::new(),
         };
         let words = format!("{} {be} suspended{end}.", counted(suspended as u64, "job"));
-        all.push((with_hours(&words, app.present()), Role::Warn));
+        all.push((with_hours(&words, screen.present()), Role::Warn));
     }
     let words = match known.is_some_and(|row| row.state != RunState::Running) {
         true => "The run has ended meanwhile.",
@@ -67,12 +67,12 @@ pub(super) fn paragraphs(app: &App, run: &str) -> Vec<(String, Role)> {
     all
 }
 
-pub(super) fn draw(app: &App, painter: &mut Painter<'_>, area: Rect, run: &str) {
+pub(super) fn draw(screen: &dyn Screen, painter: &mut Painter<'_>, area: Rect, run: &str) {
     let width = 78.min(area.width);
     let room = usize::from(width.saturating_sub(4));
     let ascii = painter.render_style.ascii;
     let mut lines: Vec<(String, Role)> = Vec::new();
-    for (words, role) in paragraphs(app, run) {
+    for (words, role) in paragraphs(screen, run) {
         let words = text::clean(&words, ascii).into_owned();
         let parts = text::wrap(&words, room);
         lines.extend(parts.into_iter().map(|part| (part.to_owned(), role)));
@@ -87,7 +87,7 @@ pub(super) fn draw(app: &App, painter: &mut Painter<'_>, area: Rect, run: &str) 
     let muted = painter.render_style.fg(Role::Muted);
     let y = inside.bottom().saturating_sub(1);
     let mut x = inside.x;
-    for (spec, keys) in app.options.keys.listed(Context::Leaving) {
+    for (spec, keys) in screen.keys().listed(Context::Leaving) {
         let Some(key) = keys.last().map(ToString::to_string) else {
             continue;
         };

@@ -2,9 +2,9 @@
 
 use ratatui::layout::Rect;
 
-use crate::app::App;
 use crate::commands::{Command, Context};
 use crate::painter::Painter;
+use crate::screen::Screen;
 use crate::text::{counted, wrap};
 use crate::widget::panel::{centred, panel, popup};
 use model::fleet::observe::{SourceHealth, SourceState};
@@ -16,26 +16,31 @@ use crate::view::scroll::PopupScroll;
 struct Line(u16, String, Role);
 
 /// Draws it over the view.
-pub(super) fn draw(app: &App, painter: &mut Painter<'_>, area: Rect, scroll: &PopupScroll) {
+pub(super) fn draw(
+    screen: &dyn Screen,
+    painter: &mut Painter<'_>,
+    area: Rect,
+    scroll: &PopupScroll,
+) {
     let width = 92.min(area.width);
-    let lines = lines(app, usize::from(width.saturating_sub(8)).max(10));
+    let lines = lines(screen, usize::from(width.saturating_sub(8)).max(10));
     let hints = u16::from(area.height > 8) * 2;
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX);
     let frame = centred(area, width, height.saturating_add(2 + hints));
-    let inside = popup(painter, frame, title(app), &app.facts.context);
+    let inside = popup(painter, frame, title(screen), &screen.facts().context);
     let fits = usize::from(inside.height.saturating_sub(hints));
     let skip = scroll.first(lines.len(), fits);
     draw_lines(painter, inside, &lines, skip, fits);
     if hints > 0 && inside.height > hints {
-        draw_hints(app, painter, inside);
+        draw_hints(screen, painter, inside);
     }
 }
 
 /// Draws it in place of an empty view, with the key that opens it.
-pub(crate) fn draw_in_place(app: &App, painter: &mut Painter<'_>, area: Rect) {
+pub(crate) fn draw_in_place(screen: &dyn Screen, painter: &mut Painter<'_>, area: Rect) {
     let width = 92.min(area.width);
-    let mut lines = lines(app, usize::from(width.saturating_sub(8)).max(10));
-    let keys = app.options.keys.keys(Context::Global, Command::Missing);
+    let mut lines = lines(screen, usize::from(width.saturating_sub(8)).max(10));
+    let keys = screen.keys().keys(Context::Global, Command::Missing);
     if let Some(key) = keys.first() {
         lines.push(Line(0, String::new(), Role::Text));
         let words = format!(
@@ -46,12 +51,12 @@ pub(crate) fn draw_in_place(app: &App, painter: &mut Painter<'_>, area: Rect) {
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX);
     let frame = centred(area, width, height.saturating_add(2));
     painter.clear(area, Role::Background);
-    let inside = panel(painter, frame, title(app), &app.facts.context);
+    let inside = panel(painter, frame, title(screen), &screen.facts().context);
     draw_lines(painter, inside, &lines, 0, usize::from(inside.height));
 }
 
-fn title(app: &App) -> &'static str {
-    match app.missing().first() {
+fn title(screen: &dyn Screen) -> &'static str {
+    match screen.missing().first() {
         Some(first) if first.grave => "nothing can be seen yet",
         _ => "what is missing",
     }
@@ -66,8 +71,8 @@ fn draw_lines(painter: &mut Painter<'_>, inside: Rect, lines: &[Line], skip: usi
 }
 
 /// What is missing, why, and how to fix it, wrapped to this width.
-fn lines(app: &App, room: usize) -> Vec<Line> {
-    let all = app.missing();
+fn lines(screen: &dyn Screen, room: usize) -> Vec<Line> {
+    let all = screen.missing();
     let mut lines: Vec<Line> = Vec::new();
     for missing in &all {
         if !lines.is_empty() {
@@ -92,8 +97,8 @@ fn lines(app: &App, room: usize) -> Vec<Line> {
     if all.is_empty() {
         let stale =
             |source: &&SourceHealth| source.state == SourceState::Stale && source.has_spoken();
-        let stale = app.facts.fleet.sources.iter().filter(stale).count();
-        let (words, role) = match (app.facts.fleet.is_complete(), stale) {
+        let stale = screen.facts().fleet.sources.iter().filter(stale).count();
+        let (words, role) = match (screen.facts().fleet.is_complete(), stale) {
             (false, _) => (
                 "the first lists are still being read".to_owned(),
                 Role::Muted,
@@ -121,7 +126,7 @@ fn lines(app: &App, room: usize) -> Vec<Line> {
 }
 
 /// The available keys, the demo first: it always works.
-fn draw_hints(app: &App, painter: &mut Painter<'_>, inside: Rect) {
+fn draw_hints(screen: &dyn Screen, painter: &mut Painter<'_>, inside: Rect) {
     let (accent, muted) = (
         painter.render_style.bold(Role::Accent),
         painter.render_style.fg(Role::Muted),
@@ -135,10 +140,10 @@ fn draw_hints(app: &App, painter: &mut Painter<'_>, inside: Rect) {
         (Command::Close, "closes this"),
     ];
     for (command, words) in offered {
-        if command == Command::Demo && app.facts.context.as_str() == "demo" {
+        if command == Command::Demo && screen.facts().context.as_str() == "demo" {
             continue;
         }
-        let keys = app.options.keys.keys(Context::Missing, command);
+        let keys = screen.keys().keys(Context::Missing, command);
         let Some(key) = keys.first().map(ToString::to_string) else {
             continue;
         };

@@ -8,6 +8,7 @@ mod help;
 mod key_hints;
 mod leaving;
 pub(super) mod missing;
+mod offer;
 mod offers;
 mod palette;
 mod plan;
@@ -21,25 +22,28 @@ mod priority_prompt;
 mod suppose;
 mod time_prompt;
 mod unknown;
+mod verdict;
 mod view_offers;
 
 use ratatui::layout::{Position, Rect};
 
-use super::action_keys::{ActionName, ActionRequest, ConfirmedPlan};
-use super::app::App;
-use super::clipboard::As;
+use super::action_keys::ActionRequest;
 use super::commands::{Command, Context};
-use super::msg::{KeyPress, Switch};
+use super::msg::KeyPress;
 use super::painter::Painter;
-use super::pod_access::Ports;
+use super::screen::Screen;
 use super::view::scroll::PopupScroll;
+use super::widget::panel::above_hints;
 use filter_line::FilterLine;
 use help::Help;
-use model::base::{Moment, Name, ObjectKey, When};
+use model::base::Moment;
 use palette::Palette;
 use table::actions::May;
-use table::navigation::{Destination, Selection, ViewId};
+use table::navigation::Selection;
 use time_prompt::TimePrompt;
+use verdict::{PROMPT, scrolled};
+
+pub use verdict::{Navigation, Verdict};
 
 pub enum Overlay {
     None,
@@ -60,83 +64,16 @@ pub enum Overlay {
     Leaving(String),
 }
 
-/// The result of a key in an overlay.
-pub enum Verdict {
-    Stay,
-    Close,
-    /// Copy this name; stay open.
-    Copy(String),
-    /// Close and copy the selection in this form.
-    CopyAs(As),
-    /// Apply this filter; stay open or not.
-    Filter(String, bool),
-    /// Toggle this column; stay open.
-    Column(usize),
-    Navigation(Navigation),
-    /// Carry out this plan; stay open.
-    Carry(Box<ConfirmedPlan>),
-    /// Continue this run; stay open.
-    GoOn(String),
-    /// Close and stop this run after its current step.
-    Stop(String),
-    /// Leave the console; its run goes on.
-    Leave,
-    /// Close and plan this.
-    ActionRequest(ActionRequest),
-    /// Close and read this about the object.
-    Read(Command, Selection),
-}
-
-/// A navigation or a command from the palette or a dialog.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Navigation {
-    Command(Command),
-    /// Switch to this theme.
-    Theme(String),
-    Object(Selection),
-    /// Plan this action for an object.
-    Action(ActionName, Selection),
-    /// An action in the words of `stokehold plan`.
-    TypedAction(String),
-    /// Open this destination, with a filter unless it is empty.
-    Destination(Destination, String),
-    /// Set the scope's team, or clear it.
-    Team(Option<Name>),
-    /// Sort the view by this column.
-    Sort(usize),
-    /// Open the palette with this text.
-    Palette(String),
-    Switch(Switch),
-    /// Open this view and switch the session.
-    There(ViewId, Switch),
-    /// Show the changes from then to the moment on screen.
-    Diff(When),
-    /// Jump to this moment of the record.
-    Time(Moment),
-    /// Jump to this moment of the cluster's record.
-    Rewind(When),
-    /// Return from the record to the session.
-    Live,
-    /// Show the what-if result of these changes.
-    WhatIf(Name),
-    /// Forward a port to this pod.
-    PortForward(ObjectKey, Ports),
-    /// Stop the port-forward with this number.
-    StopPortForward(u64),
-}
-
 const POPUP: &[Context] = &[Context::Popup, Context::Anywhere];
-const PROMPT: &[Context] = &[Context::Prompt, Context::Anywhere];
 const COPY: &[Context] = &[Context::Copy, Context::Anywhere];
 const COLUMNS: &[Context] = &[Context::Columns, Context::Anywhere];
-pub(super) const PLAN: &[Context] = &[Context::Plan, Context::Anywhere];
 const LEAVING: &[Context] = &[Context::Leaving, Context::Anywhere];
 const MISSING: &[Context] = &[Context::Missing, Context::Anywhere];
 
 impl Overlay {
     /// The palette with this text.
-    pub fn palette(app: &App, words: &str) -> Self {
-        Self::Palette(Box::new(Palette::new(app, words)))
+    pub fn palette(screen: &dyn Screen, words: &str) -> Self {
+        Self::Palette(Box::new(Palette::new(screen, words)))
     }
 
     /// The filter line with the current filter.
@@ -180,9 +117,9 @@ impl Overlay {
     }
 
     /// True for a command that has an effect now: only these are hinted.
-    pub fn does(&self, command: Command, app: &App) -> bool {
+    pub fn does(&self, command: Command, screen: &dyn Screen) -> bool {
         match self {
-            Self::Plan(dialog) => dialog.does(command, app),
+            Self::Plan(dialog) => dialog.does(command, screen),
             Self::Help(_) => !matches!(
                 command,
                 Command::Copy | Command::Yaml | Command::Events | Command::Logs | Command::Tree
@@ -201,10 +138,10 @@ impl Overlay {
         self
     }
 
-    pub fn paste(&mut self, words: &str, app: &App) -> Verdict {
+    pub fn paste(&mut self, words: &str, screen: &dyn Screen) -> Verdict {
         match self {
             Self::Palette(palette) => {
-                palette.paste(words, app);
+                palette.paste(words, screen);
                 Verdict::Stay
             }
             Self::Filter(line) => line.paste(words),
@@ -217,7 +154,7 @@ impl Overlay {
                 Verdict::Stay
             }
             Self::Plan(dialog) => {
-                dialog.paste(words, &app.facts.acts.may);
+                dialog.paste(words, &screen.facts().acts.may);
                 Verdict::Stay
             }
             _ => Verdict::Stay,
@@ -225,24 +162,29 @@ impl Overlay {
     }
 
     /// Handles a key and the command that it is bound to here.
-    pub fn key(&mut self, press: KeyPress, command: Option<Command>, app: &App) -> Verdict {
+    pub fn key(
+        &mut self,
+        press: KeyPress,
+        command: Option<Command>,
+        screen: &dyn Screen,
+    ) -> Verdict {
         match self {
             Self::None => Verdict::Close,
             Self::Help(help) => help.key(press, command),
             Self::Facts(selection, scroll) => match command {
-                Some(Command::Copy) => Verdict::Copy(selection.title(&app.facts)),
+                Some(Command::Copy) => Verdict::Copy(selection.title(screen.facts())),
                 Some(
                     command @ (Command::Yaml | Command::Events | Command::Logs | Command::Tree),
                 ) => Verdict::Read(command, selection.clone()),
                 other => scrolled(scroll, other),
             },
-            Self::Palette(palette) => palette.key(press, command, app),
-            Self::Filter(line) => line.key(press, command, app),
-            Self::Time(line) => line.key(press, command, app),
+            Self::Palette(palette) => palette.key(press, command, screen),
+            Self::Filter(line) => line.key(press, command, screen),
+            Self::Time(line) => line.key(press, command, screen),
             Self::Copy => copy::key(command),
             Self::Leaving(run) => leaving::key(run, command),
-            Self::Columns(at) => columns::key(at, command, app),
-            Self::Plan(dialog) => dialog.key(press, command, app),
+            Self::Columns(at) => columns::key(at, command, screen),
+            Self::Plan(dialog) => dialog.key(press, command, screen, plan_draw::scroll_extent),
             Self::Missing(scroll) => match command {
                 Some(
                     command @ (Command::Demo | Command::Retry | Command::Contexts | Command::Leave),
@@ -253,45 +195,33 @@ impl Overlay {
     }
 
     /// Draws it over the view; returns the position of the text cursor.
-    pub fn draw(&self, app: &App, painter: &mut Painter<'_>, area: Rect) -> Option<Position> {
+    pub fn draw(
+        &self,
+        screen: &dyn Screen,
+        painter: &mut Painter<'_>,
+        area: Rect,
+    ) -> Option<Position> {
         match self {
             Self::None => return None,
-            Self::Help(help) => return help::draw(app, painter, area, help),
-            Self::Facts(selection, scroll) => facts::draw(app, painter, area, selection, scroll),
+            Self::Help(help) => return help::draw(screen, painter, area, help),
+            Self::Facts(selection, scroll) => facts::draw(screen, painter, area, selection, scroll),
             Self::Palette(palette) => return Some(palette.draw(painter, area)),
-            Self::Filter(line) => return Some(line.draw(app, painter, area)),
+            Self::Filter(line) => return Some(line.draw(screen, painter, area)),
             Self::Time(line) => return Some(line.draw(painter, area)),
             Self::Plan(dialog) => {
                 // The key hints stay visible; the view behind is dimmed.
                 let area = above_hints(area);
                 painter.dim(area);
-                return dialog.draw(app, painter, area);
+                return plan_draw::draw(dialog, screen, painter, area);
             }
-            Self::Copy => copy::draw(app, painter, area),
-            Self::Columns(at) => columns::draw(app, painter, area, *at),
-            Self::Missing(scroll) => missing::draw(app, painter, area, scroll),
+            Self::Copy => copy::draw(screen, painter, area),
+            Self::Columns(at) => columns::draw(screen, painter, area, *at),
+            Self::Missing(scroll) => missing::draw(screen, painter, area, scroll),
             Self::Leaving(run) => {
                 painter.dim(above_hints(area));
-                leaving::draw(app, painter, area, run);
+                leaving::draw(screen, painter, area, run);
             }
         }
         None
     }
-}
-
-/// The dialog area, without the last line.
-fn above_hints(area: Rect) -> Rect {
-    Rect {
-        height: area.height.saturating_sub(1),
-        ..area
-    }
-}
-
-fn scrolled(scroll: &mut PopupScroll, command: Option<Command>) -> Verdict {
-    match command {
-        Some(Command::Close) => return Verdict::Close,
-        Some(command) => scroll.on(command),
-        None => false,
-    };
-    Verdict::Stay
 }

@@ -3,36 +3,32 @@
 use std::collections::BTreeSet;
 
 use crate::action_keys::fitting;
-use crate::app::App;
 use crate::commands::{COMMANDS, Command};
 use crate::fuzzy::{Query, mask};
 use crate::msg::Switch;
+use crate::screen::Screen;
 use crate::view::tree_of;
 use model::base::{Name, SmallSort, When};
 use model::fleet::Fleet;
 use model::fleet::queue::QueueKind;
 use plan::actions::ActionName;
+use table::Kind;
 use table::navigation::{Destination, RowScope, Selection, ViewId};
 
+use super::offer::Offer;
 use super::unknown::{not_here, unknown, which};
-use super::view_offers::{VIEWS, view_of, views};
-use super::{Navigation, port_forward, suppose};
+use super::verdict::Navigation;
+use super::view_offers::{view_of, views};
+use super::{port_forward, suppose};
 
 /// Maximum number of offers listed.
 const MOST: usize = 60;
-
-#[derive(Clone)]
-pub(super) struct Offer {
-    pub(super) label: String,
-    pub(super) doc: String,
-    pub(super) go: Navigation,
-}
 
 /// The words before the name of each kind of choice; the first is the displayed one.
 const VERBS: [(&str, &[&str]); 5] = [
     ("ctx", &["ctx", "context", "contexts"]),
     ("ns", &["ns", "namespace", "namespaces"]),
-    ("team", &["team", "teams"]),
+    ("team", &["team"]),
     ("theme", &["theme", "themes", "skin"]),
     ("sort", &["sort"]),
 ];
@@ -180,7 +176,11 @@ impl Index {
 }
 
 /// The offers, best first, and the total count.
-pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (Vec<Offer>, usize) {
+pub(super) fn offers(
+    screen: &dyn Screen,
+    typed: &str,
+    mut index: Option<&mut Index>,
+) -> (Vec<Offer>, usize) {
     let text = typed.trim_start().to_ascii_lowercase();
     // `:q` quits, as in vi.
     if matches!(text.trim(), "q" | "q!" | "exit") {
@@ -193,13 +193,13 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
     {
         // Names keep their case.
         let rest = typed.trim_start()[typed.trim_start().len() - rest.len()..].trim();
-        return chosen(app, verb, rest);
+        return chosen(screen, verb, rest);
     }
     if let Some((verb, rest)) = text.split_once(char::is_whitespace)
         && suppose::WORDS.contains(&verb)
     {
         let typed = typed.trim_start();
-        let mut all = suppose::offers(&app.facts.fleet, &typed[typed.len() - rest.len()..]);
+        let mut all = suppose::offers(&screen.facts().fleet, &typed[typed.len() - rest.len()..]);
         let count = all.len();
         all.truncate(MOST);
         return (all, count);
@@ -212,7 +212,7 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
     if let Some((verb, _)) = text.split_once(char::is_whitespace)
         && port_forward::WORDS.contains(&verb)
     {
-        let all = port_forward::offers(app, &text[verb.len()..]);
+        let all = port_forward::offers(screen, &text[verb.len()..]);
         let count = all.len();
         return (all, count);
     }
@@ -234,7 +234,7 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
         let found = nearest_first(found);
         return match of_page {
             true => (found, count),
-            false => (trees(app, found), count),
+            false => (trees(screen, found), count),
         };
     }
     // `drain NODE`, `hold JOB`: plans for the named object, and for what is typed where that is whole.
@@ -258,7 +258,7 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
     }
     // The verb alone: list the choices first, take none by default.
     if let Some((verb, _)) = VERBS.iter().find(|(_, words)| words.contains(&text.trim())) {
-        let (mut all, count) = chosen(app, verb, "");
+        let (mut all, count) = chosen(screen, verb, "");
         all.insert(0, which(verb, count));
         return (all, count + 1);
     }
@@ -276,7 +276,7 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
         let help = COMMANDS.iter().find(|spec| spec.command == Command::Help);
         return (help.map(of_command).into_iter().collect(), 1);
     }
-    let view = view_of(app, word, behind);
+    let view = view_of(screen, word, behind);
     if let Some(view) = view
         .as_ref()
         .filter(|_| behind.starts_with(['-', '/', '!', '@']) || behind.contains('='))
@@ -299,13 +299,13 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
     let mut scored: Vec<(u32, usize, Offer)> = Vec::new();
     // Among equal matches, the most used comes first.
     let plain = views()
-        .chain(commands(app))
+        .chain(commands(screen))
         .map(|offer| (0, offer))
         .chain(VERBS.iter().flat_map(|(verb, _)| {
             let choices = if query.is_empty() {
                 Vec::new()
             } else {
-                choices(app, verb)
+                choices(screen, verb)
             };
             choices.into_iter().map(|offer| (1, offer))
         }));
@@ -329,9 +329,9 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
     let mut all: Vec<Offer> = scored.into_iter().map(|(.., offer)| offer).collect();
     // So do views whose name starts with the text.
     if text.len() >= 2 && behind.is_empty() {
-        let begun = VIEWS.iter().map(|(words, _)| words[0]);
+        let begun = Kind::ALL.into_iter().map(Kind::name);
         let begun = begun.filter(|name| name.starts_with(text));
-        let begun: Vec<Offer> = begun.filter_map(|name| view_of(app, name, "")).collect();
+        let begun: Vec<Offer> = begun.filter_map(|name| view_of(screen, name, "")).collect();
         let before = all.len();
         all.retain(|offer| begun.iter().all(|view| view.label != offer.label));
         count += begun.len() + all.len() - before;
@@ -351,9 +351,9 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
         && !is_view()
     {
         let commands = COMMANDS.iter().map(|spec| spec.name);
-        let words = VIEWS.iter().flat_map(|(words, _)| words.iter());
-        let verbs = VERBS.iter().flat_map(|(_, words)| words.iter());
-        let known = commands.chain(words.chain(verbs).copied());
+        let words = Kind::ALL.into_iter().flat_map(Kind::words);
+        let verbs = VERBS.iter().flat_map(|(_, words)| words.iter().copied());
+        let known = commands.chain(words).chain(verbs);
         all.insert(0, unknown(text, known));
         count += 1;
     }
@@ -374,12 +374,12 @@ fn nearest_first(mut found: Vec<(u32, usize, Offer)>) -> Vec<Offer> {
 }
 
 /// The trees of the found objects; objects without a tree are left out.
-fn trees(app: &App, found: Vec<Offer>) -> Vec<Offer> {
+fn trees(screen: &dyn Screen, found: Vec<Offer>) -> Vec<Offer> {
     let tree = |offer: Offer| {
         let Navigation::Object(of) = &offer.go else {
             return None;
         };
-        let (tab, of) = tree_of(&app.facts, of)?;
+        let (tab, of) = tree_of(screen.facts(), of)?;
         let place = Destination::Part(tab, RowScope::Tree(of));
         Some(Offer {
             label: format!("tree {}", offer.label),
@@ -424,8 +424,8 @@ fn of_command(spec: &crate::commands::Spec) -> Offer {
     }
 }
 
-fn commands(app: &App) -> impl Iterator<Item = Offer> {
-    let here = app.view().contexts();
+fn commands(screen: &dyn Screen) -> impl Iterator<Item = Offer> {
+    let here = screen.view().contexts();
     let demo = Offer {
         label: String::from("demo"),
         doc: String::from("open the simulated fleet: no cluster is needed"),
@@ -451,7 +451,7 @@ fn commands(app: &App) -> impl Iterator<Item = Offer> {
 }
 
 /// Every choice of a verb, as `verb NAME`.
-fn choices(app: &App, verb: &str) -> Vec<Offer> {
+fn choices(screen: &dyn Screen, verb: &str) -> Vec<Offer> {
     let offer = |name: &str, doc: &str, go: Navigation| Offer {
         label: format!("{verb} {name}"),
         doc: doc.to_owned(),
@@ -459,8 +459,8 @@ fn choices(app: &App, verb: &str) -> Vec<Offer> {
     };
     match verb {
         "ctx" => {
-            let here = &app.facts.context;
-            let contexts = app.options.contexts.iter().map(|name| {
+            let here = &screen.facts().context;
+            let contexts = screen.kube_contexts().iter().map(|name| {
                 let doc = if name == here {
                     "context · this one"
                 } else {
@@ -476,7 +476,7 @@ fn choices(app: &App, verb: &str) -> Vec<Offer> {
                 "every namespace",
                 Navigation::Switch(Switch::Namespaces(Vec::new())),
             );
-            let jobs = app.facts.fleet.jobs.iter();
+            let jobs = screen.facts().fleet.jobs.iter();
             let known: BTreeSet<&Name> = jobs.map(|job| &job.id.key.namespace).collect();
             let named = known.into_iter().map(|name| {
                 let go = Navigation::Switch(Switch::Namespaces(vec![name.clone()]));
@@ -486,7 +486,7 @@ fn choices(app: &App, verb: &str) -> Vec<Offer> {
         }
         "team" => {
             let all = offer("all", "every team", Navigation::Team(None));
-            let jobs = app.facts.fleet.jobs.iter();
+            let jobs = screen.facts().fleet.jobs.iter();
             let known: BTreeSet<&Name> = jobs.map(|job| &job.team).collect();
             let named = known
                 .into_iter()
@@ -501,13 +501,13 @@ fn choices(app: &App, verb: &str) -> Vec<Offer> {
             std::iter::once(all).chain(named).collect()
         }
         "theme" => {
-            let themes = app.options.themes.iter();
+            let themes = screen.themes().iter();
             themes
                 .map(|theme| offer(&theme.name, "look", Navigation::Theme(theme.name.clone())))
                 .collect()
         }
         _ => {
-            let columns = app
+            let columns = screen
                 .view()
                 .table()
                 .map(|table| table.table_model.kind.columns);
@@ -520,9 +520,9 @@ fn choices(app: &App, verb: &str) -> Vec<Offer> {
 }
 
 /// The choices of one verb that match the rest of the text. An unknown context, namespace or team can still be requested.
-fn chosen(app: &App, verb: &str, rest: &str) -> (Vec<Offer>, usize) {
+fn chosen(screen: &dyn Screen, verb: &str, rest: &str) -> (Vec<Offer>, usize) {
     let query = Query::new(rest);
-    let all = choices(app, verb);
+    let all = choices(screen, verb);
     let prefix = verb.len() + 1;
     let exact = all.iter().any(|offer| offer.label[prefix..] == *rest);
     let scored: Vec<(u32, usize, Offer)> = all

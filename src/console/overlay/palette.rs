@@ -4,17 +4,18 @@ use std::sync::Arc;
 
 use ratatui::layout::{Position, Rect};
 
-use crate::app::App;
 use crate::commands::Command;
 use crate::msg::KeyPress;
 use crate::painter::Painter;
+use crate::screen::Screen;
 use crate::widget::field::TextField;
 use crate::widget::panel::{centred, popup, wide};
 use model::fleet::Fleet;
 use table::role::Role;
 
-use super::Verdict;
-use super::offers::{Index, Offer, offers};
+use super::offer::Offer;
+use super::offers::{Index, offers};
+use super::verdict::Verdict;
 
 /// The palette's state. Offers are computed on typing, never while drawing.
 pub struct Palette {
@@ -27,7 +28,7 @@ pub struct Palette {
 }
 
 impl Palette {
-    pub(super) fn new(app: &App, words: &str) -> Self {
+    pub(super) fn new(screen: &dyn Screen, words: &str) -> Self {
         let mut palette = Self {
             field: TextField::new(words),
             chosen: 0,
@@ -35,29 +36,34 @@ impl Palette {
             found: 0,
             index: None,
         };
-        palette.look(app);
+        palette.look(screen);
         palette
     }
 
-    pub(super) fn paste(&mut self, words: &str, app: &App) {
+    pub(super) fn paste(&mut self, words: &str, screen: &dyn Screen) {
         self.field.insert(words);
-        self.look(app);
+        self.look(screen);
     }
 
     /// Searches for the text.
-    fn look(&mut self, app: &App) {
+    fn look(&mut self, screen: &dyn Screen) {
         let text = self.field.text();
         self.chosen = 0;
         if !text.trim().is_empty() && self.index.is_none() {
-            let fleet = Arc::clone(&app.facts.fleet);
+            let fleet = Arc::clone(&screen.facts().fleet);
             let index = Index::of(&fleet);
             self.index = Some((fleet, index));
         }
         let index = self.index.as_mut().map(|(_, index)| index);
-        (self.offers, self.found) = offers(app, text, index);
+        (self.offers, self.found) = offers(screen, text, index);
     }
 
-    pub(super) fn key(&mut self, press: KeyPress, command: Option<Command>, app: &App) -> Verdict {
+    pub(super) fn key(
+        &mut self,
+        press: KeyPress,
+        command: Option<Command>,
+        screen: &dyn Screen,
+    ) -> Verdict {
         let count = self.offers.len().max(1);
         match command {
             Some(Command::Close) => return Verdict::Close,
@@ -70,7 +76,7 @@ impl Palette {
             }
             _ => {
                 if self.field.key(press) {
-                    self.look(app);
+                    self.look(screen);
                 }
             }
         }

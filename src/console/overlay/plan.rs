@@ -3,13 +3,10 @@
 
 use std::time::Duration;
 
-use ratatui::layout::{Position, Rect};
-
 use crate::action_keys::{ActionRequest, ConfirmedPlan, PlanOutcome, PlanRequest};
-use crate::app::App;
 use crate::commands::{Command, Context};
 use crate::msg::{Key, KeyPress};
-use crate::painter::Painter;
+use crate::screen::Screen;
 use crate::widget::field::TextField;
 use model::base::Moment;
 use model::fleet::job::JobKey;
@@ -18,7 +15,8 @@ use plan::actions::ActionName;
 use plan::grant::{Confirmation, Confirmed};
 use table::actions::{May, RunState};
 
-use super::{PLAN, PROMPT, Verdict, plan_draw, priority_prompt};
+use super::priority_prompt;
+use super::verdict::{PLAN, PROMPT, Verdict};
 
 /// An enter this soon after the plan appeared was meant for something else and does not confirm it.
 const SETTLE: Duration = Duration::from_millis(300);
@@ -72,6 +70,9 @@ pub(super) enum Focus {
     Reason,
     Typed,
 }
+
+/// How far a dialog scrolls as it is drawn: the lines of a page, and the farthest position.
+pub(super) type ScrollExtent = fn(&Dialog, &dyn Screen) -> (usize, usize);
 
 pub struct Dialog {
     number: u64,
@@ -246,11 +247,11 @@ impl Dialog {
     }
 
     /// The run that it shows, while in progress.
-    pub fn running(&self, app: &App) -> Option<String> {
+    pub fn running(&self, screen: &dyn Screen) -> Option<String> {
         let Phase::Runs(name) = &self.phase else {
             return None;
         };
-        let run = app.facts.acts.run(name);
+        let run = screen.facts().acts.run(name);
         run.is_none_or(|run| run.state == RunState::Running)
             .then(|| name.clone())
     }
@@ -265,23 +266,29 @@ impl Dialog {
         }
     }
 
-    pub(super) fn key(&mut self, press: KeyPress, command: Option<Command>, app: &App) -> Verdict {
-        let may = &app.facts.acts.may;
+    pub(super) fn key(
+        &mut self,
+        press: KeyPress,
+        command: Option<Command>,
+        screen: &dyn Screen,
+        extent: ScrollExtent,
+    ) -> Verdict {
+        let may = &screen.facts().acts.may;
         // Non-letter keys scroll the plan while text is typed.
         if matches!(self.phase, Phase::Shown(_))
             && (press.ctrl || press.alt || !matches!(press.key, Key::Char(_)))
-            && let Some(command) = app.options.keys.command(press, PLAN)
+            && let Some(command) = screen.keys().command(press, PLAN)
             && (command == Command::PlanAnew || self.scrolls(command, may))
         {
-            self.obey(command, app);
+            self.obey(command, screen, extent);
             return Verdict::Stay;
         }
         match command {
             Some(Command::Close) => return Verdict::Close,
-            Some(Command::Accept) => return self.accept(app),
+            Some(Command::Accept) => return self.accept(screen),
             Some(Command::Next | Command::Previous) => self.next_field(may),
-            Some(Command::Action(ActionName::Undo)) => return self.undo(app),
-            Some(command) => self.obey(command, app),
+            Some(Command::Action(ActionName::Undo)) => return self.undo(screen),
+            Some(command) => self.obey(command, screen, extent),
             None => {
                 self.error = None;
                 match (&self.phase, self.focus(may)) {
@@ -309,16 +316,14 @@ impl Dialog {
         }
     }
 
-    fn obey(&mut self, command: Command, app: &App) {
+    fn obey(&mut self, command: Command, screen: &dyn Screen, extent: ScrollExtent) {
         match command {
-            Command::PlanAnew => self.make_anew(app.present()),
-            _ => self.scroll(command, app),
+            Command::PlanAnew => self.make_anew(screen.present()),
+            _ => self.scroll(command, extent(self, screen)),
         }
     }
 
-    fn scroll(&mut self, command: Command, app: &App) {
-        let page = plan_draw::page(self, app);
-        let most = plan_draw::farthest(self, app);
+    fn scroll(&mut self, command: Command, (page, most): (usize, usize)) {
         self.skip = match command {
             Command::Up => self.skip.min(most).saturating_sub(1),
             Command::Down => (self.skip + 1).min(most),
@@ -331,8 +336,8 @@ impl Dialog {
     }
 
     /// True when the command has an effect now: only these are hinted.
-    pub(super) fn does(&self, command: Command, app: &App) -> bool {
-        let may = &app.facts.acts.may;
+    pub(super) fn does(&self, command: Command, screen: &dyn Screen) -> bool {
+        let may = &screen.facts().acts.may;
         match (&self.phase, command) {
             (Phase::Shown(_), Command::Action(ActionName::Undo)) => false,
             (Phase::Shown(_), Command::PlanAnew) => true,
@@ -340,7 +345,7 @@ impl Dialog {
             (Phase::Shown(_), Command::Accept) => matches!(may, May::Yes),
             (Phase::Shown(_), _) | (_, Command::Close) => true,
             (Phase::Value(_) | Phase::Stands(_), Command::Accept) => true,
-            (Phase::Runs(_), Command::Action(ActionName::Undo)) => self.running(app).is_none(),
+            (Phase::Runs(_), Command::Action(ActionName::Undo)) => self.running(screen).is_none(),
             _ => false,
         }
     }
@@ -369,17 +374,17 @@ impl Dialog {
         matches!(&self.phase, Phase::Shown(plan) if plan.needs_typed_name())
     }
 
-    pub(super) fn may(&self, app: &App) -> bool {
-        matches!(app.facts.acts.may, May::Yes)
+    pub(super) fn may(&self, screen: &dyn Screen) -> bool {
+        matches!(screen.facts().acts.may, May::Yes)
     }
 
-    fn accept(&mut self, app: &App) -> Verdict {
+    fn accept(&mut self, screen: &dyn Screen) -> Verdict {
         self.error = None;
         match &self.phase {
             Phase::Value(wanted) => {
                 let said = self.value.text().trim().to_owned();
                 if let PlanInput::Priority(job) = wanted
-                    && let Some(why) = priority_prompt::refused(job, &said, &app.facts)
+                    && let Some(why) = priority_prompt::refused(job, &said, screen.facts())
                 {
                     self.error = Some(why);
                     return Verdict::Stay;
@@ -390,7 +395,7 @@ impl Dialog {
                         priority: said,
                     },
                     PlanInput::Replicas(id) => {
-                        let pods = app.facts.fleet.job(id).map(|job| job.pods.len());
+                        let pods = screen.facts().fleet.job(id).map(|job| job.pods.len());
                         let Some(replicas) = replica_count(&said, pods) else {
                             let words =
                                 "a number of replicas, 0 or more; +2 or -2 changes it by two";
@@ -415,15 +420,15 @@ impl Dialog {
             }
             Phase::Shown(plan) => {
                 let plan = plan.clone();
-                self.confirm(app, *plan)
+                self.confirm(screen, *plan)
             }
             Phase::Refused(_) | Phase::Failed(_) => Verdict::Close,
-            Phase::Runs(name) => match app.facts.acts.run(name) {
+            Phase::Runs(name) => match screen.facts().acts.run(name) {
                 Some(run) if run.state != RunState::Running => Verdict::Close,
                 _ => Verdict::Stay,
             },
             Phase::Stands(name) => {
-                if let May::No { sentence, .. } = &app.facts.acts.may {
+                if let May::No { sentence, .. } = &screen.facts().acts.may {
                     self.error = Some(sentence.clone());
                     return Verdict::Stay;
                 }
@@ -442,11 +447,11 @@ impl Dialog {
         self.chosen = Focus::Typed;
     }
 
-    fn confirm(&mut self, app: &App, plan: Plan) -> Verdict {
-        if app.present().since(self.shown_at) < SETTLE.into() {
+    fn confirm(&mut self, screen: &dyn Screen, plan: Plan) -> Verdict {
+        if screen.present().since(self.shown_at) < SETTLE.into() {
             return Verdict::Stay;
         }
-        match &app.facts.acts.may {
+        match &screen.facts().acts.may {
             May::Yes => {}
             May::No { sentence, .. } => {
                 self.error = Some(sentence.clone());
@@ -465,7 +470,7 @@ impl Dialog {
             self.refuse(format!("it would fail: {}: {}", check.name, check.sentence));
             return Verdict::Stay;
         }
-        let wanted = plan.typed(&app.facts.context);
+        let wanted = plan.typed(&screen.facts().context);
         // The confirmation text is not a reason: it must not end up in the log, and the plan still needs it.
         if plan.needs_typed_name() && self.reason.text().trim() == wanted {
             self.chosen = Focus::Reason;
@@ -494,22 +499,13 @@ impl Dialog {
     }
 
     /// Plans the undo of the run on screen.
-    fn undo(&self, app: &App) -> Verdict {
+    fn undo(&self, screen: &dyn Screen) -> Verdict {
         match &self.phase {
-            Phase::Runs(name) if self.running(app).is_none() => {
+            Phase::Runs(name) if self.running(screen).is_none() => {
                 Verdict::ActionRequest(ActionRequest::Intent(Intent::Undo { run: name.clone() }))
             }
             _ => Verdict::Stay,
         }
-    }
-
-    pub(super) fn draw(
-        &self,
-        app: &App,
-        painter: &mut Painter<'_>,
-        area: Rect,
-    ) -> Option<Position> {
-        plan_draw::draw(self, app, painter, area)
     }
 }
 

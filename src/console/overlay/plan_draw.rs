@@ -2,45 +2,34 @@
 
 use ratatui::layout::{Position, Rect};
 
-use crate::app::App;
 use crate::commands::{Command, Context};
 use crate::painter::Painter;
+use crate::screen::Screen;
 use crate::text::{self, UNKNOWN, counted};
 use crate::view::describe::{Line, draw_lines};
 use crate::widget::field::TextField;
-use crate::widget::panel::{self, centred, popup};
+use crate::widget::panel::{self, above_hints, centred, popup};
 use model::fleet::job::JobKey;
 use model::plan::{Intent, Plan, Refusal};
 use table::actions::May;
-use table::column::{Align, ColumnHead, Width};
 use table::role::Role;
 use table::text::with_hours;
 
-use super::above_hints;
 use super::key_hints::with_keys;
 use super::plan::{Dialog, Focus, Phase, PlanInput};
 use super::plan_layout::PlanExtent;
 use super::plan_run::draw_run;
 use super::priority_prompt;
 
-pub(super) const fn head(title: &'static str, align: Align, width: Width, drop: u8) -> ColumnHead {
-    ColumnHead {
-        title,
-        align,
-        width,
-        drop,
-    }
-}
-
 /// Draws it; returns the position of the text cursor.
 pub(super) fn draw(
     dialog: &Dialog,
-    app: &App,
+    screen: &dyn Screen,
     painter: &mut Painter<'_>,
     area: Rect,
 ) -> Option<Position> {
     match &dialog.phase {
-        Phase::Value(wanted) => Some(draw_value(dialog, wanted, app, painter, area)),
+        Phase::Value(wanted) => Some(draw_value(dialog, wanted, screen, painter, area)),
         Phase::Computing => {
             let typed = u16::from(!dialog.early.text().is_empty());
             let frame = centred(area, 60.min(area.width), 3 + typed);
@@ -52,7 +41,7 @@ pub(super) fn draw(
             (typed > 0).then(|| dialog.early.draw(painter, inside.x, below, inside.width))
         }
         Phase::Refused(refusal) => {
-            draw_refused(refusal, app, painter, area);
+            draw_refused(refusal, screen, painter, area);
             None
         }
         Phase::Failed(why) => {
@@ -64,9 +53,9 @@ pub(super) fn draw(
             draw_box(painter, area, "PLAN  could not be made", &lines);
             None
         }
-        Phase::Shown(plan) | Phase::Sent(plan) => draw_plan(dialog, plan, app, painter, area),
+        Phase::Shown(plan) | Phase::Sent(plan) => draw_plan(dialog, plan, screen, painter, area),
         Phase::Runs(name) | Phase::Stands(name) => {
-            draw_run(dialog, &app.facts, name, painter, area);
+            draw_run(dialog, screen.facts(), name, painter, area);
             None
         }
     }
@@ -81,8 +70,8 @@ fn draw_box(painter: &mut Painter<'_>, area: Rect, title: &str, lines: &[Line]) 
     draw_lines(painter, inside, lines, 0);
 }
 
-fn draw_refused(refusal: &Refusal, app: &App, painter: &mut Painter<'_>, area: Rect) {
-    let told = |words: &str| with_hours(&with_keys(words, &app.options.keys), app.facts.now);
+fn draw_refused(refusal: &Refusal, screen: &dyn Screen, painter: &mut Painter<'_>, area: Rect) {
+    let told = |words: &str| with_hours(&with_keys(words, screen.keys()), screen.facts().now);
     let mut lines = vec![Line::Words(
         "no plan".into(),
         told(&refusal.sentence),
@@ -102,16 +91,19 @@ fn draw_refused(refusal: &Refusal, app: &App, painter: &mut Painter<'_>, area: R
 fn draw_value(
     dialog: &Dialog,
     wanted: &PlanInput,
-    app: &App,
+    screen: &dyn Screen,
     painter: &mut Painter<'_>,
     area: Rect,
 ) -> Position {
     let (title, hint) = match wanted {
         PlanInput::Priority(job) => (
             format!("PLAN  priority of {job}"),
-            priority_prompt::hint(job, &app.facts),
+            priority_prompt::hint(job, screen.facts()),
         ),
-        PlanInput::Replicas(id) => (format!("PLAN  replicas of {}", id.key), replicas(id, app)),
+        PlanInput::Replicas(id) => (
+            format!("PLAN  replicas of {}", id.key),
+            replicas(id, screen),
+        ),
         PlanInput::Cordon(nodes) => {
             let what = match nodes.as_slice() {
                 [one] => one.to_string(),
@@ -146,8 +138,8 @@ fn draw_value(
 }
 
 /// A workload's number of pods, and its autoscaler's limits.
-fn replicas(id: &JobKey, app: &App) -> String {
-    let fleet = &app.facts.fleet;
+fn replicas(id: &JobKey, screen: &dyn Screen) -> String {
+    let fleet = &screen.facts().fleet;
     let Some(job) = fleet.job(id) else {
         return String::from("the number of replicas");
     };
@@ -164,43 +156,34 @@ fn replicas(id: &JobKey, app: &App) -> String {
     }
 }
 
-/// Lines that a page key scrolls: two lines of overlap stay.
-pub(super) fn page(dialog: &Dialog, app: &App) -> usize {
+/// Lines that a page key scrolls (two lines of overlap stay), and the farthest scroll position.
+pub(super) fn scroll_extent(dialog: &Dialog, screen: &dyn Screen) -> (usize, usize) {
     const OF_A_RUN: usize = 8;
     match &dialog.phase {
         Phase::Shown(plan) | Phase::Sent(plan) => {
-            let extent = PlanExtent::of(dialog, plan, app, above_hints(app.area()));
-            extent.visible_rows().saturating_sub(3).max(1)
-        }
-        _ => OF_A_RUN,
-    }
-}
-
-/// The maximum scroll position of the dialog.
-pub(super) fn farthest(dialog: &Dialog, app: &App) -> usize {
-    match &dialog.phase {
-        Phase::Shown(plan) | Phase::Sent(plan) => {
-            PlanExtent::of(dialog, plan, app, above_hints(app.area())).farthest()
+            let extent = PlanExtent::of(dialog, plan, screen, above_hints(screen.area()));
+            let page = extent.visible_rows().saturating_sub(3).max(1);
+            (page, extent.farthest())
         }
         // A run shows its current step until the operator scrolls.
         Phase::Runs(name) | Phase::Stands(name) => {
-            let run = app.facts.acts.run(name);
-            run.map_or(0, |run| run.steps.len() + 1)
+            let run = screen.facts().acts.run(name);
+            (OF_A_RUN, run.map_or(0, |run| run.steps.len() + 1))
         }
-        _ => 0,
+        _ => (OF_A_RUN, 0),
     }
 }
 
 fn draw_plan(
     dialog: &Dialog,
     plan: &Plan,
-    app: &App,
+    screen: &dyn Screen,
     painter: &mut Painter<'_>,
     area: Rect,
 ) -> Option<Position> {
-    let extent = PlanExtent::of(dialog, plan, app, area);
+    let extent = PlanExtent::of(dialog, plan, screen, area);
     let frame = extent.frame;
-    let title = format!("PLAN  {}  on {}", plan.title, app.facts.context);
+    let title = format!("PLAN  {}  on {}", plan.title, screen.facts().context);
     let note = format!("computed {} ago", painter.age(plan.computed_at));
     let inside = popup(painter, frame, &title, &note);
     let room = extent.visible_rows();
@@ -214,9 +197,9 @@ fn draw_plan(
     };
     extent.draw(painter, body, skip);
     if most > 0 {
-        draw_place(app, painter, frame, skip, most);
+        draw_place(screen, painter, frame, skip, most);
     }
-    draw_foot(dialog, plan, app, painter, inside);
+    draw_foot(dialog, plan, screen, painter, inside);
     let fields = extent.fields;
     if fields == 0 || inside.height < fields + 2 {
         return None;
@@ -225,21 +208,21 @@ fn draw_plan(
     draw_fields(
         dialog,
         plan,
-        app,
+        screen,
         painter,
         Rect::new(inside.x, foot - fields, inside.width, fields),
     )
 }
 
 /// The scroll position and the scroll keys, in the lower border.
-fn draw_place(app: &App, painter: &mut Painter<'_>, frame: Rect, skip: usize, most: usize) {
-    let keys = |command| {
-        app.options
-            .keys
-            .keys(Context::Plan, command)
-            .first()
-            .copied()
-    };
+fn draw_place(
+    screen: &dyn Screen,
+    painter: &mut Painter<'_>,
+    frame: Rect,
+    skip: usize,
+    most: usize,
+) {
+    let keys = |command| screen.keys().keys(Context::Plan, command).first().copied();
     let (on, back) = (keys(Command::PageDown), keys(Command::PageUp));
     let keys: Vec<String> = [on, back]
         .into_iter()
@@ -262,10 +245,16 @@ fn draw_place(app: &App, painter: &mut Painter<'_>, frame: Rect, skip: usize, mo
     );
 }
 
-fn draw_foot(dialog: &Dialog, plan: &Plan, app: &App, painter: &mut Painter<'_>, inside: Rect) {
+fn draw_foot(
+    dialog: &Dialog,
+    plan: &Plan,
+    screen: &dyn Screen,
+    painter: &mut Painter<'_>,
+    inside: Rect,
+) {
     let y = inside.bottom().saturating_sub(1);
     // The name to type is the plan's object: the evicted jobs are named beside it.
-    let wanted = plan.typed(&app.facts.context);
+    let wanted = plan.typed(&screen.facts().context);
     let is_due = plan.needs_typed_name() && dialog.typed.text().trim() != wanted;
     let enter = match is_due {
         true => format!("once {wanted} is typed, enter"),
@@ -281,7 +270,7 @@ fn draw_foot(dialog: &Dialog, plan: &Plan, app: &App, painter: &mut Painter<'_>,
         let count = counted(plan.evicts().len() as u64, "job");
         format!("{enter} evicts {count}")
     });
-    let (words, role) = match (&dialog.error, &dialog.phase, &app.facts.acts.may) {
+    let (words, role) = match (&dialog.error, &dialog.phase, &screen.facts().acts.may) {
         (Some(error), ..) => (error.as_str(), Role::Crit),
         (None, Phase::Sent(_), _) => ("confirmed: it is starting…", Role::Info),
         (None, _, May::No { sentence, .. }) => (sentence.as_str(), Role::Warn),
@@ -305,12 +294,12 @@ fn draw_foot(dialog: &Dialog, plan: &Plan, app: &App, painter: &mut Painter<'_>,
 fn draw_fields(
     dialog: &Dialog,
     plan: &Plan,
-    app: &App,
+    screen: &dyn Screen,
     painter: &mut Painter<'_>,
     area: Rect,
 ) -> Option<Position> {
-    let focus = dialog.focus(&app.facts.acts.may);
-    let wanted = plan.typed(&app.facts.context);
+    let focus = dialog.focus(&screen.facts().acts.may);
+    let wanted = plan.typed(&screen.facts().context);
     let typing = format!("type {wanted} to confirm");
     let reason = "reason, for the log";
     // The text to type is shown in full before the reason gets space; where neither fits, the focused field is drawn.

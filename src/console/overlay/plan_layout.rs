@@ -5,8 +5,8 @@ use std::ops::Range;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use crate::app::App;
 use crate::painter::Painter;
+use crate::screen::Screen;
 use crate::text::{self, counted};
 use crate::view::describe::{Line, draw_lines};
 use crate::widget::cell::words;
@@ -19,17 +19,16 @@ use table::plan_steps::CommonPhrases;
 use table::role::Role;
 
 use super::plan::Dialog;
-use super::plan_draw::head;
 use super::plan_sum::sum;
 use super::plan_words::{about, cells, common, rows};
 
 const STEPS: &[ColumnHead] = &[
-    head("STEP", Align::Left, Width::Cut(10, 24), 0),
-    head("OBJECT", Align::Left, Width::Cut(14, 60), 0),
-    head("DEVICES", Align::Right, Width::Fit(7), 2),
-    head("WORK LOST", Align::Right, Width::Fit(9), 1),
-    head("COST", Align::Right, Width::Fit(4), 3),
-    head("HOW", Align::Left, Width::Cut(16, 120), 4),
+    ColumnHead::new("STEP", Align::Left, Width::Cut(10, 24), 0),
+    ColumnHead::new("OBJECT", Align::Left, Width::Cut(14, 60), 0),
+    ColumnHead::new("DEVICES", Align::Right, Width::Fit(7), 2),
+    ColumnHead::new("WORK LOST", Align::Right, Width::Fit(9), 1),
+    ColumnHead::new("COST", Align::Right, Width::Fit(4), 3),
+    ColumnHead::new("HOW", Align::Left, Width::Cut(16, 120), 4),
 ];
 
 /// Indent of a step's details below the step, cells.
@@ -72,16 +71,16 @@ pub(super) struct PlanExtent<'a> {
 }
 
 impl<'a> PlanExtent<'a> {
-    pub(super) fn of(dialog: &Dialog, plan: &'a Plan, app: &'a App, area: Rect) -> Self {
+    pub(super) fn of(dialog: &Dialog, plan: &'a Plan, screen: &'a dyn Screen, area: Rect) -> Self {
         let width = up_to(160, area.width);
         let mut nothing = Buffer::empty(Rect::new(0, 0, 1, 1));
-        let mut painter = Painter::new(&mut nothing, &app.render_style, app.facts.now);
+        let mut painter = Painter::new(&mut nothing, screen.render_style(), screen.facts().now);
         let none = Rect::new(0, 0, width.saturating_sub(4), 0);
         let common = common(plan);
-        let about = about(dialog, plan, &common, app, none.width);
+        let about = about(dialog, plan, &common, screen, none.width);
         let below = draw_lines(&mut painter, none, &about, 0);
-        let steps = beside(&mut painter, kept(plan, &common, app), width);
-        let fields = if dialog.may(app) { 3 } else { 0 };
+        let steps = beside(&mut painter, kept(plan, &common, screen), width);
+        let fields = if dialog.may(screen) { 3 } else { 0 };
         // Titles and steps, blank, details, blank, fields, bottom line, border.
         let wanted = steps.rows.len() + 1 + 1 + below + 1 + usize::from(fields) + 1 + 2;
         let wanted = u16::try_from(wanted).unwrap_or(u16::MAX);
@@ -100,11 +99,11 @@ impl<'a> PlanExtent<'a> {
             return extent;
         }
         // Not everything fits: the summary first, then as many steps as fit, then the rest.
-        let under = below_each(&mut painter, kept(plan, &common, app), width);
+        let under = below_each(&mut painter, kept(plan, &common, screen), width);
         if under.rows.len() < all {
             extent.steps = under;
         }
-        extent.sum = sum(dialog, plan, app);
+        extent.sum = sum(dialog, plan, screen);
         extent.high.0 = draw_lines(&mut painter, none, &extent.sum, 0);
         extent.parts = extent.cut(plan.steps.len());
         extent
@@ -238,12 +237,12 @@ impl Lines<'_> {
 type KeptSteps<'a> = (Vec<ColumnHead>, Vec<Vec<Cell<'a>>>, Vec<usize>);
 
 /// The steps with only the columns that some step uses.
-fn kept<'a>(plan: &'a Plan, common: &CommonPhrases, app: &'a App) -> KeptSteps<'a> {
+fn kept<'a>(plan: &'a Plan, common: &CommonPhrases, screen: &'a dyn Screen) -> KeptSteps<'a> {
     let rows = rows(plan);
     let told = rows.iter().map(|row| row.last()).collect();
     let mut rows: Vec<_> = rows
         .iter()
-        .map(|row| cells(row, common, &app.facts))
+        .map(|row| cells(row, common, screen.facts()))
         .collect();
     let says = |at: usize| rows.iter().any(|row| row[at].value != Value::Empty);
     let kept: Vec<bool> = (0..STEPS.len()).map(says).collect();

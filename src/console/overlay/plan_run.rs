@@ -16,13 +16,12 @@ use table::role::Role;
 use table::text::with_hours;
 
 use super::plan::{Dialog, Phase};
-use super::plan_draw::head;
 
 const PROGRESS: &[ColumnHead] = &[
-    head("#", Align::Right, Width::Fit(2), 0),
-    head("STEP", Align::Left, Width::Cut(20, 60), 0),
-    head("STATE", Align::Left, Width::Cut(8, 18), 0),
-    head("", Align::Left, Width::Cut(10, 60), 1),
+    ColumnHead::new("#", Align::Right, Width::Fit(2), 0),
+    ColumnHead::new("STEP", Align::Left, Width::Cut(20, 60), 0),
+    ColumnHead::new("STATE", Align::Left, Width::Cut(8, 18), 0),
+    ColumnHead::new("", Align::Left, Width::Cut(10, 60), 1),
 ];
 
 /// Draws a run; `None` before its first update.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::app::App;
+use crate::screen::Screen;
 use crate::text::counted;
 use crate::view::describe::Line;
 use model::base::Moment;
@@ -17,10 +17,10 @@ use super::plan_words::{total_lost, unfinished};
 const NAMED: usize = 2;
 
 /// The plan in a few lines.
-pub(super) fn sum(dialog: &Dialog, plan: &Plan, app: &App) -> Vec<Line> {
+pub(super) fn sum(dialog: &Dialog, plan: &Plan, screen: &dyn Screen) -> Vec<Line> {
     let mut lines = Vec::new();
     let mut say = |label: &'static str, words: String, role| {
-        let words = with_hours(&words, app.facts.now);
+        let words = with_hours(&words, screen.facts().now);
         lines.push(Line::Words(label.into(), words, role));
     };
     if let Some(words) = dialog.changed() {
@@ -38,7 +38,7 @@ pub(super) fn sum(dialog: &Dialog, plan: &Plan, app: &App) -> Vec<Line> {
     match &plan.effect {
         PlanEffect::Unknown { why } => say("effect", format!("not known: {why}"), Role::Muted),
         PlanEffect::Forecast(forecast) => {
-            if let Some(words) = starts(forecast, app.facts.now) {
+            if let Some(words) = starts(forecast, screen.facts().now) {
                 say("starts", words, Role::Text);
             }
         }

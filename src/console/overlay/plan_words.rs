@@ -1,6 +1,6 @@
 //! A plan as text: steps as table rows; effects, checks and alternatives as lines.
 
-use crate::app::App;
+use crate::screen::Screen;
 use crate::text::counted;
 use crate::view::describe::{LABEL, Line};
 use model::base::{Age, Moment};
@@ -176,10 +176,10 @@ pub(super) fn about(
     dialog: &Dialog,
     plan: &Plan,
     common: &CommonPhrases,
-    app: &App,
+    screen: &dyn Screen,
     width: u16,
 ) -> Vec<Line> {
-    let now = app.facts.now;
+    let now = screen.facts().now;
     let line = |label: &'static str, words: String, role| {
         Line::Words(label.into(), with_hours(&words, now), role)
     };
@@ -212,12 +212,12 @@ pub(super) fn about(
     }
     let mut label = "because";
     for reason in plan.reasons.iter().take(4) {
-        say(label, with_keys(reason, &app.options.keys), Role::Muted);
+        say(label, with_keys(reason, screen.keys()), Role::Muted);
         label = "";
     }
     let mut label = "warning";
     for warning in &plan.warnings {
-        say(label, with_keys(warning, &app.options.keys), Role::Warn);
+        say(label, with_keys(warning, screen.keys()), Role::Warn);
         label = "";
     }
     let fine: Vec<String> = plan
@@ -248,7 +248,7 @@ pub(super) fn about(
     }
     let mut label = "instead";
     for other in &plan.alternatives {
-        let keys = &app.options.keys;
+        let keys = screen.keys();
         let key = other.command.as_deref().and_then(|line| key_of(line, keys));
         let key = key.map_or(String::new(), |key| format!(": {key}"));
         say(

@@ -1,23 +1,23 @@
 //! The palette's offers after `port-forward`: the typed ports, and running port-forwards to stop.
 
-use crate::app::App;
 use crate::pod_access::Ports;
+use crate::screen::Screen;
 
-use super::Navigation;
-use super::offers::Offer;
+use super::offer::Offer;
+use super::verdict::Navigation;
 
 /// The words before the ports; alone they list what runs.
 pub(super) const WORDS: &[&str] = &["port-forward", "port-forwards", "pf"];
 
 /// The typed port-forward, or its error; then each running one.
-pub(super) fn offers(app: &App, typed: &str) -> Vec<Offer> {
+pub(super) fn offers(screen: &dyn Screen, typed: &str) -> Vec<Offer> {
     let typed = typed.trim();
     let stays = |doc: String| Offer {
         label: format!("port-forward {typed}"),
         doc,
         go: Navigation::Palette(format!("port-forward {typed}")),
     };
-    let new = match (app.port_forward_pod(&app.acted_on()), Ports::parse(typed)) {
+    let new = match (screen.port_forward_pod(), Ports::parse(typed)) {
         (Err(why), _) => stays(why),
         (Ok(pod), Some(ports)) => Offer {
             label: format!("port-forward {ports}"),
@@ -32,7 +32,7 @@ pub(super) fn offers(app: &App, typed: &str) -> Vec<Offer> {
         },
         (Ok(pod), None) => stays(format!("LOCAL[:REMOTE], `8080:80` say, to pod {pod}")),
     };
-    let running = app.port_forwards.iter().map(|forward| {
+    let running = screen.port_forwards().iter().map(|forward| {
         let ports = forward.ports.to_string();
         Offer {
             label: format!("stop {}", forward.address.as_ref().unwrap_or(&ports)),

@@ -10,8 +10,8 @@ use model::fleet::job::Job;
 use model::fleet::node::Node;
 use model::fleet::queue::{Measure, QueueKind};
 
-use super::Navigation;
-use super::offers::Offer;
+use super::offer::Offer;
+use super::verdict::Navigation;
 
 /// The words before a change.
 pub(super) const WORDS: &[&str] = &["what-if", "whatif", "what"];

@@ -2,15 +2,15 @@
 
 use ratatui::layout::{Position, Rect};
 
-use crate::app::App;
 use crate::commands::Command;
 use crate::msg::KeyPress;
 use crate::painter::Painter;
+use crate::screen::Screen;
 use crate::widget::field::TextField;
 use model::base::When;
 use table::role::Role;
 
-use super::{Navigation, Verdict};
+use super::verdict::{Navigation, Verdict};
 
 /// The accepted formats of a time, shown until there is an error.
 const FORMATS: &str = "03:12 · yesterday 14:00 · -2h · 2026-11-21 06:40 (UTC) · now: live again";
@@ -34,10 +34,15 @@ impl TimePrompt {
         self.error = None;
     }
 
-    pub(super) fn key(&mut self, press: KeyPress, command: Option<Command>, app: &App) -> Verdict {
+    pub(super) fn key(
+        &mut self,
+        press: KeyPress,
+        command: Option<Command>,
+        screen: &dyn Screen,
+    ) -> Verdict {
         match command {
             Some(Command::Close) => return Verdict::Close,
-            Some(Command::Accept) => match self.read_time(app) {
+            Some(Command::Accept) => match self.read_time(screen) {
                 Ok(to) => return Verdict::Navigation(to),
                 Err(why) => self.error = Some(why),
             },
@@ -48,17 +53,17 @@ impl TimePrompt {
     }
 
     /// Where the typed time leads; an error when the text is no time, or the record does not have this time.
-    fn read_time(&self, app: &App) -> Result<Navigation, String> {
+    fn read_time(&self, screen: &dyn Screen) -> Result<Navigation, String> {
         let is_present = matches!(self.field.text().trim(), "now" | "live");
-        match (is_present, app.is_rewound()) {
+        match (is_present, screen.is_rewound()) {
             (true, true) => return Ok(Navigation::Live),
-            (true, false) if app.timeline.is_none() => {
+            (true, false) if screen.timeline().is_none() => {
                 return Err(String::from("this is the present"));
             }
             _ => {}
         }
         let when = When::parse(self.field.text())?;
-        let Some(timeline) = &app.timeline else {
+        let Some(timeline) = screen.timeline() else {
             return Ok(Navigation::Rewind(when));
         };
         let at = when.in_record(timeline.from, timeline.to);

@@ -2,8 +2,8 @@
 
 use model::base::document::nearest;
 
-use super::Navigation;
-use super::offers::Offer;
+use super::offer::Offer;
+use super::verdict::Navigation;
 
 /// Kinds that kubectl and k9s list and this console does not, by name and short names.
 const NOT_HERE: &[&[&str]] = &[

@@ -1,9 +1,10 @@
 //! The views, one file each. A view keeps its cursor, order and filter, and draws the facts.
 
 use model::cost::Scope;
-use table::kinds;
+use table::kinds::{self, Kind};
 use table::navigation::{Destination, RowScope, ViewId};
 
+use table_view::TableView;
 use table_with_facts::TableWithFacts;
 use view_trait::View;
 
@@ -52,20 +53,19 @@ pub fn at(place: &Destination) -> Option<Box<dyn View>> {
     }
 }
 
-/// Opens a view of a scope; `RowScope::All` opens the tab's own view.
+/// Opens a view of a scope; `RowScope::All` opens the tab's own view. What is not drawn in its own way is the table of its kind.
 pub fn open(id: ViewId, row_scope: RowScope) -> Box<dyn View> {
+    if let RowScope::Kind(kind, _) = row_scope {
+        return of_kind(kind, row_scope);
+    }
     match (id, row_scope) {
-        (id, row_scope @ RowScope::Tree(_)) => Box::new(table_view::TableView::new(
-            id,
-            &object_tree::KIND,
-            row_scope,
-        )),
+        (id, row_scope @ RowScope::Tree(_)) => {
+            Box::new(TableView::new(id, &object_tree::KIND, row_scope))
+        }
         (ViewId::Fleet, _) => Box::new(fleet::FleetView::new()),
-        (ViewId::Devices, row_scope @ RowScope::Idle) => Box::new(table_view::TableView::new(
-            id,
-            &table::kinds::devices::IDLE,
-            row_scope,
-        )),
+        (ViewId::Devices, row_scope @ RowScope::Idle) => {
+            Box::new(TableView::new(id, &kinds::devices::IDLE, row_scope))
+        }
         (ViewId::Devices, row_scope) => Box::new(heatmap::Heatmap::new(row_scope)),
         (ViewId::Nodes, RowScope::Node(node)) => Box::new(detail::Detail::node(node)),
         (ViewId::Jobs, RowScope::Job(job)) => Box::new(detail::Detail::job(job)),
@@ -73,52 +73,46 @@ pub fn open(id: ViewId, row_scope: RowScope) -> Box<dyn View> {
         (ViewId::Cost, RowScope::Cost(scope)) => Box::new(cost::CostView::new(scope)),
         (ViewId::Cost, _) => Box::new(cost::CostView::new(Scope::Team)),
         (ViewId::Pools, RowScope::Pool(pool)) => Box::new(detail::Detail::pool(pool)),
-        (ViewId::Pools, row_scope @ RowScope::Scalers) => Box::new(TableWithFacts::new(
-            id,
-            &table::kinds::scalers::KIND,
-            row_scope,
-        )),
-        (ViewId::Pools, row_scope) => Box::new(TableWithFacts::new(
-            id,
-            &table::kinds::pools::KIND,
-            row_scope,
-        )),
         (ViewId::Queues, row_scope) => Box::new(queues::QueuesView::new(row_scope)),
         (ViewId::Jobs, RowScope::WhatIf(changes)) => Box::new(what_if::WhatIfView::new(changes)),
-        (ViewId::Jobs, row_scope @ RowScope::Pods(_)) => Box::new(table_view::TableView::new(
-            id,
-            &kinds::pods::KIND,
-            row_scope,
-        )),
-        (ViewId::Jobs, row_scope @ RowScope::Services(_)) => Box::new(table_view::TableView::new(
-            id,
-            &table::kinds::services::KIND,
-            row_scope,
-        )),
-        (ViewId::Jobs, row_scope) => Box::new(table_view::TableView::new(
-            id,
-            &table::kinds::jobs::KIND,
-            row_scope,
-        )),
-        (ViewId::Nodes, row_scope) => Box::new(table_view::TableView::new(
-            id,
-            &table::kinds::nodes::KIND,
-            row_scope,
-        )),
-        (ViewId::Alerts, row_scope @ RowScope::Advice) => {
-            Box::new(TableWithFacts::new(id, &kinds::advice::KIND, row_scope))
-        }
         (ViewId::Alerts, RowScope::Changes(name)) => Box::new(changes::ChangesView::new(name)),
-        (ViewId::Alerts, row_scope) => {
-            Box::new(TableWithFacts::new(id, &kinds::alerts::KIND, row_scope))
+        (id, row_scope) => match Kind::of_tab(id) {
+            Some(kind) => of_kind(kind, row_scope),
+            // Runs of plans are no facts.
+            None => Box::new(TableView::new(id, &plans::KIND, row_scope)),
+        },
+    }
+}
+
+/// The table of a kind.
+fn of_kind(kind: Kind, row_scope: RowScope) -> Box<dyn View> {
+    let (view, spec) = (kind.view(), kind.spec());
+    match view.has_facts {
+        true => Box::new(TableWithFacts::new(view.tab, spec, row_scope)),
+        false => Box::new(TableView::new(view.tab, spec, row_scope)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_under_a_tab_is_its_table_without_more_said() {
+        let under = Kind::ALL
+            .into_iter()
+            .filter(|kind| kind.view().doc.is_some());
+        for kind in under {
+            let view = at(&kind.destination()).expect("a view");
+            let table = view.table().expect("a table");
+            assert!(
+                std::ptr::eq(table.table_model.kind, kind.spec()),
+                "{kind:?}"
+            );
+            assert_eq!(
+                (view.id(), view.trail()),
+                (kind.view().tab, kind.name().to_owned())
+            );
         }
-        (ViewId::Plans, row_scope) => {
-            Box::new(table_view::TableView::new(id, &plans::KIND, row_scope))
-        }
-        (ViewId::Sources, row_scope) => Box::new(TableWithFacts::new(
-            id,
-            &table::kinds::sources::KIND,
-            row_scope,
-        )),
     }
 }

@@ -55,7 +55,7 @@ impl TableWithFacts {
 
     /// The alert under the cursor and its silence, if any.
     fn hushed(&self, facts: &Facts) -> Option<(Name, Option<Silence>)> {
-        if self.table.table_model.row_scope == RowScope::Advice {
+        if std::ptr::eq(self.table.table_model.kind, &raw const advice::KIND) {
             return advice::id_and_silence(facts, self.table.table_model.current()?);
         }
         let finding = self.finding(facts)?;

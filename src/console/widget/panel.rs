@@ -43,6 +43,14 @@ pub fn popup(painter: &mut Painter<'_>, area: Rect, title: &str, note: &str) -> 
     framed(painter, area, title, note, Role::Accent)
 }
 
+/// The area above the line of key hints.
+pub fn above_hints(area: Rect) -> Rect {
+    Rect {
+        height: area.height.saturating_sub(1),
+        ..area
+    }
+}
+
 fn framed(painter: &mut Painter<'_>, area: Rect, title: &str, note: &str, border: Role) -> Rect {
     if area.width < 4 || area.height < 2 {
         return Rect::new(area.x, area.y, 0, 0);

@@ -17,7 +17,7 @@ use model::schema::one_of;
 
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
-use crate::kind::{Exporters, KindNames, is_needed_for_jobs};
+use crate::kind::{Exporters, KindNames, KindView, is_needed_for_jobs};
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
 use crate::rows::devices::job_idle_since;
@@ -270,6 +270,13 @@ pub static OUTPUT: RowOutput = RowOutput {
         description: "Unknown is null, never 0; units are in the names. A month is 730 hours.",
         schema: of_rows::<AdviceRow<'_>>,
     },
+    view: KindView::under(
+        ViewId::Alerts,
+        "what to do about jobs' devices and about pools, and what it saves a month",
+    )
+    .key("f2")
+    .words(&["advise"])
+    .with_facts(),
     reads: is_needed_for_jobs,
     exporters: |_| Exporters::All,
     note: |_, _| None,

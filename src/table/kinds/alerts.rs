@@ -10,7 +10,7 @@ use model::schema::of_rows;
 
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
-use crate::kind::{Exporters, Format, KindNames, UNKNOWN_IS_NULL, is_needed_for_jobs};
+use crate::kind::{Exporters, Format, KindNames, KindView, UNKNOWN_IS_NULL, is_needed_for_jobs};
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
 use crate::silence::Silence;
@@ -146,6 +146,7 @@ pub static OUTPUT: RowOutput = RowOutput {
         description: UNKNOWN_IS_NULL,
         schema: of_rows::<AlertRow<'_>>,
     },
+    view: KindView::tab(ViewId::Alerts).with_facts(),
     reads: is_needed_for_jobs,
     exporters: |_| Exporters::All,
     note: |facts, format| match format {

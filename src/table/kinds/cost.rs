@@ -9,6 +9,8 @@ use serde::Serialize;
 
 use model::base::{DeviceAmount, Name, Rate, SmallSort, natural};
 use model::cost::{Money, RateRow, Scope, Spend};
+use model::fleet::Known;
+use model::fleet::observe::Table;
 use model::fleet::profile::NotJudged;
 use model::fleet::queue::QueueKind;
 use model::schema::of_rows;
@@ -16,7 +18,7 @@ use usage::Period;
 
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
-use crate::kind::{Exporters, KindNames, UNKNOWN_IS_NULL, is_needed_for_jobs};
+use crate::kind::{Exporters, KindNames, KindView, UNKNOWN_IS_NULL, is_needed_for_jobs};
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
 use crate::row_labels::owner_label_of_job;
@@ -88,8 +90,8 @@ pub static KIND: KindSpec = KindSpec {
         })
         .by("idle_allocated_usd_per_hour"),
         Column::number("month", "$ THIS MONTH", 4, 8, |facts, at| {
-            match rate_row(facts, at).and_then(|row| month_of(facts, row)) {
-                Some(micros) => Cell::new(Value::known(micros.map(Rate::from_micros), Value::sum)),
+            match rate_row(facts, at) {
+                Some(row) => month_cell(facts, row),
                 None => Cell::new(Value::Empty),
             }
         })
@@ -146,6 +148,7 @@ pub static OUTPUT: RowOutput = RowOutput {
         description: UNKNOWN_IS_NULL,
         schema: of_rows::<CostRow<'_>>,
     },
+    view: KindView::tab(ViewId::Cost),
     reads: is_needed_for_jobs,
     exporters: |_| Exporters::All,
     note: |_, _| None,
@@ -283,10 +286,46 @@ fn owner_of(facts: &Facts, at: Row) -> Cell<'_> {
 }
 
 fn devices(facts: &Facts, at: Row) -> Cell<'_> {
-    of(facts, at, |row| match row.unknown_slices {
+    of(facts, at, devices_of)
+}
+
+/// The devices of a row; at least these where the part of a slice is not known.
+pub fn devices_of<'a>(row: &RateRow) -> Value<'a> {
+    match row.unknown_slices {
         0 => Value::Devices(row.devices, None),
         _ if row.devices.is_zero() => Value::Unknown,
         _ => Value::AtLeast(row.devices),
+    }
+}
+
+/// The row of this scope and name. A team whose jobs hold no device has none among the rates: its row is zero. `None` where no
+/// such row is known, and for a team of which it is not known what it holds.
+pub fn row_of<'a>(facts: &'a Facts, scope: Scope, name: &Name) -> Option<Cow<'a, RateRow>> {
+    let known = facts.spend_rates.row(scope, name).map(Cow::Borrowed);
+    known.or_else(|| match scope {
+        Scope::Team => without_devices(facts, name).map(Cow::Owned),
+        Scope::Pool | Scope::Queue | Scope::Job | Scope::Class => None,
+    })
+}
+
+/// The row of a team that has jobs, none of which holds a device.
+fn without_devices(facts: &Facts, team: &Name) -> Option<RateRow> {
+    let pods = facts.fleet.known(Table::Pods);
+    let jobs = facts.fleet.jobs.iter().filter(|job| job.team == *team);
+    let mut jobs = jobs.filter(|job| facts.has_job(job)).peekable();
+    let none = jobs.peek().is_some() && jobs.all(|job| job.devices_allocated == 0);
+    (none && !matches!(pods, Known::Waiting | Known::NotVisible(_))).then(|| RateRow {
+        scope: Scope::Team,
+        name: team.clone(),
+        devices: DeviceAmount::default(),
+        unknown_slices: 0,
+        spend: Spend {
+            idle_allocated: Some(Money::ZERO),
+            ..Spend::default()
+        },
+        unpriced: 0,
+        price_source: None,
+        price_as_of: None,
     })
 }
 
@@ -319,9 +358,13 @@ pub fn priced<'a>(
     }
 }
 
-/// Money for devices that do no work, in its color; zero is muted.
+/// Money of a row for devices that do no work.
 fn idle_money(facts: &Facts, at: Row, rate: impl FnOnce(&Spend) -> Option<Money>) -> Cell<'_> {
-    let cell = money(facts, at, rate);
+    as_idle(money(facts, at, rate))
+}
+
+/// Money for devices that do no work, in its color; zero is muted.
+pub fn as_idle(cell: Cell<'_>) -> Cell<'_> {
     let none = cell.value == Value::Money(Money::ZERO);
     cell.role(if none { Role::Muted } else { Role::IdleMoney })
 }
@@ -379,12 +422,28 @@ pub fn month_of(facts: &Facts, row: &RateRow) -> Option<Option<i64>> {
     Some(month.of_team(team, part))
 }
 
+/// What a row's team has cost in the month so far.
+pub fn month_cell<'a>(facts: &Facts, row: &RateRow) -> Cell<'a> {
+    match month_of(facts, row) {
+        Some(micros) => Cell::new(Value::known(micros.map(Rate::from_micros), Value::sum)),
+        None => Cell::new(Value::Empty),
+    }
+}
+
 /// Quota left in a queue, or in the queues of a team's jobs: of the whole queue, including other teams.
 fn quota_left(facts: &Facts, at: Row) -> Cell<'_> {
-    match rate_row(facts, at).map(|row| quota_left_words(facts, row)) {
-        Some(QuotaLeft::Words(words)) => Cell::text(words),
-        Some(QuotaLeft::Unknown) => Cell::new(Value::Unknown),
-        Some(QuotaLeft::None) | None => Cell::new(Value::Empty),
+    match rate_row(facts, at) {
+        Some(row) => quota_left_of(facts, row),
+        None => Cell::new(Value::Empty),
+    }
+}
+
+/// Quota left of a queue, or of the queues of a team's jobs.
+pub fn quota_left_of<'a>(facts: &Facts, row: &RateRow) -> Cell<'a> {
+    match quota_left_words(facts, row) {
+        QuotaLeft::Words(words) => Cell::text(words),
+        QuotaLeft::Unknown => Cell::new(Value::Unknown),
+        QuotaLeft::None => Cell::new(Value::Empty),
     }
 }
 

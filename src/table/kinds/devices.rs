@@ -12,9 +12,9 @@ use model::schema::of_rows;
 use crate::Facts;
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
-use crate::kind::{Exporters, KindNames, UNKNOWN_IS_NULL, is_needed_for_jobs};
+use crate::kind::{Exporters, KindNames, KindView, UNKNOWN_IS_NULL, is_needed_for_jobs};
 use crate::kinds::nodes::by_node;
-use crate::navigation::{Destination, RowScope, Selection};
+use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
 use crate::rows::devices;
 use crate::rows::devices::DeviceRow;
@@ -223,6 +223,7 @@ pub static OUTPUT: RowOutput = RowOutput {
         description: UNKNOWN_IS_NULL,
         schema: of_rows::<DeviceRow<'_>>,
     },
+    view: KindView::tab(ViewId::Devices).words(&["gpu"]),
     reads: is_needed_for_jobs,
     exporters: |asked| asked.exporters(Exporters::OfRows),
     note: |_, _| None,
@@ -372,11 +373,8 @@ pub fn in_scope(row_scope: &RowScope, node: &Node, device: &Device) -> bool {
         | RowScope::Ungrouped
         | RowScope::Cost(_)
         | RowScope::Idle
-        | RowScope::Pods(None)
-        | RowScope::Services(None)
+        | RowScope::Kind(_, None)
         | RowScope::WhatIf(_)
-        | RowScope::Advice
-        | RowScope::Scalers
         | RowScope::Changes(_)
         | RowScope::Sources(_)
         | RowScope::Tree(_) => true,
@@ -390,9 +388,7 @@ pub fn in_scope(row_scope: &RowScope, node: &Node, device: &Device) -> bool {
         RowScope::Queue(queue) => device
             .holders()
             .any(|(pod, _)| pod.queue.as_ref() == Some(queue)),
-        RowScope::Namespace(namespace)
-        | RowScope::Pods(Some(namespace))
-        | RowScope::Services(Some(namespace)) => device
+        RowScope::Namespace(namespace) | RowScope::Kind(_, Some(namespace)) => device
             .holders()
             .any(|(pod, _)| pod.key().namespace == *namespace),
     }

@@ -7,7 +7,8 @@ use model::schema::of_document;
 use crate::Facts;
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput};
-use crate::kind::{Exporters, KindNames};
+use crate::kind::{Exporters, KindNames, KindView};
+use crate::navigation::ViewId;
 use crate::rows::document::Document;
 use crate::rows::document::{FleetFigures, document, figures};
 use crate::rows::pools::unallocated;
@@ -97,6 +98,7 @@ pub static OUTPUT: RowOutput = RowOutput {
         description: "Unknown is null, never 0; units are in the names; times are RFC 3339. With --team or -n, `figures` and `pools` are those of the scope; all other fields are those of the whole fleet.",
         schema: of_document::<Document<'_>>,
     },
+    view: KindView::tab(ViewId::Fleet).words(&["pulse", "pulses", "pu"]),
     reads: |_| true,
     exporters: |_| Exporters::All,
     note: |_, _| None,

@@ -10,7 +10,7 @@ use model::schema::of_rows;
 
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
-use crate::kind::{Exporters, Format, KindNames, UNKNOWN_IS_NULL, is_needed_for_jobs};
+use crate::kind::{Exporters, Format, KindNames, KindView, UNKNOWN_IS_NULL, is_needed_for_jobs};
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
 use crate::row_labels::{RowLabels, label_of_job};
@@ -205,6 +205,7 @@ pub static OUTPUT: RowOutput = RowOutput {
         description: UNKNOWN_IS_NULL,
         schema: of_rows::<JobRow<'_>>,
     },
+    view: KindView::tab(ViewId::Jobs).words(&["jo"]),
     reads: is_needed_for_jobs,
     exporters: |asked| match asked.format {
         Format::Table if !asked.uses_readings => Exporters::Priced,

@@ -1,12 +1,39 @@
-//! The kinds of rows, one file each: what a row is, its columns, its object, where it leads, and how `get` writes it.
+//! The kinds of rows, one file each: what a row is, its columns, its object, where it leads, how `get` writes it, and how the
+//! console opens it.
 
-use serde_json::Value;
-
-use crate::column::{KindSpec, RowOutput};
+/// The kinds and the modules in which they are described, given to the macro `$make`.
+macro_rules! kinds {
+    ($make:ident) => {
+        $make! {
+            Pools = pools,
+            Nodes = nodes,
+            /// Devices and their slices.
+            Devices = devices,
+            Queues = queues,
+            Jobs = jobs,
+            /// Pods that request devices.
+            Pods = pods,
+            /// Models served by workloads.
+            Services = services,
+            Cost = cost,
+            /// Teams with their jobs, devices and money.
+            Teams = teams,
+            Alerts = alerts,
+            /// Advice about jobs' devices.
+            Advice = advice,
+            /// Autoscalers of nodes and pods.
+            Scalers = scalers,
+            Sources = sources,
+            /// The whole fleet as one document.
+            Fleet = fleet,
+        }
+    };
+}
 
 pub mod advice;
 pub mod alerts;
 pub mod cost;
+mod described;
 pub mod devices;
 pub mod fleet;
 pub mod jobs;
@@ -18,9 +45,9 @@ pub mod queues;
 pub mod scalers;
 pub mod services;
 pub mod sources;
+pub mod teams;
 
-/// Makes [`Kind`] of the modules in which the kinds are described.
-macro_rules! kinds {
+macro_rules! named {
     ($($(#[$doc:meta])* $kind:ident = $module:ident,)*) => {
         /// A kind of object that `get` prints.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -32,58 +59,14 @@ macro_rules! kinds {
             /// Every kind, in the order of help and schemas.
             pub const ALL: [Self; [$(stringify!($kind)),*].len()] = [$(Self::$kind),*];
 
-            /// Its description, from which `get`, the console and their docs are made.
-            pub fn spec(self) -> &'static KindSpec {
+            /// Its name on the command line, which is that of its module.
+            pub const fn name(self) -> &'static str {
                 match self {
-                    $(Self::$kind => &$module::KIND,)*
-                }
-            }
-
-            /// How `get` finds and writes its rows.
-            pub fn output(self) -> &'static RowOutput {
-                match self {
-                    $(Self::$kind => &$module::OUTPUT,)*
+                    $(Self::$kind => stringify!($module),)*
                 }
             }
         }
     };
 }
 
-kinds! {
-    Pools = pools,
-    Nodes = nodes,
-    /// Devices and their slices.
-    Devices = devices,
-    Queues = queues,
-    Jobs = jobs,
-    /// Pods that request devices.
-    Pods = pods,
-    /// Models served by workloads.
-    Services = services,
-    Cost = cost,
-    Alerts = alerts,
-    /// Advice about jobs' devices.
-    Advice = advice,
-    /// Autoscalers of nodes and pods.
-    Scalers = scalers,
-    Sources = sources,
-    /// The whole fleet as one document.
-    Fleet = fleet,
-}
-
-impl Kind {
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        self.output().names.plural
-    }
-
-    /// The singular, as shown before an object's name.
-    pub fn singular(self) -> &'static str {
-        self.output().names.singular
-    }
-
-    /// The JSON Schema of its rows.
-    pub fn schema(self) -> Value {
-        self.output().names.schema()
-    }
-}
+kinds!(named);

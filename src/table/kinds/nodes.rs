@@ -13,7 +13,7 @@ use model::schema::of_rows;
 use crate::Facts;
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
-use crate::kind::{Exporters, Format, KindNames, UNKNOWN_IS_NULL};
+use crate::kind::{Exporters, Format, KindNames, KindView, UNKNOWN_IS_NULL};
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
 use crate::row_labels::RowLabels;
@@ -264,6 +264,7 @@ pub static OUTPUT: RowOutput = RowOutput {
         description: UNKNOWN_IS_NULL,
         schema: of_rows::<NodeRow<'_>>,
     },
+    view: KindView::tab(ViewId::Nodes),
     reads: |table| matches!(table, Table::Nodes | Table::Pods),
     exporters: |asked| match asked.format {
         Format::Table if !asked.uses_readings => Exporters::DevicesUnknown,

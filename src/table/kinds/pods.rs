@@ -13,8 +13,8 @@ use model::schema::of_rows;
 
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
-use crate::kind::{Exporters, KindNames, is_needed_for_jobs};
-use crate::navigation::{Destination, RowScope, Selection};
+use crate::kind::{Exporters, KindNames, KindView, is_needed_for_jobs};
+use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
 use crate::row_labels::RowLabels;
 use crate::rows::jobs::is_failing;
@@ -187,6 +187,11 @@ pub static OUTPUT: RowOutput = RowOutput {
         description: "Pods that request devices. Unknown is null, never 0; units are in the names; times are RFC 3339.",
         schema: of_rows::<PodRow<'_>>,
     },
+    view: KindView::under(
+        ViewId::Jobs,
+        "pods that ask for devices: node, readiness, restarts, job, money",
+    )
+    .by_namespace(),
     reads: is_needed_for_jobs,
     exporters: |asked| asked.exporters(Exporters::All),
     note: |_, _| None,
@@ -210,7 +215,7 @@ pub static OUTPUT: RowOutput = RowOutput {
 /// Pods that request devices, each once, by namespace and name.
 fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
     let wanted = |pod: &Pod| match row_scope {
-        RowScope::Pods(Some(namespace)) => pod.key().namespace == *namespace,
+        RowScope::Kind(_, Some(namespace)) => pod.key().namespace == *namespace,
         _ => true,
     };
     let jobs = (0..).zip(facts.fleet.jobs.iter());

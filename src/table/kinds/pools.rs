@@ -11,7 +11,7 @@ use model::schema::of_rows;
 
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
-use crate::kind::{Exporters, KindNames, UNKNOWN_IS_NULL};
+use crate::kind::{Exporters, KindNames, KindView, UNKNOWN_IS_NULL};
 use crate::kinds::cost::priced;
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
@@ -131,6 +131,7 @@ pub static OUTPUT: RowOutput = RowOutput {
         description: UNKNOWN_IS_NULL,
         schema: of_rows::<PoolRow<'_>>,
     },
+    view: KindView::tab(ViewId::Pools).with_facts(),
     reads: |table| {
         // Node limits of the pools.
         !table.holds_rules()

@@ -9,7 +9,7 @@ use crate::Facts;
 use crate::budgets::each;
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
-use crate::kind::{Exporters, KindNames, UNKNOWN_IS_NULL};
+use crate::kind::{Exporters, KindNames, KindView, UNKNOWN_IS_NULL};
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
 use crate::rows::queue_quotas::{flavor, left};
@@ -146,6 +146,7 @@ pub static OUTPUT: RowOutput = RowOutput {
         description: UNKNOWN_IS_NULL,
         schema: of_rows::<QueueRow<'_>>,
     },
+    view: KindView::tab(ViewId::Queues).words(&["q", "cq", "lq"]),
     reads: |table| !table.holds_scaling(),
     exporters: // Only the rate needs readings: a device's price depends on its class.
     |_| Exporters::Priced,

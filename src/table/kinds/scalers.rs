@@ -8,7 +8,7 @@ use model::schema::of_rows;
 use crate::Facts;
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
-use crate::kind::{Exporters, KindNames};
+use crate::kind::{Exporters, KindNames, KindView};
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
 use crate::rows::scalers::{ScalerAt, ScalerRow, job_of, places, row};
@@ -116,6 +116,13 @@ pub static OUTPUT: RowOutput = RowOutput {
         description: "Unknown is null, never 0; times are RFC 3339.",
         schema: of_rows::<ScalerRow<'_>>,
     },
+    view: KindView::under(
+        ViewId::Pools,
+        "autoscalers of nodes and pods: desired counts, and why they do not scale",
+    )
+    .key("f4")
+    .words(&["hpa", "nodepools"])
+    .with_facts(),
     reads: |table| {
         !table.holds_rules()
             && (table.holds_scaling() || matches!(table, Table::Nodes | Table::Pods))

@@ -9,7 +9,7 @@ use model::schema::of_rows;
 use crate::Facts;
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
-use crate::kind::{Exporters, Format, KindNames};
+use crate::kind::{Exporters, Format, KindNames, KindView};
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
 use crate::row_labels::{RowLabels, label_of_job};
@@ -191,6 +191,12 @@ pub static OUTPUT: RowOutput = RowOutput {
         description: "Models that workloads serve. Unknown is null, never 0; units are in the names; times are RFC 3339.",
         schema: of_rows::<ServiceRow<'_>>,
     },
+    view: KindView::under(
+        ViewId::Jobs,
+        "model servers: requests, cache, latencies, tokens, $ per million tokens",
+    )
+    .key("f3")
+    .by_namespace(),
     reads: |table| {
         // Its autoscaler.
         !table.holds_rules() && (!table.holds_scaling() || matches!(table, Table::PodAutoscalers))
@@ -227,7 +233,7 @@ pub static OUTPUT: RowOutput = RowOutput {
 fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
     let all = places(facts).into_iter();
     let wanted = |job: usize| match row_scope {
-        RowScope::Services(Some(namespace)) => facts.fleet.jobs[job].namespace() == namespace,
+        RowScope::Kind(_, Some(namespace)) => facts.fleet.jobs[job].namespace() == namespace,
         _ => true,
     };
     all.filter(|(job, _)| wanted(*job))

@@ -15,7 +15,7 @@ use model::schema::of_rows;
 use crate::Facts;
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
-use crate::kind::{Exporters, KindNames, UNKNOWN_IS_NULL};
+use crate::kind::{Exporters, KindNames, KindView, UNKNOWN_IS_NULL};
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
 
@@ -169,6 +169,7 @@ pub static OUTPUT: RowOutput = RowOutput {
         description: UNKNOWN_IS_NULL,
         schema: of_rows::<SourceRow<'_>>,
     },
+    view: KindView::tab(ViewId::Sources).with_facts(),
     reads: |_| false,
     exporters: |_| Exporters::All,
     note: |_, _| None,

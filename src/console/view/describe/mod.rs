@@ -28,7 +28,7 @@ use table::rows::{queue_quotas, queue_tree};
 
 use super::{object_tree, plans, run_jobs, subject, table_view};
 use ::table::kinds::alerts;
-use ::table::kinds::cost::{QuotaLeft, known_devices, month_of, quota_left_words};
+use ::table::kinds::cost::{QuotaLeft, known_devices, month_of, quota_left_words, row_of};
 use table::navigation::Selection;
 
 pub(crate) use lines::LABEL;
@@ -351,7 +351,7 @@ pub fn describe(
             }
         }
         Selection::Cost(scope, name) => {
-            let row = facts.spend_rates.row(*scope, name)?;
+            let row = &*row_of(facts, *scope, name)?;
             table.note = format!("{} of cost", scope.name());
             table.words("devices", known_devices(row), Role::Text);
             let spend = row.known();
