@@ -17,7 +17,6 @@ use super::get::objects::job_kind;
 use super::setup::{self, Situation};
 use super::{look, out};
 
-/// What to describe.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
 pub struct Describe {
     /// KIND NAME, or KIND/NAME as `get -o name` prints it; jobs and pods also as NAMESPACE/NAME

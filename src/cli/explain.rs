@@ -32,14 +32,12 @@ pub struct ExplainFlags {
     job: ExplainJob,
 }
 
-/// What to explain.
 #[derive(Subcommand, Clone, PartialEq, Eq, Debug)]
 pub enum Explain {
     /// A job that waits
     Job(ExplainJob),
 }
 
-/// Which job.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
 pub struct ExplainJob {
     /// NAMESPACE/NAME; the name alone where one job has it

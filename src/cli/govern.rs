@@ -50,7 +50,6 @@ pub struct Govern {
     pub flags: GovernFlags,
 }
 
-/// How to govern.
 #[derive(Args, Clone, Debug)]
 pub struct GovernFlags {
     /// Write nothing: say what would be admitted, preempted and kept waiting, and compare it to what kube-scheduler has done

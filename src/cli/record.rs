@@ -36,7 +36,6 @@ use super::setup::{self, Situation};
 use super::simulated::{FleetFlags, speed};
 use super::watch;
 
-/// What to record.
 #[derive(Args, Clone, Debug)]
 pub struct RecordFlags {
     /// The directory to write into; without it, that of the settings, or one for the context in the state directory
@@ -64,7 +63,6 @@ pub struct RecordFlags {
     fleet: FleetFlags,
 }
 
-/// What to replay.
 #[derive(Args, Clone, Debug)]
 pub struct ReplayFlags {
     /// The directory of a record, or one of its segments; without it, that of the context
@@ -128,7 +126,7 @@ impl RecordFlags {
     }
 }
 
-/// `500M`, `4G`.
+/// Parses a size into bytes: `500M`, `4G`.
 fn size(text: &str) -> Result<u64, String> {
     settings::Size::parse(text).map(settings::Size::bytes)
 }

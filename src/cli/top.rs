@@ -12,7 +12,6 @@ use super::get::{self, FormatName};
 use super::look;
 use super::setup::{self, Situation};
 
-/// What to list.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
 pub struct Top {
     /// What to list

@@ -22,7 +22,6 @@ use super::record::{self as records, PastFlags, RecordMoment, failed};
 use super::setup::{FactsSource, Situation};
 use super::{look, out};
 
-/// The usage ledger.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Usage {
     /// Print where its SQLite file is, what is in it, and a query to begin with

@@ -15,7 +15,6 @@ use super::plan::Seen;
 use super::record::PastFlags;
 use super::setup::Situation;
 
-/// What is supposed.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
 pub struct WhatIf {
     /// Each in quotes, or one without quotes; separate several by `;`

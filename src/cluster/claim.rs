@@ -307,7 +307,7 @@ partial! {
     /// Device class, mode and count of one request.
     Exact {
         class: Text = "deviceClassName",
-        /// `ExactCount` or `All`.
+        /// How devices are allocated: `ExactCount` or `All`.
         mode: Text = "allocationMode",
         /// Devices; one when absent.
         count: Whole = "count",

@@ -12,7 +12,7 @@ use super::partial::{Text, Whole, partial};
 partial! {
     EventObject {
         meta: Meta = "metadata",
-        /// `Normal` or `Warning`.
+        /// How serious it is: `Normal` or `Warning`.
         grade: Text = "type",
         reason: Text = "reason",
         message: Text = "message",

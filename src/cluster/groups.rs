@@ -43,7 +43,7 @@ partial! {
 
 partial! {
     HealthYaml {
-        /// `Healthy` or `Unhealthy`.
+        /// Health of the node group: `Healthy` or `Unhealthy`.
         status: Text = "status",
         counts: CountsYaml = "nodeCounts",
         /// Desired number of nodes.

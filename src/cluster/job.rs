@@ -28,7 +28,7 @@ partial! {
         parallelism: Whole = "parallelism",
         /// Pods that must end well.
         completions: Whole = "completions",
-        /// `Indexed` or `NonIndexed`.
+        /// How completions count: `Indexed` or `NonIndexed`.
         completion_mode: Text = "completionMode",
         suspend: OptionalBool = "suspend",
         /// The controller that manages it.
@@ -139,7 +139,7 @@ partial! {
     Dependency {
         /// Name of the pod set.
         name: Text = "name",
-        /// `Complete` or `Ready`.
+        /// State that it must reach first: `Complete` or `Ready`.
         status: Text = "status",
     }
 }

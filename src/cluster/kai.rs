@@ -32,7 +32,7 @@ partial! {
         queue: Text = "queue",
         /// Name of its priority class.
         priority_class: Text = "priorityClassName",
-        /// `preemptible` or `non-preemptible`.
+        /// May be preempted or not: `preemptible` or `non-preemptible`.
         preemptibility: Text = "preemptibility",
         topology: TopologyConstraint = "topologyConstraint",
     }

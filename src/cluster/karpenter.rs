@@ -35,7 +35,7 @@ partial! {
 
 partial! {
     Disruption {
-        /// `WhenEmpty` or `WhenEmptyOrUnderutilized`.
+        /// Nodes that may be consolidated: `WhenEmpty` or `WhenEmptyOrUnderutilized`.
         policy: Text = "consolidationPolicy",
         /// A duration, or `Never`.
         after: Text = "consolidateAfter",

@@ -35,7 +35,7 @@ partial! {
         old_parent: Text = "parent",
         /// A Cohort's cohort, later.
         parent: Text = "parentName",
-        /// `StrictFIFO` or `BestEffortFIFO`.
+        /// How the queue is ordered: `StrictFIFO` or `BestEffortFIFO`.
         strategy: Text = "queueingStrategy",
         /// How flavors are tried.
         fungibility: Fungibility = "flavorFungibility",
@@ -95,7 +95,7 @@ partial! {
 
 partial! {
     BorrowPolicy {
-        /// `Never` or `LowerPriority`.
+        /// Which workloads may be preempted to borrow: `Never` or `LowerPriority`.
         policy: Text = "policy",
         /// Up to this priority.
         threshold: Whole = "maxPriorityThreshold",

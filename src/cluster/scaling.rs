@@ -117,7 +117,7 @@ partial! {
 partial! {
     /// Scaling rules in one direction.
     Rules {
-        /// Tolerance, a ratio.
+        /// Tolerance of the metric, as a ratio: within it nothing scales.
         tolerance: Quantity = "tolerance",
         /// Which policy applies: `Max`, `Min` or `Disabled`.
         select: Text = "selectPolicy",
@@ -127,7 +127,7 @@ partial! {
 
 partial! {
     Policy {
-        /// `Pods` or `Percent`.
+        /// Unit of the value: `Pods` or `Percent`.
         kind: Text = "type",
         value: Whole = "value",
     }

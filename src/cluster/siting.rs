@@ -57,7 +57,7 @@ partial! {
 partial! {
     RawToleration {
         key: Text = "key",
-        /// `Exists` or `Equal`.
+        /// How the taint is compared: `Exists` or `Equal`.
         operator: Text = "operator",
         value: Text = "value",
         effect: Text = "effect",

@@ -51,7 +51,7 @@ partial! {
 
 partial! {
     NetworkTopology {
-        /// `hard` or `soft`.
+        /// Whether the tier limit is required or preferred: `hard` or `soft`.
         mode: Text = "mode",
         /// The widest allowed tier, by name.
         tier_name: Text = "highestTierName",
@@ -257,7 +257,7 @@ partial! {
         priority: Whole = "priority",
         /// Whether other queues may reclaim borrowed resources; true when not set.
         reclaimable: OptionalBool = "reclaimable",
-        /// `fifo` or `traverse`.
+        /// How jobs leave the queue: `fifo` or `traverse`.
         dequeue: Text = "dequeueStrategy",
     }
 }

@@ -11,7 +11,7 @@ use super::machine::{RunEnd, StepResult};
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Line {
-    /// Time, RFC 3339.
+    /// When the line was written, RFC 3339.
     #[serde(with = "stamp")]
     pub at: Moment,
     /// Name of the run.
@@ -99,7 +99,7 @@ pub enum Record {
     },
     /// After the run: the job that it should have started does not run.
     NotStarted {
-        /// `NAMESPACE/NAME`.
+        /// The job, written `NAMESPACE/NAME`.
         job: String,
         /// What the job waits for, or why that is unknown.
         why: String,

@@ -390,7 +390,7 @@ impl<'de> Deserialize<'de> for Metric<'de> {
     }
 }
 
-/// `[1700000000.123, "42"]`.
+/// A moment in seconds and a value: `[1700000000.123, "42"]`.
 struct Point((i64, f64));
 
 impl<'de> Deserialize<'de> for Point {

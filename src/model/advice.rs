@@ -59,7 +59,7 @@ pub enum Action {
     Spot,
     /// Move a pod off a straggler that slows its gang.
     LeaveDevice {
-        /// `NODE/gpu3`.
+        /// The device, written `NODE/gpu3`.
         device: Name,
         /// The pod that it is allocated to.
         pod: ObjectKey,

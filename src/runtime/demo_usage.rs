@@ -276,7 +276,7 @@ fn varies(row: &UsageRow) -> bool {
     !row.key.namespace.is_empty() && row.key.owner.as_str() != SERVING
 }
 
-/// Allocated device-milliseconds.
+/// Allocated time of a row, device-milliseconds.
 fn allocated_ms(row: &UsageRow) -> f64 {
     row.device_ms[..UsageClass::ALLOCATED].iter().sum::<u64>() as f64
 }

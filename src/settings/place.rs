@@ -12,7 +12,7 @@ pub struct ServicePath {
     pub name: String,
     /// Number or name of its port.
     pub port: String,
-    /// True for HTTPS.
+    /// True for HTTPS, false for plain HTTP.
     pub tls: bool,
     /// Prefix of the API paths; empty, or starts with `/` and does not end with one.
     pub prefix: String,

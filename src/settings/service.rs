@@ -80,7 +80,6 @@ impl ServiceSettings {
 pub struct Latency(f64);
 
 impl Latency {
-    /// In seconds.
     pub const fn seconds(self) -> f64 {
         self.0
     }

@@ -24,9 +24,9 @@ pub struct ApiError {
 /// Kinds of failure that are handled differently.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
-    /// 401: not authenticated.
+    /// 401: the credentials are not accepted.
     Unknown,
-    /// 403: not authorized.
+    /// 403: the user is not authorized.
     Forbidden,
     /// 404: it does not serve this.
     Missing,

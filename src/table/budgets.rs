@@ -79,7 +79,7 @@ pub struct ScopeCell<'a> {
     pub name: Option<&'a str>,
 }
 
-/// Its period.
+/// The period of a budget.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct PeriodCell<'a> {
     /// How long a period is.

@@ -36,7 +36,6 @@ pub enum Level {
 
 model::words! {
     impl Level {
-        /// Name in JSON.
         pub fn name(self) {
             Ok => "ok",
             Warn => "warn",
@@ -76,7 +75,6 @@ pub enum Check {
 
 model::words! {
     impl Check {
-        /// Name in JSON.
         pub fn name(self) {
             Settings => "settings",
             Kubeconfig => "kubeconfig",

@@ -29,7 +29,7 @@ const ASKED: usize = 12;
 pub struct Now {
     /// The victims, in the order of the plan.
     pub jobs: Vec<JobName>,
-    /// Lost work, device-milliseconds.
+    /// Lost work of the victims, device-milliseconds.
     pub lost_ms: i64,
     /// Cost of the lost work; `None` where a victim has no price.
     pub lost: Option<Money>,

@@ -52,7 +52,7 @@ pub struct TcoInputs {
 /// Usage of a class over a month of the ledger.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct MonthCell {
-    /// Observed allocated device-hours.
+    /// Allocated device-hours in the observed time.
     #[schemars(range(min = 0))]
     pub device_hours: f64,
     /// Mean allocated devices over the observed time.
@@ -77,7 +77,7 @@ model::written_as!(
     one_of(std::iter::once(NOW).chain(Way::WORDS.iter().copied()))
 );
 
-/// One purchase option.
+/// A way to pay for devices, and its cost.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct WayCell {
     /// How the devices are paid for; `now` for the present mix.
@@ -114,7 +114,6 @@ pub struct InsteadCell {
     pub source: String,
 }
 
-/// One class.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct TcoRow {
     /// Class of the devices.

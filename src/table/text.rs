@@ -34,12 +34,12 @@ pub fn whole_percent(ratio: f64) -> String {
     format!("{honest:.0}%")
 }
 
-/// `66C`.
+/// Whole degrees Celsius: `66C`; unknown as a dash.
 pub fn celsius(value: Option<f64>) -> String {
     or_unknown(value.map(|value| format!("{value:.0}C")))
 }
 
-/// `612W`, `61.2kW`, `1.20MW`.
+/// Watts in a fitting unit: `612W`, `61.2kW`, `1.20MW`.
 pub fn watts(value: Option<f64>) -> String {
     or_unknown(value.map(|value| match value {
         value if value.abs() < 10_000.0 => format!("{value:.0}W"),
@@ -67,7 +67,7 @@ pub fn usd(value: Option<f64>) -> String {
     }))
 }
 
-/// `3h12m`.
+/// A duration, written as `3h12m`.
 pub fn age(seconds: Option<u64>) -> String {
     or_unknown(seconds.map(Age::from_seconds))
 }
@@ -75,7 +75,7 @@ pub fn age(seconds: Option<u64>) -> String {
 /// A future moment more than this many milliseconds ahead is written as a duration, not as a time of day.
 const DAY: i64 = 20 * 3_600_000;
 
-/// `14:40` in UTC.
+/// Hour and minute in UTC, `14:40`.
 pub fn hour(at: Moment) -> String {
     let clock = at.clock();
     clock.get(..5).unwrap_or(&clock).to_owned()

@@ -172,7 +172,7 @@ impl UsageBudget {
 /// The hours of a budget's scope.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct BudgetHours {
-    /// Amount per hour.
+    /// Amounts of the scope, hour by hour.
     pub amounts: HourAmounts,
     /// Device time without a price in the period, milliseconds; not part of any dollar amount.
     pub unpriced_ms: i64,

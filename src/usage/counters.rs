@@ -100,7 +100,7 @@ impl CounterRow {
         self.devices[part as usize] as f64 / DEVICE as f64 / 1e3
     }
 
-    /// Cost, USD.
+    /// Counter of the cost, USD.
     pub fn usd(&self, part: UsageClass) -> f64 {
         self.money[part as usize] as f64 / HOUR_MS as f64 / 1e6
     }

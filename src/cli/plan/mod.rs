@@ -40,7 +40,6 @@ use super::setup::{FactsSource, Situation};
 pub(super) use fleet::Seen;
 use show::{document_text, printed};
 
-/// What to plan.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
 pub struct PlanFlags {
     #[command(subcommand)]

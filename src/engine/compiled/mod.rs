@@ -21,11 +21,11 @@ pub use workloads::{CompiledPodSet, CompiledWorkload, Constraint, PodRequest};
 
 /// Index of a node in [`Snapshot::nodes`]; beyond them, a hypothetical node.
 pub type NodeId = usize;
-/// Index in [`Snapshot::workloads`].
+/// Index of a workload in [`Snapshot::workloads`].
 pub type WorkloadId = usize;
 /// Index in [`Tree::branches`]: those of [`Snapshot::queues`], then queues known by name only.
 pub type QueueId = usize;
-/// Index in [`Snapshot::flavors`].
+/// Index of a flavor in [`Snapshot::flavors`].
 pub type FlavorId = usize;
 /// Index of a device resource in [`CompiledFleet::resources`].
 pub type ResourceId = usize;

@@ -32,9 +32,9 @@ pub struct Constraint {
 /// A set of identical pods.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct CompiledPodSet {
-    /// Index in [`super::CompiledFleet::requests`].
+    /// Index of its requests in [`super::CompiledFleet::requests`].
     pub want: usize,
-    /// Index in [`super::CompiledFleet::constraints`].
+    /// Index of its constraints in [`super::CompiledFleet::constraints`].
     pub constraint: usize,
     /// Requested number of pods.
     pub count: u32,

@@ -38,7 +38,7 @@ impl Decimal {
 #[serde(untagged)]
 pub enum Amount {
     Whole(i64),
-    /// Thousandths, `500m`.
+    /// A quantity in thousandths, written `500m`.
     Milli(String),
 }
 
@@ -109,7 +109,7 @@ pub struct EngineQuota {
     /// Resource; absent for accelerators of every kind together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource: Option<Name>,
-    /// Nominal quota.
+    /// Nominal quota of the queue or cohort itself.
     pub nominal: Amount,
     /// Borrowing limit; null is as much as others lend.
     pub borrow_limit: Option<Amount>,
@@ -290,7 +290,7 @@ pub struct RouteCell {
     /// Which workloads it is for.
     #[serde(rename = "match")]
     pub matches: RouteMatch,
-    /// Their flavors.
+    /// Flavors that its workloads may use.
     pub flavors: Vec<ChoiceCell>,
     /// Highest price, USD per device-hour; null for no such bound.
     pub max_usd_per_device_hour: Option<f64>,
@@ -327,7 +327,7 @@ pub struct EngineOrigins {
 /// Options of the engine.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct EngineCell {
-    /// Placement policy.
+    /// Policy by which nodes are chosen.
     pub placement: &'static str,
     /// How deep backfill looks: `none`, `head`, or a number of jobs.
     pub backfill: BackfillCell,
@@ -410,7 +410,7 @@ pub struct PlacementCell {
 pub struct WorkloadPods {
     /// Name of the set.
     pub name: Name,
-    /// Number of pods.
+    /// Number of pods that it requests.
     pub count: u32,
     /// Minimum number of pods; with fewer, none starts.
     pub min: u32,
@@ -463,7 +463,7 @@ pub struct OtherObject {
 /// The object of a workload in its queueing system.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct AdmissionObject {
-    /// The queueing system.
+    /// The queueing system that the object belongs to.
     #[schemars(with = "System")]
     pub system: &'static str,
     /// Name of the object.
@@ -535,9 +535,9 @@ pub struct WorkloadCell {
 /// Everything but nodes and priority classes.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct SchedulingCells {
-    /// Queues and cohorts.
+    /// Queues and cohorts with their quotas.
     pub queues: Vec<EngineQueue<EngineQuota>>,
-    /// Flavors of capacity.
+    /// Flavors of capacity that quotas refer to.
     pub flavors: Vec<FlavorCell>,
     /// Topologies of node labels.
     pub topologies: Vec<LabelTopology>,

@@ -21,7 +21,7 @@ pub struct TraceNode {
     pub name: String,
     /// CPU, in thousandths of a core.
     pub cpu: i64,
-    /// Memory, in MiB.
+    /// Memory of the node, MiB.
     pub memory: i64,
     pub gpus: u32,
     /// Model of its GPUs.
@@ -34,7 +34,7 @@ pub struct TracePod {
     pub name: String,
     /// CPU, in thousandths of a core.
     pub cpu: i64,
-    /// Memory, in MiB.
+    /// Requested memory of the pod, MiB.
     pub memory: i64,
     /// GPUs; 0 for a pod that needs none.
     pub gpus: u32,

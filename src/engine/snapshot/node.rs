@@ -47,7 +47,7 @@ pub struct Slice {
 pub struct Device {
     /// Index on its node.
     pub index: u32,
-    /// Class: `h100-sxm`.
+    /// Class of the accelerator, `h100-sxm`.
     pub class: Name,
     /// Extended resource that requests it: `nvidia.com/gpu`.
     pub resource: Name,

@@ -28,7 +28,7 @@ pub struct DeviceRequest {
 pub struct ResourceRequests {
     /// CPU in thousandths of a core.
     pub cpu_milli: i64,
-    /// Memory in bytes.
+    /// Requested memory of the pod, bytes.
     pub memory_bytes: i64,
     /// Devices by resource; no entry has a count of zero.
     pub devices: Vec<DeviceRequest>,

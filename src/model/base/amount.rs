@@ -57,7 +57,6 @@ impl DeviceAmount {
         u32::try_from(self.0 / WHOLE).unwrap_or(u32::MAX)
     }
 
-    /// True for nothing.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }

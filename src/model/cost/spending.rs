@@ -110,7 +110,7 @@ pub struct PeriodEnd {
 pub struct BudgetChange {
     /// Name of the budget.
     pub name: Name,
-    /// Its period, `November`.
+    /// Name of its period, `November`.
     pub period: String,
     /// Unit of the amounts.
     pub unit: BudgetUnit,

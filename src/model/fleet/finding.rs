@@ -58,7 +58,7 @@ pub struct Finding {
     /// Stable for as long as it lasts: code and subject.
     pub id: Name,
     pub severity: Severity,
-    /// `xid-79`, `idle-allocated`, ….
+    /// Code of its check: `xid-79`, `idle-allocated`, ….
     pub code: Name,
     /// What it is about.
     pub subject: Subject,

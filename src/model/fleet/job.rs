@@ -98,7 +98,7 @@ pub struct HeldDevice {
 pub struct Serving {
     /// Pods with recent serving metrics.
     pub servers: u32,
-    /// Models served, sorted.
+    /// Names of the models served, sorted.
     pub models: Vec<Name>,
     /// Counts and totals are summed over pods and models; ratios and times are their unweighted mean.
     pub signals: Signals,

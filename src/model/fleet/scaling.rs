@@ -64,7 +64,6 @@ pub enum ScalerState {
 
 crate::words! {
     impl ScalerState {
-        /// Display name.
         pub fn name(self) {
             Steady => "steady",
             Growing => "adding nodes",
@@ -233,7 +232,6 @@ pub enum ProvisionState {
 
 crate::words! {
     impl ProvisionState {
-        /// Display name.
         pub fn name(self) {
             Pending => "pending",
             Accepted => "accepted",

@@ -77,15 +77,15 @@ signals! {
     TempShutdown = "temp_shutdown_celsius", Gauge;
     /// Degrees Celsius left before the device slows down; may be negative.
     TempMargin = "temp_margin_celsius", Gauge;
-    /// Power drawn, watts.
+    /// Power that the device draws, watts.
     Power = "power_watts", Gauge;
     /// Power limit in force, watts.
     PowerLimit = "power_limit_watts", Gauge;
     /// Energy used since the driver was loaded, joules.
     Energy = "energy_joules_total", Counter;
-    /// Core clock, hertz.
+    /// Clock of the cores (SM), hertz.
     SmClock = "sm_clock_hz", Gauge;
-    /// Memory clock, hertz.
+    /// Clock of the device's memory, hertz.
     MemClock = "mem_clock_hz", Gauge;
     /// PCIe bytes sent a second.
     PcieTx = "pcie_tx_bytes_per_s", Gauge;

@@ -16,11 +16,11 @@ pub enum Source {
     Default,
     /// The default, as what could say otherwise is not known.
     Assumed,
-    /// The settings.
+    /// The settings of this program.
     Setting,
     /// An object of the cluster.
     Object,
-    /// The fleet document.
+    /// The fleet document that was given.
     Document,
 }
 

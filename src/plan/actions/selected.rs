@@ -16,7 +16,7 @@ pub enum ActionRequest {
     Replicas(JobKey),
     /// Ask for a reason to cordon these nodes.
     Cordon(Vec<Name>),
-    /// Continue this run.
+    /// Continue the run of this name.
     Continue(String),
 }
 
@@ -34,7 +34,7 @@ pub enum ObjectKind {
     Run,
 }
 
-/// One object.
+/// The object that an action is asked for.
 #[derive(Clone, PartialEq, Debug)]
 pub enum SelectedObject {
     Job(JobKey),

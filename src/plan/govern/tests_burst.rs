@@ -38,7 +38,7 @@ struct Course {
     unadmitted: Vec<usize>,
     /// The longest time that one unadmitted job had its devices, seconds.
     longest: usize,
-    /// Admissions, by second.
+    /// Number of admissions in each second.
     admitted: Vec<usize>,
     /// Jobs that were noted as running before they were governed.
     adopted: usize,

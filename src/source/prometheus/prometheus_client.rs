@@ -35,7 +35,7 @@ pub struct Service {
     pub name: String,
     /// Number or name of its port.
     pub port: String,
-    /// True for HTTPS.
+    /// True for HTTPS, false for plain HTTP.
     pub tls: bool,
     /// Prefix of the API's paths; empty or `/prefix`.
     pub prefix: String,

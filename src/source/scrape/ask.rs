@@ -44,7 +44,7 @@ pub struct PodPage {
     pub pod: ObjectKey,
     pub ip: Option<String>,
     pub port: u16,
-    /// `http` or `https`.
+    /// Protocol of the page: `http` or `https`.
     pub scheme: String,
     pub path: String,
 }

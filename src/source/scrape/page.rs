@@ -32,7 +32,7 @@ pub struct NoPage {
 pub enum Why {
     /// 429, with the requested wait.
     Throttled(Option<Duration>),
-    /// 401 or 403.
+    /// 401 or 403: the server does not accept the credentials.
     Refused,
     /// More than is read of one answer.
     TooLarge,

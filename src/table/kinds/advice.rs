@@ -97,7 +97,6 @@ model::written_as!(
     one_of([Billing::Reserved, Billing::Owned].map(Billing::name))
 );
 
-/// One recommendation.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct AdviceRow<'a> {
     /// Id, stable while the advice applies.

@@ -30,7 +30,6 @@ pub struct ObjectCell<'a> {
     pub name: &'a str,
 }
 
-/// One alert.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct AlertRow<'a> {
     /// Id, stable while the alert lasts.

@@ -19,7 +19,6 @@ use crate::kind::{Exporters, KindNames, UNKNOWN_IS_NULL};
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
 
-/// One source.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct SourceRow<'a> {
     /// Its own name.

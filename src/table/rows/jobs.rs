@@ -34,7 +34,6 @@ impl From<Gang> for GangCell {
     }
 }
 
-/// One job.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct JobRow<'a> {
     /// Namespace of the job.

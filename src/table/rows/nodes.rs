@@ -64,7 +64,6 @@ pub struct NodeDevices {
     pub idle_allocated: Option<DeviceAmount>,
 }
 
-/// One node.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct NodeRow<'a> {
     /// Name of the Node object.
@@ -76,7 +75,7 @@ pub struct NodeRow<'a> {
     /// Its cordon; null when it is schedulable.
     #[schemars(extend("x-csv" = "json"))]
     pub cordoned: Option<CordonCell<'a>>,
-    /// Machine type, `p5.48xlarge`.
+    /// Machine type of the cloud, `p5.48xlarge`.
     pub instance_type: Option<&'a str>,
     /// Availability zone of the cloud.
     pub zone: Option<&'a str>,

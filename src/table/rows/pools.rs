@@ -107,7 +107,6 @@ model::written_as!(
     one_of(Billing::WORDS.iter().copied().chain([MIXED]))
 );
 
-/// One pool.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct PoolRow<'a> {
     /// Name; `(no pool)`, `(unknown)` or `(not visible)` for waiting devices that count in no pool.

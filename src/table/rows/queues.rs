@@ -89,7 +89,6 @@ impl<'a> From<&'a Quota> for QuotaCell<'a> {
     }
 }
 
-/// One queue.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct QueueRow<'a> {
     /// Name; `unattributed` for jobs and money of no queue.

@@ -28,7 +28,7 @@ pub struct AdmissionCell<'a> {
     /// The queueing system; `none` is Kubernetes itself.
     #[schemars(with = "model::fleet::queue::QueueSystem")]
     pub system: &'static str,
-    /// `Workload` or `PodGroup`.
+    /// Kind of the object: `Workload` or `PodGroup`.
     pub kind: &'a str,
     /// Its name, in the job's namespace.
     pub name: &'a str,
@@ -63,7 +63,7 @@ pub struct AdmissionCell<'a> {
     pub message: Option<&'a str>,
     /// Requeue count and time.
     pub requeue: Option<RequeueCell>,
-    /// Evictions, newest first.
+    /// Evictions of the workload, newest first.
     pub evictions: Vec<EvictionCell<'a>>,
     /// Assignments of its pod sets.
     pub assigned: Vec<AssignedCell<'a>>,
@@ -155,7 +155,7 @@ pub struct TopologyCell<'a> {
     pub slice_size: Option<u32>,
 }
 
-/// A priority class.
+/// A priority class of Kubernetes or Kueue.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct PriorityClassCell<'a> {
     /// Kind of the object.
@@ -277,7 +277,7 @@ pub fn admission(job: &Job) -> Option<AdmissionCell<'_>> {
 /// What a queueing system reports about a queue.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct QueueReport<'a> {
-    /// `cohort` or `queue`.
+    /// Kind of the object: `cohort` or `queue`.
     #[schemars(with = "model::fleet::queue::QueueKind")]
     pub kind: &'static str,
     /// Unique id of its object.
@@ -335,7 +335,7 @@ pub struct LocalQueueCell<'a> {
 /// A queue or cohort: its rules, and what its system reports.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct QueueCell<'a> {
-    /// Its rules.
+    /// Rules that the engine goes by.
     #[serde(flatten)]
     pub rules: EngineQueue<QuotaRules<'a>>,
     /// What its system reports.
@@ -347,7 +347,7 @@ pub struct QueueCell<'a> {
 /// Quota of one resource in one flavor, and what its system reports.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct QuotaRules<'a> {
-    /// Its limits.
+    /// Limits that the engine goes by.
     #[serde(flatten)]
     pub limits: EngineQuota,
     /// What its system reports.
@@ -385,7 +385,7 @@ pub struct BudgetCell {
     /// Its pods and limits.
     #[serde(flatten)]
     pub rules: EngineBudget,
-    /// What Kubernetes reports.
+    /// What Kubernetes reports about it.
     #[serde(flatten)]
     #[schemars(required)]
     pub report: Option<BudgetReport>,
@@ -404,7 +404,7 @@ pub struct BudgetReport {
     pub observed: bool,
 }
 
-/// The engine's inputs.
+/// What the engine schedules by.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct Scheduling<'a> {
     /// Queues and cohorts: policies, quotas, usage.

@@ -56,7 +56,7 @@ impl PeriodRow {
 /// The cost of a period, compared with the period before.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PeriodCost {
-    /// Its name: `7d`.
+    /// Name of the period, such as `7d`.
     pub name: String,
     /// The dimension of its rows.
     pub by: Dimension,

@@ -65,7 +65,7 @@ impl ReportRow {
 /// A chargeback report. Its rows add up to the ledger's total for the month, to the micro-dollar.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {
-    /// The month: `2026-10`.
+    /// The calendar month, written `2026-10`.
     pub month: String,
     /// Span of the month and its observed ratio.
     pub seen: Seen,

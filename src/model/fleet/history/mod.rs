@@ -61,11 +61,11 @@ pub enum FleetSignal {
     Util,
     /// Allocated devices as a share of all, 0 to 1.
     Allocated,
-    /// USD an hour.
+    /// Cost of all devices, USD an hour.
     Burn,
     /// USD an hour of free and idle-allocated devices.
     Idle,
-    /// Watts.
+    /// Power drawn by all devices, watts.
     Power,
 }
 
@@ -336,9 +336,9 @@ pub struct ReadThen {
     pub util: Option<f32>,
     /// Memory in use as a share of all, 0 to 1.
     pub memory: Option<f32>,
-    /// Degrees Celsius.
+    /// Temperature of the device, degrees Celsius.
     pub temp: Option<f32>,
-    /// Watts.
+    /// Power that the device draws, watts.
     pub power: Option<f32>,
 }
 

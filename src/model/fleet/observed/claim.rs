@@ -70,7 +70,7 @@ pub struct Published {
     pub profile: Option<Name>,
     /// True for a partition.
     pub part: bool,
-    /// Memory in bytes.
+    /// Memory of the device, bytes.
     pub memory: Option<i64>,
     pub version: Option<Name>,
     /// Shared counter sets that it consumes: devices with a common set overlap.

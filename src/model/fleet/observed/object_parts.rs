@@ -35,7 +35,6 @@ impl Labels {
         self.0.len()
     }
 
-    /// True when empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -63,7 +62,7 @@ impl FromIterator<(Name, Name)> for Labels {
 pub struct Resources {
     /// CPU in thousandths of a core.
     pub cpu_milli: i64,
-    /// Memory in bytes.
+    /// Memory of a node, or requested by a pod, bytes.
     pub memory_bytes: i64,
     /// Accelerators by extended-resource name (`nvidia.com/gpu`), sorted; zeros are kept.
     pub devices: Box<[(Name, u32)]>,

@@ -153,7 +153,7 @@ pub enum ListedNamespaces {
 /// Why a table's source is lost.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum LostKind {
-    /// Forbidden: 403.
+    /// 403 Forbidden: the user may not list the table.
     Rights,
     /// Unauthorized: 401, or the login failed.
     Login,

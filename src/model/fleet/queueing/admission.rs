@@ -133,7 +133,7 @@ pub struct GroupSeen {
     pub checks: Box<[AdmissionCheck]>,
     /// Why it is not admitted: reason code and message.
     pub pending: Option<(Name, Name)>,
-    /// Maximum runtime, seconds.
+    /// Maximum runtime in seconds, where it has one.
     pub time_limit: Option<u64>,
     /// The worker cluster that runs it, where MultiKueue has sent it to one.
     #[serde(default)]

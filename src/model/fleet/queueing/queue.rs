@@ -237,7 +237,6 @@ pub enum Measure {
     MilliDevices,
     /// Thousandths of a core.
     MilliCores,
-    /// Bytes.
     Bytes,
     /// Whole units: pods, credits.
     #[default]

@@ -49,7 +49,7 @@ impl FairStrategy {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Setting<T> {
     pub value: T,
-    /// `/etc/stokehold/stokehold.toml:12`, `STOKEHOLD_ENGINE_PLACEMENT`.
+    /// Where it was set: `/etc/stokehold/stokehold.toml:12` or `STOKEHOLD_ENGINE_PLACEMENT`.
     pub place: Name,
 }
 

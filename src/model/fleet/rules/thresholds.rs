@@ -59,7 +59,7 @@ impl Rule {
 pub struct BadThresholds {
     /// The file, as the user knows it.
     pub origin: String,
-    /// Line, from 1.
+    /// Line of the file, from 1.
     pub line: usize,
     /// The fault and the fix.
     pub message: String,

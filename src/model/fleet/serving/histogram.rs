@@ -129,7 +129,7 @@ pub struct Buckets {
 /// A quantile of [`Buckets`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Quantile {
-    /// Seconds.
+    /// Its value, in seconds; a lower bound where `at_least` is true.
     pub seconds: f64,
     /// It is this or more: it lies above the last bound.
     pub at_least: bool,

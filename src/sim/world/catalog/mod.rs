@@ -275,7 +275,7 @@ pub(super) struct WorkSpec {
     pub age: i64,
 }
 
-/// What `catalog.json` holds.
+/// The demo fleet, as `catalog.json` defines it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DemoCatalog {
