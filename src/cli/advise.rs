@@ -16,7 +16,7 @@ use table::{Facts, Format, Kind, Query};
 use super::flags::span;
 use super::record::PastFlags;
 use super::setup::{self, Situation};
-use super::{get, look, out};
+use super::{display_options, get, out};
 
 /// What to do about jobs' devices.
 ///
@@ -71,7 +71,7 @@ pub(super) fn run(
         return Err(Failure::new(Exit::Usage, message));
     }
     let mut query = Query {
-        scope: look::scope(&at.settings),
+        scope: display_options::scope(&at.settings),
         ..Query::all(Kind::Advice)
     };
     let mut job = None;
@@ -93,8 +93,8 @@ pub(super) fn run(
     };
     if let Some(name) = job {
         // For one job, the reasons for which other jobs are not judged are not printed.
-        let (id, said) = of_job(&facts, &query, name)?;
-        out::print_message(err, &said);
+        let (id, note) = of_job(&facts, &query, name)?;
+        out::print_message(err, &note);
         let all = facts.advice.iter().filter(|advice| advice.job == id);
         facts.advice = all.cloned().collect();
         return get::print(&facts, &query, advise.output.into(), out, err);

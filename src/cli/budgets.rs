@@ -12,7 +12,7 @@ use super::get::{FormatName, Get, Output};
 use super::record::failed;
 use super::setup::Situation;
 use super::usage::{back_from, ends, ledger};
-use super::{look, out};
+use super::{display_options, out};
 
 pub(super) fn get(
     at: &Situation,
@@ -34,7 +34,7 @@ pub(super) fn get(
         );
         return Err(Failure::new(Exit::Usage, message));
     }
-    let scope = look::scope(&at.settings);
+    let scope = display_options::scope(&at.settings);
     let mut all = budgets::of_settings(&at.host, &at.settings)?;
     if all.is_empty() {
         out::print_message(

@@ -10,7 +10,7 @@ use settings::{self, Layer, Text};
 use source::local;
 
 use super::flags::Global;
-use super::{load, look, out};
+use super::{display_options, load, out};
 
 /// What to do with the settings.
 #[derive(Subcommand, Clone, PartialEq, Eq, Debug)]
@@ -64,13 +64,13 @@ fn validate(file: Option<&PathBuf>, global: &Global, out: &mut dyn Write) -> Res
     }
     let settings = settings::load(&inputs).map_err(load::faults)?;
     load::rulebook(&settings)?;
-    look::options(&global.host, &settings, false)?;
-    let mut said = String::new();
+    display_options::options(&global.host, &settings, false)?;
+    let mut report = String::new();
     for file in &inputs.files {
-        said.push_str(&format!("{}: ok\n", file.path));
+        report.push_str(&format!("{}: ok\n", file.path));
     }
     if inputs.files.is_empty() {
-        said.push_str("no settings file; the defaults apply\n");
+        report.push_str("no settings file; the defaults apply\n");
     }
-    out::write(out, &said)
+    out::write(out, &report)
 }

@@ -15,7 +15,7 @@ use table::{Facts, Format, Kind, Needs, Query, is_remainder, losses, silent};
 use super::get::kind::GetKind;
 use super::get::objects::job_kind;
 use super::setup::{self, Situation};
-use super::{look, out};
+use super::{display_options, out};
 
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
 pub struct Describe {
@@ -49,8 +49,8 @@ pub(super) fn run(
     let lost = losses(&facts, query.kind);
     let (all, others) = found(&facts, &query).map_err(|missing| {
         let exit = lost.iter().map(|(exit, _)| *exit).max();
-        for (_, said) in &lost {
-            out::print_message(err, said);
+        for (_, loss) in &lost {
+            out::print_message(err, loss);
         }
         Failure::new(exit.unwrap_or(Exit::Failed), missing)
     })?;
@@ -70,11 +70,11 @@ pub(super) fn run(
         Some(_) => Events::None,
     };
     out::write(out, &text(&facts, selection, &events))?;
-    for (_, said) in &lost {
-        out::print_message(err, said);
+    for (_, loss) in &lost {
+        out::print_message(err, loss);
     }
-    if let Some(said) = silent(&facts, query.kind) {
-        out::print_message(err, &said);
+    if let Some(loss) = silent(&facts, query.kind) {
+        out::print_message(err, &loss);
     }
     let exit = lost.iter().map(|(exit, _)| *exit).max();
     Ok(exit.unwrap_or(Exit::Done))
@@ -106,7 +106,7 @@ fn query(describe: &Describe, settings: &Settings) -> Result<Query, Failure> {
     };
     Ok(Query {
         names: vec![name],
-        scope: look::scope(settings),
+        scope: display_options::scope(settings),
         ..Query::all(kind)
     })
 }

@@ -10,7 +10,7 @@ use table::checkup::{self, Check, Point};
 
 use super::flags::Global;
 use super::setup::{self, FactsSource, Situation};
-use super::{load, look, out};
+use super::{display_options, load, out};
 
 /// How to print what is found.
 #[derive(Args, Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,7 +64,7 @@ fn settled(global: &Global) -> (Vec<Point>, Option<Situation>) {
         .map_err(load::faults)
         .and_then(|settings| {
             let rulebook = load::rulebook(&settings)?;
-            look::options(&global.host, &settings, false)?;
+            display_options::options(&global.host, &settings, false)?;
             load::log(&global.host, &settings)?;
             Ok((settings, rulebook))
         });

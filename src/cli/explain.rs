@@ -91,8 +91,9 @@ pub(super) fn run(
     }
     let blind = answer.explanation.reasons.iter().any(Reason::is_blind);
     let mut text = answer_text(&answer, now.as_ref(), &seen.snapshot, job.output);
-    if let (true, FigureFormat::Table, Some(said)) = (blind, job.output, seen.said_of(&name)) {
-        let _ = writeln!(text, "  {:<10} {}", "told", printable(&said));
+    if let (true, FigureFormat::Table, Some(stated)) = (blind, job.output, seen.message_for(&name))
+    {
+        let _ = writeln!(text, "  {:<10} {}", "told", printable(&stated));
     }
     if let (FigureFormat::Table, Some(waited)) = (job.output, seen.waited_words(&name)) {
         let _ = writeln!(text, "  {:<10} {}", "waiting", printable(&waited));
@@ -100,7 +101,7 @@ pub(super) fn run(
     let is_held = matches!(answer.explanation.state, StartState::Held);
     if is_held
         && job.output == FigureFormat::Table
-        && let Some(held) = seen.said_of(&name)
+        && let Some(held) = seen.message_for(&name)
     {
         let _ = writeln!(text, "  {:<10} {}", "held", printable(&held));
     }

@@ -10,9 +10,9 @@ use model::base::{Exit, Failure};
 
 use crate::runtime::export::{self, ServedExport};
 use crate::runtime::record_metrics::RecordMetrics;
+use crate::runtime::recorder::{self, PerJob};
 use crate::runtime::session;
 use crate::runtime::status_server;
-use crate::runtime::tape::{self, PerJob};
 
 use super::listen;
 use super::out;
@@ -52,7 +52,7 @@ pub(super) fn run(
     at.host.block_on(async {
         let setup = at.setup(true);
         let listener = status_server::listen(flags.listen).await?;
-        let (session, _) = session::watch(&setup, at.target()?, tape::PACE).await?;
+        let (session, _) = session::watch(&setup, at.target()?, recorder::PACE).await?;
         let jobs = PerJob(at.settings.record.job_metrics);
         let prices = Arc::clone(&at.rulebook.prices);
         let (counters, last) = export::counted(session.facts.clone(), prices, jobs);

@@ -151,9 +151,9 @@ pub(super) fn run(
             }
         };
         let governs = governor.run(ends, &mut say);
-        let told = |words: &str| out::print_message(err, words);
+        let report = |words: &str| out::print_message(err, words);
         tokio::select! {
-            ended = election::meanwhile(elector, told, governs) => ended?,
+            ended = election::meanwhile(elector, report, governs) => ended?,
             () = answers => {}
         }
         gone?;

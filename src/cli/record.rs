@@ -15,11 +15,11 @@ use model::base::{Age, Exit, Failure, Moment, When};
 use crate::runtime::past;
 use crate::runtime::record_metrics::{self, RecordMetrics, RemoteWriteNews};
 use crate::runtime::record_status;
+use crate::runtime::recorder::{self, PerJob, RecordSettings, TapeState};
 use crate::runtime::session;
 use crate::runtime::setup::Setup;
 use crate::runtime::status_server;
 use crate::runtime::store::Rules;
-use crate::runtime::tape::{self, PerJob, RecordSettings, TapeState};
 use crate::runtime::usage_facts::{self, UsageReader};
 use crate::runtime::watch::Watcher;
 use settings::Settings;
@@ -28,9 +28,9 @@ use source::remote_write::RemoteWrite;
 use table::Facts;
 use table::changes::FleetChanges;
 
+use super::display_options;
 use super::flags::span;
 use super::listen;
-use super::look;
 use super::out;
 use super::setup::{self, Situation};
 use super::simulated::{FleetFlags, speed};
@@ -193,12 +193,12 @@ pub(super) fn run(
             let words = format!("answers http://{address}/healthz, /readyz and /metrics\n");
             out::write(out, &words)?;
         }
-        let (tell, mut heard) = mpsc::unbounded_channel::<String>();
+        let (sender, mut heard) = mpsc::unbounded_channel::<String>();
         let watcher = match record.notify {
             true => Some(watch::beside(at, &session, &folder, err)?),
             false => None,
         };
-        let told = watcher.as_ref().map(Watcher::status);
+        let watch_status = watcher.as_ref().map(Watcher::status);
         let (stop, stopped) = oneshot::channel::<()>();
         let watching = async {
             let Some(watcher) = watcher else {
@@ -208,7 +208,7 @@ pub(super) fn run(
                 let _ = stopped.await;
             };
             let mut say = |words: &str| {
-                let _ = tell.send(words.to_owned());
+                let _ = sender.send(words.to_owned());
             };
             watcher.run(stopped, &mut say).await
         };
@@ -223,7 +223,7 @@ pub(super) fn run(
                 counters,
                 usage: usage_facts::followed(reader, session.clock.clone()),
                 remote: sends.as_ref().map(RemoteWrite::state),
-                notify: told.clone(),
+                notify: watch_status.clone(),
                 common: RecordMetrics::common(&at.settings, &session.context),
             }
         });
@@ -261,7 +261,7 @@ pub(super) fn run(
                         sends.send(session.clock.now(), metrics.values());
                     }
                 }
-                told = control.news() => match told {
+                watch_status = control.news() => match watch_status {
                     Some(words) => out::print_message(err, &words),
                     None => return Err(failed("every source has ended; start again")),
                 },
@@ -322,7 +322,7 @@ pub(super) fn place(moment: &RecordMoment, settings: &Settings) -> Result<PathBu
     }
     context(moment)
         .as_deref()
-        .and_then(|context| tape::place(settings, context))
+        .and_then(|context| recorder::place(settings, context))
         .ok_or_else(|| {
             let message = "which record? name its directory, or a context (--context)";
             Failure::new(Exit::Usage, message)
@@ -357,7 +357,14 @@ pub(super) fn changes(
         return Err(Failure::new(Exit::Usage, message));
     }
     let rules = session::past_rules(&at.setup(true), &archive);
-    past::changes(&archive, &rules, from, to, &look::scope(&at.settings)).map_err(failed)
+    past::changes(
+        &archive,
+        &rules,
+        from,
+        to,
+        &display_options::scope(&at.settings),
+    )
+    .map_err(failed)
 }
 
 /// Opens a record, with the selected time. What cannot be read is reported on standard error.

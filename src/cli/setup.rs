@@ -29,7 +29,7 @@ use super::out;
 use super::patience::patiently;
 use super::record::RecordMoment;
 use super::simulated::{self, FleetFlags, ServeFlags};
-use super::{load, look, record};
+use super::{display_options, load, record};
 
 /// Size of a frame where the output is no terminal and no size is given.
 const SIZE: (u16, u16) = (120, 40);
@@ -116,7 +116,7 @@ pub(super) fn console(
     let both = at.host.terminal.output && at.host.terminal.input;
     let dumb = at.host.variable("TERM").is_some_and(|term| term == "dumb");
     let terminal = both && !dumb;
-    let mut app = App::new(look::options(&at.host, &at.settings, terminal)?);
+    let mut app = App::new(display_options::options(&at.host, &at.settings, terminal)?);
     if !terminal {
         let facts = explanation_task::answered(snapshot(at, &Needs::everything(), err)?);
         let facts = with_usage(at, facts);
@@ -165,9 +165,9 @@ pub(super) fn console(
 fn opener(at: Situation, global: Global) -> Arc<Open> {
     // A simulated fleet keeps running while its console switches to another view.
     let begun = KeptFleets::default();
-    Arc::new(move |wish: &ConnectionRequest| {
+    Arc::new(move |request: &ConnectionRequest| {
         let mut global = global.clone();
-        let (mut setup, target) = match &wish.place {
+        let (mut setup, target) = match &request.place {
             ClusterChoice::Named => {
                 let target = match &at.target {
                     FactsSource::Record(moment) => Err(moment),
@@ -197,12 +197,12 @@ fn opener(at: Situation, global: Global) -> Arc<Open> {
                 (setup, Ok(session::ClusterTarget::Demo(fleet)))
             }
         };
-        if let Some(names) = &wish.namespaces {
+        if let Some(names) = &request.namespaces {
             setup.settings.scope.namespaces = names.iter().map(ToString::to_string).collect();
         }
         let target = match target {
             Ok(session::ClusterTarget::Demo(demo)) => {
-                let is_asked_for = wish.place == ClusterChoice::Demo;
+                let is_asked_for = request.place == ClusterChoice::Demo;
                 Ok(session::ClusterTarget::Begun(begun.of(
                     is_asked_for,
                     &demo,
@@ -241,7 +241,7 @@ pub(super) fn snapshot(
 }
 
 /// The same within a time limit and without progress; `None` on a timeout or failure.
-pub(super) fn glance(at: &Situation, needs: &Needs, most: Duration) -> Option<Facts> {
+pub(super) fn read_within(at: &Situation, needs: &Needs, most: Duration) -> Option<Facts> {
     let look = async { Ok(tokio::time::timeout(most, read(at, needs)).await.ok()) };
     at.host.block_on(look).ok()??.ok()
 }
@@ -293,8 +293,8 @@ pub(super) fn with_usage(at: &Situation, mut facts: Facts) -> Facts {
 
 /// One look within an existing runtime, without progress.
 pub(super) async fn read(at: &Situation, needs: &Needs) -> Result<Facts, Failure> {
-    let mut told = |_| {};
-    session::snapshot(&at.setup(false), at.target()?, needs, &mut told).await
+    let mut progress = |_| {};
+    session::snapshot(&at.setup(false), at.target()?, needs, &mut progress).await
 }
 
 fn look_once(
@@ -308,10 +308,10 @@ fn look_once(
     }
     let target = at.target()?;
     let mut looking = out::LookProgress::new(&at.host, at.quiet, err);
-    let mut told = |coming| looking.at(coming);
+    let mut progress = |coming| looking.at(coming);
     at.host.block_on(async {
         tokio::select! {
-            facts = session::snapshot(&setup, target, needs, &mut told) => facts,
+            facts = session::snapshot(&setup, target, needs, &mut progress) => facts,
             () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
         }
     })
@@ -344,8 +344,8 @@ pub(super) fn half_hour(
         let look = async {
             let mut looking = out::LookProgress::new(&at.host, at.quiet, err);
             let needs = Needs::everything();
-            let mut told = |coming| looking.at(coming);
-            let mut facts = session.first(&needs, &mut told).await?;
+            let mut progress = |coming| looking.at(coming);
+            let mut facts = session.first(&needs, &mut progress).await?;
             let mut sources = facts.fleet.sources.iter();
             let has_past = sources.any(|source| source.kind.as_str() == "prometheus");
             let most = watch.unwrap_or(if has_past { PAST_WAIT } else { Duration::ZERO });
@@ -383,10 +383,10 @@ pub(super) fn page(
     let setup = at.setup(true);
     let target = at.target()?;
     let mut looking = out::LookProgress::new(&at.host, at.quiet, err);
-    let mut told = |coming| looking.at(coming);
+    let mut progress = |coming| looking.at(coming);
     let (facts, news) = at.host.block_on(async {
         tokio::select! {
-            page = session::page(&setup, target, needs, &mut told, wanted) => page,
+            page = session::page(&setup, target, needs, &mut progress, wanted) => page,
             () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
         }
     })?;
@@ -402,11 +402,11 @@ pub(super) fn examine(at: &Situation, err: &mut (dyn Write + Send)) -> Result<Ve
     // Both progress and the messages about a wait go to standard error.
     let looking = Mutex::new(out::LookProgress::new(&at.host, at.quiet, err));
     let locked = || looking.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut told = |coming| locked().at(coming);
-    let tell = |line: &str| locked().print_message(line);
+    let mut progress = |coming| locked().at(coming);
+    let report = |line: &str| locked().print_message(line);
     at.host.block_on(async {
         tokio::select! {
-            points = patiently(tell, doctor::examine(&setup, choice, &mut told)) => points,
+            points = patiently(report, doctor::examine(&setup, choice, &mut progress)) => points,
             () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
         }
     })
@@ -479,9 +479,9 @@ pub(super) fn sim(
             prometheus: serve.prometheus,
             ..sim::Options::default()
         };
-        let scene = sim::world::World::new(world).identified(random_identity());
-        let scene = Box::new(scene);
-        let running = Server::start(options, scene, host.clock.clone())
+        let simulated = sim::world::World::new(world).identified(random_identity());
+        let simulated = Box::new(simulated);
+        let running = Server::start(options, simulated, host.clock.clone())
             .await
             .map_err(|error| Failure::new(Exit::Failed, format!("{error:#}")))?;
         out::write(out, &format!("ready {}\n", running.url))?;

@@ -20,7 +20,7 @@ use super::flags::size;
 use super::record::PastFlags;
 use super::setup::{self, Situation};
 use super::simulated::FleetFlags;
-use super::{look, out};
+use super::{display_options, out};
 
 /// Size of a picture when none is given.
 const SIZE: (u16, u16) = (120, 40);
@@ -192,7 +192,7 @@ pub(super) fn run(
 /// The look from the settings; a picture has every color unless fewer are requested, as with `NO_COLOR` on terminals.
 /// Plain text has none: signs and digits replace the colors.
 fn options(at: &Situation, form: Form) -> Result<AppOptions, Failure> {
-    let mut options = look::options(&at.host, &at.settings, true)?;
+    let mut options = display_options::options(&at.host, &at.settings, true)?;
     options.depth = depth(form, at.settings.color, options.depth);
     // A picture does not depend on the signs of this terminal.
     options.ascii = at.settings.ascii;

@@ -8,8 +8,8 @@ use model::base::{Exit, Failure};
 use settings::Settings;
 use table::{Format, Kind, Needs, Query, Select, Sort, output};
 
+use super::display_options;
 use super::get::{self, FormatName};
-use super::look;
 use super::setup::{self, Situation};
 
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
@@ -125,7 +125,7 @@ pub(super) fn query(top: &Top, settings: &Settings) -> Result<Query, Failure> {
     };
     Ok(Query {
         names: top.name.clone().filter(|_| !teams).into_iter().collect(),
-        scope: look::scope(settings),
+        scope: display_options::scope(settings),
         select,
         sort: Some(sort),
         columns: top.what.columns(),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_most_stands_first() {
+    fn the_most_used_comes_first() {
         let facts = table::sample::facts();
         let top = Top {
             what: TopName::Teams,

@@ -20,7 +20,7 @@ use crate::runtime::usage_prometheus::PrometheusUsage;
 use super::get::{FormatName, Get, Output};
 use super::record::{self as records, PastFlags, RecordMoment, failed};
 use super::setup::{FactsSource, Situation};
-use super::{look, out};
+use super::{display_options, out};
 
 #[derive(Subcommand, Clone, Debug)]
 pub enum Usage {
@@ -43,7 +43,7 @@ impl Usage {
 }
 
 /// Progress is printed for work that takes longer.
-const TOLD_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
+const PROGRESS_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// The ledger of the record, and the name of its context. Hours that the record has and the ledger lacks are computed.
 /// If no record is named and this machine has none, the hours are read from the Prometheus of the
@@ -71,19 +71,19 @@ pub(super) fn ledger(
     };
     if is_none
         && matches!(UsageFile::open_to_read(&path), Err(UsageFault::Absent(_)))
-        && let Some(told) = from_prometheus(at, err, moment, looks_at)?
+        && let Some(printed) = from_prometheus(at, err, moment, looks_at)?
     {
-        return Ok(told);
+        return Ok(printed);
     }
     let setup = at.setup(true);
     let begun = Stopwatch::start();
-    let mut told = TOLD_AFTER;
+    let mut next_report = PROGRESS_AFTER;
     usage::of_record(
         &path,
         |archive| session::past_rules(&setup, archive),
         |now, end| {
-            if !at.quiet && begun.elapsed() >= told {
-                told = begun.elapsed() + TOLD_AFTER;
+            if !at.quiet && begun.elapsed() >= next_report {
+                next_report = begun.elapsed() + PROGRESS_AFTER;
                 let words = format!(
                     "making the usage ledger from the record: {} of {}",
                     now.rfc3339(),
@@ -133,7 +133,7 @@ pub(super) fn back_from(when: Option<When>, now: Moment) -> Moment {
 
 /// The rows that the settings' scope has.
 pub(super) fn filter(at: &Situation) -> UsageFilter {
-    let scope = look::scope(&at.settings);
+    let scope = display_options::scope(&at.settings);
     UsageFilter {
         team: scope.team.map(|team| team.to_string()),
         namespaces: scope.namespaces.iter().map(ToString::to_string).collect(),

@@ -25,8 +25,8 @@ use crate::runtime::watch_metrics::ServedWatch;
 use crate::runtime::watch_state::{self, WatchState};
 use crate::runtime::{silence, status_server};
 
+use super::display_options;
 use super::listen;
-use super::look;
 use super::out;
 use super::setup::{self, FactsSource, Situation};
 use super::simulated::FleetFlags;
@@ -157,8 +157,8 @@ pub(super) fn run(
         };
         let err = RefCell::new(err);
         let say = |words: &str| out::print_message(&mut **err.borrow_mut(), words);
-        let mut said = say;
-        let watches = watcher.run(setup::ended(), &mut said);
+        let mut log = say;
+        let watches = watcher.run(setup::ended(), &mut log);
         tokio::select! {
             ended = election::meanwhile(elector, say, watches) => ended?,
             () = answers => {}
@@ -223,7 +223,7 @@ pub(super) fn inputs(at: &Situation, session: &Session) -> WatchInputs {
         facts: session.facts.clone(),
         usage,
         clock: session.clock.clone(),
-        scope: look::scope(&at.settings),
+        scope: display_options::scope(&at.settings),
         thresholds: Arc::clone(&at.rulebook.thresholds),
         silences: silence::place(&at.settings).filter(|_| is_cluster),
     }

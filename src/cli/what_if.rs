@@ -43,7 +43,7 @@ pub(super) fn run(
     };
     // An invalid change is refused without waiting for the cluster.
     for change in changes.iter().flat_map(|text| split(text)) {
-        engine::what_if::parse(change).map_err(|said| Failure::new(Exit::Usage, said))?;
+        engine::what_if::parse(change).map_err(|fault| Failure::new(Exit::Usage, fault))?;
     }
     let seen = Seen::of(at, err)?;
     let mut outcome = explanations::what_if(&seen.snapshot, &changes)

@@ -122,7 +122,7 @@ const DEVICE_WORDS: &[&str] = &[
     "gaudi", "gaudi2", "gaudi3",
 ];
 
-/// How words begin that say a network interface, a switch or a channel: they stand in the domains of GPU vendors too.
+/// Prefixes of names of network interfaces, switches and channels: GPU vendors use them in their domains, too.
 const OTHER_WORDS: &[&str] = &[
     "rdma",
     "roce",
@@ -167,7 +167,7 @@ fn names_a_device(domain: &str, name: &str) -> bool {
     says || in_domain || (domain == "nvidia.com" && is_pci_name(name))
 }
 
-/// True for what stands beside devices: NVIDIA's domain has network interfaces, switches and channels.
+/// True for resources other than devices: NVIDIA's domain has network interfaces, switches and channels.
 fn accompanies(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     let mut words = lower.split(['-', '_', '.']);

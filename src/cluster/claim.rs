@@ -10,9 +10,9 @@ use model::fleet::observe::{Observation, Table};
 
 use super::Projected;
 use super::counters::{Capacity, CounterSet, CounterUse, amounts, capacities};
+use super::lenient_json::{List, Map, Maybe, OptionalBool, Quantity, Text, Whole, partial};
 use super::meta::Meta;
-use super::partial::{List, Map, Maybe, OptionalBool, Quantity, Text, Whole, partial};
-use super::siting::{NodeSelector, RawTaint, node_terms, taints};
+use super::pod_placement::{NodeSelector, RawTaint, node_terms, taints};
 
 /// Most devices accepted in one slice; the API allows 128, so more are an error.
 const MOST_DEVICES: usize = 512;
@@ -40,7 +40,6 @@ partial! {
 }
 
 partial! {
-    /// The pool of a slice.
     SlicePool {
         name: Text = "name",
         generation: Whole = "generation",
@@ -50,7 +49,6 @@ partial! {
 }
 
 partial! {
-    /// A device of a slice.
     SliceDevice {
         name: Text = "name",
         /// Its fields in v1beta1.
@@ -69,7 +67,6 @@ partial! {
 }
 
 partial! {
-    /// The fields of a device.
     DeviceFields {
         attributes: Map<Attribute> = "attributes",
         capacity: Map<Capacity> = "capacity",
@@ -272,7 +269,6 @@ partial! {
 }
 
 partial! {
-    /// `spec` of a claim.
     ClaimSpec {
         devices: ClaimDevices = "devices",
     }
@@ -316,7 +312,6 @@ partial! {
 }
 
 partial! {
-    /// `status` of a claim.
     ClaimStatus {
         allocation: Maybe<Allocation> = "allocation",
         /// Consumers that the claim is reserved for.
@@ -448,7 +443,6 @@ partial! {
 }
 
 partial! {
-    /// `spec` of a template.
     TemplateSpec {
         /// The spec of the claims created from it.
         spec: ClaimSpec = "spec",
@@ -476,7 +470,6 @@ partial! {
 }
 
 partial! {
-    /// `spec` of a class.
     ClassSpec {
         /// Selectors that its devices must satisfy.
         selectors: List<ClassSelector> = "selectors",

@@ -6,9 +6,9 @@ use model::fleet::observe::{Observation, Table};
 use model::fleet::queue::{PriorityClass, PriorityKind};
 
 use super::Projected;
+use super::lenient_json::{Maybe, OptionalBool, Text, Whole, partial};
 use super::meta::Meta;
-use super::partial::{Maybe, OptionalBool, Text, Whole, partial};
-use super::siting::{RawSelector, selector};
+use super::pod_placement::{RawSelector, selector};
 
 partial! {
     BudgetObject {

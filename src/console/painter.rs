@@ -139,8 +139,8 @@ impl RenderStyle {
             return self.heat(level, stale);
         }
         let ground = self.theme.color(Role::Background);
-        let stands = |level: &usize| self.theme.heat(*level).contrast(ground) >= contrast;
-        let first = (0..HEAT_LEVELS).find(stands).unwrap_or(0);
+        let is_legible = |level: &usize| self.theme.heat(*level).contrast(ground) >= contrast;
+        let first = (0..HEAT_LEVELS).find(is_legible).unwrap_or(0);
         self.heat(level.max(first), stale)
     }
 

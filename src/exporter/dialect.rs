@@ -387,7 +387,6 @@ impl Dialects {
         self.0.iter()
     }
 
-    /// The dialect of this name.
     pub fn get(&self, name: &str) -> Option<&Dialect> {
         self.0.iter().find(|dialect| &*dialect.name == name)
     }

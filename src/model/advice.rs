@@ -250,7 +250,7 @@ impl Advice {
         }
     }
 
-    /// What would refute the advice.
+    /// Evidence that would refute the advice.
     pub const fn refuted_by(&self) -> &'static str {
         match self.action {
             Action::Release => "work on these devices within the next half hour",

@@ -95,11 +95,11 @@ impl PrometheusUsage {
             return Err("no Prometheus is named: prometheus.url in the settings".to_owned());
         };
         let host = host(&endpoint.url).to_owned();
-        let road = PrometheusEndpoint::Direct(endpoint);
+        let via = PrometheusEndpoint::Direct(endpoint);
         // These queries are few and large, and this client has no others.
         let per_minute = 600.0;
         let stats = ApiStats::new(Arc::new(move || now));
-        let client = PrometheusClient::new(None, stats, road, options.timeout, per_minute);
+        let client = PrometheusClient::new(None, stats, via, options.timeout, per_minute);
         let client = Arc::new(client);
         let named = self.settings.record.cluster.clone();
         let context = self.context.clone();
@@ -118,7 +118,7 @@ impl PrometheusUsage {
             let read = hours.read(wanted, now).await?;
             Ok(Some((read, hours.cluster().to_owned())))
         };
-        let told: Result<_, String> = std::thread::scope(|scope| {
+        let read_back: Result<_, String> = std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 let runtime = tokio::runtime::Builder::new_current_thread()
                     .enable_all()
@@ -129,8 +129,11 @@ impl PrometheusUsage {
             let ended = thread.join();
             ended.unwrap_or_else(|_| Err("reading it failed; the log has more".to_owned()))
         });
-        let told = told.map_err(|why| format!("Prometheus {host}: {why}"))?;
-        Ok(told.map(|(read, cluster)| (read, format!("Prometheus {host}, cluster {cluster}"))))
+        let read_back = read_back.map_err(|why| format!("Prometheus {host}: {why}"))?;
+        Ok(
+            read_back
+                .map(|(read, cluster)| (read, format!("Prometheus {host}, cluster {cluster}"))),
+        )
     }
 
     /// As [`PrometheusUsage::with`], but returns the ledger; for a command that reads once.

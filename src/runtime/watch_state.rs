@@ -9,7 +9,7 @@ use settings::Settings;
 use source::local;
 use table::notify::{SavedDelivery, read_saved, saved_text};
 
-use super::tape;
+use super::recorder;
 
 /// The file in the directory.
 const FILE: &str = "notified.json";
@@ -17,7 +17,7 @@ const FILE: &str = "notified.json";
 /// Directory of a context, in the state directory. `None` for a user without a home directory.
 pub fn place(settings: &Settings, context: &str) -> Option<PathBuf> {
     let folder = settings.state_dir.as_deref()?;
-    Some(folder.join("watch").join(tape::folder_of(context)))
+    Some(folder.join("watch").join(recorder::folder_of(context)))
 }
 
 /// The delivery state on disk. While it exists, no other process can watch with it.

@@ -109,8 +109,8 @@ mod tests {
             "a/b%2f:1",
             "a/b:1/x//y",
         ] {
-            let said = ServicePath::parse(wrong).expect_err(wrong);
-            assert!(said.contains("namespace/name:port"), "{said}");
+            let message = ServicePath::parse(wrong).expect_err(wrong);
+            assert!(message.contains("namespace/name:port"), "{message}");
         }
     }
 }

@@ -17,7 +17,7 @@ pub enum Value<'a> {
     Unknown,
     Empty,
     Text(Cow<'a, str>),
-    /// A name in a tree: what stands before it on the screen, and the name.
+    /// A name in a tree: the lines before it on the screen, and the name.
     Branch(String, &'a str),
     /// A namespace (or nothing) and a name.
     Path(&'a str, &'a str),

@@ -253,8 +253,8 @@ pub fn rows(
         {
             jobs_waiting += 1;
             devices_waiting += u64::from(job.devices_requested);
-            let told = facts.answers.job(&job.id);
-            let start = told.and_then(|told| told.answer.start.as_ref()?.p50);
+            let answer = facts.answers.job(&job.id);
+            let start = answer.and_then(|answer| answer.answer.start.as_ref()?.p50);
             waits.extend(start.map(|at| at.since(facts.now).seconds()));
         }
         waits.sort_unstable();
@@ -342,8 +342,8 @@ fn offers(class: &str, held: &ClassDevices<'_>, prices: &Prices, inputs: &TcoInp
             // No device of the class exists, so its machine type is unknown.
             None => prices.of_class(class, purchase),
         };
-        let told = price.map(|price| (price.rate.usd(), source(&price)));
-        told.ok_or_else(|| {
+        let priced = price.map(|price| (price.rate.usd(), source(&price)));
+        priced.ok_or_else(|| {
             format!(
                 "no {} price of it is in a book: set [[prices.override]]",
                 purchase.name()

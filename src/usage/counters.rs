@@ -215,7 +215,6 @@ impl UsageCounters {
         freed
     }
 
-    /// The rows, by key.
     pub fn rows(&self) -> Vec<(CounterKey, CounterRow)> {
         let rows = self.rows.iter().map(|(key, row)| (key.clone(), *row));
         let mut rows: Vec<(CounterKey, CounterRow)> = rows.collect();

@@ -63,7 +63,6 @@ impl HourAmount {
 pub struct HourAmounts {
     /// First hour, whole hours since the Unix epoch.
     pub from: i64,
-    /// Amount of each hour.
     pub hours: Vec<HourAmount>,
 }
 
@@ -149,8 +148,8 @@ impl UsageForecast {
                 let share = unseen / missing;
                 let (low, high) = earlier.band(missing / 24.0, share * UNSEEN_DAY);
                 let day = like.mean * 24.0;
-                let told = earlier.expected_error((missing / 24.0).ceil() as usize);
-                (sum + low * day, sum + high * day, told)
+                let past_error = earlier.expected_error((missing / 24.0).ceil() as usize);
+                (sum + low * day, sum + high * day, past_error)
             }
             false => (sum, sum, None),
         };

@@ -19,7 +19,7 @@ use crate::cli::get::kind::GetKind;
 use crate::cli::get::objects::first_kind;
 use crate::cli::setup::{self, FactsSource, Situation};
 use crate::cli::top::TopName;
-use crate::cli::{load, look};
+use crate::cli::{display_options, load};
 use crate::runtime::journal_place::journal_of;
 
 /// Longest wait for the cluster's answer.
@@ -52,7 +52,7 @@ impl CompletionCluster {
             Self::Named(global) => {
                 let settings = load::settings(global).ok()?;
                 let query = Query {
-                    scope: look::scope(&settings),
+                    scope: display_options::scope(&settings),
                     ..Query::all(kind)
                 };
                 let at = Situation {
@@ -63,7 +63,7 @@ impl CompletionCluster {
                     quiet: true,
                     host: global.host.clone(),
                 };
-                let facts = setup::glance(&at, &Needs::of(&query, Format::Name), MOST)?;
+                let facts = setup::read_within(&at, &Needs::of(&query, Format::Name), MOST)?;
                 Some((facts.scoped(&query.scope), query))
             }
             #[cfg(test)]
@@ -261,7 +261,7 @@ fn budgets(cluster: &CompletionCluster) -> Vec<String> {
     let Some(Ok(settings)) = settings else {
         return Vec::new();
     };
-    let scope = look::scope(&settings);
+    let scope = display_options::scope(&settings);
     let all = settings.budget.iter();
     let own = all.filter(|budget| table::budgets::is_of(&scope, &budget.scope));
     own.map(|budget| budget.name.clone()).collect()

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use crate::cli::out;
 use crate::cli::setup::{self, Situation};
-use crate::runtime::aftermath::FleetLook;
 use crate::runtime::past_plans::plannable;
+use crate::runtime::run_outcome::FleetLook;
 use engine::explain::Explanation;
 use engine::live;
 use engine::snapshot::Snapshot;
-use exec::look::Unseen;
+use exec::target_reader::Unseen;
 use model::base::{Exit, Failure};
 use model::fleet::job::JobKey;
 use model::plan::{Intent, Known, Plan, Refusal};
@@ -57,7 +57,7 @@ impl Seen {
     ) -> Result<Self, Failure> {
         let facts = setup::snapshot(&whole(at), &Needs::decision(), err)?;
         let lost = table::losses(&facts, Kind::Fleet);
-        let gaps = lost.into_iter().map(|(_, said)| said).collect();
+        let gaps = lost.into_iter().map(|(_, message)| message).collect();
         Ok(Self::with(facts, gaps))
     }
 
@@ -90,7 +90,7 @@ impl Seen {
     }
 
     /// The reason for which the job's queueing system or scheduler keeps it pending.
-    pub(in crate::cli) fn said_of(&self, name: &str) -> Option<String> {
+    pub(in crate::cli) fn message_for(&self, name: &str) -> Option<String> {
         let named = self.facts.fleet.job_named(name);
         let job = named.filter(|job| !job.reason.is_empty())?;
         Some(job.reason.to_string())
@@ -171,7 +171,7 @@ fn whole(at: &Situation) -> Situation {
 }
 
 /// Looks at the fleet where the action needs it, or its plan is more complete with it.
-pub(super) fn look(
+pub(super) fn read_fleet(
     at: &Situation,
     command: &PlanCommand,
     err: &mut (dyn Write + Send),

@@ -16,12 +16,12 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::runtime::action_service::ActionService;
-use crate::runtime::aftermath::Outcome;
 use crate::runtime::host::Host;
 use crate::runtime::past_plans::OF_JOURNAL;
+use crate::runtime::run_outcome::Outcome;
 use crate::runtime::shown_plan;
-use exec::look::Unseen;
 use exec::record::Record;
+use exec::target_reader::Unseen;
 use exec::{Journal, Progress, RunEnd, StepResult, StepStatus};
 use model::base::name::{is_hostile, printable};
 use model::base::{Exit, Failure, When};
@@ -156,7 +156,7 @@ pub(super) fn run(
             Err(Failure::new(Exit::Refused, OF_JOURNAL))
         }
         (Some(action), false) => {
-            let seen = fleet::look(at, action, err)?;
+            let seen = fleet::read_fleet(at, action, err)?;
             at.host.block_on(async {
                 let action_service = ActionService::open(&at.host, settings, choice, true)?;
                 let action_service = action_service.looking(fleet::looking(at));
@@ -399,19 +399,19 @@ async fn carry_out(
                 let approved = action_service.approve(plan, Confirmation { reason, confirmed })?;
                 action_service.carry_out(&approved, progress, stopped).await
             }
-            None => action_service.take_up(run, progress, stopped).await,
+            None => action_service.resume_run(run, progress, stopped).await,
         }
     };
     let telling = async {
-        let mut told: Vec<(StepStatus, String)> = Vec::new();
+        let mut printed: Vec<(StepStatus, String)> = Vec::new();
         while seen.changed().await.is_ok() {
             let now: Option<Progress> = seen.borrow_and_update().clone();
             for (at, step) in now.iter().flat_map(|now| now.steps.iter().enumerate()) {
-                if let Some(line) = news(told.get(at), step) {
+                if let Some(line) = news(printed.get(at), step) {
                     out::print_message(err, &format!("step {}: {line}", at + 1));
                 }
             }
-            told = now.map(|now| now.steps).unwrap_or_default();
+            printed = now.map(|now| now.steps).unwrap_or_default();
         }
     };
     // A terminal that hangs up does not end a run.

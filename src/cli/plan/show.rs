@@ -122,8 +122,8 @@ pub(in crate::cli) fn document_text(document: &serde_json::Value, format: PlanFo
 fn notes(step: &Step) -> Vec<String> {
     let effects = &step.side_effects;
     let mut notes = effects.notes.clone();
-    let told = notes.iter().any(|note| note.contains(NOT_ASKED));
-    if effects.budgets == Budgets::Ignored && !told {
+    let is_noted = notes.iter().any(|note| note.contains(NOT_ASKED));
+    if effects.budgets == Budgets::Ignored && !is_noted {
         notes.push(NOT_ASKED.to_owned());
     }
     notes

@@ -80,25 +80,21 @@ impl CompiledFleet {
         }
     }
 
-    /// The node with this name.
     pub fn node(&self, name: &str) -> Option<NodeId> {
         let found = |node: &super::snapshot::Node| (*node.name).cmp(name);
         self.snapshot.nodes.binary_search_by(found).ok()
     }
 
-    /// The flavor with this name.
     pub fn flavor(&self, name: &str) -> Option<FlavorId> {
         let found = |flavor: &super::snapshot::Flavor| (*flavor.name).cmp(name);
         self.snapshot.flavors.binary_search_by(found).ok()
     }
 
-    /// The workload with this key.
     pub fn work(&self, key: &model::fleet::job::JobKey) -> Option<WorkloadId> {
         let found = |work: &super::snapshot::Workload| work.key.cmp(key);
         self.snapshot.workloads.binary_search_by(found).ok()
     }
 
-    /// The workload in the snapshot.
     pub fn workload(&self, work: WorkloadId) -> &super::snapshot::Workload {
         &self.snapshot.workloads[work]
     }

@@ -295,9 +295,9 @@ fn pod_set(set: &PodSet) -> WorkloadPods {
         node_selector: set.selector.clone(),
         affinity: affinity.collect(),
         tolerations: set.tolerations.iter().map(toleration).collect(),
-        topology: set.topology.as_ref().map(|wish| SetTopology {
-            level: wish.level.clone(),
-            required: wish.required,
+        topology: set.topology.as_ref().map(|requested| SetTopology {
+            level: requested.level.clone(),
+            required: requested.required,
         }),
         admitted: set.admitted.clone(),
         quota: quota
@@ -327,7 +327,7 @@ fn workload(workload: &Workload) -> WorkloadCell {
         deadline: workload.deadline.map(moment),
         preemptible: workload.preemptible,
         never_preempts: workload.never_preempts,
-        levers: LeversCell {
+        mutations: LeversCell {
             suspend: workload.mutations.suspend,
             reprioritise: workload.mutations.reprioritise,
             honours_budgets: workload.mutations.honours_budgets,

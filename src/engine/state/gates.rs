@@ -37,7 +37,7 @@ impl Gates {
         self.known.get(key).cloned()
     }
 
-    /// A new gate, by what is open of each zone.
+    /// Adds a gate; `zones` states for each zone whether it is open.
     pub(crate) fn add(&mut self, key: GateKey, zones: Box<[bool]>) -> Arc<Gate> {
         let id = self.known.len() as u32;
         let gate = Arc::new(Gate { id, zones });

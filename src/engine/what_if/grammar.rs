@@ -106,10 +106,10 @@ pub fn parse(text: &str) -> Result<Suppose, String> {
         }
         (verb, _) if VERBS.contains(&verb) => Err(form()),
         (verb, _) => {
-            let told = unknown("change", verb, &VERBS);
+            let message = unknown("change", verb, &VERBS);
             Err(match nearest(verb, VERBS) {
-                Some(_) => told,
-                None => format!("{told}; for example `nodes POOL +4`"),
+                Some(_) => message,
+                None => format!("{message}; for example `nodes POOL +4`"),
             })
         }
     }

@@ -11,10 +11,10 @@ const REPAIR: &str = "correct the document and apply the ConfigMap again; try it
 
 pub(super) const CHECK: Check = Check {
     code: "queues-document",
-    walk: CheckWalk::Fleet(look),
+    walk: CheckWalk::Fleet(check),
 };
 
-fn look(context: &mut CheckContext<'_>) {
+fn check(context: &mut CheckContext<'_>) {
     let fleet = context.fleet;
     let Some(state) = fleet.govern.as_deref() else {
         return;

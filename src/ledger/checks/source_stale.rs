@@ -1,4 +1,4 @@
-//! `source-stale`: a source has been silent for longer than it should; what it says ages.
+//! `source-stale`: a source has been silent for longer than its interval allows; its data ages.
 
 use model::fleet::observe::{SourceHealth, SourceState};
 
@@ -7,10 +7,10 @@ use super::{Check, CheckWalk, Verdict};
 
 pub(super) const CHECK: Check = Check {
     code: "source-stale",
-    walk: CheckWalk::Fleet(look),
+    walk: CheckWalk::Fleet(evaluate),
 };
 
-fn look(context: &mut CheckContext<'_>) {
+fn evaluate(context: &mut CheckContext<'_>) {
     let (fleet, now) = (context.fleet, context.now);
     // While the API server is lost, what comes through it is late as well: that is one finding, of another check.
     if fleet.outage().is_some() {

@@ -8,7 +8,6 @@ use crate::base::time::HOUR_MS;
 use crate::base::{Moment, Name};
 use crate::fleet::job::JobKey;
 
-/// The unit of a budget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetUnit {

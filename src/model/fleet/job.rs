@@ -43,7 +43,6 @@ impl fmt::Display for JobKey {
     }
 }
 
-/// State of a job.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum JobState {
     /// No pod is scheduled, and at least one is pending.
@@ -137,7 +136,6 @@ pub struct Job {
     pub class: Option<Name>,
     /// Pools that it runs in, sorted.
     pub pools: Box<[Name]>,
-    /// Its gang, when it has one.
     pub gang: Option<Gang>,
     pub created: Moment,
     /// Start of the current wait, while the job is pending or suspended: its creation, or the loss of its previous allocation.

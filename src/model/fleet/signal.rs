@@ -20,7 +20,7 @@ macro_rules! signals {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// What it measures, in one sentence.
+            /// The quantity that it measures, in one sentence.
             pub fn meaning(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($meaning),*).trim(),)* }
             }
@@ -36,7 +36,7 @@ macro_rules! signals {
 /// How a signal's values relate over time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// A level: each value stands alone.
+    /// A level: each value is independent of the others.
     Gauge,
     /// A total that only grows, but for restarts: differences matter.
     Counter,
@@ -65,7 +65,7 @@ signals! {
     MemReserved = "mem_reserved_bytes", Gauge;
     /// Device memory in all, bytes.
     MemTotal = "mem_total_bytes", Gauge;
-    /// Device memory in use as a share of what can be used, 0 to 1.
+    /// Device memory in use as a share of the usable memory, 0 to 1.
     MemUsedRatio = "mem_used_ratio", Gauge;
     /// Core temperature, degrees Celsius.
     Temp = "temp_celsius", Gauge;

@@ -473,7 +473,7 @@ impl Plan {
             return;
         }
         for step in &mut self.steps {
-            if let Mutation::Cordon { why, .. } = &mut step.lever {
+            if let Mutation::Cordon { why, .. } = &mut step.mutation {
                 reason.clone_into(why);
             }
         }
@@ -516,7 +516,7 @@ impl Plan {
         // A pod without a job is work too.
         let interrupts = self.steps.iter().any(|step| step.side_effects.interrupts);
         let is_against = |step: &Step| {
-            matches!(step.lever, Mutation::Uncordon) && !step.side_effects.notes.is_empty()
+            matches!(step.mutation, Mutation::Uncordon) && !step.side_effects.notes.is_empty()
         };
         interrupts || !self.evicts().is_empty() || self.steps.iter().any(is_against)
     }

@@ -21,7 +21,8 @@ pub struct Step {
     /// The object that it changes.
     pub object: Object,
     /// The API call that it makes.
-    pub lever: Mutation,
+    #[serde(rename = "lever")]
+    pub mutation: Mutation,
     /// The job that it affects, if any.
     pub job: Option<JobRef>,
     /// Facts that must still be true at execution, besides the object's uid.
@@ -59,11 +60,11 @@ impl Step {
     }
 
     /// A step without waits, guarded by its object's uid alone.
-    pub fn new(verb: Verb, object: Object, lever: Mutation) -> Self {
+    pub fn new(verb: Verb, object: Object, mutation: Mutation) -> Self {
         Self {
             verb,
             object,
-            lever,
+            mutation,
             job: None,
             guards: Vec::new(),
             needs: Vec::new(),
@@ -436,7 +437,7 @@ pub struct Wait {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Object")]
     pub of: Option<Object>,
-    /// What it waits for.
+    /// The condition that it waits for.
     pub until: Until,
     /// Timeout in seconds; null for no timeout.
     pub at_most_seconds: Option<u64>,
@@ -570,7 +571,7 @@ pub struct Loss {
     pub device_seconds: Option<u64>,
     /// Cost of that work, micro-USD.
     pub micro_usd: Option<i64>,
-    /// True where some of that cost is list prices in place of what is paid, which is not known.
+    /// True if part of that cost uses list prices, because the price paid is unknown.
     #[serde(default)]
     pub by_list: bool,
     /// The last checkpoint; null when none is known, so that the whole run counts as lost.

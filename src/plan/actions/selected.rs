@@ -85,7 +85,7 @@ pub enum Availability {
     Hidden,
 }
 
-/// The objects under the cursor or marked, and what is known of them.
+/// The objects under the cursor or marked, with their known facts.
 pub struct Selected<'a> {
     pub fleet: &'a Fleet,
     pub objects: &'a [SelectedObject],

@@ -72,12 +72,11 @@ pub(super) struct Node {
     pub serial: u32,
     /// TPU slice within the pool, from 0.
     pub slice: u32,
-    /// Hosts of that slice.
     pub slice_hosts: u32,
     /// Rack of the node, from 1.
     pub rack: u32,
     /// Place within the rack, from 0 (bottom).
-    pub shelf: u32,
+    pub rack_position: u32,
     pub zone: &'static str,
     pub created: Moment,
     pub uid: u64,

@@ -402,9 +402,9 @@ pub struct Compared(Vec<(Name, Result<FleetChanges, String>)>);
 
 impl Compared {
     /// Stores the result of a comparison: the changes, or why it failed.
-    pub fn put(&mut self, name: Name, told: Result<FleetChanges, String>) {
+    pub fn put(&mut self, name: Name, changes: Result<FleetChanges, String>) {
         self.0.retain(|(known, _)| *known != name);
-        self.0.push((name, told));
+        self.0.push((name, changes));
         let over = self.0.len().saturating_sub(KEPT);
         self.0.drain(..over);
     }
@@ -412,13 +412,13 @@ impl Compared {
     /// The result of the comparison of this name, and its index; `None` until it is finished.
     pub fn get(&self, name: &str) -> Option<(usize, &Result<FleetChanges, String>)> {
         let mut all = self.0.iter().enumerate();
-        all.find_map(|(at, (known, told))| (**known == *name).then_some((at, told)))
+        all.find_map(|(at, (known, changes))| (**known == *name).then_some((at, changes)))
     }
 
     /// A change of the comparison at this place.
     pub fn change(&self, at: usize, change: usize) -> Option<&FleetChange> {
-        let (_, told) = self.0.get(at)?;
-        told.as_ref().ok()?.changes.get(change)
+        let (_, changes) = self.0.get(at)?;
+        changes.as_ref().ok()?.changes.get(change)
     }
 }
 

@@ -533,10 +533,10 @@ pub fn judged(facts: &Facts) -> Judged {
         }
     }
     reasons.small_sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    let told = reasons
+    let parts = reasons
         .iter()
         .map(|(words, count)| format!("{count}: {words}"));
-    judged.why = told.collect::<Vec<_>>().join("; ");
+    judged.why = parts.collect::<Vec<_>>().join("; ");
     judged
 }
 

@@ -347,14 +347,17 @@ mod tests {
 
     /// A command takes one snapshot: it names the checks that need minutes of readings.
     #[test]
-    fn one_look_says_what_it_cannot_tell() {
+    fn one_look_names_findings_that_need_more_time() {
         let facts = sample::facts();
         assert_eq!(
             facts.history.readings_since(),
             None,
             "nothing is remembered"
         );
-        let said = looked_once(&facts).expect("is said");
-        assert!(LASTING.iter().all(|code| said.contains(code)), "{said}");
+        let message = looked_once(&facts).expect("is said");
+        assert!(
+            LASTING.iter().all(|code| message.contains(code)),
+            "{message}"
+        );
     }
 }

@@ -379,18 +379,18 @@ fn unknown_names(facts: &Facts) -> String {
     let lists = nodes.flat_map(|node| node.seen.capacity.devices.iter());
     let offered = lists.filter(|(resource, count)| *count > 0 && is_of_unknown_name(resource));
     let names: BTreeSet<&str> = offered.map(|(resource, _)| resource.as_str()).collect();
-    let mut told = names
+    let mut shown = names
         .iter()
         .take(NAMED)
         .copied()
         .collect::<Vec<&str>>()
         .join(", ");
     if names.len() > NAMED {
-        told.push_str(&format!(" and {} more", names.len() - NAMED));
+        shown.push_str(&format!(" and {} more", names.len() - NAMED));
     }
-    match told.is_empty() {
-        true => told,
-        false => format!("no known device plugin offers {told}: each one counts as a device"),
+    match shown.is_empty() {
+        true => shown,
+        false => format!("no known device plugin offers {shown}: each one counts as a device"),
     }
 }
 

@@ -190,11 +190,11 @@ impl<'a> From<&'a PodSet> for PodSetCell<'a> {
             count: set.count,
             min: set.min,
             requests: Amounts::from(&set.request),
-            topology: set.topology.as_ref().map(|wish| TopologyCell {
-                mode: wish.mode.name(),
-                level: non_empty(&wish.level),
-                slice_level: wish.slice.as_ref().map(|(level, _)| level.as_str()),
-                slice_size: wish.slice.as_ref().map(|(_, size)| *size),
+            topology: set.topology.as_ref().map(|requested| TopologyCell {
+                mode: requested.mode.name(),
+                level: non_empty(&requested.level),
+                slice_level: requested.slice.as_ref().map(|(level, _)| level.as_str()),
+                slice_size: requested.slice.as_ref().map(|(_, size)| *size),
             }),
         }
     }
@@ -366,7 +366,7 @@ pub struct QuotaReport<'a> {
     pub unit: &'static str,
     /// Index of the queue's resource group with the flavor, from 0: within a group flavors are tried in order.
     pub group: u32,
-    /// True where `nominal` stands for no limit.
+    /// True where `nominal` means no limit.
     pub unbounded: bool,
     /// Weight by which KAI divides what is left over.
     #[schemars(range(min = 0))]
@@ -495,9 +495,9 @@ pub fn scheduling(facts: &Facts) -> Scheduling<'_> {
 /// A queue's rules with what its system reports.
 fn queue_cell(rules: EngineQueue<EngineQuota>, queue: Option<&Queue>) -> QueueCell<'_> {
     let quotas = queue.map_or(&[][..], |queue| &queue.quotas);
-    let mut told = quotas.iter().filter(|quota| !quota.resource.is_empty());
+    let mut reported = quotas.iter().filter(|quota| !quota.resource.is_empty());
     let limits = rules.quota.into_iter().map(|limits| {
-        let report = told.next().map(quota_report);
+        let report = reported.next().map(quota_report);
         QuotaRules {
             limits: EngineQuota {
                 resource: limits.resource.filter(|_| report.is_none()),

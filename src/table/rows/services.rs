@@ -61,14 +61,16 @@ model::words! {
 impl LatencyCell {
     fn of(latency: &Latency) -> Self {
         let all = [0.5, 0.95, 0.99].map(|q| latency.quantile(q));
-        let [p50, p95, p99] = all.map(|told| told.map(|told| told.seconds));
-        let open = all.map(|told| told.filter(|told| told.at_least));
+        let [p50, p95, p99] = all.map(|quantile| quantile.map(|quantile| quantile.seconds));
+        let open = all.map(|quantile| quantile.filter(|quantile| quantile.at_least));
         let first = open.iter().position(Option::is_some);
         Self {
             p50,
             p95,
             p99,
-            at_least: first.and_then(|at| open[at]).map(|told| told.seconds),
+            at_least: first
+                .and_then(|at| open[at])
+                .map(|quantile| quantile.seconds),
             at_least_from: first.map(|at| PERCENTILES[at]),
         }
     }

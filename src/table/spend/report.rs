@@ -39,7 +39,6 @@ impl IdleShare {
     }
 }
 
-/// One row of a report.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ReportRow {
     /// Values of the dimensions, in the order of the dimensions; empty where one has no value.

@@ -11,10 +11,10 @@ use crate::checks::{Check, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "busy-unallocated",
-    walk: CheckWalk::Nodes(look),
+    walk: CheckWalk::Nodes(evaluate),
 };
 
-fn look(context: &mut CheckContext<'_>, node: &Node) {
+fn evaluate(context: &mut CheckContext<'_>, node: &Node) {
     if node.devices.is_empty() {
         return;
     }

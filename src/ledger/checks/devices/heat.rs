@@ -9,10 +9,10 @@ use crate::checks::{Check, CheckInput, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "heat",
-    walk: CheckWalk::Devices(look),
+    walk: CheckWalk::Devices(evaluate),
 };
 
-fn look(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
+fn evaluate(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     let heat = heat(input, context.rule);
     let verdict = check(heat, context.rule);
     let Some(heat) = heat else {
@@ -91,7 +91,6 @@ pub(crate) fn heat(input: &CheckInput<'_>, rule: &Rule) -> Option<DeviceTemperat
     })
 }
 
-/// The verdict of that heat.
 pub(crate) fn check(heat: Option<DeviceTemperature>, rule: &Rule) -> Verdict {
     Verdict::of(heat.map(|heat| heat.beyond), rule)
 }

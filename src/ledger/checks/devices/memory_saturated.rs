@@ -7,10 +7,10 @@ use crate::checks::{Check, CheckInput, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "memory-saturated",
-    walk: CheckWalk::Devices(look),
+    walk: CheckWalk::Devices(evaluate),
 };
 
-fn look(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
+fn evaluate(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     let threshold = context.rule.threshold;
     context.report(&input.device.id, check(input, context.rule), |share| {
         let draft = FindingDraft::new(

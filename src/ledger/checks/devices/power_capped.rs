@@ -1,4 +1,4 @@
-//! `power-capped`: somebody has set a low power limit, and the device runs into it.
+//! `power-capped`: a power limit below the model's is set, and the device reaches it.
 
 use model::fleet::signal::Signal;
 use model::fleet::thresholds::Rule;
@@ -8,13 +8,13 @@ use crate::checks::{Check, CheckInput, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "power-capped",
-    walk: CheckWalk::Devices(look),
+    walk: CheckWalk::Devices(evaluate),
 };
 
 /// The clock-event bit of the software's power cap.
 const SOFTWARE_CAP: u64 = 0x4;
 
-fn look(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
+fn evaluate(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     let threshold = context.rule.threshold;
     context.report(&input.device.id, check(input, context.rule), |share| {
         FindingDraft::new(

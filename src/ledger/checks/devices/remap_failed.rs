@@ -7,10 +7,10 @@ use crate::checks::{Check, CheckInput, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "remap-failed",
-    walk: CheckWalk::Devices(look),
+    walk: CheckWalk::Devices(evaluate),
 };
 
-fn look(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
+fn evaluate(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     context.report(&input.device.id, check(input), |_| {
         FindingDraft::new(
             subject("Device", &input.device.id),

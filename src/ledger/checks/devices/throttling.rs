@@ -9,10 +9,10 @@ use crate::checks::{Check, CheckInput, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "throttling",
-    walk: CheckWalk::Devices(look),
+    walk: CheckWalk::Devices(evaluate),
 };
 
-fn look(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
+fn evaluate(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     context.report(&input.device.id, check(input), |bits| {
         let bits = bits as u64;
         let why = slowdown_words(bits);

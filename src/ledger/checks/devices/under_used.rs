@@ -12,7 +12,7 @@ use crate::checks::{Check, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "under-used",
-    walk: CheckWalk::Fleet(look),
+    walk: CheckWalk::Fleet(evaluate),
 };
 
 /// Buckets of a window: it moves in steps of this part of itself.
@@ -40,7 +40,7 @@ impl WindowMean {
             .back()
             .is_some_and(|(newest, ..)| *newest > slot)
         {
-            // The clock went back: what was measured cannot be placed any more.
+            // The clock was set back: earlier measurements have no valid time.
             *self = Self::default();
         }
         while self
@@ -80,7 +80,7 @@ impl WindowMean {
     }
 }
 
-fn look(context: &mut CheckContext<'_>) {
+fn evaluate(context: &mut CheckContext<'_>) {
     let window = Age::from(context.rule.window);
     let mut means = std::mem::take(&mut context.check_state.means);
     let mut kept = rustc_hash::FxHashMap::default();

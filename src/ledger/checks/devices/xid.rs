@@ -1,5 +1,5 @@
-//! `xid-N`: the driver reported an XID. The gauge is sticky, so what matters is that it changed; a program's own
-//! fault fades after a while, a device's stands until the driver is reloaded and the gauge is 0 again.
+//! `xid-N`: the driver reported an XID. The gauge is sticky, so only a change counts. An application fault is dropped after a
+//! while; a device fault stays until the driver is reloaded and the gauge is 0 again.
 
 use model::base::{Age, Name};
 use model::fleet::accelerator::Vendor;
@@ -12,13 +12,13 @@ use crate::checks::{Check, CheckInput, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "xid",
-    walk: CheckWalk::Devices(look),
+    walk: CheckWalk::Devices(check),
 };
 
 /// Work was removed after an error: it follows another code, which must not be hidden by it.
 const CLEANUP: u32 = 45;
 
-fn look(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
+fn check(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     let device = input.device;
     if !matches!(device.vendor, Vendor::Nvidia | Vendor::Other) {
         return;
@@ -67,8 +67,8 @@ fn look(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
             .get(Signal::XidWindow)
             .is_some_and(|count| count >= 1.0);
     let xid = context.thresholds.xid.get(now_code);
-    let stands = matches!(xid.severity, XidSeverity::Crit | XidSeverity::Warn);
-    let verdict = Verdict::when(Some(stands || recent));
+    let is_severe = matches!(xid.severity, XidSeverity::Crit | XidSeverity::Warn);
+    let verdict = Verdict::when(Some(is_severe || recent));
     context.report(&key(&device.id, now_code), verdict, |_| {
         let blame = match (xid.severity, device.first_holder()) {
             (XidSeverity::App, Some((pod, _))) => {

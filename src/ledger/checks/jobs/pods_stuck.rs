@@ -1,4 +1,4 @@
-//! `pods-stuck`: pods that were told to end still hold devices, because their node cannot confirm that they did.
+//! `pods-stuck`: deleted pods still hold devices, because their node cannot confirm that they ended.
 
 use model::base::Moment;
 use model::fleet::kinds::Table;
@@ -9,10 +9,10 @@ use crate::checks::{Check, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "pods-stuck",
-    walk: CheckWalk::Nodes(look),
+    walk: CheckWalk::Nodes(evaluate),
 };
 
-fn look(context: &mut CheckContext<'_>, node: &Node) {
+fn evaluate(context: &mut CheckContext<'_>, node: &Node) {
     let fleet = context.fleet;
     if !fleet.known(Table::Nodes).is_known() || !fleet.known(Table::Pods).is_known() {
         context.unknown(node.name());

@@ -13,7 +13,7 @@ use crate::checks::{Check, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "run-interrupted",
-    walk: CheckWalk::Fleet(look),
+    walk: CheckWalk::Fleet(check),
 };
 
 /// So many jobs are named.
@@ -30,7 +30,7 @@ struct Held<'a> {
     open: Option<&'a OpenRun>,
 }
 
-fn look(context: &mut CheckContext<'_>) {
+fn check(context: &mut CheckContext<'_>) {
     let fleet = context.fleet;
     let mut runs: BTreeMap<&Name, Held<'_>> = BTreeMap::new();
     for open in fleet.open_runs.iter() {

@@ -14,13 +14,13 @@ use crate::checks::{Check, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "straggler",
-    walk: CheckWalk::Fleet(look),
+    walk: CheckWalk::Fleet(evaluate),
 };
 
 /// When more than this share of a gang is behind, the gang is unbalanced by design, not slowed by one member.
 const FEW: f64 = 0.25;
 
-fn look(context: &mut CheckContext<'_>) {
+fn evaluate(context: &mut CheckContext<'_>) {
     let works = |job: &Job| matches!(job.state, JobState::Running | JobState::Starting);
     let rule = context.rule;
     for (job, members) in gangs(context, works) {

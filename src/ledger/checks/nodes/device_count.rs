@@ -8,10 +8,10 @@ use crate::checks::{Check, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "device-count",
-    walk: CheckWalk::Nodes(look),
+    walk: CheckWalk::Nodes(check),
 };
 
-fn look(context: &mut CheckContext<'_>, node: &Node) {
+fn check(context: &mut CheckContext<'_>, node: &Node) {
     if !context.fleet.known(Table::Nodes).is_known() {
         context.unknown(node.name());
         return;

@@ -12,7 +12,7 @@ use model::base::Name;
 
 pub(crate) const CHECK: Check = Check {
     code: "node-condition",
-    walk: CheckWalk::Nodes(look),
+    walk: CheckWalk::Nodes(evaluate),
 };
 
 /// Words by which a condition is known to speak of accelerators.
@@ -26,7 +26,7 @@ const GENERAL: &[&str] = &[
     "NetworkUnavailable",
 ];
 
-fn look(context: &mut CheckContext<'_>, node: &Node) {
+fn evaluate(context: &mut CheckContext<'_>, node: &Node) {
     let known = context.fleet.known(Table::Nodes).is_known();
     for condition in &node.seen.conditions {
         if !speaks(condition) {
@@ -67,8 +67,8 @@ fn speaks(condition: &Condition) -> bool {
     TOPICS.iter().any(|topic| text.contains(topic))
 }
 
-/// Whether a condition says that something is wrong. A type that names a good state is wrong when false, a
-/// type that names a problem when true; where the type does not tell, the reason does.
+/// Whether a condition reports a problem. A type that names a good state is a problem when false, a type that names a problem
+/// when true; if the type does not decide, the reason does.
 fn check(condition: &Condition) -> Verdict {
     Verdict::when(condition.is_wrong())
 }

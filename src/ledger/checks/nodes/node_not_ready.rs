@@ -9,13 +9,13 @@ use crate::checks::{Check, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "node-not-ready",
-    walk: CheckWalk::Nodes(look),
+    walk: CheckWalk::Nodes(evaluate),
 };
 
 /// A node that is younger may still be starting.
 const YOUNG: Age = Age::from_seconds(600);
 
-fn look(context: &mut CheckContext<'_>, node: &Node) {
+fn evaluate(context: &mut CheckContext<'_>, node: &Node) {
     if !context.fleet.known(Table::Nodes).is_known() {
         context.unknown(node.name());
         return;

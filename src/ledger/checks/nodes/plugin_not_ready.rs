@@ -9,7 +9,7 @@ use crate::checks::{Check, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
     code: "plugin-not-ready",
-    walk: CheckWalk::Nodes(look),
+    walk: CheckWalk::Nodes(evaluate),
 };
 
 /// Labels with which something other than the device plugin says that a node has devices.
@@ -32,7 +32,7 @@ const PROMISES: &[&str] = &[
     "habana.ai/product.name",
 ];
 
-fn look(context: &mut CheckContext<'_>, node: &Node) {
+fn evaluate(context: &mut CheckContext<'_>, node: &Node) {
     if !context.fleet.known(Table::Nodes).is_known() {
         context.unknown(node.name());
         return;
@@ -69,7 +69,7 @@ fn check(node: &Node) -> Verdict {
     if node.ready != Some(true) || node.device_allocatable > 0 {
         return Verdict::Ok;
     }
-    // What it claims has been ignored: that is a finding of its own.
+    // Its claims were ignored: another finding reports that.
     if node.withheld || !node.ignored.is_empty() {
         return Verdict::Ok;
     }

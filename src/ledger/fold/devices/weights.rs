@@ -19,7 +19,7 @@ pub(crate) fn weigh(devices: &mut [Device], offer: &Offer, listed: bool) {
         .iter_mut()
         .filter(|device| !device.slices.is_empty())
     {
-        // A driver that makes slices on demand has told what each takes, or nobody knows.
+        // A driver that makes slices on demand has stated the size of each; otherwise it is unknown.
         if device.makes_slices || device.slices.iter().any(|slice| slice.share.is_some()) {
             continue;
         }
@@ -31,8 +31,8 @@ pub(crate) fn weigh(devices: &mut [Device], offer: &Offer, listed: bool) {
     }
 }
 
-/// Divides a device among pods, each with its part and the slice's name; the rest can be allocated. A part of unknown size makes all of
-/// them unknown.
+/// Divides a device among pods, each with its part and the slice's name; the rest can be allocated. One part of unknown size
+/// makes every part unknown.
 pub(crate) fn divide<'p>(
     device: &mut Device,
     parts: impl Iterator<Item = (Name, &'p Arc<Pod>, Option<DeviceAmount>)>,

@@ -54,7 +54,7 @@ pub enum Track {
     DevicePower(Name),
 }
 
-/// What is kept of the fleet and of each pool.
+/// Signals kept for the fleet and for each pool.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum FleetSignal {
     /// Mean utilization, 0 to 1.
@@ -343,7 +343,6 @@ pub struct ReadThen {
 }
 
 impl ReadThen {
-    /// True when any value is known.
     pub fn is_known(&self) -> bool {
         self.util.is_some() || self.memory.is_some() || self.temp.is_some() || self.power.is_some()
     }

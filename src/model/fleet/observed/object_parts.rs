@@ -12,7 +12,6 @@ use super::claim::ClaimAsk;
 pub struct Labels(Box<[(Name, Name)]>);
 
 impl Labels {
-    /// The value of `key`.
     pub fn get(&self, key: &str) -> Option<&Name> {
         self.0
             .binary_search_by(|(known, _)| known.as_str().cmp(key))
@@ -96,7 +95,7 @@ impl Resources {
         self.device_count() > 0 || !self.claims.is_empty()
     }
 
-    /// All accelerators, whatever their resource name.
+    /// Every accelerator, under any resource name.
     pub fn device_count(&self) -> u32 {
         self.devices
             .iter()

@@ -128,7 +128,6 @@ pub struct WorkloadSeen {
     pub total: Resources,
     /// Node selector of its largest pod set.
     pub node_selector: Labels,
-    /// Name of the priority class.
     pub priority_class: Option<Name>,
     pub conditions: Vec<Condition>,
     pub deleted: Option<Moment>,

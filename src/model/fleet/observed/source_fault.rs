@@ -1,4 +1,4 @@
-//! What is wrong with a source, and the repair: one wording for every screen and command.
+//! The fault of a source and its repair: one wording for every screen and command.
 
 use crate::base::Moment;
 
@@ -7,7 +7,7 @@ use super::observe::{SourceHealth, SourceState};
 use crate::fleet::fleet::{Fleet, Known};
 use crate::fleet::node::Node;
 
-/// What is wrong, and what to do about it.
+/// A fault and its repair.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SourceFault {
     /// Where its node is not ready that first, then what failed last; may be empty.
@@ -20,13 +20,13 @@ impl SourceFault {
     /// Both in one line.
     pub fn words(&self) -> String {
         let both = [self.cause.as_str(), self.repair.as_str()];
-        let told: Vec<&str> = both.into_iter().filter(|words| !words.is_empty()).collect();
-        told.join("; ")
+        let parts: Vec<&str> = both.into_iter().filter(|words| !words.is_empty()).collect();
+        parts.join("; ")
     }
 }
 
 impl Fleet {
-    /// What is wrong with a source: that its node is not ready is the cause of all else.
+    /// The fault of a source: if its node is not ready, that is the cause of everything else.
     pub fn source_fault(&self, source: &SourceHealth, now: Moment) -> SourceFault {
         let (cause, repair) = split(&source.message);
         let Some(node) = self.node_down(source) else {
@@ -45,8 +45,8 @@ impl Fleet {
         }
     }
 
-    /// Since when a source fails. One that never answered may have failed before this program first asked: it fails for as long as
-    /// its node has been down. `true` where neither tells, and the moment is that of our first sight.
+    /// Since when a source fails. A source that never answered may have failed before this program first asked: it counts as
+    /// failing for as long as its node is down. `true` where neither is known, and the moment is our first request.
     pub fn fails_since(&self, source: &SourceHealth) -> Option<(Moment, bool)> {
         let seen = source.failing_since?;
         if source.last_ok.is_some() {

@@ -104,7 +104,6 @@ pub struct GroupSeen {
     pub topology: Option<Box<TopologyConstraint>>,
     /// Priority that orders it in its queue.
     pub priority: Option<i32>,
-    /// Name of its priority class.
     pub priority_class: Option<Name>,
     /// Whether it may be preempted; `None` when not specified.
     pub preemptible: Option<bool>,

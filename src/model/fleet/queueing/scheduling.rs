@@ -83,7 +83,7 @@ pub struct KueueConfig {
     pub key: ObjectKey,
     /// Strategies in order, empty where fair sharing is off; or why the configuration cannot be read.
     pub fair_sharing: Result<Vec<FairStrategy>, Name>,
-    /// What it counts in quotas; `None` where the configuration cannot be read.
+    /// Resources that it counts in quotas; `None` if the configuration cannot be read.
     #[serde(default)]
     pub resources: Option<KueueResources>,
 }

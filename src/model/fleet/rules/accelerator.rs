@@ -65,7 +65,7 @@ crate::words! {
     }
 }
 
-/// What is known of one model.
+/// Properties of one model.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Accelerator {

@@ -325,7 +325,6 @@ pub(super) fn class_value(name: &str) -> i32 {
     found.map_or(0, |class| class.1)
 }
 
-/// The team of a namespace.
 pub(super) fn team(namespace: &str) -> Option<&'static TeamSpec> {
     CATALOG
         .teams
