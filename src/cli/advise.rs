@@ -24,7 +24,7 @@ use super::{console_options, get, out};
 /// --for. A saving is what the devices cost now, for 730 hours.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
 pub struct Advise {
-    /// About whom
+    /// Whose jobs it is about
     #[command(subcommand)]
     pub of: Option<AdviseOf>,
     /// How to print it
@@ -44,17 +44,16 @@ pub struct Advise {
     pub past: PastFlags,
 }
 
-/// About whom.
 #[derive(Subcommand, Clone, PartialEq, Eq, Debug)]
 pub enum AdviseOf {
-    /// One job
+    /// The devices of one job
     Job {
         /// NAME, or NAMESPACE/NAME
         name: String,
     },
-    /// A team's jobs
+    /// The jobs of one team
     Team {
-        /// Its name
+        /// Name of the team
         name: String,
     },
     /// All jobs
@@ -94,8 +93,8 @@ pub(super) fn run(
     };
     if let Some(name) = job {
         // For one job, the reasons for which other jobs are not judged are not printed.
-        let (id, said) = of_job(&facts, &query, name)?;
-        out::print_message(err, &said);
+        let (id, note) = of_job(&facts, &query, name)?;
+        out::print_message(err, &note);
         let all = facts.advice.iter().filter(|advice| advice.job == id);
         facts.advice = all.cloned().collect();
         return get::print(&facts, &query, advise.output.into(), out, err);

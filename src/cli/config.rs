@@ -66,12 +66,12 @@ fn validate(file: Option<&PathBuf>, global: &Global, out: &mut dyn Write) -> Res
     load::rulebook(&settings)?;
     // Only for its errors.
     console_options::options(&global.host, &settings, false)?;
-    let mut said = String::new();
+    let mut report = String::new();
     for file in &inputs.files {
-        said.push_str(&format!("{}: ok\n", file.path));
+        report.push_str(&format!("{}: ok\n", file.path));
     }
     if inputs.files.is_empty() {
-        said.push_str("no settings file; the defaults apply\n");
+        report.push_str("no settings file; the defaults apply\n");
     }
-    out::write(out, &said)
+    out::write(out, &report)
 }

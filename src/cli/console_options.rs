@@ -44,7 +44,7 @@ pub(super) fn scope(settings: &Settings) -> Scope {
 /// A theme of the user's own folder, or a built-in one.
 fn theme(settings: &Settings, name: &str) -> Result<Theme, Failure> {
     let own = |name: &str| {
-        // A theme is a name, never a road to a file elsewhere.
+        // A theme is a name, never a path to another file.
         let plain = !name.contains(['/', '\\']) && name != "..";
         let folder = settings.themes_dir.as_deref().filter(|_| plain)?;
         local::read_text(&folder.join(format!("{name}.toml"))).ok()

@@ -167,7 +167,7 @@ pub(super) fn run(
     Ok(exit_of(now_seen.is_observed()))
 }
 
-/// The exit code: 1 where nothing of the period was observed, so that nobody loads an empty file as a month without cost.
+/// The exit code: 1 if nothing of the period was observed, so that an empty file is not loaded as a month without cost.
 pub(super) const fn exit_of(is_observed: bool) -> Exit {
     match is_observed {
         true => Exit::Done,

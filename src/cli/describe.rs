@@ -17,7 +17,6 @@ use super::get::objects::job_kind;
 use super::setup::{self, Situation};
 use super::{console_options, out};
 
-/// What to describe.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
 pub struct Describe {
     /// KIND NAME, or KIND/NAME as `get -o name` prints it; jobs and pods also as NAMESPACE/NAME
@@ -50,8 +49,8 @@ pub(super) fn run(
     let lost = losses(&facts, query.kind);
     let (all, others) = found(&facts, &query).map_err(|missing| {
         let exit = lost.iter().map(|(exit, _)| *exit).max();
-        for (_, said) in &lost {
-            out::print_message(err, said);
+        for (_, loss) in &lost {
+            out::print_message(err, loss);
         }
         Failure::new(exit.unwrap_or(Exit::Failed), missing)
     })?;
@@ -71,11 +70,11 @@ pub(super) fn run(
         Some(_) => Events::None,
     };
     out::write(out, &text(&facts, selection, &events))?;
-    for (_, said) in &lost {
-        out::print_message(err, said);
+    for (_, loss) in &lost {
+        out::print_message(err, loss);
     }
-    if let Some(said) = silent(&facts, query.kind) {
-        out::print_message(err, &said);
+    if let Some(loss) = silent(&facts, query.kind) {
+        out::print_message(err, &loss);
     }
     let exit = lost.iter().map(|(exit, _)| *exit).max();
     Ok(exit.unwrap_or(Exit::Done))

@@ -396,7 +396,6 @@ fn queue(
     })
 }
 
-/// Milliseconds as seconds.
 fn in_seconds(millis: Option<i64>) -> Option<f64> {
     millis.map(|millis| millis as f64 / 1_000.0)
 }

@@ -32,7 +32,6 @@ pub struct ExplainFlags {
     job: ExplainJob,
 }
 
-/// What to explain.
 #[derive(Subcommand, Clone, PartialEq, Eq, Debug)]
 pub enum Explain {
     /// A job that waits
@@ -96,10 +95,10 @@ pub(super) fn run(
     }
     let not_visible = answer.explanation.reasons.iter().any(Reason::is_blind);
     let mut text = answer_text(&answer, now.as_ref(), &seen.snapshot, job.output);
-    if let (true, TableOrJson::Table, Some(said)) =
+    if let (true, TableOrJson::Table, Some(stated)) =
         (not_visible, job.output, seen.pending_reason(&name))
     {
-        let _ = writeln!(text, "  {:<10} {}", "reported", printable(&said));
+        let _ = writeln!(text, "  {:<10} {}", "reported", printable(&stated));
     }
     if let (TableOrJson::Table, Some(waited)) = (job.output, seen.waited_words(&name)) {
         let _ = writeln!(text, "  {:<10} {}", "waiting", printable(&waited));

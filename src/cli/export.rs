@@ -10,9 +10,9 @@ use model::base::{Exit, Failure};
 
 use crate::runtime::export::{self, ServedExport};
 use crate::runtime::record_metrics::RecordMetrics;
+use crate::runtime::recorder::{self, PerJob};
 use crate::runtime::session;
 use crate::runtime::status_server;
-use crate::runtime::tape::{self, PerJob};
 
 use super::listen;
 use super::out;
@@ -52,7 +52,7 @@ pub(super) fn run(
     situation.host.block_on(async {
         let setup = situation.setup(true);
         let listener = status_server::listen(flags.listen).await?;
-        let (session, _) = session::watch(&setup, situation.target()?, tape::SNAPSHOT_INTERVAL).await?;
+        let (session, _) = session::watch(&setup, situation.target()?, recorder::SNAPSHOT_INTERVAL).await?;
         let jobs = PerJob(situation.settings.record.job_metrics);
         let prices = Arc::clone(&situation.rulebook.prices);
         let (counters, last_snapshot_at) = export::count_usage(session.facts.clone(), prices, jobs);

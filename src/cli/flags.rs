@@ -156,7 +156,7 @@ pub struct ConsoleFlags {
     pub end_after: Option<Duration>,
 }
 
-/// `120x40`.
+/// Parses columns and lines, `120x40`: 1 to 1,000 each.
 pub(super) fn size(text: &str) -> Result<(u16, u16), String> {
     text.split_once(['x', 'X'])
         .and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)))
@@ -164,7 +164,7 @@ pub(super) fn size(text: &str) -> Result<(u16, u16), String> {
         .ok_or_else(|| "a size is WxH, each from 1 to 1000, such as 120x40".to_owned())
 }
 
-/// `30s`, `5m`, `1h30m`.
+/// Parses a duration above zero, `1h30m`.
 pub(super) fn span(text: &str) -> Result<Duration, String> {
     parse_span(text)
         .filter(|span| !span.is_zero())

@@ -50,7 +50,6 @@ pub struct Govern {
     pub flags: GovernFlags,
 }
 
-/// How to govern.
 #[derive(Args, Clone, Debug)]
 pub struct GovernFlags {
     /// Write nothing: say what would be admitted, preempted and kept waiting, and compare it to what kube-scheduler has done
@@ -157,9 +156,9 @@ pub(super) fn run(
             }
         };
         let governs = governor.run(ends, &mut say);
-        let told = |words: &str| out::print_message(err, words);
+        let report = |words: &str| out::print_message(err, words);
         tokio::select! {
-            ended = election::meanwhile(elector, told, governs) => ended?,
+            ended = election::meanwhile(elector, report, governs) => ended?,
             () = answers => {}
         }
         gone?;

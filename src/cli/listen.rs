@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn what_is_no_address_is_refused_with_the_forms() {
-        for (text, said) in [
+        for (text, expected) in [
             ("here", "no port: write ADDRESS:PORT"),
             ("localhost", "no port"),
             ("127.0.0.1", "no port"),
@@ -91,7 +91,7 @@ mod tests {
             ("99999", "port 99999 is above 65535"),
         ] {
             let why = address(text).expect_err(text);
-            assert!(why.starts_with(said), "{text}: {why}");
+            assert!(why.starts_with(expected), "{text}: {why}");
         }
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn print_message(err: &mut dyn Write, text: &str) {
 }
 
 /// Progress of a first look is shown after this time, and again after each further such time.
-const TOLD_AFTER: Duration = Duration::from_secs(1);
+const PROGRESS_AFTER: Duration = Duration::from_secs(1);
 
 /// Progress of a first look on standard error: on a terminal one line that is cleared at the end, elsewhere a line a second.
 pub(super) struct LookProgress<'e> {
@@ -55,7 +55,8 @@ impl<'e> LookProgress<'e> {
 
     pub(super) fn at(&mut self, coming: Coming) {
         let now = self.begun.elapsed();
-        let due = now >= TOLD_AFTER && (self.terminal || now - self.reported_after >= TOLD_AFTER);
+        let due =
+            now >= PROGRESS_AFTER && (self.terminal || now - self.reported_after >= PROGRESS_AFTER);
         if self.quiet || !due {
             return;
         }
@@ -111,8 +112,8 @@ mod tests {
             at((12, 41), (0, 0)).as_deref(),
             Some("listing: 12 of 41 kinds")
         );
-        let said = at((41, 41), (120, 487));
-        assert_eq!(said.as_deref(), Some("readings: 120 of 487 exporters"));
+        let line = at((41, 41), (120, 487));
+        assert_eq!(line.as_deref(), Some("readings: 120 of 487 exporters"));
         assert_eq!(at((41, 41), (487, 487)), None);
     }
 }

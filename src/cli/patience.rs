@@ -17,7 +17,7 @@ const LONGEST: Duration = Duration::from_secs(300);
 /// # Errors
 /// Those of the work; it took too long.
 pub(super) async fn patiently<T>(
-    mut tell: impl FnMut(&str),
+    mut print: impl FnMut(&str),
     work: impl Future<Output = T>,
 ) -> Result<T, Failure> {
     let mut work = std::pin::pin!(work);
@@ -34,7 +34,7 @@ pub(super) async fn patiently<T>(
             );
             return Err(Failure::new(Exit::Unreachable, message));
         }
-        tell(&format!(
+        print(&format!(
             "still waiting for the API server ({} s)",
             waited.as_secs()
         ));
@@ -47,14 +47,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_wait_is_reported_and_ends() {
-        let mut told = Vec::new();
+        let mut printed = Vec::new();
         let done = patiently(
-            |line| told.push(line.to_owned()),
+            |line| printed.push(line.to_owned()),
             tokio::time::sleep(Duration::from_secs(25)),
         );
         done.await.expect("in time");
         assert_eq!(
-            told,
+            printed,
             [
                 "still waiting for the API server (10 s)",
                 "still waiting for the API server (20 s)"

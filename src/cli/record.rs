@@ -15,11 +15,11 @@ use model::base::{Age, Exit, Failure, Moment, When};
 use crate::runtime::past;
 use crate::runtime::record_metrics::{self, RecordMetrics, RemoteWriteNews};
 use crate::runtime::record_status;
+use crate::runtime::recorder::{self, PerJob, RecordSettings, TapeState};
 use crate::runtime::session;
 use crate::runtime::setup::Setup;
 use crate::runtime::status_server;
 use crate::runtime::store::Rules;
-use crate::runtime::tape::{self, PerJob, RecordSettings, TapeState};
 use crate::runtime::usage_facts::{self, UsageReader};
 use crate::runtime::watch::Watcher;
 use settings::Settings;
@@ -36,7 +36,6 @@ use super::setup::{self, Situation};
 use super::simulated::{FleetFlags, speed};
 use super::watch;
 
-/// What to record.
 #[derive(Args, Clone, Debug)]
 pub struct RecordFlags {
     /// The directory to write into; without it, that of the settings, or one for the context in the state directory
@@ -64,7 +63,6 @@ pub struct RecordFlags {
     fleet: FleetFlags,
 }
 
-/// What to replay.
 #[derive(Args, Clone, Debug)]
 pub struct ReplayFlags {
     /// The directory of a record, or one of its segments; without it, that of the context
@@ -128,7 +126,7 @@ impl RecordFlags {
     }
 }
 
-/// `500M`, `4G`.
+/// Parses a size into bytes: `500M`, `4G`.
 fn size(text: &str) -> Result<u64, String> {
     settings::Size::parse(text).map(settings::Size::bytes)
 }
@@ -195,12 +193,12 @@ pub(super) fn run(
             let words = format!("serves http://{address}/healthz, /readyz and /metrics\n");
             out::write(out, &words)?;
         }
-        let (tell, mut heard) = mpsc::unbounded_channel::<String>();
+        let (sender, mut heard) = mpsc::unbounded_channel::<String>();
         let watcher = match record.notify {
             true => Some(watch::watcher_of_recorder(situation, &session, &folder, err)?),
             false => None,
         };
-        let told = watcher.as_ref().map(Watcher::status);
+        let watch_status = watcher.as_ref().map(Watcher::status);
         let (stop, stopped) = oneshot::channel::<()>();
         let watching = async {
             let Some(watcher) = watcher else {
@@ -210,7 +208,7 @@ pub(super) fn run(
                 let _ = stopped.await;
             };
             let mut say = |words: &str| {
-                let _ = tell.send(words.to_owned());
+                let _ = sender.send(words.to_owned());
             };
             watcher.run(stopped, &mut say).await
         };
@@ -225,7 +223,7 @@ pub(super) fn run(
                 counters,
                 usage: usage_facts::followed(reader, session.clock.clone()),
                 remote: sends.as_ref().map(RemoteWrite::state),
-                notify: told.clone(),
+                notify: watch_status.clone(),
                 common: RecordMetrics::common(&situation.settings, &session.context),
             }
         });
@@ -263,7 +261,7 @@ pub(super) fn run(
                         sends.send(session.clock.now(), metrics.values());
                     }
                 }
-                told = control.news() => match told {
+                watch_status = control.news() => match watch_status {
                     Some(words) => out::print_message(err, &words),
                     None => return Err(failed("every source has ended; start again")),
                 },
@@ -324,7 +322,7 @@ pub(super) fn directory_of(moment: &RecordMoment, settings: &Settings) -> Result
     }
     context(moment)
         .as_deref()
-        .and_then(|context| tape::directory_of(settings, context))
+        .and_then(|context| recorder::directory_of(settings, context))
         .ok_or_else(|| {
             let message = "which record? name its directory, or a context (--context)";
             Failure::new(Exit::Usage, message)

@@ -32,7 +32,6 @@ pub struct RouteFlags {
     what: RouteOf,
 }
 
-/// What to route.
 #[derive(Subcommand, Clone, PartialEq, Eq, Debug)]
 pub enum RouteOf {
     /// A job that waits

@@ -172,9 +172,9 @@ pub(super) fn console(
 fn opener(situation: Situation, global: Global) -> Arc<Open> {
     // A simulated fleet keeps running while its console switches to another view.
     let begun = KeptFleets::default();
-    Arc::new(move |wish: &ConnectionRequest| {
+    Arc::new(move |request: &ConnectionRequest| {
         let mut global = global.clone();
-        let (mut setup, target) = match &wish.place {
+        let (mut setup, target) = match &request.place {
             ClusterChoice::Named => {
                 let target = match &situation.target {
                     FactsSource::Record(moment) => Err(moment),
@@ -204,12 +204,12 @@ fn opener(situation: Situation, global: Global) -> Arc<Open> {
                 (setup, Ok(session::ClusterTarget::Demo(fleet)))
             }
         };
-        if let Some(names) = &wish.namespaces {
+        if let Some(names) = &request.namespaces {
             setup.settings.scope.namespaces = names.iter().map(ToString::to_string).collect();
         }
         let target = match target {
             Ok(session::ClusterTarget::Demo(demo)) => {
-                let is_asked_for = wish.place == ClusterChoice::Demo;
+                let is_asked_for = request.place == ClusterChoice::Demo;
                 Ok(session::ClusterTarget::Begun(begun.of(
                     is_asked_for,
                     &demo,
@@ -249,7 +249,7 @@ pub(super) fn snapshot(
 }
 
 /// The same within a time limit and without progress; `None` on a timeout or failure.
-pub(super) fn glance(situation: &Situation, needs: &Needs, most: Duration) -> Option<Facts> {
+pub(super) fn read_within(situation: &Situation, needs: &Needs, most: Duration) -> Option<Facts> {
     let look = async {
         Ok(tokio::time::timeout(most, read(situation, needs))
             .await
@@ -307,13 +307,12 @@ pub(super) fn with_usage(situation: &Situation, mut facts: Facts) -> Facts {
 
 /// One look within an existing runtime, without progress.
 pub(super) async fn read(situation: &Situation, needs: &Needs) -> Result<Facts, Failure> {
-    let mut told = |_| {};
+    let mut progress = |_| {};
     session::snapshot(
         &situation.setup(false),
         situation.target()?,
         needs,
-        &mut told,
-    )
+        &mut progress)
     .await
 }
 
@@ -328,10 +327,10 @@ fn look_once(
     }
     let target = situation.target()?;
     let mut looking = out::LookProgress::new(&situation.host, situation.quiet, err);
-    let mut told = |coming| looking.at(coming);
+    let mut progress = |coming| looking.at(coming);
     situation.host.block_on(async {
         tokio::select! {
-            facts = session::snapshot(&setup, target, needs, &mut told) => facts,
+            facts = session::snapshot(&setup, target, needs, &mut progress) => facts,
             () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
         }
     })
@@ -364,8 +363,8 @@ pub(super) fn half_hour(
         let look = async {
             let mut looking = out::LookProgress::new(&situation.host, situation.quiet, err);
             let needs = Needs::everything();
-            let mut told = |coming| looking.at(coming);
-            let mut facts = session.first(&needs, &mut told).await?;
+            let mut progress = |coming| looking.at(coming);
+            let mut facts = session.first(&needs, &mut progress).await?;
             let mut sources = facts.fleet.sources.iter();
             let has_past = sources.any(|source| source.kind.as_str() == "prometheus");
             let most = watch.unwrap_or(if has_past { PAST_WAIT } else { Duration::ZERO });
@@ -403,10 +402,10 @@ pub(super) fn page(
     let setup = situation.setup(true);
     let target = situation.target()?;
     let mut looking = out::LookProgress::new(&situation.host, situation.quiet, err);
-    let mut told = |coming| looking.at(coming);
+    let mut progress = |coming| looking.at(coming);
     let (facts, news) = situation.host.block_on(async {
         tokio::select! {
-            page = session::page(&setup, target, needs, &mut told, wanted) => page,
+            page = session::page(&setup, target, needs, &mut progress, wanted) => page,
             () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
         }
     })?;
@@ -429,11 +428,11 @@ pub(super) fn examine(
         err,
     ));
     let locked = || looking.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut told = |coming| locked().at(coming);
-    let tell = |line: &str| locked().print_message(line);
+    let mut progress = |coming| locked().at(coming);
+    let report = |line: &str| locked().print_message(line);
     situation.host.block_on(async {
         tokio::select! {
-            points = patiently(tell, doctor::examine(&setup, choice, &mut told)) => points,
+            points = patiently(report, doctor::examine(&setup, choice, &mut progress)) => points,
             () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
         }
     })
@@ -506,9 +505,9 @@ pub(super) fn sim(
             prometheus: serve.prometheus,
             ..sim::Options::default()
         };
-        let scene = sim::world::World::new(world).identified(random_identity());
-        let scene = Box::new(scene);
-        let running = Server::start(options, scene, host.clock.clone())
+        let simulated = sim::world::World::new(world).identified(random_identity());
+        let simulated = Box::new(simulated);
+        let running = Server::start(options, simulated, host.clock.clone())
             .await
             .map_err(|error| Failure::new(Exit::Failed, format!("{error:#}")))?;
         out::write(out, &format!("ready {}\n", running.url))?;

@@ -62,10 +62,10 @@ pub struct Shot {
     /// The view: fleet, pools, devices, queues, jobs, nodes, cost, alerts, plans or sources
     #[arg(value_parser = view, required_unless_present = "all")]
     view: Option<ViewId>,
-    /// Columns and lines
+    /// Size in columns and lines, `120x40`
     #[arg(long, value_name = "WxH", value_parser = size)]
     size: Option<(u16, u16)>,
-    /// As what
+    /// Format of the picture
     #[arg(short, long, value_name = "FORM", default_value = "txt")]
     output: Form,
     /// Keys that are pressed first, as one types them: `jj<enter>`
@@ -130,7 +130,7 @@ fn view(name: &str) -> Result<ViewId, String> {
 #[derive(Clone, Default, Debug)]
 struct Keys(Vec<KeyPress>);
 
-/// Reads `jj<enter>/a100<enter>`.
+/// Parses typed keys, `jj<enter>/a100<enter>`.
 fn keys(text: &str) -> Result<Keys, String> {
     let mut all = Vec::new();
     let mut rest = text;

@@ -126,11 +126,11 @@ mod tests {
             assert!(flags(own, Some(own)).warnings().is_empty(), "{own}");
         }
         for open in ["0.0.0.0:0", "[::]:0", "10.0.0.1:6443"] {
-            let said = flags(open, Some(open)).warnings();
-            assert_eq!(said.len(), 2, "{said:?}");
+            let warnings = flags(open, Some(open)).warnings();
+            assert_eq!(warnings.len(), 2, "{warnings:?}");
             assert!(
-                said[1].contains(open) && said[1].contains("no login"),
-                "{said:?}"
+                warnings[1].contains(open) && warnings[1].contains("no login"),
+                "{warnings:?}"
             );
         }
     }

@@ -44,8 +44,8 @@ pub(super) fn run(
     err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
     let facts = setup::snapshot(situation, &Needs::everything(), err)?;
-    for (_, said) in table::losses(&facts, table::Kind::Fleet) {
-        out::print_message(err, &said);
+    for (_, loss) in table::losses(&facts, table::Kind::Fleet) {
+        out::print_message(err, &loss);
     }
     let answers = JobExplanations::of(&facts.fleet, &facts.spend_rates);
     let facts = Facts {
@@ -62,9 +62,9 @@ pub(super) fn run(
         };
         let (file, _) = ledger(situation, err, |_| span)?;
         let unread = |fault: ::record::usage::UsageFault| failed(fault.to_string());
-        let (told, _) = seen(&file, span, facts.now).map_err(unread)?;
+        let (ledger_usage, _) = seen(&file, span, facts.now).map_err(unread)?;
         let rows = file.rows(span, &UsageFilter::default()).map_err(unread)?;
-        months = tco::months(&rows, span, told.ratio);
+        months = tco::months(&rows, span, ledger_usage.ratio);
         month = Some(span);
     }
     let settings = &situation.settings.tco;

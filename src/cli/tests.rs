@@ -45,13 +45,13 @@ fn global_flags_stand_before_or_behind_a_command() {
         "stokehold -n nlp,vision --team a --refresh 5s --theme ash --ascii --color 256 --log-file l --readonly get pools",
         "stokehold get pools -n nlp -n vision --team a --refresh 5s --theme ash --ascii --color 256 --log-file l --readonly",
     ] {
-        let said = parsed(line).expect("is right").global.settings();
-        let said: Vec<String> = said
+        let given = parsed(line).expect("is right").global.settings();
+        let given: Vec<String> = given
             .iter()
             .map(|(flag, key, value)| format!("{flag} {key}={value}"))
             .collect();
         assert_eq!(
-            said,
+            given,
             [
                 "--namespace scope.namespaces=nlp,vision",
                 "--readonly write=false",
@@ -153,7 +153,7 @@ fn commands_take_what_the_contract_says() {
 
 #[test]
 fn wrong_use_is_refused_with_the_mend() {
-    for (line, said) in [
+    for (line, expected) in [
         ("stokehold get", "<KIND>"),
         ("stokehold get jbos", "'jobs'"),
         ("stokehold get jobs -o jsn", "'json'"),
@@ -196,7 +196,7 @@ fn wrong_use_is_refused_with_the_mend() {
         ("stokehold completions tcl", "possible values"),
     ] {
         let error = refused(line);
-        assert!(error.contains(said), "{line}: {error}");
+        assert!(error.contains(expected), "{line}: {error}");
     }
 }
 
@@ -306,7 +306,7 @@ fn got(line: &str) -> Result<Query, Failure> {
 
 #[test]
 fn selectors_orders_and_templates_are_understood_or_refused_before_the_cluster_is_asked() {
-    for (line, said) in [
+    for (line, expected) in [
         ("stokehold get queues -l a=b", "queues have no labels"),
         ("stokehold get nodes n1 -l a=b", "give a name, or -l"),
         (
@@ -325,7 +325,7 @@ fn selectors_orders_and_templates_are_understood_or_refused_before_the_cluster_i
     ] {
         let failure = got(line).expect_err(line);
         assert_eq!(failure.exit, Exit::Usage, "{line}");
-        assert!(failure.message.contains(said), "{line}: {failure}");
+        assert!(failure.message.contains(expected), "{line}: {failure}");
     }
     let facts = facts();
     let text = |line: &str, format: Format| {
@@ -506,7 +506,7 @@ fn get_takes_objects_as_it_names_them_and_several_kinds() {
             .collect();
         assert_eq!(read, wanted, "{line}");
     }
-    for (line, said) in [
+    for (line, expected) in [
         ("nodes,pods a", "get KIND/NAME KIND/NAME"),
         ("node/a b", "`b` is not KIND/NAME"),
         ("node/", "a name is missing behind KIND/"),
@@ -516,15 +516,15 @@ fn get_takes_objects_as_it_names_them_and_several_kinds() {
     ] {
         let failure = parts(&format!("stokehold get {line}")).expect_err(line);
         assert_eq!(failure.exit, Exit::Usage, "{line}");
-        assert!(failure.message.contains(said), "{line}: {failure}");
+        assert!(failure.message.contains(expected), "{line}: {failure}");
     }
-    for (line, said) in [
+    for (line, expected) in [
         ("nodes,pdos", "'pods'"),
         ("nod/a", "'nodes'"),
         ("nodes,", "possible values"),
     ] {
         let error = refused(&format!("stokehold get {line}"));
-        assert!(error.contains(said), "{line}: {error}");
+        assert!(error.contains(expected), "{line}: {error}");
     }
 }
 

@@ -9,10 +9,10 @@ use settings::Settings;
 use table::{Format, Kind, Needs, Query, Select, Sort, output};
 
 use super::console_options;
+use super::console_options;
 use super::get::{self, FormatName};
 use super::setup::{self, Situation};
 
-/// What to list.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
 pub struct Top {
     /// What to list
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_most_stands_first() {
+    fn the_most_used_comes_first() {
         let facts = table::sample::facts();
         let top = Top {
             what: TopName::Teams,

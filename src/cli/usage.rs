@@ -22,7 +22,6 @@ use super::record::{self as records, PastFlags, RecordMoment, failed};
 use super::setup::{FactsSource, Situation};
 use super::{console_options, out};
 
-/// The usage ledger.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Usage {
     /// Print where its SQLite file is, what is in it, and a query to begin with
@@ -44,7 +43,7 @@ impl Usage {
 }
 
 /// Time after which progress is printed.
-const TOLD_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
+const PROGRESS_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// The ledger of the record, and the name of its context. Hours that the record has and the ledger lacks are computed.
 /// If no record is named and this machine has none, the hours are read from the Prometheus of the
@@ -72,19 +71,19 @@ pub(super) fn ledger(
     };
     if is_none
         && matches!(UsageFile::open_to_read(&path), Err(UsageFault::Absent(_)))
-        && let Some(told) = from_prometheus(situation, err, moment, looks_at)?
+        && let Some(printed) = from_prometheus(situation, err, moment, looks_at)?
     {
-        return Ok(told);
+        return Ok(printed);
     }
     let setup = situation.setup(true);
     let begun = Stopwatch::start();
-    let mut told = TOLD_AFTER;
+    let mut next_report = PROGRESS_AFTER;
     usage::of_record(
         &path,
         |archive| session::past_rules(&setup, archive),
         |now, end| {
-            if !situation.quiet && begun.elapsed() >= told {
-                told = begun.elapsed() + TOLD_AFTER;
+            if !situation.quiet && begun.elapsed() >= next_report {
+                next_report = begun.elapsed() + PROGRESS_AFTER;
                 let words = format!(
                     "making the usage ledger from the record: {} of {}",
                     now.rfc3339(),

@@ -158,8 +158,8 @@ pub(super) fn run(
         };
         let err = RefCell::new(err);
         let say = |words: &str| out::print_message(&mut **err.borrow_mut(), words);
-        let mut said = say;
-        let watches = watcher.run(setup::ended(), &mut said);
+        let mut log = say;
+        let watches = watcher.run(setup::ended(), &mut log);
         tokio::select! {
             ended = election::meanwhile(elector, say, watches) => ended?,
             () = answers => {}

@@ -15,7 +15,6 @@ use super::plan::Seen;
 use super::record::PastFlags;
 use super::setup::Situation;
 
-/// What is supposed.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
 pub struct WhatIf {
     /// Each in quotes, or one without quotes; separate several by `;`
@@ -44,7 +43,7 @@ pub(super) fn run(
     };
     // An invalid change is refused without waiting for the cluster.
     for change in changes.iter().flat_map(|text| split(text)) {
-        engine::what_if::parse(change).map_err(|said| Failure::new(Exit::Usage, said))?;
+        engine::what_if::parse(change).map_err(|fault| Failure::new(Exit::Usage, fault))?;
     }
     let seen = Seen::for_decision(situation, err)?;
     let mut outcome = explanations::what_if(&seen.snapshot, &changes)

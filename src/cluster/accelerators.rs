@@ -124,7 +124,7 @@ const DEVICE_WORDS: &[&str] = &[
     "gaudi", "gaudi2", "gaudi3",
 ];
 
-/// Prefixes of words that name a network interface, a switch or an IMEX channel. GPU vendors' domains have such resources as well.
+/// Prefixes of words of name of network interfaces, switches and channels: an IMEX channel. GPU vendors' domains have such resources as well.
 const OTHER_HARDWARE_PREFIXES: &[&str] = &[
     "rdma",
     "roce",

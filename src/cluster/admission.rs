@@ -8,11 +8,11 @@ use model::fleet::observe::{Observation, Pending, Table};
 use model::fleet::queue::QueueSystem;
 
 use super::Projected;
+use super::lenient_json::{List, Map, Maybe, OptionalBool, Text, Whole, partial};
 use super::meta::{Meta, RawCondition, find};
-use super::partial::{List, Map, Maybe, OptionalBool, Text, Whole, partial};
+use super::pod_placement::topology_constraint;
+use super::pod_sets::pod_set;
 use super::resources::{ResourceList, Template};
-use super::sets::pod_set;
-use super::siting::topology_constraint;
 
 partial! {
     /// A Workload of Kueue's, in `v1beta1` or `v1beta2`.
@@ -157,7 +157,6 @@ partial! {
 }
 
 partial! {
-    /// The values of one level.
     LevelValues {
         prefix: Text = "prefix",
         suffix: Text = "suffix",
@@ -216,8 +215,8 @@ impl TopologyAssignment {
             })
             .collect();
         for slice in self.slices.iter() {
-            let told = slice.domains.count().unwrap_or(0) as usize;
-            // What is not spelt out cannot be more than what is.
+            let declared = slice.domains.count().unwrap_or(0) as usize;
+            // Names that are not written out cannot outnumber the written ones.
             let spelt = slice
                 .values
                 .iter()
@@ -226,8 +225,8 @@ impl TopologyAssignment {
                 .max()
                 .unwrap_or(0);
             let count = match spelt {
-                0 => told,
-                spelt => told.min(spelt),
+                0 => declared,
+                spelt => declared.min(spelt),
             };
             for at in 0..count.min(MOST_DOMAINS.saturating_sub(all.len())) {
                 let value = |level: &LevelValues| match level.roots.get(at) {
@@ -260,14 +259,14 @@ impl RawPodSet {
             .slice_level
             .get()
             .map(|level| (level, asked.slice_size.count().unwrap_or(1)));
-        let wish = topology_constraint(
+        let requested = topology_constraint(
             asked.required.get(),
             asked.preferred.get(),
             asked.unconstrained.is_set(),
             slice,
             names,
         );
-        set.topology = wish.or(set.topology);
+        set.topology = requested.or(set.topology);
         set
     }
 }
@@ -349,11 +348,11 @@ impl WorkloadStatus {
 
     /// The worker cluster that runs it: Kueue before 0.14 says it in its check's message only.
     fn worker(&self) -> Option<&str> {
-        fn told(check: &RawCheck) -> Option<&str> {
+        fn reserved_cluster(check: &RawCheck) -> Option<&str> {
             let (_, rest) = check.message.split_once(RESERVED_ON)?;
             rest.split_once('"').map(|(cluster, _)| cluster)
         }
-        let of_check = || self.checks.iter().find_map(told);
+        let of_check = || self.checks.iter().find_map(reserved_cluster);
         self.cluster.get().or_else(of_check)
     }
 

@@ -10,11 +10,11 @@ use model::fleet::observe::{Observation, Table};
 
 use super::Projected;
 use super::meta::Meta;
-use super::partial::{List, Map, Maybe, OptionalBool, Quantity, Text, Whole, partial};
+use super::lenient_json::{List, Map, Maybe, OptionalBool, Quantity, Text, Whole, partial};
 use super::shared_counters::{
     Capacity, CounterConsumption, CounterSet, capacities, counter_amounts,
 };
-use super::siting::{NodeSelector, RawTaint, node_terms, taints};
+use super::pod_placement::{NodeSelector, RawTaint, node_terms, taints};
 
 /// Most devices accepted in one slice; the API allows 128, so more are an error.
 const MOST_DEVICES: usize = 512;
@@ -42,7 +42,6 @@ partial! {
 }
 
 partial! {
-    /// The pool of a slice.
     SlicePool {
         name: Text = "name",
         generation: Whole = "generation",
@@ -52,7 +51,6 @@ partial! {
 }
 
 partial! {
-    /// A device of a slice.
     SliceDevice {
         name: Text = "name",
         /// Its fields in v1beta1.
@@ -71,7 +69,6 @@ partial! {
 }
 
 partial! {
-    /// The fields of a device.
     DeviceFields {
         attributes: Map<Attribute> = "attributes",
         capacity: Map<Capacity> = "capacity",
@@ -274,7 +271,6 @@ partial! {
 }
 
 partial! {
-    /// `spec` of a claim.
     ClaimSpec {
         devices: ClaimDevices = "devices",
     }
@@ -309,7 +305,7 @@ partial! {
     /// Device class, mode and count of one request.
     Exact {
         class: Text = "deviceClassName",
-        /// `ExactCount` or `All`.
+        /// How devices are allocated: `ExactCount` or `All`.
         mode: Text = "allocationMode",
         /// Devices; one when absent.
         count: Whole = "count",
@@ -318,7 +314,6 @@ partial! {
 }
 
 partial! {
-    /// `status` of a claim.
     ClaimStatus {
         allocation: Maybe<Allocation> = "allocation",
         /// Consumers that the claim is reserved for.
@@ -450,7 +445,6 @@ partial! {
 }
 
 partial! {
-    /// `spec` of a template.
     TemplateSpec {
         /// The spec of the claims created from it.
         spec: ClaimSpec = "spec",
@@ -478,7 +472,6 @@ partial! {
 }
 
 partial! {
-    /// `spec` of a class.
     ClassSpec {
         /// Selectors that its devices must satisfy.
         selectors: List<ClassSelector> = "selectors",

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::fleet::observe::Table;
 
-use super::partial::{List, Text, partial};
+use super::lenient_json::{List, Text, partial};
 
 partial! {
     /// What `GET /apis` answers: an aggregated `APIGroupDiscoveryList`, or a plain `APIGroupList`.

@@ -1,4 +1,4 @@
-//! Events: what controllers say of objects. Of a NodeClaim for which there was no capacity its event is all that stays.
+//! Events: messages of controllers about objects. After a NodeClaim failed for lack of capacity, only its event remains.
 
 use model::base::{Moment, Name, Names};
 use model::fleet::launch_failure::LaunchFailure;
@@ -6,13 +6,13 @@ use model::fleet::observe::{Observation, Table};
 use model::object::EventSeen;
 
 use super::Projected;
+use super::lenient_json::{Text, Whole, partial};
 use super::meta::Meta;
-use super::partial::{Text, Whole, partial};
 
 partial! {
     EventObject {
         meta: Meta = "metadata",
-        /// `Normal` or `Warning`.
+        /// How serious it is: `Normal` or `Warning`.
         grade: Text = "type",
         reason: Text = "reason",
         message: Text = "message",
@@ -71,8 +71,8 @@ impl EventObject {
     }
 
     fn last(&self) -> Option<Moment> {
-        let said = self.series.last.moment().or(self.last.moment());
-        said.or_else(|| self.first())
+        let last_seen = self.series.last.moment().or(self.last.moment());
+        last_seen.or_else(|| self.first())
     }
 
     /// The event as a page shows it.

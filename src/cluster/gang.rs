@@ -13,9 +13,9 @@ use model::fleet::queue::QueueSystem;
 use model::fleet::siting::TopologyConstraint;
 
 use super::Projected;
+use super::lenient_json::{List, Maybe, Text, Whole, partial};
 use super::meta::{Meta, RawCondition, find};
-use super::partial::{List, Maybe, Text, Whole, partial};
-use super::siting::topology_constraint;
+use super::pod_placement::topology_constraint;
 
 partial! {
     /// A Workload or a PodGroup.
@@ -39,7 +39,6 @@ partial! {
         policy: Policy = "schedulingPolicy",
         /// A PodGroup's own constraints.
         constraints: Constraints = "schedulingConstraints",
-        /// Name of its priority class.
         priority_class: Text = "priorityClassName",
         priority: Whole = "priority",
     }
@@ -105,7 +104,7 @@ impl GroupPart {
     }
 }
 
-/// The first level that the constraints name, as a wish that must be met.
+/// The first level that the constraints name, as a required topology.
 fn constrained(constraints: &Constraints, names: &mut Names) -> Option<Box<TopologyConstraint>> {
     let level = constraints
         .topology

@@ -6,8 +6,8 @@ use model::fleet::observe::{Observation, Table};
 use model::fleet::queue_document::{KEY, read};
 
 use super::Projected;
+use super::lenient_json::{Map, Text, partial};
 use super::meta::Meta;
-use super::partial::{Map, Text, partial};
 
 partial! {
     GovernQueuesObject {

@@ -7,8 +7,8 @@ use model::fleet::observe::{Observation, Table};
 use model::fleet::scaling::{GroupsSeen, Scaler, ScalerKind, ScalerState};
 
 use super::Projected;
+use super::lenient_json::{List, Map, Text, Whole, partial, yaml};
 use super::meta::Meta;
-use super::partial::{List, Map, Text, Whole, partial, yaml};
 
 /// The annotation with the time of the last write.
 const LAST_UPDATED: &str = "cluster-autoscaler.kubernetes.io/last-updated";
@@ -22,7 +22,6 @@ partial! {
 }
 
 partial! {
-    /// The status as YAML.
     StatusYaml {
         /// Time of the write, in Go's time format.
         time: Text = "time",
@@ -43,7 +42,7 @@ partial! {
 
 partial! {
     HealthYaml {
-        /// `Healthy` or `Unhealthy`.
+        /// Health of the node group: `Healthy` or `Unhealthy`.
         status: Text = "status",
         counts: CountsYaml = "nodeCounts",
         /// Desired number of nodes.
@@ -58,7 +57,7 @@ partial! {
 
 partial! {
     CountsYaml {
-        /// Those that are nodes.
+        /// Machines that have become nodes.
         registered: RegisteredYaml = "registered",
         /// Machines that should be nodes for long.
         overdue: Whole = "longUnregistered",
@@ -327,15 +326,15 @@ impl Projected for NodeGroupsObject {
         let text = self.data.get("status").map_or("", |status| status);
         let is_text = text.starts_with("Cluster-autoscaler status")
             || text.lines().any(|line| line.trim() == "NodeGroups:");
-        let (written, said) = match is_text {
+        let (written, listed) = match is_text {
             true => of_text(text),
             false => of_yaml(text),
         };
         let annotated = self.meta.annotations.get(LAST_UPDATED);
         let reported = annotated.and_then(|time| go_time(time)).or(written);
-        let mut groups: Vec<Scaler> = said
+        let mut groups: Vec<Scaler> = listed
             .into_iter()
-            .filter_map(|said| said.scaler(reported, names))
+            .filter_map(|listed| listed.scaler(reported, names))
             .collect();
         groups.small_sort_by(|a, b| a.name.cmp(&b.name));
         groups.dedup_by(|later, first| later.name == first.name);

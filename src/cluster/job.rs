@@ -1,4 +1,4 @@
-//! batch/v1 Jobs and JobSets: pods that end, and gangs of them.
+//! batch/v1 Jobs and JobSets: pods that run to completion, and gangs of such pods.
 
 use model::base::Names;
 use model::fleet::observe::{Observation, Table};
@@ -6,11 +6,11 @@ use model::fleet::siting::StartBlock;
 
 use super::Projected;
 use super::kai::of_annotated_pod;
+use super::lenient_json::{List, OptionalBool, Text, Whole, partial};
 use super::meta::{Meta, RawCondition, find};
-use super::partial::{List, OptionalBool, Text, Whole, partial};
+use super::pod_placement::topology_constraint;
+use super::pod_sets::{end, of_sets, only_set, pod_set};
 use super::resources::{Template, times};
-use super::sets::{end, of_sets, only_set, pod_set};
-use super::siting::topology_constraint;
 use super::workload::blank;
 
 partial! {
@@ -22,13 +22,12 @@ partial! {
 }
 
 partial! {
-    /// `spec` of a Job.
     JobSpec {
         /// Concurrent pods; one when absent.
         parallelism: Whole = "parallelism",
         /// Pods that must end well.
         completions: Whole = "completions",
-        /// `Indexed` or `NonIndexed`.
+        /// How completions count: `Indexed` or `NonIndexed`.
         completion_mode: Text = "completionMode",
         suspend: OptionalBool = "suspend",
         /// The controller that manages it.
@@ -40,7 +39,6 @@ partial! {
 }
 
 partial! {
-    /// `status` of a Job.
     JobStatus {
         /// When it was first taken up.
         started: Text = "startTime",
@@ -139,7 +137,7 @@ partial! {
     Dependency {
         /// Name of the pod set.
         name: Text = "name",
-        /// `Complete` or `Ready`.
+        /// State that it must reach first: `Complete` or `Ready`.
         status: Text = "status",
     }
 }

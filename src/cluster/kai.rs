@@ -8,11 +8,11 @@ use model::fleet::queue::{
 };
 
 use super::Projected;
+use super::lenient_json::{List, Map, Maybe, Real, Text, Whole, partial};
 use super::meta::Meta;
-use super::partial::{List, Map, Maybe, Real, Text, Whole, partial};
+use super::pod_placement::topology_constraint;
 use super::quota::{amount, measure};
 use super::resources::{PodShape, ResourceList, of_pod};
-use super::siting::topology_constraint;
 
 partial! {
     /// A PodGroup of KAI's.
@@ -30,9 +30,8 @@ partial! {
         /// Parts that are gangs of their own.
         parts: List<SubGroup> = "subGroups",
         queue: Text = "queue",
-        /// Name of its priority class.
         priority_class: Text = "priorityClassName",
-        /// `preemptible` or `non-preemptible`.
+        /// May be preempted or not: `preemptible` or `non-preemptible`.
         preemptibility: Text = "preemptibility",
         topology: TopologyConstraint = "topologyConstraint",
     }
@@ -115,7 +114,8 @@ fn fraction(scheduler: &str, annotations: &Map<Text>) -> Option<(u32, DevicePart
     Some((devices.unwrap_or(1), part))
 }
 
-/// Requests of a pod of this shape with these annotations: a scheduler that shares devices is asked for parts of them there.
+/// Requests of a pod of this shape with these annotations: with a scheduler that shares devices, annotations request parts of
+/// them.
 pub fn of_annotated_pod(shape: &PodShape, annotations: &Map<Text>, names: &mut Names) -> Resources {
     let mut out = of_pod(shape, names);
     if out.device_count() == 0
@@ -282,7 +282,7 @@ impl KaiQuota {
     }
 }
 
-/// A duration as Kubernetes writes it (`1h30m`, `1.5s`, `300ms`), in whole milliseconds; nothing for what is none.
+/// A duration as Kubernetes writes it (`1h30m`, `1.5s`, `300ms`), in whole milliseconds; `None` for any other text.
 fn duration(text: &str) -> Option<i64> {
     if text.trim() == "0" {
         return Some(0);

@@ -5,10 +5,10 @@ use model::fleet::observe::{Observation, Table};
 use model::fleet::scaling::{Limit, NODE_POOL, NodeClaim, Scaler, ScalerKind, ScalerState, Stage};
 
 use super::Projected;
+use super::lenient_json::{List, Text, Whole, partial};
 use super::meta::{Meta, RawCondition, find, labels};
-use super::partial::{List, Text, Whole, partial};
+use super::pod_placement::{RawExpression, expression};
 use super::resources::{ResourceList, of_node};
-use super::siting::{RawExpression, expression};
 
 partial! {
     NodePoolObject {
@@ -35,7 +35,7 @@ partial! {
 
 partial! {
     Disruption {
-        /// `WhenEmpty` or `WhenEmptyOrUnderutilized`.
+        /// Nodes that may be consolidated: `WhenEmpty` or `WhenEmptyOrUnderutilized`.
         policy: Text = "consolidationPolicy",
         /// A duration, or `Never`.
         after: Text = "consolidateAfter",
@@ -85,7 +85,7 @@ partial! {
 partial! {
     /// `status` of a NodePool.
     NodePoolStatus {
-        /// Total resources of its nodes; `nodes` is one of them.
+        /// Total resources of its nodes, including the resource `nodes`.
         resources: ResourceList = "resources",
         /// Its nodes, from Karpenter 1.7 on.
         nodes: Whole = "nodes",
@@ -157,8 +157,8 @@ impl Projected for NodePoolObject {
     fn project(&self, _: Table, names: &mut Names) -> Option<Observation> {
         let limits = self.limits(names);
         let whole = |milli: i64| u32::try_from(milli.max(0) / 1000).unwrap_or(u32::MAX);
-        let said = self.status.resources.get("nodes").and_then(|nodes| nodes.0);
-        let now = self.status.nodes.count().or(said.map(whole));
+        let resource_count = self.status.resources.get("nodes").and_then(|nodes| nodes.0);
+        let now = self.status.nodes.count().or(resource_count.map(whole));
         let most = limits
             .iter()
             .find(|limit| limit.resource.as_str() == "nodes")

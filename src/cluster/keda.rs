@@ -8,8 +8,8 @@ use model::fleet::observe::{Observation, Table};
 use model::fleet::scaling::ScaledObject;
 
 use super::Projected;
+use super::lenient_json::{List, Text, Whole, partial};
 use super::meta::{Meta, RawCondition, find};
-use super::partial::{List, Text, Whole, partial};
 
 /// Default maximum of pods.
 const MOST: u32 = 100;

@@ -9,10 +9,10 @@ use model::fleet::queue::{
 };
 
 use super::Projected;
+use super::lenient_json::{List, Map, Quantity, Text, Whole, partial};
 use super::meta::{Meta, RawCondition, find, labels};
-use super::partial::{List, Map, Quantity, Text, Whole, partial};
+use super::pod_placement::{RawTaint, RawToleration, taints, tolerations};
 use super::quota::{amount, measure};
-use super::siting::{RawTaint, RawToleration, taints, tolerations};
 
 partial! {
     /// A ClusterQueue or a Cohort.
@@ -35,7 +35,7 @@ partial! {
         old_parent: Text = "parent",
         /// A Cohort's cohort, later.
         parent: Text = "parentName",
-        /// `StrictFIFO` or `BestEffortFIFO`.
+        /// How the queue is ordered: `StrictFIFO` or `BestEffortFIFO`.
         strategy: Text = "queueingStrategy",
         /// How flavors are tried.
         fungibility: Fungibility = "flavorFungibility",
@@ -55,7 +55,6 @@ partial! {
 }
 
 partial! {
-    /// The quotas of one flavor.
     FlavorQuotas {
         name: Text = "name",
         resources: List<ResourceQuota> = "resources",
@@ -63,7 +62,6 @@ partial! {
 }
 
 partial! {
-    /// The quota of one resource.
     ResourceQuota {
         name: Text = "name",
         nominal: Quantity = "nominalQuota",
@@ -95,7 +93,7 @@ partial! {
 
 partial! {
     BorrowPolicy {
-        /// `Never` or `LowerPriority`.
+        /// Which workloads may be preempted to borrow: `Never` or `LowerPriority`.
         policy: Text = "policy",
         /// Up to this priority.
         threshold: Whole = "maxPriorityThreshold",
@@ -129,7 +127,6 @@ partial! {
 }
 
 partial! {
-    /// Usage of one flavor.
     FlavorUsage {
         name: Text = "name",
         resources: List<ResourceUsage> = "resources",
@@ -137,7 +134,6 @@ partial! {
 }
 
 partial! {
-    /// Usage of one resource.
     ResourceUsage {
         name: Text = "name",
         total: Quantity = "total",
@@ -183,7 +179,7 @@ impl QueueStatus {
 }
 
 impl QueueObject {
-    fn quotas(&self, tells_usage: bool, names: &mut Names) -> Box<[Quota]> {
+    fn quotas(&self, reports_usage: bool, names: &mut Names) -> Box<[Quota]> {
         let mut quotas: Vec<Quota> = Vec::new();
         for (at, group) in self.spec.groups.iter().enumerate() {
             for flavor in group.flavors.iter() {
@@ -195,7 +191,7 @@ impl QueueObject {
                     let of = |quantity| amount(quantity, measure);
                     let used = usage(&self.status.used, &flavor.name, &resource.name);
                     let reserved = usage(&self.status.reserved, &flavor.name, &resource.name);
-                    let known = |told: Option<i64>| told.or(tells_usage.then_some(0));
+                    let known = |reported: Option<i64>| reported.or(reports_usage.then_some(0));
                     let quota = Quota {
                         flavor: names.intern(&flavor.name),
                         resource: names.intern(&resource.name),
@@ -236,7 +232,7 @@ impl Projected for QueueObject {
             false => [&spec.parent, &spec.old_parent],
         };
         // A status with any usage field is complete.
-        let tells_usage = is_queue
+        let reports_usage = is_queue
             && (status.admitted.0.is_some()
                 || !status.used.is_empty()
                 || !status.conditions.is_empty());
@@ -288,7 +284,7 @@ impl Projected for QueueObject {
                     Some(share) if share >= 0 => Some(share as f64 / 1000.0),
                     _ => None,
                 },
-                quotas: self.quotas(tells_usage, names),
+                quotas: self.quotas(reports_usage, names),
                 counts: status.counts(),
                 created: self.meta.created(),
                 key: QueueKey {

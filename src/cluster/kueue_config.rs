@@ -8,8 +8,8 @@ use model::fleet::observe::{Observation, Table};
 use model::fleet::scheduling::{FairStrategy, KueueConfig};
 
 use super::Projected;
+use super::lenient_json::{Map, Text, partial, yaml};
 use super::meta::Meta;
-use super::partial::{Map, Text, partial, yaml};
 use super::resources::ResourceList;
 
 /// The key under which Kueue's manifests keep it.
@@ -109,7 +109,6 @@ struct FairSharing {
     preemption_strategies: Vec<String>,
 }
 
-/// The configuration of this text.
 fn configuration(text: &str) -> Result<Configuration, String> {
     let read: Configuration = yaml(text)
         .map_err(|why| format!("`{KEY}` is not a valid configuration of Kueue: {why}"))?;
@@ -247,14 +246,17 @@ mod tests {
 
     #[test]
     fn a_configuration_that_cannot_be_read_says_why_and_turns_nothing_off() {
-        let said = read(json!({})).expect_err("no key");
-        assert!(said.contains(KEY), "{said}");
-        let said = read(json!({ KEY: "kind: Secret" })).expect_err("another kind");
-        assert!(said.contains("has no Configuration"), "{said}");
-        let said = read(json!({ KEY: "a: [" })).expect_err("no YAML");
-        assert!(said.contains("is not a valid configuration"), "{said}");
+        let message = read(json!({})).expect_err("no key");
+        assert!(message.contains(KEY), "{message}");
+        let message = read(json!({ KEY: "kind: Secret" })).expect_err("another kind");
+        assert!(message.contains("has no Configuration"), "{message}");
+        let message = read(json!({ KEY: "a: [" })).expect_err("no YAML");
+        assert!(
+            message.contains("is not a valid configuration"),
+            "{message}"
+        );
         let odd = "fairSharing:\n  enable: true\n  preemptionStrategies: [Oldest]\n";
-        let said = read_strategies("v1beta1", odd).expect_err("not known");
-        assert!(said.contains("`Oldest`"), "{said}");
+        let message = read_strategies("v1beta1", odd).expect_err("not known");
+        assert!(message.contains("`Oldest`"), "{message}");
     }
 }

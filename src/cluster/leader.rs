@@ -4,11 +4,11 @@ use model::base::Names;
 use model::fleet::observe::{Observation, Table};
 
 use super::Projected;
+use super::lenient_json::{List, Maybe, Text, Whole, partial};
 use super::meta::{Meta, RawCondition};
-use super::partial::{List, Maybe, Text, Whole, partial};
+use super::pod_placement::topology_constraint;
+use super::pod_sets::{of_sets, pod_set};
 use super::resources::Template;
-use super::sets::{of_sets, pod_set};
-use super::siting::topology_constraint;
 
 partial! {
     LeaderWorkerSetObject {
@@ -22,7 +22,6 @@ partial! {
     LeaderWorkerSetSpec {
         /// Groups; one when absent.
         replicas: Whole = "replicas",
-        /// Template of a group.
         group: GroupTemplate = "leaderWorkerTemplate",
     }
 }

@@ -4,7 +4,7 @@ use model::base::{Moment, Name, Names, ObjectKey};
 use model::fleet::kinds;
 use model::fleet::observe::{Condition, Labels, OwnerRef};
 
-use super::partial::{List, Map, OptionalBool, Text, Whole, partial};
+use super::lenient_json::{List, Map, OptionalBool, Text, Whole, partial};
 
 partial! {
     Meta {

@@ -4,10 +4,10 @@ use model::base::Names;
 use model::fleet::observe::{NodeSeen, Observation, Table};
 
 use super::Projected;
+use super::lenient_json::{List, OptionalBool, Text, partial};
 use super::meta::{Meta, RawCondition, conditions};
-use super::partial::{List, OptionalBool, Text, partial};
+use super::pod_placement::{RawTaint, taints};
 use super::resources::{ResourceList, of_node};
-use super::siting::{RawTaint, taints};
 
 partial! {
     NodeObject {
@@ -18,7 +18,6 @@ partial! {
 }
 
 partial! {
-    /// `spec` of a node.
     NodeSpec {
         /// The cloud's id of the machine.
         provider_id: Text = "providerID",
@@ -28,7 +27,6 @@ partial! {
 }
 
 partial! {
-    /// `status` of a node.
     NodeStatus {
         /// Capacity of the machine.
         capacity: ResourceList = "capacity",

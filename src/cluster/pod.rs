@@ -8,10 +8,10 @@ use model::fleet::observe::{
 use super::Projected;
 use super::accelerators::counts_devices;
 use super::kai;
+use super::lenient_json::{List, Maybe, Text, Whole, partial};
 use super::meta::{Meta, RawCondition, find, labels};
-use super::partial::{List, Maybe, Text, Whole, partial};
+use super::pod_placement::{membership, siting};
 use super::resources::PodShape;
-use super::siting::{membership, siting};
 
 partial! {
     PodObject {
@@ -22,7 +22,6 @@ partial! {
 }
 
 partial! {
-    /// `status` of a pod.
     PodStatus {
         phase: Text = "phase",
         /// Reason for the phase (`Evicted`).
@@ -46,7 +45,6 @@ partial! {
 partial! {
     /// A claim that was made for a pod.
     MadeClaim {
-        /// Name of the claim.
         claim: Text = "resourceClaimName",
     }
 }
@@ -54,7 +52,6 @@ partial! {
 partial! {
     /// A claim that serves extended resources.
     ExtendedClaim {
-        /// Name of the claim.
         claim: Text = "resourceClaimName",
         /// The extended resources that the claim backs.
         mappings: List<ExtendedMapping> = "requestMappings",
@@ -276,7 +273,7 @@ impl PodObject {
             String::new()
         };
         // A running container still reports its previous termination, which no longer matters.
-        let stands = waiting.is_some()
+        let has_failed_now = waiting.is_some()
             || !status.reason.is_empty()
             || all().any(|container| {
                 let now = container.state.terminated.0.as_ref();
@@ -286,7 +283,7 @@ impl PodObject {
         let restarted = again
             .filter_map(|container| container.state.running.0.as_ref()?.started.moment())
             .max()
-            .filter(|_| phase == Phase::Running && !stands);
+            .filter(|_| phase == Phase::Running && !has_failed_now);
         let wrong = phase == Phase::Failed || !words.is_empty() || restarts > 0;
         wrong.then(|| WorkloadFailure {
             exit_code: ended.and_then(|ended| ended.exit_code.small()),
@@ -328,7 +325,7 @@ impl PodObject {
         out
     }
 
-    /// Names of its claims: those that it references, and those generated for it.
+    /// Names of its claims: referenced claims, and claims generated for it.
     fn claims(&self, names: &mut Names) -> Box<[Name]> {
         let named = self.spec.claims.iter().filter_map(|claim| claim.claim());
         let made = self.status.claims.iter();

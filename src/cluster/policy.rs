@@ -6,9 +6,9 @@ use model::fleet::observe::{Observation, Table};
 use model::fleet::queue::{PriorityClass, PriorityKind};
 
 use super::Projected;
+use super::lenient_json::{Maybe, OptionalBool, Text, Whole, partial};
 use super::meta::Meta;
-use super::partial::{Maybe, OptionalBool, Text, Whole, partial};
-use super::siting::{RawSelector, selector};
+use super::pod_placement::{RawSelector, selector};
 
 partial! {
     BudgetObject {
@@ -22,7 +22,7 @@ partial! {
     BudgetSpec {
         /// The pods it is about.
         selector: Maybe<RawSelector> = "selector",
-        /// `IfHealthyBudget` or `AlwaysAllow`.
+        /// When pods that are not ready may be evicted: `IfHealthyBudget` or `AlwaysAllow`.
         unhealthy: Text = "unhealthyPodEvictionPolicy",
     }
 }
@@ -69,7 +69,7 @@ partial! {
         value: Whole = "value",
         /// For pods that name no class.
         default: OptionalBool = "globalDefault",
-        /// `PreemptLowerPriority` or `Never`.
+        /// Whether its pods may preempt others: `PreemptLowerPriority` or `Never`.
         preemption: Text = "preemptionPolicy",
     }
 }

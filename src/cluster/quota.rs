@@ -3,7 +3,7 @@
 use model::fleet::queue::Measure;
 
 use super::accelerators::counts_devices;
-use super::partial::Quantity;
+use super::lenient_json::Quantity;
 
 /// In which unit a resource is counted.
 pub fn measure(resource: &str) -> Measure {

@@ -5,10 +5,10 @@ use model::fleet::observe::{Observation, Table};
 use model::fleet::siting::PodSet;
 
 use super::Projected;
+use super::lenient_json::{List, Maybe, OptionalBool, Text, Whole, partial};
 use super::meta::{Meta, RawCondition};
-use super::partial::{List, Maybe, OptionalBool, Text, Whole, partial};
+use super::pod_sets::{common_condition, of_sets, pod_set};
 use super::resources::{PodShape, Template};
-use super::sets::{common_condition, of_sets, pod_set};
 
 partial! {
     RayClusterObject {

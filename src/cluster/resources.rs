@@ -7,9 +7,9 @@ use model::fleet::claim::ClaimAsk;
 use model::fleet::observe::Resources;
 
 use super::accelerators::{SAME_SILICON, counts_devices};
+use super::lenient_json::{List, Map, Quantity, Text, Whole, partial};
 use super::meta::Meta;
-use super::partial::{List, Map, Quantity, Text, Whole, partial};
-use super::siting::{Affinity, Named, RawToleration, SchedulingGroup};
+use super::pod_placement::{Affinity, Named, RawToleration, SchedulingGroup};
 
 /// A resource list as the API writes it.
 pub type ResourceList = Map<Quantity>;
@@ -51,7 +51,6 @@ partial! {
         overhead: ResourceList = "overhead",
         /// Resources of the pod as a whole.
         resources: Asked = "resources",
-        /// Name of its priority class.
         priority_class: Text = "priorityClassName",
         /// Resolved priority; in templates it is not.
         priority: Whole = "priority",
@@ -74,9 +73,7 @@ partial! {
 partial! {
     /// A claim that a pod uses, or the claim's template.
     PodClaim {
-        /// Name of the claim.
         claim: Text = "resourceClaimName",
-        /// Name of the template.
         template: Text = "resourceClaimTemplateName",
         /// Both, before Kubernetes 1.31.
         source: ClaimSource = "source",
@@ -86,9 +83,7 @@ partial! {
 partial! {
     /// Source of a pod's claim, before Kubernetes 1.31.
     ClaimSource {
-        /// Name of the claim.
         claim: Text = "resourceClaimName",
-        /// Name of the template.
         template: Text = "resourceClaimTemplateName",
     }
 }

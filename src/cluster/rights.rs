@@ -30,7 +30,7 @@ pub struct Right {
     /// The one namespace in which it is used; `None` for any.
     pub namespace: Option<&'static str>,
     pub verbs: &'static [&'static str],
-    /// What is missing without this permission.
+    /// Data that is missing without this permission.
     pub what: &'static str,
 }
 
@@ -62,7 +62,7 @@ impl Right {
     }
 }
 
-/// What is read besides tables; without a rule that only a user of the whole cluster needs: `within` a namespace.
+/// Reads other than tables; `within` a namespace without the rule that only a user of the whole cluster needs.
 const OTHERS: &[(bool, &str, &str, &[&str], &str)] = &[
     (true, "", "events", &["list"], "events of an object"),
     (true, "", "pods/log", &["get"], "logs of a pod"),
@@ -172,7 +172,7 @@ pub fn operator() -> String {
     out
 }
 
-/// The two roles of `govern`, as YAML: what it decides by, without logs and details of pods and services, and what it writes.
+/// The two roles of `govern` as YAML: its reads, without logs and details of pods and services, and its writes.
 pub fn govern() -> String {
     let mut out = String::from(
         "# What `stokehold govern` decides by: nodes, pods, workloads, queues. Printed by `stokehold rbac govern`.\n",
@@ -206,7 +206,7 @@ fn named(
     rights: impl IntoIterator<Item = Right>,
 ) {
     let rights: Vec<Right> = rights.into_iter().collect();
-    // A ClusterRole knows no namespaces: what is read in one of them may cover what is read in all.
+    // A ClusterRole has no namespaces: the right to read a table in one namespace may cover reading it in all.
     let is_covered = |right: &&Right| {
         rights.iter().any(|other| {
             other != *right

@@ -8,9 +8,9 @@ use model::fleet::scaling::{
 };
 
 use super::Projected;
+use super::lenient_json::{List, Quantity, Text, Whole, partial};
 use super::meta::{Meta, RawCondition, find};
-use super::partial::{List, Quantity, Text, Whole, partial};
-use super::siting::Named;
+use super::pod_placement::Named;
 
 partial! {
     ProvisionObject {
@@ -50,8 +50,8 @@ impl Projected for ProvisionObject {
     fn project(&self, _: Table, names: &mut Names) -> Option<Observation> {
         let raw = &self.status.conditions;
         let holds = |kind| find(raw, kind).filter(|condition| condition.status() == Some(true));
-        // Conditions that withdraw capacity take precedence over those that grant it.
-        let said = [
+        // Conditions that withdraw capacity take precedence over conditions that grant it.
+        let reached = [
             ("Failed", ProvisionState::Failed),
             ("CapacityRevoked", ProvisionState::CapacityRevoked),
             ("BookingExpired", ProvisionState::BookingExpired),
@@ -62,9 +62,9 @@ impl Projected for ProvisionObject {
         .find_map(|(kind, state)| Some((holds(kind)?, state)));
         // Not provisioned yet: the condition has the reason, and provisioning is retried.
         let missing = find(raw, "Provisioned")
-            .filter(|_| said.is_none_or(|(_, state)| state == ProvisionState::Accepted));
-        let speaks = missing.or(said.map(|(condition, _)| condition));
-        let since = said.map_or_else(
+            .filter(|_| reached.is_none_or(|(_, state)| state == ProvisionState::Accepted));
+        let speaks = missing.or(reached.map(|(condition, _)| condition));
+        let since = reached.map_or_else(
             || self.meta.created.moment(),
             |(condition, _)| condition.since.moment(),
         );
@@ -78,7 +78,7 @@ impl Projected for ProvisionObject {
                 .iter()
                 .filter_map(|set| set.count.count())
                 .fold(0, u32::saturating_add),
-            state: said.map_or(ProvisionState::Pending, |(_, state)| state),
+            state: reached.map_or(ProvisionState::Pending, |(_, state)| state),
             why: speaks.map_or_else(Default::default, |condition| condition.why(names)),
             since,
             created: self.meta.created(),
@@ -117,7 +117,7 @@ partial! {
 partial! {
     /// Scaling rules in one direction.
     Rules {
-        /// Tolerance, a ratio.
+        /// Tolerance of the metric, as a ratio: within it nothing scales.
         tolerance: Quantity = "tolerance",
         /// Which policy applies: `Max`, `Min` or `Disabled`.
         select: Text = "selectPolicy",
@@ -127,7 +127,7 @@ partial! {
 
 partial! {
     Policy {
-        /// `Pods` or `Percent`.
+        /// Unit of the value: `Pods` or `Percent`.
         kind: Text = "type",
         value: Whole = "value",
     }
@@ -217,7 +217,7 @@ impl Amount {
 }
 
 impl RawMetric {
-    /// What is measured, as it is called: two containers of a pod have a `cpu` each.
+    /// The measured metric by name: two containers of a pod have a `cpu` each.
     fn measured(&self) -> Option<(&Measured, String, MetricOf)> {
         [
             &self.resource,
@@ -295,13 +295,17 @@ impl Projected for PodScalerObject {
 
     fn project(&self, _: Table, names: &mut Names) -> Option<Observation> {
         let raw = &self.status.conditions;
-        let mut said = |kind: &str, wanted: bool| {
+        let mut condition_with = |kind: &str, wanted: bool| {
             let condition = find(raw, kind).filter(|one| one.status() == Some(wanted))?;
             Some(condition.why(names))
         };
-        let limited = said("ScalingLimited", true);
-        let failing = said("AbleToScale", false).or_else(|| said("ScalingActive", false));
-        let stabilized = match said("AbleToScale", true).as_ref().map(|(word, _)| &**word) {
+        let limited = condition_with("ScalingLimited", true);
+        let failing =
+            condition_with("AbleToScale", false).or_else(|| condition_with("ScalingActive", false));
+        let stabilized = match condition_with("AbleToScale", true)
+            .as_ref()
+            .map(|(word, _)| &**word)
+        {
             Some("ScaleDownStabilized" | "ScaleUpStabilized") => Some(true),
             Some("ReadyForNewScale") => Some(false),
             _ => None,

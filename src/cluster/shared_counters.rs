@@ -3,7 +3,7 @@
 use model::base::Names;
 use model::fleet::claim::{CapacityAmount, CounterAmount};
 
-use super::partial::{Map, Quantity, Text, partial};
+use super::lenient_json::{Map, Quantity, Text, partial};
 
 partial! {
     /// The quantity of a capacity or of a counter.

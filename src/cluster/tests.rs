@@ -141,7 +141,7 @@ fn a_running_pod_is_projected() {
 }
 
 #[test]
-fn labels_stay_only_where_somebody_reads_them() {
+fn labels_are_kept_only_where_they_are_read() {
     let value = json!({"metadata": {"name": "p", "labels": {"app": "web"}}});
     assert!(pod(&value).labels.is_empty());
     let served = read::<PodObject>(&value)

@@ -34,7 +34,7 @@ fn volcano_groups_and_queues_are_read() {
     );
     assert_eq!(word(&waiting), Some("Pending"));
     assert_eq!(
-        waiting.topology.as_ref().map(|wish| wish.mode),
+        waiting.topology.as_ref().map(|topology| topology.mode),
         Some(ConstraintMode::Preferred)
     );
     let refused = pod_group(json!({"phase": "Inqueue", "conditions": [
@@ -119,7 +119,7 @@ fn kai_groups_and_queues_are_read() {
     assert_eq!((stuck.gang_min, stuck.preemptible), (Some(8), Some(false)));
     assert_eq!(word(&stuck), Some("NonPreemptibleOverQuota"));
     assert_eq!(
-        stuck.topology.as_ref().map(|wish| &*wish.level),
+        stuck.topology.as_ref().map(|topology| &*topology.level),
         Some("rack")
     );
     let older = pod_group(
@@ -242,7 +242,7 @@ fn the_three_shapes_of_the_core_gang_say_the_same() {
             (Some(4), Some("Unschedulable"))
         );
         assert_eq!(
-            waiting.topology.as_ref().map(|wish| &*wish.level),
+            waiting.topology.as_ref().map(|topology| &*topology.level),
             Some("rack")
         );
         assert_eq!(waiting.evictions.len(), 1);

@@ -1,4 +1,4 @@
-//! Every kind of job, in every version that is served: what is made of its objects.
+//! Decoding of every kind of job, in every served version.
 
 use serde_json::{Value, json};
 
@@ -45,9 +45,12 @@ fn a_leader_worker_set_is_gangs_of_its_size() {
     );
     assert_eq!((seen.pods, seen.gang_min), (12, Some(4)));
     assert_eq!(seen.total.device_count(), 72);
-    let wish = seen.pod_sets[1].topology.as_ref().expect("a wish");
+    let topology = seen.pod_sets[1].topology.as_ref().expect("a wish");
     assert_eq!(
-        wish.slice.as_ref().map(|(level, size)| (&**level, *size)),
+        topology
+            .slice
+            .as_ref()
+            .map(|(level, size)| (&**level, *size)),
         Some(("rack", 4))
     );
     // Without a leader's template the leader is like its workers.
@@ -135,16 +138,16 @@ fn training_jobs_are_gangs_of_their_roles() {
 
 #[test]
 fn a_train_job_says_what_its_runtime_does_not() {
-    let told = workload::<TrainJobObject>(
+    let reported = workload::<TrainJobObject>(
         Table::TrainJobs,
         &json!({"apiVersion": "trainer.kubeflow.org/v1alpha1", "metadata": {"name": "t"},
             "spec": {"runtimeRef": {"name": "torch"}, "suspend": true, "trainer": {"numNodes": 4,
                 "resourcesPerNode": {"limits": {"nvidia.com/gpu": 8}}}}}),
     );
-    assert_eq!(sets(&told.pod_sets), [("node", 4, 4, 8)]);
-    assert_eq!((told.gang_min, told.suspended), (Some(4), true));
+    assert_eq!(sets(&reported.pod_sets), [("node", 4, 4, 8)]);
+    assert_eq!((reported.gang_min, reported.suspended), (Some(4), true));
     assert!(
-        told.pod_sets.iter().all(|set| !set.has_placement()),
+        reported.pod_sets.iter().all(|set| !set.has_placement()),
         "its runtime may select nodes"
     );
     // The resources are in the runtime: the JobSet below has them.
@@ -210,7 +213,7 @@ fn a_role_that_comes_later_is_blocked_until_the_one_before_it_is_there() {
         ),
         free
     );
-    // What has begun goes on, and what has ended waits for nothing.
+    // A running job goes on, and an ended job waits for nothing.
     let begun = json!({"replicatedJobsStatus": [
         {"name": "node", "active": 1}, {"name": "init", "active": 1, "ready": 1}]});
     assert_eq!(blocks(in_order(), Value::Null, begun), free);
@@ -245,11 +248,11 @@ fn ray_is_a_head_and_groups_of_workers() {
                 "status": {"jobDeploymentStatus": deployment, "jobStatus": job, "message": "it broke",
                     "startTime": "2026-11-02T00:00:00Z", "endTime": "2026-11-03T00:00:00Z"}}),
         );
-        let said = seen
+        let statuses = seen
             .conditions
             .first()
             .map(|condition| condition.message.to_string());
-        (seen.outcome, seen.finished.is_some(), said)
+        (seen.outcome, seen.finished.is_some(), statuses)
     };
     assert_eq!(status("Running", "RUNNING"), (None, false, None));
     assert_eq!(status("Complete", "SUCCEEDED"), (Some(true), true, None));
@@ -291,9 +294,9 @@ fn a_volcano_job_is_not_taken_for_a_job() {
         seen.labels.get("volcano.sh/queue-name").map(|name| &**name),
         Some("research")
     );
-    let wish = seen.pod_sets[1].topology.as_ref().expect("a wish");
+    let topology = seen.pod_sets[1].topology.as_ref().expect("a wish");
     assert_eq!(
-        (wish.mode, &*wish.level),
+        (topology.mode, &*topology.level),
         (ConstraintMode::Required, "tier-2")
     );
     // Its pods' owner reference has the kind `Job`, of another group.

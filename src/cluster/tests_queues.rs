@@ -287,13 +287,16 @@ fn an_admitted_workload_of_either_version_says_where_its_pods_go() {
         8
     );
     assert_eq!(sets(&seen.pod_sets), [("main", 8, 4, 8)]);
-    let wish = seen.pod_sets[0].topology.as_ref().expect("a wish");
+    let topology = seen.pod_sets[0].topology.as_ref().expect("a wish");
     assert_eq!(
-        (wish.mode, &*wish.level),
+        (topology.mode, &*topology.level),
         (ConstraintMode::Required, "block")
     );
     assert_eq!(
-        wish.slice.as_ref().map(|(level, size)| (&**level, *size)),
+        topology
+            .slice
+            .as_ref()
+            .map(|(level, size)| (&**level, *size)),
         Some(("rack", 2))
     );
     assert_eq!(seen.owner.as_ref().map(|owner| &*owner.uid), Some("j1"));

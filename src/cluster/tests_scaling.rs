@@ -1,4 +1,4 @@
-//! What makes nodes and pods come and go: what is made of its objects.
+//! Decoding of the objects that add and remove nodes and pods.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -10,33 +10,33 @@ use model::fleet::scaling::{
     ScalerState, ScalingPolicy, Stage,
 };
 
-fn look(table: Table, value: Value) -> Option<Observation> {
+fn decoded(table: Table, value: Value) -> Option<Observation> {
     seen(table, &value, &mut Names::default())
 }
 
 fn node_pool(value: Value) -> Scaler {
-    match look(Table::NodePools, value) {
+    match decoded(Table::NodePools, value) {
         Some(Observation::NodePool(pool)) => *pool,
         other => panic!("{other:?}"),
     }
 }
 
 fn node_claim(value: Value) -> NodeClaim {
-    match look(Table::NodeClaims, value) {
+    match decoded(Table::NodeClaims, value) {
         Some(Observation::NodeClaim(claim)) => *claim,
         other => panic!("{other:?}"),
     }
 }
 
 fn provision(value: Value) -> Provision {
-    match look(Table::ProvisioningRequests, value) {
+    match decoded(Table::ProvisioningRequests, value) {
         Some(Observation::Provision(provision)) => *provision,
         other => panic!("{other:?}"),
     }
 }
 
 fn pod_scaler(value: Value) -> PodScaler {
-    match look(Table::PodAutoscalers, value) {
+    match decoded(Table::PodAutoscalers, value) {
         Some(Observation::PodScaler(scaler)) => *scaler,
         other => panic!("{other:?}"),
     }
@@ -48,7 +48,7 @@ fn groups(status: &str, updated: Option<&str>) -> GroupsSeen {
         value["metadata"]["annotations"] =
             json!({"cluster-autoscaler.kubernetes.io/last-updated": at});
     }
-    match look(Table::NodeGroups, value) {
+    match decoded(Table::NodeGroups, value) {
         Some(Observation::NodeGroups(seen)) => *seen,
         other => panic!("{other:?}"),
     }
@@ -458,7 +458,7 @@ fn a_request_for_capacity_is_where_its_worst_condition_is() {
 /// The controller leaves the field at 0 until it has computed a number.
 #[test]
 fn a_number_that_was_never_computed_is_unknown() {
-    for (least, current, desired, said) in [
+    for (least, current, desired, expected) in [
         (json!(1), json!(4), json!(0), None),
         (json!(null), json!(4), json!(0), None),
         (json!(1), json!(null), json!(0), None),
@@ -472,7 +472,7 @@ fn a_number_that_was_never_computed_is_unknown() {
             "metadata": {"name": "chat", "namespace": "serve"},
             "spec": {"scaleTargetRef": {"kind": "Deployment", "name": "chat"}, "minReplicas": least, "maxReplicas": 8},
             "status": {"currentReplicas": current, "desiredReplicas": desired, "currentMetrics": [{"type": ""}]}}));
-        assert_eq!(scaler.desired, said, "{least} {current} {desired}");
+        assert_eq!(scaler.desired, expected, "{least} {current} {desired}");
     }
 }
 
@@ -599,12 +599,12 @@ proptest! {
     #[test]
     fn no_object_brings_it_down(mut value in hostile(), text in "(?s).{0,200}", at in 0usize..2000) {
         for table in [Table::NodePools, Table::NodeClaims, Table::LaunchFailures, Table::NodeGroups, Table::ProvisioningRequests, Table::PodAutoscalers, Table::ScaledObjects] {
-            look(table, value.clone());
+            decoded(table, value.clone());
         }
         if value.is_object() {
             value["metadata"] = json!({"name": "x", "namespace": "y"});
             for table in [Table::NodePools, Table::NodeClaims, Table::LaunchFailures, Table::NodeGroups, Table::ProvisioningRequests, Table::PodAutoscalers, Table::ScaledObjects] {
-                prop_assert!(look(table, value.clone()).is_some());
+                prop_assert!(decoded(table, value.clone()).is_some());
             }
         }
         groups(&text, Some(&text));
@@ -618,7 +618,7 @@ proptest! {
 
 #[test]
 fn a_scaled_object_says_its_bounds_triggers_and_whether_it_is_paused() {
-    let of = |value: Value| match look(Table::ScaledObjects, value) {
+    let of = |value: Value| match decoded(Table::ScaledObjects, value) {
         Some(Observation::ScaledObject(object)) => *object,
         other => panic!("{other:?}"),
     };

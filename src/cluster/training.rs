@@ -5,10 +5,10 @@ use model::fleet::observe::{Observation, Table};
 use model::fleet::siting::StartBlock;
 
 use super::Projected;
+use super::lenient_json::{List, Map, OptionalBool, Text, Whole, partial};
 use super::meta::{Meta, RawCondition};
-use super::partial::{List, Map, OptionalBool, Text, Whole, partial};
+use super::pod_sets::{end, of_sets, pod_set};
 use super::resources::{Asked, PodShape, Template, of_pod};
-use super::sets::{end, of_sets, pod_set};
 
 partial! {
     /// A training job with replicas by role.
@@ -195,8 +195,8 @@ impl Projected for TrainJobObject {
             },
             ..Template::default()
         };
-        let tells = of_pod(&template.spec, names).wants_devices();
-        let sets = tells
+        let has_devices = of_pod(&template.spec, names).wants_devices();
+        let sets = has_devices
             .then(|| {
                 let mut set = pod_set("node", pods, pods, &template, names);
                 // Node selector, tolerations and roles that come first are its runtime's: its JobSet has them.
@@ -207,7 +207,7 @@ impl Projected for TrainJobObject {
             .collect();
         let mut seen = of_sets(table, &self.meta, &self.status.conditions, sets, names)?;
         seen.pods = pods;
-        seen.gang_min = (tells && pods > 1).then_some(pods);
+        seen.gang_min = (has_devices && pods > 1).then_some(pods);
         seen.suspended = self.spec.suspend.is_set();
         seen.managed_by = self.spec.managed_by.get().map(|by| names.intern(by));
         seen.time_limit = self.spec.deadline.seconds();

@@ -11,12 +11,12 @@ use model::fleet::queue::{
 };
 
 use super::Projected;
+use super::lenient_json::{List, Maybe, OptionalBool, Quantity, Text, Whole, partial};
 use super::meta::{Meta, RawCondition};
-use super::partial::{List, Maybe, OptionalBool, Quantity, Text, Whole, partial};
+use super::pod_placement::topology_constraint;
+use super::pod_sets::{common_condition, of_sets, pod_set};
 use super::quota::{amount, measure};
 use super::resources::{ResourceList, Template};
-use super::sets::{common_condition, of_sets, pod_set};
-use super::siting::topology_constraint;
 
 partial! {
     VolcanoJobObject {
@@ -32,7 +32,6 @@ partial! {
         min: Whole = "minAvailable",
         tasks: List<Task> = "tasks",
         queue: Text = "queue",
-        /// Name of its priority class.
         priority_class: Text = "priorityClassName",
         network: NetworkTopology = "networkTopology",
     }
@@ -51,7 +50,7 @@ partial! {
 
 partial! {
     NetworkTopology {
-        /// `hard` or `soft`.
+        /// Whether the tier limit is required or preferred: `hard` or `soft`.
         mode: Text = "mode",
         /// The widest allowed tier, by name.
         tier_name: Text = "highestTierName",
@@ -164,7 +163,6 @@ partial! {
         /// Minimum number of pods (gang size).
         min: Whole = "minMember",
         queue: Text = "queue",
-        /// Name of its priority class.
         priority_class: Text = "priorityClassName",
         network: NetworkTopology = "networkTopology",
     }
@@ -257,7 +255,7 @@ partial! {
         priority: Whole = "priority",
         /// Whether other queues may reclaim borrowed resources; true when not set.
         reclaimable: OptionalBool = "reclaimable",
-        /// `fifo` or `traverse`.
+        /// How jobs leave the queue: `fifo` or `traverse`.
         dequeue: Text = "dequeueStrategy",
     }
 }

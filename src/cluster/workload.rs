@@ -7,10 +7,10 @@ use model::fleet::observe::{Observation, Table, WorkloadSeen};
 
 use super::Projected;
 use super::kai::of_annotated_pod;
+use super::lenient_json::{List, Whole, partial};
 use super::meta::{Meta, RawCondition, conditions, labels};
-use super::partial::{List, Whole, partial};
+use super::pod_sets::only_set;
 use super::resources::{PodShape, Template, times};
-use super::sets::only_set;
 
 partial! {
     /// An apps/v1 object with a pod template and a number of replicas.

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_survive_what_stands_in_their_cells() {
+    fn tables_survive_any_text_in_their_cells() {
         let heads = ["JOB", "WHY"].map(String::from);
         let cells = vec![vec!["a|b".to_owned(), "two\nlines\tand \\".to_owned()]];
         let text = markdown(&heads, &cells);

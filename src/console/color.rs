@@ -5,7 +5,7 @@ use ratatui::style::Color;
 /// Color depth of the terminal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ColorDepth {
-    /// 24 bits.
+    /// 24 bits for each color.
     #[default]
     True,
     Ansi256,
@@ -52,7 +52,7 @@ fn hue_distance(one: f64, other: f64) -> f64 {
 }
 
 impl Rgb {
-    /// Parses `#rrggbb`.
+    /// Parses `#rrggbb`; `None` for any other form.
     pub fn parse(text: &str) -> Option<Self> {
         let hex = text.strip_prefix('#')?;
         if hex.len() != 6 || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -62,7 +62,7 @@ impl Rgb {
         Some(Self(channel(0)?, channel(2)?, channel(4)?))
     }
 
-    /// `#rrggbb`.
+    /// Writes the color as `#rrggbb`.
     pub fn hex(self) -> String {
         format!("#{:02x}{:02x}{:02x}", self.0, self.1, self.2)
     }

@@ -109,7 +109,6 @@ impl RowFilter {
         })
     }
 
-    /// True when the row matches.
     pub fn matches(&self, row: &impl Row, now: Moment) -> bool {
         self.test(&self.root, row, now) == Some(true)
     }

@@ -424,14 +424,14 @@ fn freshness(screen: &dyn Screen, room: u16) -> (String, Role) {
 }
 
 /// The position of each tab: view, column and width.
-fn tab_places(screen: &dyn Screen, told: &[(String, Role)], line: Rect) -> Vec<(ViewId, u16, u16)> {
+fn tab_places(screen: &dyn Screen, parts: &[(String, Role)], line: Rect) -> Vec<(ViewId, u16, u16)> {
     let tabs = ViewId::ALL.len() as u16;
     let whole: u16 = ViewId::ALL
         .iter()
         .map(|id| id.name().len() as u16 + 4)
         .sum();
     // The text on the right says why less is shown: it takes precedence over names and spacing.
-    let right: usize = told
+    let right: usize = parts
         .iter()
         .map(|(words, _)| words.chars().count() + 3)
         .sum();

@@ -16,7 +16,6 @@ use super::overlay::Overlay;
 use super::painter::Painter;
 use super::screen::Screen;
 
-/// Draws the hint line.
 pub(super) fn draw_hints(
     screen: &dyn Screen,
     overlay: &Overlay,
@@ -113,10 +112,10 @@ pub(super) fn draw_hints(
     let least = hints.iter().take(3).map(room_of).sum::<u16>() + help_width;
     let reason = why
         .filter(|_| screen.notice().is_none() && right.0.is_empty())
-        .map(|(of, told)| {
-            let whole = format!("{of}{told}");
+        .map(|(of, refusal)| {
+            let whole = format!("{of}{refusal}");
             let all = x + least + hints_width + painter.width(&whole) + 3;
-            if all <= line.right() { whole } else { told }
+            if all <= line.right() { whole } else { refusal }
         });
     let reason_width = reason.as_ref().map_or(0, |why| painter.width(why) + 3);
     let shows = action_hints.is_some() && x + least + hints_width <= end;
@@ -174,7 +173,7 @@ fn has_object(screen: &dyn Screen, command: Command) -> bool {
             }
             _ => false,
         },
-        // A row that stands for several objects can be opened, but is no object.
+        // A row that represents several objects can be opened, but is no object.
         Command::Open => selection().is_some() || screen.view().counts().0 > 0,
         Command::Facts
         | Command::Describe
@@ -220,16 +219,16 @@ fn action_hints(
             let free = barred.is_none();
             // One reason is shown: the first, with its keys.
             match (&mut why, barred) {
-                (Some((told, of)), Some(barred)) if *told == barred => of.push(key.clone()),
+                (Some((reason, of)), Some(barred)) if *reason == barred => of.push(key.clone()),
                 (None, Some(barred)) => why = Some((barred, vec![key.clone()])),
                 _ => {}
             }
             Some((key, action_keys::title(command, &selection), free))
         })
         .collect();
-    let why = why.map(|(told, of)| match of.len() == keys.len() {
-        true => (String::new(), told),
-        false => (format!("{}: ", of.join(" ")), told),
+    let why = why.map(|(reason, of)| match of.len() == keys.len() {
+        true => (String::new(), reason),
+        false => (format!("{}: ", of.join(" ")), reason),
     });
     (!keys.is_empty()).then_some((keys, why))
 }
@@ -265,8 +264,8 @@ fn draw_action_hints(
     }
     let left = line.right().saturating_sub(x + 1);
     // A truncated reason is useless.
-    let is_told = |why: &&str| left >= 16 || painter.width(why) <= left;
-    if let Some(why) = why.filter(is_told) {
+    let fits = |why: &&str| left >= 16 || painter.width(why) <= left;
+    if let Some(why) = why.filter(fits) {
         painter.text_right(line.right().saturating_sub(1), line.y, left, why, muted);
     }
 }

@@ -53,7 +53,6 @@ const FOCUSES: [&[Context]; 14] = [
     &[Context::Missing, Context::Anywhere],
 ];
 
-/// A command and its context.
 type Meaning = (Context, Command);
 
 /// Keys and their commands by context.
@@ -93,14 +92,14 @@ impl Keymap {
     fn read(&mut self, file: &str, text: &str) -> Result<(), LoadError> {
         type Raw = BTreeMap<Spanned<String>, BTreeMap<Spanned<String>, Spanned<String>>>;
         let raw: Raw = toml::from_str(text).map_err(|error| LoadError::toml(file, text, &error))?;
-        let mut said: BTreeMap<(Context, KeyPress), std::ops::Range<usize>> = BTreeMap::new();
+        let mut bound: BTreeMap<(Context, KeyPress), std::ops::Range<usize>> = BTreeMap::new();
         for (place, keys) in &raw {
             let context = context_of(place.get_ref())
                 .map_err(|message| LoadError::at(file, text, Some(place.span()), message))?;
             for (key, name) in keys {
                 let wrong = |message: String| LoadError::at(file, text, Some(name.span()), message);
                 let press = press_of(context, key.get_ref()).map_err(wrong)?;
-                if said.insert((context, press), name.span()).is_some() {
+                if bound.insert((context, press), name.span()).is_some() {
                     return Err(wrong(format!(
                         "key `{press}` appears twice in [{}]",
                         context.name()
@@ -117,9 +116,9 @@ impl Keymap {
         match self.clash() {
             None => Ok(()),
             Some((press, a, b)) => {
-                let span = said
+                let span = bound
                     .get(&(a.0, press))
-                    .or_else(|| said.get(&(b.0, press)))
+                    .or_else(|| bound.get(&(b.0, press)))
                     .cloned();
                 Err(LoadError::at(
                     file,
@@ -336,8 +335,8 @@ mod tests {
 
     /// A plan without any typed text.
     fn running() -> crate::overlay::Overlay {
-        let wish = crate::action_keys::ActionRequest::Continue(String::from("run-1"));
-        crate::overlay::Overlay::plan(1, wish, model::base::Moment::default())
+        let request = crate::action_keys::ActionRequest::Continue(String::from("run-1"));
+        crate::overlay::Overlay::plan(1, request, model::base::Moment::default())
     }
 
     #[test]

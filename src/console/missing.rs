@@ -3,7 +3,7 @@
 use model::base::{DeviceAmount, SmallSort};
 use model::fleet::accelerator::Vendor;
 use model::fleet::observe::{LostKind, SourceState, Table};
-use model::fleet::sight::HELP;
+use model::fleet::visibility::HELP;
 use model::fleet::{Fleet, Known};
 use table::Facts;
 use table::kinds::sources::message;
@@ -251,7 +251,7 @@ fn some_lost(facts: &Facts) -> Option<Missing> {
     let silent = |source: &&model::fleet::observe::SourceHealth| source.state == SourceState::Lost;
     let lost: Vec<_> = fleet.sources.iter().filter(silent).collect();
     let first = lost.first()?;
-    let said = match (first.message.is_empty(), first.last_ok) {
+    let state = match (first.message.is_empty(), first.last_ok) {
         (false, _) => message(facts, first).into_owned(),
         (true, None) => String::from("it has never answered"),
         (true, Some(_)) => String::from("it no longer answers"),
@@ -267,7 +267,7 @@ fn some_lost(facts: &Facts) -> Option<Missing> {
             counted(fleet.sources.len() as u64, "source")
         ),
         why: format!(
-            "values that only they report are stale or unknown; {}: {said}{more}",
+            "values that only they report are stale or unknown; {}: {state}{more}",
             first.name
         ),
         mends: vec![String::from(

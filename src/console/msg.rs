@@ -257,7 +257,6 @@ pub enum Msg {
 /// What the session is connected to.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Session {
-    /// Name of its context.
     pub context: Name,
     pub contexts: Vec<Name>,
     /// The namespaces that it is restricted to; empty for all.
@@ -298,7 +297,6 @@ pub enum Effect {
     Shell(ShellTarget),
     /// Forward a local port to a pod's port.
     PortForward(ObjectKey, Ports),
-    /// Stop the port-forward with this number.
     StopPortForward(u64),
     /// Redraw every cell: the terminal's contents may differ from the buffer.
     Redraw,
@@ -318,7 +316,6 @@ pub enum Effect {
     Suppose(Name),
     /// Make a plan; nothing is changed.
     Plan(PlanRequest),
-    /// Carry out a confirmed plan.
     CarryOut(Box<ConfirmedPlan>),
     /// Stop this run after its current step.
     Stop(String),

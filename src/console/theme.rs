@@ -90,7 +90,6 @@ impl Theme {
         draft.finish(file)
     }
 
-    /// The color of a role.
     pub const fn color(&self, role: Role) -> Rgb {
         self.colors[role as usize]
     }

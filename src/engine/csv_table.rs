@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_mistake_names_file_line_column_and_mend() {
-        for (text, said) in [
+        for (text, expected) in [
             ("", "a.csv: is empty; it needs a header and rows"),
             ("sn,gpu\n", "a.csv: has a header and no row"),
             (
@@ -254,12 +254,12 @@ mod tests {
                 "a.csv:2: gpu: `99999999999999999999` is above the maximum, 100",
             ),
         ] {
-            assert_eq!(fault(text), said);
+            assert_eq!(fault(text), expected);
         }
         let latin = CsvTable::read(b"sn,gpu\n\xe9,1\n", "a.csv");
-        let said = latin.err().map(|fault| fault.to_string());
+        let message = latin.err().map(|fault| fault.to_string());
         assert_eq!(
-            said.as_deref(),
+            message.as_deref(),
             Some("a.csv:2: is not UTF-8; save it as UTF-8")
         );
     }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use model::base::document::nearest;
 use model::base::{Moment, SmallSort};
 use model::fleet::job::JobKey;
-use model::fleet::sight::unseen_words;
+use model::fleet::visibility::unseen_words;
 
 use super::compiled::{CompiledFleet, WorkloadId};
 use super::explain::{Explainer, Explanation, Reason, Unblock, UnblockChange};
@@ -19,7 +19,7 @@ use super::snapshot::{Snapshot, Status, Workload};
 use super::state::State;
 use super::what_if::{self, Outcome};
 
-/// Why a workload is pending, what would unblock it, and when it starts.
+/// Why a workload is pending, which changes unblock it, and when it starts.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct WorkloadExplanation {
     /// Reasons and changes that would unblock it.
@@ -101,7 +101,8 @@ fn raises(snapshot: &Snapshot, explanation: &Explanation) -> Vec<UnblockChange> 
 }
 
 impl WorkloadExplanation {
-    /// Adds what would start it later if it never starts otherwise; for [`MOST_LATER`] jobs, counted in `asked`.
+    /// Adds changes that start the workload later, if it never starts otherwise. Limited to [`MOST_LATER`] jobs, counted in
+    /// `asked`.
     pub fn looking_later(mut self, snapshot: &Snapshot, key: &JobKey, asked: &mut usize) -> Self {
         let never = self.start.as_ref().is_some_and(|start| start.p50.is_none());
         let raises = match never && *asked < MOST_LATER {
@@ -214,13 +215,13 @@ pub fn explain(snapshot: &Snapshot, name: &str) -> Result<WorkloadExplanation, S
         true => CompiledFleet::new(past_queues(snapshot)),
         false => CompiledFleet::new(snapshot.clone()),
     };
-    let mut scene = match quota_reserved {
+    let mut explainer = match quota_reserved {
         true => Explainer::past_queues(&compiled, snapshot),
         false => Explainer::new(&compiled),
     };
-    let mut explanation = scene.explain(work);
+    let mut explanation = explainer.explain(work);
     say_let_in(&mut explanation, &snapshot.workloads[work]);
-    let start = scene.forecast_one(work);
+    let start = explainer.forecast_one(work);
     let key = &snapshot.workloads[work].key;
     Ok(WorkloadExplanation::new(explanation, start, snapshot.at)
         .looking_later(&compiled.snapshot, key, &mut 0)
@@ -277,8 +278,8 @@ fn say_let_in(explanation: &mut Explanation, work: &Workload) {
     explanation.reasons.push(Reason::LetIn {
         queue: queue.clone(),
     });
-    let told: Vec<String> = explanation.reasons.iter().map(Reason::sentence).collect();
-    explanation.reason = told.join("; ");
+    let sentences: Vec<String> = explanation.reasons.iter().map(Reason::sentence).collect();
+    explanation.reason = sentences.join("; ");
 }
 
 /// The same for all pending workloads, by key.
@@ -289,13 +290,13 @@ pub fn explain_all(snapshot: &Snapshot) -> BTreeMap<JobKey, WorkloadExplanation>
 /// Which workloads a part of the explanations is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExplainedPart {
-    /// Those that wait for quota, or for nodes in no queue.
+    /// Workloads that wait for quota, or wait for nodes without any queue.
     Queued,
-    /// Those that have their quota reserved and wait for nodes.
+    /// Workloads with reserved quota that wait for nodes.
     QuotaReserved,
 }
 
-/// As [`explain_all`]; `complete` adds to the explanations of each part what it computes on the fleet of that part.
+/// Like [`explain_all`]; `complete` extends the explanations of each part by results computed on the fleet of that part.
 pub fn explain_parts<T>(
     snapshot: &Snapshot,
     mut complete: impl FnMut(
@@ -318,10 +319,10 @@ pub fn explain_parts<T>(
 
 fn answers_of(
     compiled: &CompiledFleet,
-    mut scene: Explainer<'_>,
+    mut explainer: Explainer<'_>,
 ) -> BTreeMap<JobKey, WorkloadExplanation> {
-    let mut starts = scene.forecast();
-    let all = scene.explain_all().into_iter();
+    let mut starts = explainer.forecast();
+    let all = explainer.explain_all().into_iter();
     let mut asked = 0;
     let answer = |(work, explanation): (WorkloadId, Explanation)| {
         let start = starts.remove(&work);
@@ -430,11 +431,14 @@ mod tests {
             1
         );
         assert_eq!(route(snapshot, "ml/waits").expect("there").flavors.len(), 1);
-        let told = explain(snapshot, "ml/wait").expect_err("not there");
-        assert_eq!(told, "there is no job `ml/wait`; did you mean `ml/waits`?");
-        let told = explain(snapshot, "default/waits").expect_err("not there");
+        let message = explain(snapshot, "ml/wait").expect_err("not there");
         assert_eq!(
-            told,
+            message,
+            "there is no job `ml/wait`; did you mean `ml/waits`?"
+        );
+        let message = explain(snapshot, "default/waits").expect_err("not there");
+        assert_eq!(
+            message,
             "there is no job `default/waits`; did you mean `ml/waits`?"
         );
         assert_eq!(find(snapshot, "waits"), find(snapshot, "ml/waits"));
@@ -443,8 +447,8 @@ mod tests {
         other.key.key.namespace = "cv".into();
         twice.workloads.push(other);
         let name = twice.workloads[1].key.key.name.clone();
-        let told = find(&twice, &name).expect_err("two have it");
-        assert!(told.starts_with("there are 2 jobs `"), "{told}");
+        let message = find(&twice, &name).expect_err("two have it");
+        assert!(message.starts_with("there are 2 jobs `"), "{message}");
     }
 
     /// It never starts by itself: the answer names the smallest quota that changes that, with the resulting start.

@@ -45,14 +45,12 @@ pub(crate) fn work(name: &str, pods: u32, gpus: u32, more: Value) -> Value {
     out
 }
 
-/// The workload with this name.
 pub(crate) fn id(compiled: &CompiledFleet, name: &str) -> WorkloadId {
     let mut all = compiled.snapshot.workloads.iter();
     all.position(|work| &*work.key.key.name == name)
         .expect("a workload of this name")
 }
 
-/// The name of a workload.
 pub(crate) fn name(compiled: &CompiledFleet, work: WorkloadId) -> &str {
     &compiled.workload(work).key.key.name
 }

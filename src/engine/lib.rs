@@ -7,6 +7,7 @@
 //! [`queueing`] (queueing disciplines). Planners return a [`plan`] as data, and other crates execute it.
 
 pub mod compiled;
+pub mod contended_resources;
 pub mod csv_table;
 pub mod cycle;
 pub mod document;
@@ -16,15 +17,14 @@ pub mod fit;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod forecast;
-#[cfg(test)]
-mod laws;
 pub mod live;
 pub mod options;
 pub mod packing;
 pub mod preempt;
+#[cfg(test)]
+mod properties;
 pub mod queueing;
 pub mod ratio;
-pub mod reach;
 pub mod route;
 pub mod sample;
 #[cfg(test)]

@@ -69,7 +69,6 @@ fn shares(snapshot: &Snapshot, queue: &Queue) -> bool {
     snapshot.options.fair_sharing.is_some() || matches!(queue.system, System::Kai | System::Volcano)
 }
 
-/// The object of a queue.
 fn object(queue: &Queue) -> Origin {
     let name = match queue.object.is_empty() {
         true => &queue.name,
@@ -146,12 +145,12 @@ mod tests {
             "workloads": [work("waits", 1, 8, json!({ "queue": "nlp" }))],
         }));
         let snapshot = &compiled.snapshot;
-        let told: Vec<String> = used(snapshot, snapshot.workloads.first())
+        let texts: Vec<String> = used(snapshot, snapshot.workloads.first())
             .iter()
             .map(Used::to_string)
             .collect();
         assert_eq!(
-            told,
+            texts,
             [
                 "placement policy: stokehold (default)",
                 "backfill: never delays the first 4 jobs of a queue (fleet document)",

@@ -7,7 +7,7 @@ use std::str::FromStr;
 pub struct Ratio(u64);
 
 impl Ratio {
-    /// The ratio 1.
+    /// The ratio 1: a million millionths.
     pub const WHOLE: Self = Self(1_000_000);
 
     /// A ratio from millionths.

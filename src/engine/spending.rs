@@ -35,7 +35,6 @@ pub fn spending(state: &State<'_>) -> FleetSpending {
     }
 }
 
-/// Allocation of one workload, by pool.
 fn allocation_by_pool(state: &State<'_>, work: WorkloadId) -> Vec<JobSpending> {
     let compiled = state.compiled();
     let model = compiled.workload(work);

@@ -68,7 +68,7 @@ async fn dry_run(plan: &Plan, reading: &Client, probe: Option<&Probe>) -> PlanCh
     const NAME: &str = "server dry run";
     let checkable = |at: usize, step: &Step| {
         let waits = step.waits.iter().any(|wait| wait.when == When::Before);
-        let asks = probe.is_some() || mutations::depends_on_the_object(&step.lever);
+        let asks = probe.is_some() || mutations::depends_on_the_object(&step.mutation);
         at < MOST && !waits && step.needs.is_empty() && asks
     };
     let steps = plan.steps.iter().enumerate();

@@ -51,23 +51,19 @@ pub enum RunEnd {
 pub enum Note {
     /// An intent without an answer was resolved by reading the object.
     Resolved {
-        /// Number of the step.
         step: u32,
         /// Whether the call had been carried out.
         done: bool,
     },
     /// A step is waiting.
     Waits {
-        /// Number of the step.
         step: u32,
         /// What the step waits for.
         words: String,
     },
     /// A step has finished.
     Finished {
-        /// Number of the step.
         step: u32,
-        /// Result of the step.
         how: StepResult,
         /// Reason; empty when the step went as planned.
         words: String,
@@ -86,7 +82,6 @@ pub enum StepResult {
     Failed,
 }
 
-/// Status of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StepStatus {
     Todo,

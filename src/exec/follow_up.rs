@@ -9,7 +9,7 @@ use model::fleet::observe::Table;
 use model::plan::{Mutation, Object, Plan, Step, Until, Verb, Wait, When};
 use plan::FoundObject;
 
-use super::look::{Looker, Unseen, owners};
+use super::target_reader::{Looker, Unseen, owners};
 
 /// How long a controller may take over what a step has written, seconds.
 const TAKEN_OVER: u64 = 60;
@@ -55,11 +55,10 @@ impl Looker {
     /// Adds to a plan what shows that its steps have taken effect, where the object that a step changes does not: the Workload of
     /// a job whose class changes, and KAI's PodGroups. What cannot be read is a note of the step.
     pub(super) async fn follow_up(&self, plan: &mut Plan) {
-        let is_touch =
-            |step: &Step| matches!(&step.lever, Mutation::Annotate { key, .. } if key == TOUCHED);
+        let is_touch = |step: &Step| matches!(&step.mutation, Mutation::Annotate { key, .. } if key == TOUCHED);
         for at in 0..plan.steps.len() {
             let step = &plan.steps[at];
-            let name = match &step.lever {
+            let name = match &step.mutation {
                 Mutation::KueuePriorityClass { name } | Mutation::KaiPriorityClass { name } => {
                     name.clone()
                 }
@@ -69,7 +68,7 @@ impl Looker {
             if step.shown_by(When::After).next().is_some() || plan.steps.iter().any(is_touch) {
                 continue;
             }
-            let unread = match &step.lever {
+            let unread = match &step.mutation {
                 Mutation::KueuePriorityClass { .. } => match self.workloads(step, &name).await {
                     Ok(waits) => {
                         plan.steps[at].waits.extend(waits);
@@ -144,7 +143,7 @@ impl Looker {
         let number = u32::try_from(at + 1).unwrap_or(u32::MAX);
         let touch = |group: &FoundObject| {
             let pod = first.get(&*group.object.name)?;
-            let lever = Mutation::Annotate {
+            let mutation = Mutation::Annotate {
                 key: TOUCHED.to_owned(),
                 value: Some(
                     format!("{} {class}", plan.computed_at.rfc3339())
@@ -152,7 +151,7 @@ impl Looker {
                         .to_owned(),
                 ),
             };
-            let mut touch = Step::new(Verb::Mark, pod.object.clone(), lever);
+            let mut touch = Step::new(Verb::Mark, pod.object.clone(), mutation);
             touch.job.clone_from(&step.job);
             touch.needs = vec![number];
             touch.reason = "KAI then reads the class of its job".to_owned();

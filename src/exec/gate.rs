@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_levers_send_passes() {
+    fn what_mutations_send_passes() {
         for (method, path) in [
             ("PATCH", "/api/v1/nodes/a"),
             ("POST", "/api/v1/namespaces/nlp/pods/p/eviction"),

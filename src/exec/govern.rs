@@ -72,9 +72,9 @@ impl GovernWriter {
         let version = match version {
             Some(version) => version,
             None => {
-                let told = Name::from(self.writer.version_of(&kind.0, &kind.1).await?);
-                known().insert(kind, told.clone());
-                told
+                let served_version = Name::from(self.writer.version_of(&kind.0, &kind.1).await?);
+                known().insert(kind, served_version.clone());
+                served_version
             }
         };
         let mut served = object.clone();

@@ -117,7 +117,7 @@ impl Run {
     pub fn evicted_pods(&self) -> Vec<(JobName, ObjectKey)> {
         let steps = self.steps.iter().zip(&self.plan.steps);
         let sent = steps.filter(|(trace, step)| {
-            matches!(step.lever, Mutation::Evict { .. }) && trace.has_written()
+            matches!(step.mutation, Mutation::Evict { .. }) && trace.has_written()
         });
         sent.filter_map(|(_, step)| {
             let job = step.job.as_ref()?.name.clone();

@@ -363,7 +363,6 @@ pub struct JournalWriter {
 }
 
 impl JournalWriter {
-    /// Name of the run.
     pub fn run(&self) -> &str {
         &self.run
     }

@@ -377,7 +377,7 @@ impl Machine {
                 return self.sent(now, at);
             }
         }
-        let evicts = matches!(step.lever, Mutation::Evict { .. });
+        let evicts = matches!(step.mutation, Mutation::Evict { .. });
         let own = Fact {
             object: step.object.clone(),
             test: Test::Exists,
@@ -448,7 +448,7 @@ impl Machine {
     fn ended_by_itself(&self, at: usize, object: Option<&Value>) -> bool {
         let step = &self.steps[at];
         let stops = matches!(
-            step.lever,
+            step.mutation,
             Mutation::Suspend { .. }
                 | Mutation::WorkloadActive { .. }
                 | Mutation::VolcanoCommand { .. }
@@ -536,7 +536,7 @@ impl Machine {
                 item.status = StepStatus::Todo;
             }
             // The pod to evict no longer exists.
-            Verdict::Gone(_) if matches!(self.steps[at].lever, Mutation::Evict { .. }) => {
+            Verdict::Gone(_) if matches!(self.steps[at].mutation, Mutation::Evict { .. }) => {
                 self.over(at, StepResult::Already, "it was deleted already".to_owned());
             }
             Verdict::Gone(words) | Verdict::Refused(words) => {

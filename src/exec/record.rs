@@ -11,10 +11,9 @@ use super::machine::{RunEnd, StepResult};
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Line {
-    /// Time, RFC 3339.
+    /// When the line was written, RFC 3339.
     #[serde(with = "stamp")]
     pub at: Moment,
-    /// Name of the run.
     pub run: String,
     /// Content of the line.
     #[serde(flatten)]
@@ -52,9 +51,7 @@ pub enum Record {
     },
     /// The answer to a call.
     Answer {
-        /// Number of the step.
         step: u32,
-        /// Number of the attempt.
         attempt: u32,
         /// HTTP status code; null when no answer arrived.
         code: Option<u16>,
@@ -64,14 +61,12 @@ pub enum Record {
     },
     /// An intent without an answer was resolved by reading the object.
     Resolved {
-        /// Number of the step.
         step: u32,
         /// Whether the call had been carried out.
         done: bool,
     },
     /// A step is waiting.
     Waits {
-        /// Number of the step.
         step: u32,
         /// What the step waits for.
         words: String,
@@ -79,9 +74,7 @@ pub enum Record {
     /// A step has finished.
     #[serde(rename = "over")]
     Finished {
-        /// Number of the step.
         step: u32,
-        /// Result of the step.
         how: StepResult,
         words: String,
     },
@@ -99,7 +92,7 @@ pub enum Record {
     },
     /// After the run: the job that it should have started does not run.
     NotStarted {
-        /// `NAMESPACE/NAME`.
+        /// The job, written `NAMESPACE/NAME`.
         job: String,
         /// What the job waits for, or why that is unknown.
         why: String,

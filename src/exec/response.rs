@@ -64,7 +64,7 @@ impl ServerResponse {
 
     /// The server's message, for people.
     pub fn words(&self) -> String {
-        let said = text(&self.body, "/message");
+        let message = text(&self.body, "/message");
         let causes = self
             .body
             .pointer("/details/causes")
@@ -72,9 +72,9 @@ impl ServerResponse {
             .into_iter()
             .flatten()
             .map(|cause| text(cause, "/message"))
-            .filter(|cause| !cause.is_empty() && !said.contains(cause));
+            .filter(|cause| !cause.is_empty() && !message.contains(cause));
         let mut all: Vec<&str> = Vec::new();
-        all.extend(Some(said).filter(|said| !said.is_empty()));
+        all.extend(Some(message).filter(|message| !message.is_empty()));
         all.extend(causes);
         let words = match (all.is_empty(), self.code) {
             (false, _) => all.join(" "),

@@ -22,7 +22,6 @@ use super::writer::Writer;
 /// Progress of a run, for observers.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Progress {
-    /// Name of the run.
     pub run: String,
     /// Each step's status, with what it waits for or why it failed.
     pub steps: Vec<(StepStatus, String)>,
@@ -151,7 +150,7 @@ impl RunContext<'_> {
     ///
     /// # Errors
     /// No such run exists on this cluster, it has ended, another process carries it out, or the journal fails.
-    pub async fn take_up(mut self, grant: &Grant, run: &str) -> Result<RunEnd, RunError> {
+    pub async fn resume_run(mut self, grant: &Grant, run: &str) -> Result<RunEnd, RunError> {
         // An unknown run must not create a lock file.
         find(self.journal, run)?;
         let mut pen = self.journal.open(run, (self.clock)())?;
@@ -204,7 +203,7 @@ impl RunContext<'_> {
             let order = machine.next(self.writer.now());
             self.write_notes(&mut machine, &mut pen, plan, who, reason)
                 .await?;
-            self.tell_progress(&machine, &pen, None);
+            self.report_progress(&machine, &pen, None);
             match order {
                 RunCommand::Read(object) => {
                     let seen = self.writer.read(&object).await;
@@ -256,7 +255,7 @@ impl RunContext<'_> {
                 }
                 RunCommand::End(end) => {
                     pen.write((self.clock)(), Record::End { end: end.clone() })?;
-                    self.tell_progress(&machine, &pen, Some(end.clone()));
+                    self.report_progress(&machine, &pen, Some(end.clone()));
                     return Ok(end);
                 }
             }
@@ -291,16 +290,16 @@ impl RunContext<'_> {
             pen.write((self.clock)(), record)?;
             if let Note::Finished { step, how, words } = &note
                 && *how != StepResult::Already
-                && let Some(told) = plan.steps.get((*step as usize).wrapping_sub(1))
+                && let Some(planned) = plan.steps.get((*step as usize).wrapping_sub(1))
             {
-                self.tell_cluster(pen.run(), *step, told, *how, words, who, reason)
+                self.report_to_cluster(pen.run(), *step, planned, *how, words, who, reason)
                     .await;
             }
         }
         Ok(())
     }
 
-    fn tell_progress(&self, machine: &Machine, pen: &JournalWriter, end: Option<RunEnd>) {
+    fn report_progress(&self, machine: &Machine, pen: &JournalWriter, end: Option<RunEnd>) {
         let progress = Progress {
             run: pen.run().to_owned(),
             steps: machine
@@ -316,7 +315,7 @@ impl RunContext<'_> {
         clippy::too_many_arguments,
         reason = "one event, all of whose words differ"
     )]
-    async fn tell_cluster(
+    async fn report_to_cluster(
         &self,
         run: &str,
         number: u32,
@@ -388,7 +387,7 @@ fn event(
     } else {
         it.namespace.as_str()
     };
-    let said = match how {
+    let outcome = match how {
         StepResult::Failed => format!("could not {}: {words}", step.verb.word()),
         StepResult::Left => format!("left undone: {}: {words}", step.verb.word()),
         StepResult::Done | StepResult::Already => step.verb.word().to_owned(),
@@ -399,7 +398,7 @@ fn event(
         format!(": {reason}")
     };
     let message: String = format!(
-        "{said} by {} through stokehold (run {run}){why}",
+        "{outcome} by {} through stokehold (run {run}){why}",
         who.name()
     )
     .chars()

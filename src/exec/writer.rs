@@ -18,7 +18,7 @@ use model::base::Moment;
 use model::plan::Object;
 use plan::grant::Grant;
 use source::api_stats::ApiStats;
-use source::counted::CountingLayer;
+use source::counting_layer::CountingLayer;
 use source::kubeconfig::{ConfigFault, ContextChoice, Resolved, resolve};
 use source::login::Login;
 
@@ -209,14 +209,14 @@ impl Writer {
     /// otherwise the first that does. `None` when the cluster returned none.
     pub async fn version_of(&self, group: &str, plural: &str) -> Option<String> {
         let answer = get(&self.client.client, &format!("/apis/{group}")).await;
-        let told: PlainGroup = serde_json::from_value(answer.body).ok()?;
-        let versions = told.versions();
+        let reported: PlainGroup = serde_json::from_value(answer.body).ok()?;
+        let versions = reported.versions();
         if versions.len() > 1 {
             for version in &versions {
                 let path = format!("/apis/{group}/{version}");
                 let answer = get(&self.client.client, &path).await;
-                let told: Option<Resources> = serde_json::from_value(answer.body).ok();
-                if told.is_some_and(|all| all.has(plural)) {
+                let reported: Option<Resources> = serde_json::from_value(answer.body).ok();
+                if reported.is_some_and(|all| all.has(plural)) {
                     return Some(version.clone());
                 }
             }

@@ -39,7 +39,7 @@ pub struct Discovery {
     pub images: Vec<String>,
     /// Path of the page, from `/`.
     pub path: String,
-    /// `http` or `https`.
+    /// Protocol of the page: `http` or `https`.
     pub scheme: String,
 }
 
@@ -237,7 +237,7 @@ pub(super) struct PodRule {
 
 #[derive(Debug)]
 pub(super) struct Sizes {
-    /// Bytes.
+    /// Known sizes, in bytes.
     pub known: Vec<f64>,
     /// Bytes of one unit.
     pub choices: Vec<f64>,
@@ -387,7 +387,6 @@ impl Dialects {
         self.0.iter()
     }
 
-    /// The dialect of this name.
     pub fn get(&self, name: &str) -> Option<&Dialect> {
         self.0.iter().find(|dialect| &*dialect.name == name)
     }

@@ -93,7 +93,7 @@ pub(super) fn read_rows<'a>(
 fn describe(met: &Scan, report: &mut Report) {
     report.bad_lines = met.bad;
     report.starting = met.nature == Nature::Empty;
-    let told = match met.nature {
+    let explanation = match met.nature {
         Nature::Metrics => None,
         Nature::Empty => Some("nothing measured yet: the exporter is starting"),
         Nature::Html => Some("this is HTML, not metrics; check port and path"),
@@ -101,7 +101,7 @@ fn describe(met: &Scan, report: &mut Report) {
         Nature::Gzip => Some("this is a gzip stream that was not unpacked"),
         Nature::Binary => Some("this is not text; check port and path"),
     };
-    report.messages.extend(told.map(String::from));
+    report.messages.extend(explanation.map(String::from));
     if met.bad > 0 && matches!(met.nature, Nature::Metrics) {
         let mut text = format!("{} bad {}:", met.bad, plural(met.bad, "line", "lines"));
         for (at, bad) in met.first_bad.iter().enumerate() {
@@ -218,7 +218,7 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
         let key = (family, set);
         self.unless_seen(key, series);
         let from = self.contributions.len();
-        let (mut used, mut homeless) = (false, false);
+        let (mut used, mut without_device) = (false, false);
         for using in uses {
             match *using {
                 Use::Join(join) => {
@@ -259,7 +259,7 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
                             });
                         }
                         Placed::Elsewhere => {}
-                        Placed::Nowhere => homeless = true,
+                        Placed::Nowhere => without_device = true,
                     }
                 }
             }
@@ -268,7 +268,7 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
             self.used += 1;
         } else {
             self.skipped += 1;
-            self.no_device += usize::from(homeless);
+            self.no_device += usize::from(without_device);
         }
         let added = self.contributions.len() - from;
         self.seen.insert(key, (from, added));

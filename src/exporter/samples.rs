@@ -95,10 +95,10 @@ impl Samples {
     /// The answer is an error, or not one of Prometheus.
     pub fn take(&mut self, body: &[u8]) -> Result<(), BadAnswer> {
         let mut from = serde_json::Deserializer::from_slice(body);
-        let told = Envelope { into: self }
+        let response = Envelope { into: self }
             .deserialize(&mut from)
             .map_err(|error| BadAnswer::Nonsense(error.to_string()))?;
-        match told {
+        match response {
             ResponseStatus {
                 error: Some(error),
                 kind,
@@ -241,14 +241,14 @@ impl<'de> Visitor<'de> for Envelope<'_> {
         f.write_str("an answer of Prometheus' HTTP API")
     }
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ResponseStatus, A::Error> {
-        let mut told = ResponseStatus::default();
+        let mut response = ResponseStatus::default();
         while let Some(Text(key)) = map.next_key()? {
             match &*key {
-                "status" => told.success = map.next_value::<Text<'_>>()?.0 == "success",
-                "errorType" => told.kind = map.next_value::<Text<'_>>()?.0.into_owned(),
+                "status" => response.success = map.next_value::<Text<'_>>()?.0 == "success",
+                "errorType" => response.kind = map.next_value::<Text<'_>>()?.0.into_owned(),
                 "error" => {
-                    let said = map.next_value::<Text<'_>>()?.0.into_owned();
-                    told.error = Some(said).filter(|said| !said.is_empty());
+                    let message = map.next_value::<Text<'_>>()?.0.into_owned();
+                    response.error = Some(message).filter(|message| !message.is_empty());
                 }
                 "data" => map.next_value_seed(Inner {
                     into: &mut *self.into,
@@ -256,7 +256,7 @@ impl<'de> Visitor<'de> for Envelope<'_> {
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
-        Ok(told)
+        Ok(response)
     }
 }
 
@@ -390,7 +390,7 @@ impl<'de> Deserialize<'de> for Metric<'de> {
     }
 }
 
-/// `[1700000000.123, "42"]`.
+/// A moment in seconds and a value: `[1700000000.123, "42"]`.
 struct Point((i64, f64));
 
 impl<'de> Deserialize<'de> for Point {

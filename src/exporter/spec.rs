@@ -112,7 +112,7 @@ pub(super) struct DiscoverySpec {
     pub images: Vec<String>,
     /// Path of the page.
     pub path: Option<String>,
-    /// `http` or `https`.
+    /// Protocol of the page: `http` or `https`.
     pub scheme: Option<Spanned<String>>,
 }
 
@@ -492,7 +492,7 @@ struct LongSource {
     strip: Option<String>,
     /// A prefix to add, where missing.
     prefix: Option<String>,
-    /// In lower case.
+    /// Turns the value into lower case.
     #[serde(default)]
     lower: bool,
     /// Added to the number that it then is; what is no number is no value.

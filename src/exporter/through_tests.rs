@@ -245,7 +245,7 @@ fn a_range_is_one_page_for_each_moment() {
     let scrape = samples.scrapes(&none).next().expect("one target");
     let dcgm = dialects.get("dcgm").expect("is built in");
     let pages = scrape.read(dcgm, None, &mut Names::default());
-    let told: Vec<(i64, Vec<f64>)> = pages
+    let restored: Vec<(i64, Vec<f64>)> = pages
         .iter()
         .map(|(at, read)| {
             let values = read.readings[0].signals.iter().map(|(_, value)| value);
@@ -253,7 +253,7 @@ fn a_range_is_one_page_for_each_moment() {
         })
         .collect();
     assert_eq!(
-        told,
+        restored,
         [(1000, vec![0.1]), (1030, vec![0.2, 60.0]), (1060, vec![])]
     );
 }
@@ -280,10 +280,10 @@ fn responses_of_other_servers_differ_from_errors() {
         r#"{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"x"]}]}}"#,
         r#"{"status":"success","data":{"resultType":"vector","result":[{"metric":{"a":1}}]}}"#,
     ] {
-        let told = refused(nonsense);
+        let read = refused(nonsense);
         assert!(
-            matches!(told, Err(BadAnswer::Nonsense(_))),
-            "{nonsense} {told:?}"
+            matches!(read, Err(BadAnswer::Nonsense(_))),
+            "{nonsense} {read:?}"
         );
     }
     assert_eq!(

@@ -59,7 +59,7 @@ pub enum Action {
     Spot,
     /// Move a pod off a straggler that slows its gang.
     LeaveDevice {
-        /// `NODE/gpu3`.
+        /// The device, written `NODE/gpu3`.
         device: Name,
         /// The pod that it is allocated to.
         pod: ObjectKey,
@@ -250,7 +250,7 @@ impl Advice {
         }
     }
 
-    /// What would refute the advice.
+    /// Evidence that would refute the advice.
     pub const fn refuted_by(&self) -> &'static str {
         match self.action {
             Action::Release => "work on these devices within the next half hour",

@@ -65,11 +65,11 @@ impl FindingPlace {
             "Rack" => Some(name.clone()),
             _ => known.and_then(|node| node.rack.clone()),
         };
-        let said = |name: &Name| !name.is_empty();
+        let is_set = |name: &Name| !name.is_empty();
         Self {
-            node: node.filter(said),
-            rack: rack.filter(said),
-            pool: pool.filter(said),
+            node: node.filter(is_set),
+            rack: rack.filter(is_set),
+            pool: pool.filter(is_set),
         }
     }
 }
@@ -84,9 +84,9 @@ pub struct NotifyFilter {
     pub codes: Vec<String>,
     /// Kinds of subjects, of [`crate::fleet::finding::KINDS`]; empty is all.
     pub kinds: Vec<String>,
-    /// Namespaces; empty is all, and what has no namespace.
+    /// Namespaces; empty means every namespace, and findings without one.
     pub namespaces: Vec<String>,
-    /// Pools; empty is all, and what is in no pool.
+    /// Pools; empty means every pool, and findings without one.
     pub pools: Vec<String>,
 }
 
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_said_must_hold_and_of_a_list_any_item() {
+    fn all_given_conditions_must_hold_and_any_item_of_a_list() {
         let all = NotifyFilter {
             min_severity: Severity::Info,
             codes: Vec::new(),

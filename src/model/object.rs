@@ -12,7 +12,6 @@ pub struct ObjectRef {
 }
 
 impl ObjectRef {
-    /// An object of this kind.
     pub fn new(kind: &str, key: ObjectKey) -> Self {
         Self {
             kind: Name::new(kind),
@@ -40,9 +39,7 @@ pub struct LogWant {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ObjectPart {
-    /// The object as YAML.
     Yaml(ObjectRef),
-    /// Events of these objects.
     Events(Vec<ObjectRef>),
     Logs(LogWant),
 }
@@ -69,7 +66,6 @@ pub struct EventSeen {
     pub by: String,
 }
 
-/// A line of a log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogLine {
     /// Index of the pod in the request.

@@ -23,7 +23,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The value that a row's JSON stands for.
+    /// The value that a row's JSON represents.
     pub fn of(json: &str) -> Self {
         serde_json::from_str(json).expect("rows are serialized by us")
     }

@@ -21,11 +21,11 @@ use model::plan::{
 };
 
 use super::choice::{self, EvictionChoice, choose, explained, hopeless, kept, lesser, lost_words};
+use super::competing_jobs::Rivals;
 use super::effect::{Leaver, Picture, Then, compare, news};
 use super::hold::already;
 use super::planner_context::{self, fact};
-use super::raise::{Raise, lift, put_back};
-use super::rivals::Rivals;
+use super::priority_raise::{Raise, lift, put_back};
 use super::victims::seat_victims;
 
 /// How long stopped jobs stay away after the job has its quota, seconds, so that their pods can end and its pods start.
@@ -57,13 +57,13 @@ pub(super) fn plan(
     // The shown set is usually the same as the new choice, and planning takes time.
     let is_another =
         !known.is_read && !known.jobs.is_empty() && !anew.as_ref().is_ok_and(takes_them);
-    let told = is_another.then(as_known).flatten();
-    let best = match (anew, told) {
-        (Ok(anew), Some(told)) => Ok(match (lost_work(&told), lost_work(&anew)) {
-            (Some(told_lost), Some(least)) if told_lost < least => told,
+    let shown = is_another.then(as_known).flatten();
+    let best = match (anew, shown) {
+        (Ok(anew), Some(shown)) => Ok(match (lost_work(&shown), lost_work(&anew)) {
+            (Some(shown_loss), Some(least)) if shown_loss < least => shown,
             _ => anew,
         }),
-        (Err(_), Some(told)) => Ok(told),
+        (Err(_), Some(shown)) => Ok(shown),
         (anew, None) => anew,
     };
     let refusal = match best {

@@ -10,7 +10,6 @@ use super::effect::{Picture, compare, news};
 use super::hold::already;
 use super::planner_context::{fact, step};
 
-/// The object of a node.
 pub(super) fn object(node: &Node) -> Object {
     Object::new("", "v1", "nodes", "Node", &node.name).with_uid(&node.uid)
 }
@@ -49,11 +48,11 @@ pub(super) fn words(names: &[Name]) -> String {
 /// The step that cordons a node.
 pub(super) fn close(node: &Node, by: &str, why: &str) -> Result<Step, Refusal> {
     let object = object(node);
-    let lever = Mutation::Cordon {
+    let mutation = Mutation::Cordon {
         by: by.to_owned(),
         why: why.to_owned(),
     };
-    let mut step = step(Verb::Cordon, &object, lever)?;
+    let mut step = step(Verb::Cordon, &object, mutation)?;
     step.guards
         .push(fact(&object, "/spec/unschedulable", false));
     step.reason = why.to_owned();

@@ -151,8 +151,9 @@ impl Drain<'_> {
                 continue;
             }
             if pod.deleted.is_some() {
-                let told = planner_context::stuck(&name.to_string(), pod.deleted, self.snapshot.at);
-                self.plan.warnings.extend(told);
+                let warning =
+                    planner_context::stuck(&name.to_string(), pod.deleted, self.snapshot.at);
+                self.plan.warnings.extend(warning);
                 continue;
             }
             if pod.owner.is_empty() {
@@ -207,8 +208,8 @@ impl Drain<'_> {
             }
             for (_, pod) in &here {
                 let name = format!("{}/{}", model.key.key.namespace, pod.pod);
-                let told = planner_context::stuck(&name, pod.deleted, snapshot.at);
-                self.plan.warnings.extend(told);
+                let warning = planner_context::stuck(&name, pod.deleted, snapshot.at);
+                self.plan.warnings.extend(warning);
             }
             if model.status == Status::Ending || here.iter().all(|(_, pod)| pod.deleted.is_some()) {
                 self.plan
@@ -218,7 +219,7 @@ impl Drain<'_> {
             }
             let way = match planner_context::way(snapshot, model) {
                 Ok(way) => way,
-                // Pods can be evicted whatever owns them.
+                // Pods can be evicted regardless of their owner.
                 Err(_) => Way::Pods(planner_context::pod(
                     &model.key.key.namespace,
                     &model.key.key.name,
@@ -342,11 +343,11 @@ impl Drain<'_> {
                 // The annotation belongs on the job, not on its Kueue Workload.
                 Way::Kueue(_) => {
                     let top = planner_context::top(model)?;
-                    let lever = Mutation::Annotate {
+                    let mutation = Mutation::Annotate {
                         key: CHECKPOINT_WANTED.to_owned(),
                         value: Some(snapshot.at.rfc3339()),
                     };
-                    let mut ask = planner_context::step(Verb::Mark, &top, lever)?;
+                    let mut ask = planner_context::step(Verb::Mark, &top, mutation)?;
                     ask.guards.push(planner_context::exists(&top));
                     ask.waits.push(Wait {
                         when: When::After,
@@ -503,8 +504,8 @@ impl Drain<'_> {
         let after = Picture::sure(&self.after, &self.away);
         let mut plan = self.plan;
         for (step, key) in &self.relaunch_notes {
-            let told = after.where_to(key);
-            plan.steps[*step].side_effects.notes.push(told);
+            let note = after.where_to(key);
+            plan.steps[*step].side_effects.notes.push(note);
         }
         let mut forecast = compare(self.snapshot, &before, &after, self.leavers);
         for displaced in &mut forecast.displaced {

@@ -17,7 +17,7 @@ use model::cost::FleetSpending;
 use model::fleet::job::JobKey;
 use model::plan::{CONTESTED, Displaced, Forecast, JobName, Loss, PoolChange, StartChange};
 
-use super::caused::{Caused, Reach};
+use super::caused_changes::{Caused, Reach};
 use super::contention;
 use super::planner_context::{loss, name, seated};
 use super::reserved;

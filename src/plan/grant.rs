@@ -18,7 +18,7 @@ pub struct Grant {
     by: String,
 }
 
-/// Why there is no grant: which setting says so, and what would change it.
+/// Why there is no grant: which setting refuses it, and how to change that.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Denied {
     /// A few words for a disabled key: `read-only`.
@@ -56,18 +56,18 @@ impl Grant {
             });
         }
         let write = origin("write");
-        let said = write.is_some_and(|origin| origin.layer != Layer::Default);
-        if settings.write || simulated && !said {
+        let is_set = write.is_some_and(|origin| origin.layer != Layer::Default);
+        if settings.write || simulated && !is_set {
             return Ok(Self {
                 context: context.clone(),
                 by: match write {
-                    Some(origin) if said => origin.to_string(),
+                    Some(origin) if is_set => origin.to_string(),
                     _ => "the simulated cluster".to_owned(),
                 },
             });
         }
         let sentence = match write {
-            Some(origin) if said => format!("read-only: {origin} says so"),
+            Some(origin) if is_set => format!("read-only: {origin} says so"),
             _ => format!(
                 "read-only: allow writing with --write, or with write = true in the section [context.\"{}\"] of your settings",
                 printable(context)

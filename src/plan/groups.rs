@@ -40,7 +40,7 @@ pub(super) fn on_all(snapshot: &Snapshot, plan: &mut Plan) {
 /// The job that a step changes by one of its Workloads.
 fn by_its_workload<'s>(snapshot: &'s Snapshot, step: &Step) -> Option<&'s Workload> {
     let by_one = matches!(
-        step.lever,
+        step.mutation,
         Mutation::WorkloadActive { .. } | Mutation::WorkloadPriority { .. }
     );
     let job = step.job.as_ref().filter(|_| by_one)?;
@@ -53,10 +53,10 @@ fn takes_part(before: &[Step], step: &Step, other: &OtherHandle) -> bool {
     let stopped = |name: &Name| {
         let mut stops = before.iter();
         stops.any(|it| {
-            it.object.name == *name && it.lever == Mutation::WorkloadActive { value: false }
+            it.object.name == *name && it.mutation == Mutation::WorkloadActive { value: false }
         })
     };
-    match step.lever {
+    match step.mutation {
         Mutation::WorkloadActive { value: false } => other.active,
         Mutation::WorkloadActive { value: true } => match stopped(&step.object.name) {
             true => stopped(&other.name),
@@ -66,7 +66,7 @@ fn takes_part(before: &[Step], step: &Step, other: &OtherHandle) -> bool {
     }
 }
 
-/// The same step on another Workload. What the job loses stands at the first one.
+/// The same step on another Workload. The job's lost work is counted once, at the first step.
 fn like(step: &Step, other: &OtherHandle) -> Step {
     let object = Object {
         name: other.name.clone(),

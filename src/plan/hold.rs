@@ -44,7 +44,7 @@ pub fn plan(target: &ActionTarget, named: &str, now: Moment) -> Result<Plan, Ref
         ActionTarget::Job(subject) => {
             plan.reasons.extend(subject.detour());
             let steps = job(subject, now)?;
-            let waits = |step: &Step| matches!(step.lever, Mutation::Annotate { .. });
+            let waits = |step: &Step| matches!(step.mutation, Mutation::Annotate { .. });
             plan.reasons
                 .extend(steps.iter().any(waits).then(|| KEPT_OUT.to_owned()));
             steps
@@ -91,7 +91,7 @@ pub(super) fn is_active(workload: &FoundObject) -> bool {
     active.and_then(Value::as_bool) != Some(false)
 }
 
-/// The step that stops what one Workload of a job has admitted.
+/// The step that stops the admitted pods of one Workload of a job.
 fn workload(subject: &Subject, workload: &FoundObject, now: Moment) -> Result<Step, Refusal> {
     let mut step = Step::new(
         Verb::Suspend,
@@ -105,7 +105,7 @@ fn workload(subject: &Subject, workload: &FoundObject, now: Moment) -> Result<St
             status: "False".to_owned(),
         }));
     }
-    mutations::support(&step.object, &step.lever)?;
+    mutations::support(&step.object, &step.mutation)?;
     mutations::illegal(&step, &workload.now)?;
     step.side_effects = subject.stopping(Some(workload), now);
     step.job = Some(subject.reference_of(workload));
@@ -136,12 +136,12 @@ fn top(subject: &Subject, now: Moment) -> Result<Step, Refusal> {
             step
         }
         _ => {
-            let (verb, lever) = match is_scaled(&top.object) {
+            let (verb, mutation) = match is_scaled(&top.object) {
                 true => (Verb::Scale, Mutation::Scale { replicas: 0 }),
                 false => (Verb::Suspend, Mutation::Suspend { value: true }),
             };
-            let mut step = Step::new(verb, top.object.clone(), lever);
-            mutations::support(&step.object, &step.lever)?;
+            let mut step = Step::new(verb, top.object.clone(), mutation);
+            mutations::support(&step.object, &step.mutation)?;
             if mutations::is_done(&step, Some(&top.now)) {
                 if subject.system() == System::Ours && govern_hold(top).is_none() {
                     return kept_out(subject, &step);
@@ -150,16 +150,16 @@ fn top(subject: &Subject, now: Moment) -> Result<Step, Refusal> {
             }
             step.guards
                 .extend(mutations::fields(&step).iter().map(|path| top.same(path)));
-            if matches!(step.lever, Mutation::Suspend { .. }) {
+            if matches!(step.mutation, Mutation::Suspend { .. }) {
                 step.waits.extend(suspended(&top.object));
             }
             step
         }
     };
-    mutations::support(&step.object, &step.lever)?;
+    mutations::support(&step.object, &step.mutation)?;
     mutations::illegal(&step, &top.now)?;
     step.side_effects = subject.stopping(None, now);
-    if matches!(step.lever, Mutation::Scale { .. }) {
+    if matches!(step.mutation, Mutation::Scale { .. }) {
         step.side_effects.notes.push(SCALED.to_owned());
     }
     step.job = Some(subject.reference());
@@ -203,7 +203,7 @@ pub(super) const SCALED: &str = "its autoscaler may scale it up again";
 
 /// How to resume later what a step puts on hold.
 pub(super) fn back(step: &Step, named: &str) -> Alternative {
-    let command = match &step.lever {
+    let command = match &step.mutation {
         // Only the journal has the previous number of replicas.
         Mutation::Scale { .. } => "plan undo RUN".to_owned(),
         _ => format!("plan resume {named}"),
@@ -216,7 +216,7 @@ pub(super) fn back(step: &Step, named: &str) -> Alternative {
 
 /// Whether a kind is put on hold by scaling it to 0, because it cannot be suspended.
 pub(super) fn is_scaled(object: &Object) -> bool {
-    let has = |lever: Mutation| mutations::support(object, &lever).is_ok();
+    let has = |mutation: Mutation| mutations::support(object, &mutation).is_ok();
     !has(Mutation::Suspend { value: true }) && has(Mutation::Scale { replicas: 0 })
 }
 
@@ -254,12 +254,12 @@ fn queue(found: &FoundObject, plan: &mut Plan) -> Result<Step, Refusal> {
             },
         ),
     };
-    mutations::support(&step.object, &step.lever)?;
+    mutations::support(&step.object, &step.mutation)?;
     let policy = text(&found.now, "/spec/stopPolicy");
     if mutations::is_done(&step, Some(&found.now)) || policy == Policy::HoldAndDrain.word() {
         return Err(already(format!("{} is held already", found.object)));
     }
-    if matches!(step.lever, Mutation::StopPolicy { .. }) {
+    if matches!(step.mutation, Mutation::StopPolicy { .. }) {
         step.guards.push(found.same("/spec/stopPolicy"));
     } else {
         step.guards.push(found.fact(Test::Exists));

@@ -7,8 +7,9 @@
 
 pub mod actions;
 mod admit;
-mod caused;
+mod caused_changes;
 mod choice;
+mod competing_jobs;
 mod contention;
 mod cordon;
 mod drain;
@@ -18,18 +19,17 @@ pub mod govern;
 pub mod grant;
 mod groups;
 pub mod hold;
-#[cfg(test)]
-mod laws;
 mod places;
 mod planner_context;
 mod preempt;
+mod priority_raise;
+#[cfg(test)]
+mod properties;
 mod queue_actions;
-mod raise;
 mod rebalance;
 pub mod reprioritise;
 mod reserved;
 pub mod resume;
-mod rivals;
 pub mod scale;
 mod subject;
 #[cfg(test)]
@@ -45,9 +45,9 @@ mod tests_scale;
 mod unanswered;
 mod victims;
 
+pub use competing_jobs::starts_without;
 pub use end_holds::end_holds;
 pub use planner_context::{Author, gang_refusal};
-pub use rivals::starts_without;
 pub use subject::{ActionTarget, FoundObject, Subject, SubjectPriorityClass, System};
 pub use victims::{leavers, leavers_of_nodes};
 
@@ -70,7 +70,7 @@ fn not_computed() -> PlanEffect {
 /// its own. The same input gives the same plan.
 ///
 /// # Errors
-/// Why there is no plan, and what can be done instead.
+/// No plan is possible; the refusal gives the reason and an alternative.
 pub fn plan(snapshot: &Snapshot, intent: &Intent, author: &Author) -> Result<Plan, Refusal> {
     plan_again(snapshot, intent, author, &Known::default())
 }
@@ -107,7 +107,6 @@ pub fn plan_again(
     Ok(plan)
 }
 
-/// The workload of an intent, where it has one.
 fn work_of<'s>(snapshot: &'s Snapshot, intent: &Intent) -> Option<&'s Workload> {
     let job = intent.job()?;
     let mut all = snapshot.workloads.iter();
@@ -116,16 +115,16 @@ fn work_of<'s>(snapshot: &'s Snapshot, intent: &Intent) -> Option<&'s Workload> 
 
 /// Adds the engine's forecast on the whole fleet to a plan that was made from objects alone. A plan for other objects is unchanged.
 pub fn add_forecast(snapshot: &Snapshot, plan: &mut Plan) {
-    // Why the start of what is resumed is not computed is an answer too.
+    // The reason why no start is computed for a resumed object is an answer, too.
     let is_resume = matches!(plan.intent, Intent::Resume { .. });
-    if let Ok(told) = self::plan(snapshot, &in_full(plan), &Author::default())
-        && (is_resume || matches!(told.effect, PlanEffect::Forecast(_)))
+    if let Ok(planned) = self::plan(snapshot, &in_full(plan), &Author::default())
+        && (is_resume || matches!(planned.effect, PlanEffect::Forecast(_)))
     {
-        plan.effect = told.effect;
-        plan.revision = told.revision;
-        plan.options = told.options;
-        tell_losses(snapshot, plan);
-        for reason in told.reasons {
+        plan.effect = planned.effect;
+        plan.revision = planned.revision;
+        plan.options = planned.options;
+        add_losses(snapshot, plan);
+        for reason in planned.reasons {
             if !plan.reasons.contains(&reason) {
                 plan.reasons.push(reason);
             }
@@ -141,14 +140,14 @@ pub fn add_forecast(snapshot: &Snapshot, plan: &mut Plan) {
 }
 
 /// Adds the lost work of the effect to the steps that stop a job; none where none of its pods is scheduled.
-fn tell_losses(snapshot: &Snapshot, plan: &mut Plan) {
+fn add_losses(snapshot: &Snapshot, plan: &mut Plan) {
     let PlanEffect::Forecast(forecast) = &plan.effect else {
         return;
     };
     // A job that is not visible may be running.
     let sees_all = snapshot.not_visible.is_empty();
     let (mut any_runs, mut any_waits) = (false, false);
-    let mut told: BTreeSet<JobName> = BTreeSet::new();
+    let mut noted: BTreeSet<JobName> = BTreeSet::new();
     for step in &mut plan.steps {
         let effects = &mut step.side_effects;
         let Some(job) = step.job.as_ref().filter(|_| effects.interrupts) else {
@@ -172,7 +171,7 @@ fn tell_losses(snapshot: &Snapshot, plan: &mut Plan) {
             .loss
             .as_ref()
             .is_some_and(|loss| loss.device_seconds.is_some());
-        let is_first = told.insert(job.name.clone());
+        let is_first = noted.insert(job.name.clone());
         if let Some(own) = own.filter(|_| !is_known) {
             match job.devices {
                 // One of several Workloads of the job.

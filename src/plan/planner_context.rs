@@ -134,10 +134,10 @@ pub(super) fn system(snapshot: &Snapshot, work: &Workload) -> System {
     })
 }
 
-/// How a workload is taken off its devices.
+/// How a workload is stopped.
 ///
 /// # Errors
-/// It cannot be; with what can be done instead.
+/// The workload cannot be stopped; the refusal names an alternative.
 pub(super) fn way(snapshot: &Snapshot, work: &Workload) -> Result<Way, Refusal> {
     if let Some(object) = admission(work, System::Kueue) {
         return Ok(Way::Kueue(object));
@@ -216,7 +216,7 @@ pub(super) fn rate(node: &Node, set: &PodSet, pod: &Placement) -> Option<Money> 
     pod.devices.iter().map(of).sum()
 }
 
-/// True for a workload on a broken device: it hangs or has failed, whatever its status.
+/// True for a workload on a broken device: it hangs or has failed, even if its status says otherwise.
 pub(super) fn is_on_fault(snapshot: &Snapshot, work: &Workload) -> bool {
     seated(work).any(|(_, pod)| {
         let at = snapshot
@@ -305,9 +305,9 @@ pub(super) fn fact(object: &Object, path: &str, value: impl Into<serde_json::Val
 ///
 /// # Errors
 /// The object does not support it.
-pub(super) fn step(verb: Verb, object: &Object, lever: Mutation) -> Result<Step, Refusal> {
-    mutations::support(object, &lever)?;
-    Ok(Step::new(verb, object.clone(), lever))
+pub(super) fn step(verb: Verb, object: &Object, mutation: Mutation) -> Result<Step, Refusal> {
+    mutations::support(object, &mutation)?;
+    Ok(Step::new(verb, object.clone(), mutation))
 }
 
 /// True for a workload whose kind supports [`stop`].
@@ -360,10 +360,10 @@ pub(super) fn stop(snapshot: &Snapshot, work: &Workload) -> Result<Step, Refusal
             step
         }
         Way::Pods(object) | Way::Bare(object) => {
-            let lever = Mutation::Suspend { value: true };
-            // The error says what can be done instead.
-            mutations::support(&object, &lever)?;
-            Step::new(Verb::Suspend, object, lever)
+            let mutation = Mutation::Suspend { value: true };
+            // The error names an alternative.
+            mutations::support(&object, &mutation)?;
+            Step::new(Verb::Suspend, object, mutation)
         }
     };
     step.job = Some(reference(work));
@@ -393,7 +393,6 @@ pub(super) fn again(snapshot: &Snapshot, work: &Workload) -> Result<Step, Refusa
     Ok(step)
 }
 
-/// The fact that an object exists.
 pub(super) fn exists(object: &Object) -> Fact {
     Fact {
         object: object.clone(),
@@ -401,7 +400,6 @@ pub(super) fn exists(object: &Object) -> Fact {
     }
 }
 
-/// The object of a pod.
 pub(super) fn pod(namespace: &Name, name: &Name, uid: &Name) -> Object {
     Object::new("", "v1", "pods", "Pod", name)
         .within(namespace)
@@ -422,10 +420,10 @@ pub(super) fn budgets<'a>(
 /// The eviction of a pod on a node. It waits for its budget, and then for the pod's end, up to `most` seconds each; a pod whose
 /// budget does not allow it by then stays.
 pub(super) fn evict(pod: &Object, node: &Name, most: u64) -> Result<Step, Refusal> {
-    let lever = Mutation::Evict {
+    let mutation = Mutation::Evict {
         grace_seconds: None,
     };
-    let mut step = step(Verb::Evict, pod, lever)?;
+    let mut step = step(Verb::Evict, pod, mutation)?;
     step.guards.push(fact(pod, "/spec/nodeName", node.as_str()));
     step.waits = vec![
         Wait {

@@ -315,7 +315,7 @@ pub(super) fn reprioritise(
                 .to_owned(),
         ],
     };
-    if matches!(step.lever, Mutation::WorkloadPriority { .. }) {
+    if matches!(step.mutation, Mutation::WorkloadPriority { .. }) {
         step.side_effects.notes.push(
             "the pods keep the priority they were created with: only Kueue's order changes"
                 .to_owned(),
@@ -329,11 +329,11 @@ pub(super) fn reprioritise(
         model.priority
     ));
     plan.reasons.extend(places(snapshot, &after, work));
-    let told = plan.reasons.len();
+    let position = plan.reasons.len();
     let then = close(snapshot, after, Vec::new(), &mut plan);
     let stays = own_start(snapshot, work, &plan.effect, &then);
     if let Some(words) = stays {
-        plan.reasons.insert(told, words);
+        plan.reasons.insert(position, words);
     }
     Ok(plan)
 }
@@ -421,15 +421,15 @@ fn order(
                 Refusal::new(RefusalCode::Unknown, sentence)
             })?;
             if let Some(value) = number {
-                let lever = Mutation::WorkloadPriority { value };
-                let mut step = planner_context::step(Verb::Reprioritise, &object, lever)?;
+                let mutation = Mutation::WorkloadPriority { value };
+                let mut step = planner_context::step(Verb::Reprioritise, &object, mutation)?;
                 step.guards
                     .push(fact(&object, "/spec/priority", model.priority));
                 return Ok((step, value));
             }
             let (name, value) = pick(true, "WorkloadPriorityClass")?;
-            let lever = Mutation::KueuePriorityClass { name };
-            let mut step = planner_context::step(Verb::Reprioritise, &top, lever)?;
+            let mutation = Mutation::KueuePriorityClass { name };
+            let mut step = planner_context::step(Verb::Reprioritise, &top, mutation)?;
             step.guards.push(planner_context::exists(&top));
             Ok((step, value))
         }
@@ -439,8 +439,8 @@ fn order(
                 "batch.volcano.sh" => top,
                 _ => planner_context::admission(model, System::Volcano).unwrap_or(top),
             };
-            let lever = Mutation::VolcanoPriorityClass { name };
-            let mut step = planner_context::step(Verb::Reprioritise, &object, lever)?;
+            let mutation = Mutation::VolcanoPriorityClass { name };
+            let mut step = planner_context::step(Verb::Reprioritise, &object, mutation)?;
             step.guards.push(planner_context::exists(&object));
             Ok((step, value))
         }
@@ -461,11 +461,11 @@ fn order(
                     format!("`{priority}` is not a number, and stokehold.dev/priority is one");
                 return Err(Refusal::new(RefusalCode::Unsupported, sentence));
             };
-            let lever = Mutation::Annotate {
+            let mutation = Mutation::Annotate {
                 key: "stokehold.dev/priority".to_owned(),
                 value: Some(value.to_string()),
             };
-            let mut step = planner_context::step(Verb::Reprioritise, &top, lever)?;
+            let mut step = planner_context::step(Verb::Reprioritise, &top, mutation)?;
             step.guards.push(planner_context::exists(&top));
             Ok((step, value))
         }

@@ -57,7 +57,7 @@ pub(super) fn plan(snapshot: &Snapshot, pool: Option<&Name>) -> Result<Plan, Ref
     let mut plan = Plan::new(title, intent, snapshot.at);
     let mut after = snapshot.clone();
     let mut leavers = Vec::new();
-    let mut tells = Vec::new();
+    let mut displaced = Vec::new();
     let count = |plan: &Plan| u32::try_from(plan.steps.len()).unwrap_or(u32::MAX);
     for one in &moves {
         let node = &snapshot.nodes[one.node];
@@ -75,7 +75,7 @@ pub(super) fn plan(snapshot: &Snapshot, pool: Option<&Name>) -> Result<Plan, Ref
             stop.reason = format!("it moves away from {}", node.name);
             plan.steps.push(stop);
             let stopped = count(&plan);
-            tells.push((plan.steps.len() - 1, model.key.clone()));
+            displaced.push((plan.steps.len() - 1, model.key.clone()));
             let mut again = planner_context::again(snapshot, model)?;
             again.needs.push(stopped);
             again.reason = "it starts elsewhere".to_owned();
@@ -113,9 +113,9 @@ pub(super) fn plan(snapshot: &Snapshot, pool: Option<&Name>) -> Result<Plan, Ref
         ..Then::default()
     };
     let during = Picture::and_then(&after, open);
-    for (step, key) in &tells {
-        let told = during.where_to(key);
-        plan.steps[*step].side_effects.notes.push(told);
+    for (step, key) in &displaced {
+        let note = during.where_to(key);
+        plan.steps[*step].side_effects.notes.push(note);
     }
     let before = Picture::of(snapshot);
     let forecast = compare(snapshot, &before, &during, leavers);

@@ -44,11 +44,11 @@ pub fn plan(subject: &Subject, priority: &str, now: Moment) -> Result<Plan, Refu
                     format!("`{priority}` is not a number, and stokehold.dev/priority is one");
                 return Err(Refusal::new(RefusalCode::Unsupported, sentence));
             };
-            let lever = Mutation::Annotate {
+            let mutation = Mutation::Annotate {
                 key: "stokehold.dev/priority".to_owned(),
                 value: Some(number.to_string()),
             };
-            vec![(top, lever)]
+            vec![(top, mutation)]
         }
         System::None => {
             let sentence = format!(
@@ -61,9 +61,9 @@ pub fn plan(subject: &Subject, priority: &str, now: Moment) -> Result<Plan, Refu
         }
     };
     let mut steps = Vec::new();
-    for (found, lever) in all {
-        let mut step = Step::new(Verb::Reprioritise, found.object.clone(), lever);
-        mutations::support(&step.object, &step.lever)?;
+    for (found, mutation) in all {
+        let mut step = Step::new(Verb::Reprioritise, found.object.clone(), mutation);
+        mutations::support(&step.object, &step.mutation)?;
         if mutations::is_done(&step, Some(&found.now)) {
             continue;
         }
@@ -71,12 +71,12 @@ pub fn plan(subject: &Subject, priority: &str, now: Moment) -> Result<Plan, Refu
         let fields = mutations::fields(&step);
         step.guards
             .extend(fields.iter().map(|path| found.same(path)));
-        step.job = Some(match step.lever {
+        step.job = Some(match step.mutation {
             Mutation::WorkloadPriority { .. } => subject.reference_of(found),
             _ => subject.reference(),
         });
         step.reason = "requested".to_owned();
-        if let (Mutation::Annotate { key, .. }, Some(number)) = (&step.lever, number)
+        if let (Mutation::Annotate { key, .. }, Some(number)) = (&step.mutation, number)
             && let Some(label) = mutations::entry(&found.now, "labels", key)
             && label.trim().parse() != Ok(number)
         {
@@ -85,13 +85,13 @@ pub fn plan(subject: &Subject, priority: &str, now: Moment) -> Result<Plan, Refu
             );
             step.side_effects.notes.push(note);
         }
-        if matches!(step.lever, Mutation::WorkloadPriority { .. }) {
+        if matches!(step.mutation, Mutation::WorkloadPriority { .. }) {
             step.side_effects.notes.push(
                 "the pods keep the priority they were created with: only Kueue's order changes"
                     .to_owned(),
             );
         }
-        if matches!(step.lever, Mutation::KaiPriorityClass { .. }) {
+        if matches!(step.mutation, Mutation::KaiPriorityClass { .. }) {
             step.side_effects.notes.push(KAI_LATER.to_owned());
         }
         steps.push(step);
@@ -99,7 +99,7 @@ pub fn plan(subject: &Subject, priority: &str, now: Moment) -> Result<Plan, Refu
     let Some(first) = steps.first() else {
         return Err(already(format!("{} has that priority already", top.object)));
     };
-    let of_kueue = matches!(first.lever, Mutation::WorkloadPriority { .. });
+    let of_kueue = matches!(first.mutation, Mutation::WorkloadPriority { .. });
     let mut plan = Plan::new(
         format!("reprioritise {} to {priority}", subject.job()),
         Intent::Reprioritise {
@@ -180,7 +180,6 @@ fn kueue<'a>(
     Ok(vec![(top, Mutation::KueuePriorityClass { name })])
 }
 
-/// The class of this name or value.
 pub(super) fn class(
     known: &[SubjectPriorityClass],
     wanted: &str,

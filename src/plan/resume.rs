@@ -37,7 +37,7 @@ pub fn plan(target: &ActionTarget, named: &str, now: Moment) -> Result<Plan, Ref
         sentence: "undo it later".to_owned(),
         command: Some(format!("plan hold {named}")),
     });
-    let starts = |step: &Step| !matches!(step.lever, Mutation::Annotate { .. });
+    let starts = |step: &Step| !matches!(step.mutation, Mutation::Annotate { .. });
     if !plan.steps.iter().any(starts) {
         plan.reasons.push(QUEUED.to_owned());
     } else if matches!(target, ActionTarget::Job(_)) {
@@ -68,10 +68,10 @@ fn job(subject: &Subject) -> Result<Vec<Step>, Refusal> {
 
 /// The step that lets Kueue admit one Workload of a job again.
 fn workload(subject: &Subject, workload: &FoundObject) -> Result<Step, Refusal> {
-    let lever = Mutation::WorkloadActive { value: true };
-    let mut step = Step::new(Verb::Resume, workload.object.clone(), lever);
+    let mutation = Mutation::WorkloadActive { value: true };
+    let mut step = Step::new(Verb::Resume, workload.object.clone(), mutation);
     step.guards.push(workload.same("/spec/active"));
-    mutations::support(&step.object, &step.lever)?;
+    mutations::support(&step.object, &step.mutation)?;
     mutations::illegal(&step, &workload.now)?;
     step.job = Some(subject.reference_of(workload));
     step.reason = "requested".to_owned();
@@ -90,10 +90,13 @@ fn top(subject: &Subject) -> Result<Step, Refusal> {
             ) {
                 return Err(not_held());
             }
-            let lever = Mutation::VolcanoCommand {
+            let mutation = Mutation::VolcanoCommand {
                 action: VolcanoAction::ResumeJob,
             };
-            (Step::new(Verb::Resume, top.object.clone(), lever), &top.now)
+            (
+                Step::new(Verb::Resume, top.object.clone(), mutation),
+                &top.now,
+            )
         }
         _ if is_scaled(&top.object) => {
             let sentence = format!(
@@ -107,12 +110,12 @@ fn top(subject: &Subject) -> Result<Step, Refusal> {
         _ => {
             // What waits in a queue of `govern` stays suspended until it is admitted: only its hold ends.
             let is_kept_out = subject.system() == System::Ours && govern_hold(top) == Some("true");
-            let lever = match is_kept_out {
+            let mutation = match is_kept_out {
                 true => keeps_out(false),
                 false => Mutation::Suspend { value: false },
             };
-            let mut step = Step::new(Verb::Resume, top.object.clone(), lever);
-            mutations::support(&step.object, &step.lever)?;
+            let mut step = Step::new(Verb::Resume, top.object.clone(), mutation);
+            mutations::support(&step.object, &step.mutation)?;
             if mutations::is_done(&step, Some(&top.now)) {
                 return Err(not_held());
             }
@@ -121,7 +124,7 @@ fn top(subject: &Subject) -> Result<Step, Refusal> {
             (step, &top.now)
         }
     };
-    mutations::support(&step.object, &step.lever)?;
+    mutations::support(&step.object, &step.mutation)?;
     mutations::illegal(&step, on)?;
     step.job = Some(subject.reference());
     step.reason = "requested".to_owned();
@@ -129,7 +132,7 @@ fn top(subject: &Subject) -> Result<Step, Refusal> {
 }
 
 fn queue(found: &FoundObject) -> Result<Step, Refusal> {
-    let lever = match &*found.object.place.group {
+    let mutation = match &*found.object.place.group {
         "scheduling.volcano.sh" => Mutation::VolcanoCommand {
             action: VolcanoAction::OpenQueue,
         },
@@ -137,12 +140,12 @@ fn queue(found: &FoundObject) -> Result<Step, Refusal> {
             value: Policy::None,
         },
     };
-    let mut step = Step::new(Verb::Release, found.object.clone(), lever);
-    mutations::support(&step.object, &step.lever)?;
+    let mut step = Step::new(Verb::Release, found.object.clone(), mutation);
+    mutations::support(&step.object, &step.mutation)?;
     if mutations::is_done(&step, Some(&found.now)) {
         return Err(already(format!("{} is not held", found.object)));
     }
-    step.guards.push(match step.lever {
+    step.guards.push(match step.mutation {
         Mutation::StopPolicy { .. } => found.same("/spec/stopPolicy"),
         _ => found.fact(Test::Exists),
     });

@@ -105,7 +105,7 @@ pub fn plan(
     Ok(plan)
 }
 
-/// The plan on a snapshot of the fleet: what starts, what stays pending, what becomes free.
+/// Plans scaling on a snapshot of the fleet: which replicas start, which stay pending, and which devices become free.
 ///
 /// # Errors
 /// As [`plan`]; and where the requests of a replica are unknown.
@@ -168,8 +168,8 @@ pub(super) fn on_fleet(snapshot: &Snapshot, target: &str, replicas: u32) -> Resu
     forecast.starts = others;
     plan.reasons.extend(queue_news(&before, &then));
     plan.reasons.extend(news(&forecast, snapshot.at));
-    let told = starting(&added, &then, &after, model);
-    plan.reasons.splice(1..1, told);
+    let sentences = starting(&added, &then, &after, model);
+    plan.reasons.splice(1..1, sentences);
     for start in together(new, &planner_context::name(&model.key)) {
         forecast.starts.push(start);
     }
@@ -193,7 +193,7 @@ fn frame(object: &Object, replicas: u32, now: Moment) -> Plan {
 
 fn step(object: &Object, replicas: u32) -> Result<Step, Refusal> {
     let mut step = Step::new(Verb::Scale, object.clone(), Mutation::Scale { replicas });
-    mutations::support(&step.object, &step.lever).map_err(|refusal| {
+    mutations::support(&step.object, &step.mutation).map_err(|refusal| {
         refusal.instead("name a Deployment, StatefulSet or LeaderWorkerSet: these have replicas")
     })?;
     step.reason = "requested".to_owned();
@@ -523,7 +523,7 @@ fn starting(
         1 => format!("{one}s"),
         _ => one.to_owned(),
     };
-    let mut told = Vec::new();
+    let mut sentences = Vec::new();
     if !now.is_empty() {
         let nodes = now.iter().filter_map(|key| then.placed.get(*key)).flatten();
         let nodes: BTreeSet<&str> = nodes.map(Name::as_str).collect();
@@ -536,11 +536,11 @@ fn starting(
                     .iter()
                     .filter(|node| nodes.iter().any(|one| **one == *node.name));
                 let is_by_list = there.any(|node| node.devices.iter().any(|one| one.by_list));
-                Money::told(Rate::from_micros(micros), is_by_list).per_hour()
+                Money::with_source(Rate::from_micros(micros), is_by_list).per_hour()
             }
             None => "an unknown rate".to_owned(),
         };
-        told.push(format!(
+        sentences.push(format!(
             "{} {} now on {}, for {rate}",
             replicas(count),
             verb(count, "start"),
@@ -549,7 +549,7 @@ fn starting(
     }
     if later > 0 {
         let verb = verb(later, "start");
-        told.push(format!("{} {verb} later", replicas(later)));
+        sentences.push(format!("{} {verb} later", replicas(later)));
     }
     if let Some(first) = waiting.first() {
         let count = waiting.len() as u64;
@@ -557,7 +557,7 @@ fn starting(
         let why = why.map_or(String::new(), |answer| {
             format!(": {}", answer.explanation.reason)
         });
-        told.push(format!(
+        sentences.push(format!(
             "{} {} waiting, and no start is known{why}",
             replicas(count),
             verb(count, "stay")
@@ -566,7 +566,7 @@ fn starting(
     let missing = model.pod_count() - planner_context::seated(model).count() as u64;
     if missing > 0 && !added.is_empty() {
         let pods = counted(missing, "pod");
-        told.push(format!(
+        sentences.push(format!(
             "{pods} of the present replicas {} on no node yet",
             match missing {
                 1 => "is",
@@ -574,7 +574,7 @@ fn starting(
             }
         ));
     }
-    told
+    sentences
 }
 
 /// Merges starts of new replicas into starts of their workload, by time.

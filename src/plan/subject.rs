@@ -40,7 +40,6 @@ pub struct Subject {
     pub workload_classes: Vec<SubjectPriorityClass>,
 }
 
-/// The target of an action.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ActionTarget {
     Job(Box<Subject>),
@@ -90,7 +89,6 @@ impl Subject {
         self.chain.last().expect("a subject has an object")
     }
 
-    /// The object that was named.
     pub fn named(&self) -> &FoundObject {
         self.chain.first().expect("a subject has an object")
     }
@@ -194,7 +192,7 @@ impl Subject {
         }
     }
 
-    /// The reference to what one Workload of the job asks for.
+    /// The reference to the request of one Workload of the job.
     fn part(&self, workload: &FoundObject) -> JobRef {
         let seen = cluster::seen(Table::KueueWorkloads, &workload.now, &mut Names::default());
         let sets = match &seen {

@@ -108,7 +108,7 @@ fn a_plain_job_is_held_by_its_own_field_and_says_what_that_costs() {
     let plan = hold::plan(&target(&subject), "nlp/train", now()).expect("can be held");
     sound(&plan, &subject.top().now);
     let step = &plan.steps[0];
-    assert_eq!(step.lever, Mutation::Suspend { value: true });
+    assert_eq!(step.mutation, Mutation::Suspend { value: true });
     let effects = &step.side_effects;
     assert!(effects.interrupts && effects.timer_reset);
     assert_eq!(effects.gang_broken, Some(4));
@@ -142,7 +142,7 @@ fn a_workload_with_replicas_is_put_on_hold_by_scaling_to_zero() {
         };
         let made = hold::plan(&target(&of(3)), "nlp/train", now()).expect("a plan");
         sound(&made, &of(3).top().now);
-        assert_eq!(made.steps[0].lever, Mutation::Scale { replicas: 0 });
+        assert_eq!(made.steps[0].mutation, Mutation::Scale { replicas: 0 });
         assert!(made.steps[0].waits.is_empty(), "{kind}");
         let command = made.alternatives[0].command.as_deref();
         assert_eq!(command, Some("plan undo RUN"), "{kind}");
@@ -159,7 +159,7 @@ fn a_job_under_kueue_is_put_on_hold_through_its_workload() {
     let plan = hold::plan(&target(&running), "nlp/train", now()).expect("can be held");
     sound(&plan, &running.workloads[0].now);
     let step = &plan.steps[0];
-    assert_eq!(step.lever, Mutation::WorkloadActive { value: false });
+    assert_eq!(step.mutation, Mutation::WorkloadActive { value: false });
     assert_eq!(step.waits.len(), 1, "until its quota is free");
     assert_eq!(step.job.as_ref().and_then(|job| job.gang), Some(4));
     let waiting = under_kueue(true, "False");
@@ -170,7 +170,7 @@ fn a_job_under_kueue_is_put_on_hold_through_its_workload() {
     assert_eq!(again.code, RefusalCode::AlreadySo);
     let plan = resume::plan(&target(&held), "nlp/train", now()).expect("can go on");
     assert_eq!(
-        plan.steps[0].lever,
+        plan.steps[0].mutation,
         Mutation::WorkloadActive { value: true }
     );
     let mut unmade = under_kueue(true, "True");
@@ -278,7 +278,7 @@ fn queues_are_put_on_hold_by_the_means_of_their_system() {
     );
     let plan = hold::plan(&open, "nlp", now()).expect("can be held");
     assert_eq!(
-        plan.steps[0].lever,
+        plan.steps[0].mutation,
         Mutation::StopPolicy {
             value: Policy::Hold
         }
@@ -292,7 +292,7 @@ fn queues_are_put_on_hold_by_the_means_of_their_system() {
     assert!(hold::plan(&held, "nlp", now()).is_err());
     let plan = resume::plan(&held, "nlp", now()).expect("can go on");
     assert_eq!(
-        plan.steps[0].lever,
+        plan.steps[0].mutation,
         Mutation::StopPolicy {
             value: Policy::None
         }
@@ -305,7 +305,7 @@ fn queues_are_put_on_hold_by_the_means_of_their_system() {
     );
     let plan = hold::plan(&volcano, "nlp", now()).expect("can be held");
     assert_eq!(
-        plan.steps[0].lever,
+        plan.steps[0].mutation,
         Mutation::VolcanoCommand {
             action: VolcanoAction::CloseQueue
         }
@@ -321,7 +321,7 @@ fn priorities_go_where_each_system_reads_them() {
     let plan = reprioritise::plan(&kueue, "99", now()).expect("by number");
     sound(&plan, &kueue.workloads[0].now);
     assert_eq!(
-        plan.steps[0].lever,
+        plan.steps[0].mutation,
         Mutation::WorkloadPriority { value: 99 }
     );
     assert!(!plan.needs_typed_name());
@@ -348,7 +348,7 @@ fn priorities_go_where_each_system_reads_them() {
     ));
     let plan = reprioritise::plan(&volcano, "1000", now()).expect("by the class of that value");
     assert_eq!(
-        plan.steps[0].lever,
+        plan.steps[0].mutation,
         Mutation::VolcanoPriorityClass {
             name: "high".into()
         }
@@ -362,7 +362,7 @@ fn priorities_go_where_each_system_reads_them() {
     kai.chain[0].now["metadata"]["labels"] = json!({"kai.scheduler/queue": "q"});
     let plan = reprioritise::plan(&kai, "high", now()).expect("by label");
     assert_eq!(
-        plan.steps[0].lever,
+        plan.steps[0].mutation,
         Mutation::KaiPriorityClass {
             name: "high".into()
         }
@@ -381,7 +381,7 @@ fn priorities_go_where_each_system_reads_them() {
 /// An admitted job without nodes loses nothing by a hold, whatever its Workload says.
 #[test]
 fn a_hold_of_what_has_no_nodes_stops_nothing() {
-    let told = |nodes: &[&str]| {
+    let planned = |nodes: &[&str]| {
         let subject = under_kueue(true, "True");
         let mut plan = hold::plan(&target(&subject), "nlp/train", now()).expect("a plan");
         assert!(plan.needs_typed_name(), "as far as its Workload says");
@@ -392,14 +392,14 @@ fn a_hold_of_what_has_no_nodes_stops_nothing() {
         add_forecast(&snapshot, &mut plan);
         plan
     };
-    let runs = told(&["a"]);
+    let runs = planned(&["a"]);
     assert!(runs.needs_typed_name());
     let loss = runs.steps[0].side_effects.loss.as_ref();
     assert!(
         loss.is_some_and(|loss| loss.device_seconds > Some(0)),
         "{loss:?}"
     );
-    let waits = told(&[]);
+    let waits = planned(&[]);
     assert!(!waits.needs_typed_name());
     assert!(waits.steps[0].side_effects.loss.is_none() && waits.undo.notes.is_empty());
 }
@@ -431,7 +431,7 @@ fn a_job_that_waits_in_a_queue_of_govern_is_held_there_and_resumed_into_it() {
     let plan = hold::plan(&target(&waits), "nlp/train", now()).expect("can be held");
     sound(&plan, &waits.top().now);
     assert_eq!(
-        plan.steps[0].lever,
+        plan.steps[0].mutation,
         Mutation::Annotate {
             key: key.to_owned(),
             value: Some("true".to_owned())
@@ -450,7 +450,7 @@ fn a_job_that_waits_in_a_queue_of_govern_is_held_there_and_resumed_into_it() {
     let plan = resume::plan(&target(&held), "nlp/train", now()).expect("can be resumed");
     sound(&plan, &held.top().now);
     assert_eq!(
-        plan.steps[0].lever,
+        plan.steps[0].mutation,
         Mutation::Annotate {
             key: key.to_owned(),
             value: None
@@ -459,5 +459,5 @@ fn a_job_that_waits_in_a_queue_of_govern_is_held_there_and_resumed_into_it() {
     // One that somebody suspended after its admission is resumed by its own field, which puts it into its queue.
     let stopped = governed(json!({key: "suspended"}));
     let plan = resume::plan(&target(&stopped), "nlp/train", now()).expect("can be resumed");
-    assert_eq!(plan.steps[0].lever, Mutation::Suspend { value: false });
+    assert_eq!(plan.steps[0].mutation, Mutation::Suspend { value: false });
 }

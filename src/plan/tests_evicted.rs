@@ -9,7 +9,7 @@ use engine::snapshot::{QueueingStrategy, Snapshot, Within, Workload};
 use model::base::{Moment, Name};
 use model::plan::{CONTESTED, JobName, Known, Plan, RefusalCode, StartChange, Until, Verb};
 
-use super::caused::{Caused, Reach};
+use super::caused_changes::{Caused, Reach};
 use super::starts_without;
 use super::tests_fleet::{
     ask, ask_again, ask_with, fleet, forecast, full, kueue, lines, node, planned, queue, work,
@@ -84,8 +84,8 @@ fn an_admitted_job_gets_its_nodes_from_those_of_lower_priority() {
     let back = &plan.steps[1];
     assert_eq!(back.needs, [1]);
     assert_eq!(back.waits[0].until, Until::Elapsed { seconds: 120 });
-    let told = forecast(&plan);
-    assert_eq!(told.displaced[0].job.to_string(), "ml/low");
+    let predicted = forecast(&plan);
+    assert_eq!(predicted.displaced[0].job.to_string(), "ml/low");
     assert!(
         plan.reasons
             .contains(&"there is room for it on a".to_owned()),
@@ -164,9 +164,11 @@ fn rival_jobs_are_on_hold_until_the_job_starts() {
     let last = &plan.steps[5];
     assert_eq!(last.needs, [1, 2, 3]);
     assert_eq!(last.waits[0].until, Until::Elapsed { seconds: 120 });
-    let told = |words: &str| plan.reasons.iter().any(|reason| reason.contains(words));
+    let mentions = |words: &str| plan.reasons.iter().any(|reason| reason.contains(words));
     assert!(
-        told("ml/rival is held back for at least 120 s, so that ml/gang takes its devices first"),
+        mentions(
+            "ml/rival is held back for at least 120 s, so that ml/gang takes its devices first"
+        ),
         "{:?}",
         plan.reasons
     );
@@ -185,9 +187,9 @@ fn a_rival_that_cannot_be_put_on_hold_gives_a_warning() {
     (rival.queue, rival.admission) = (None, None);
     let plan = planned(&snapshot, "admit ml/gang --preempt");
     assert_eq!(plan.steps.len(), 4);
-    let told = |words: &str| plan.warnings.iter().any(|warning| warning.contains(words));
+    let mentions = |words: &str| plan.warnings.iter().any(|warning| warning.contains(words));
     assert!(
-        told("other waiting jobs may take some"),
+        mentions("other waiting jobs may take some"),
         "{:?}",
         plan.warnings
     );
@@ -210,10 +212,10 @@ fn an_admitted_job_without_victims_gives_the_reason() {
 fn a_queue_that_never_preempts_gives_its_policy_and_operators_may_evict() {
     let snapshot = full();
     let plan = ask(&snapshot, "admit ml/big --preempt").expect("a job can be evicted for it");
-    let told = |words: &str| plan.reasons.iter().any(|reason| reason.contains(words));
-    assert!(told("evicted by hand: ml/"), "{:?}", plan.reasons);
-    assert!(told("withinClusterQueue: Never"), "{:?}", plan.reasons);
-    assert!(told("administrator"), "{:?}", plan.reasons);
+    let mentions = |words: &str| plan.reasons.iter().any(|reason| reason.contains(words));
+    assert!(mentions("evicted by hand: ml/"), "{:?}", plan.reasons);
+    assert!(mentions("withinClusterQueue: Never"), "{:?}", plan.reasons);
+    assert!(mentions("administrator"), "{:?}", plan.reasons);
     assert_eq!(plan.steps[0].verb, Verb::Suspend);
     let refusal = ask(&snapshot, "admit ml/big").expect_err("without --preempt nothing is evicted");
     assert_eq!(refusal.code, RefusalCode::Policy);
@@ -446,20 +448,20 @@ fn a_plan_that_is_read_keeps_its_choice() {
         since(&mut then, other, "2026-11-21T06:39:00Z");
         let again = ask_again(&then, text, &known).expect("a plan");
         assert_eq!(leave(&again), known, "{text}: who is read leaves");
-        let told = |plan: &Plan| {
+        let mentions = |plan: &Plan| {
             plan.alternatives
                 .iter()
                 .any(|it| it.sentence.contains("make a new one"))
         };
         // Victims that were only shown on the job's page are kept only where they lose less.
-        let told_of = |jobs: &BTreeSet<JobName>| {
+        let planned_for = |jobs: &BTreeSet<JobName>| {
             let known = Known::shown(jobs.clone());
             leave(&ask_with(&then, text, &known).expect("a plan"))
         };
         let least = leave(&ask(&then, text).expect("a plan"));
         assert_ne!(least, known, "{text}");
         assert_eq!(
-            told_of(&known),
+            planned_for(&known),
             least,
             "{text}: a first plan takes the least"
         );
@@ -467,8 +469,8 @@ fn a_plan_that_is_read_keeps_its_choice() {
             .reasons
             .iter()
             .any(|it| it.starts_with("evicted by hand"));
-        assert!(told(&again) || by_hand, "{:?}", again.alternatives);
-        assert!(!told(&ask(&before, text).expect("a plan")));
+        assert!(mentions(&again) || by_hand, "{:?}", again.alternatives);
+        assert!(!mentions(&ask(&before, text).expect("a plan")));
         // It has ended, and another job has its devices.
         let mut then = before.clone();
         let mut all = then.workloads.iter_mut();
@@ -527,7 +529,7 @@ fn starts_that_a_plan_does_not_cause_are_omitted() {
     let reach = |snapshot: &Snapshot| Reach::of(&CompiledFleet::new(snapshot.clone()));
     let caused = Caused::of(&reach(&snapshot), &reach(&after));
     let later = |seconds: u64| Some(snapshot.at.plus(std::time::Duration::from_secs(seconds)));
-    let tells = |name: &str, before: Option<Moment>, after: Option<Moment>| {
+    let is_reported = |name: &str, before: Option<Moment>, after: Option<Moment>| {
         let key = &snapshot.workloads[at(name)].key;
         let job = JobName(key.key.clone());
         caused.is_caused(
@@ -540,18 +542,18 @@ fn starts_that_a_plan_does_not_cause_are_omitted() {
             },
         )
     };
-    assert!(tells("next", later(7_200), later(3_600)));
-    assert!(tells("next", later(7_200), None));
+    assert!(is_reported("next", later(7_200), later(3_600)));
+    assert!(is_reported("next", later(7_200), None));
     assert!(
-        !tells("next", later(7_200), later(7_000)),
+        !is_reported("next", later(7_200), later(7_000)),
         "3 % of the time until then"
     );
-    assert!(!tells("next", later(90), later(60)), "half a minute");
+    assert!(!is_reported("next", later(90), later(60)), "half a minute");
     // A change of the planned job itself is always reported.
-    assert!(tells("runs", later(60), later(90)));
+    assert!(is_reported("runs", later(60), later(90)));
     // Another pool and a separate quota, though in the same queue.
     for name in ["same", "last"] {
-        assert!(!tells(name, later(7_200), later(3_600)), "{name}");
+        assert!(!is_reported(name, later(7_200), later(3_600)), "{name}");
     }
     // In one strict queue it may.
     let strict = |snapshot: &Snapshot| {
@@ -601,8 +603,8 @@ fn a_priority_that_preempts_for_quota_promises_no_nodes() {
             plan.reasons
         );
     }
-    let told = forecast(&plan);
-    assert_eq!(told.displaced.len(), 2);
+    let predicted = forecast(&plan);
+    assert_eq!(predicted.displaced.len(), 2);
     let now = |change: &StartChange| change.after.is_some_and(|at| at <= snapshot.at);
-    assert!(!told.starts.iter().any(now), "{:?}", told.starts);
+    assert!(!predicted.starts.iter().any(now), "{:?}", predicted.starts);
 }

@@ -196,28 +196,28 @@ fn a_drain_takes_each_by_its_own_way_and_leaves_the_daemons() {
     assert_eq!(plan.steps[5].needs, [5]);
     let closed = plan.steps[2..5].iter().chain(&plan.steps[6..]);
     assert!(closed.clone().all(|step| step.needs == [2]));
-    let said = plan.warnings.join("\n");
+    let warnings = plan.warnings.join("\n");
     for word in [
         "ml/lone has no controller",
         "disruption budget ml/web needs 1 of its 1 pods up and can never",
         "ml/gone has been terminating for 40m",
     ] {
-        assert!(said.contains(word), "{word}: {said}");
+        assert!(warnings.contains(word), "{word}: {warnings}");
     }
     assert!(
         plan.reasons
             .iter()
             .any(|reason| reason.contains("2 pods of DaemonSets stay"))
     );
-    let told = forecast(&plan);
-    let names: Vec<String> = told
+    let predicted = forecast(&plan);
+    let names: Vec<String> = predicted
         .displaced
         .iter()
         .map(|one| one.job.to_string())
         .collect();
     assert_eq!(names, ["ml/gang", "ml/lone"], "what its budget keeps stays");
     // Only c is left, and the gang takes all of it.
-    assert_eq!(told.displaced[0].back, Some(snapshot.at));
+    assert_eq!(predicted.displaced[0].back, Some(snapshot.at));
     assert!(plan.needs_typed_name());
 }
 
@@ -341,11 +341,11 @@ fn racks_and_pools_resolve_to_nodes_and_unknown_names_are_errors() {
 fn cordon_writes_who_and_why_and_uncordon_takes_it_back() {
     let mut snapshot = mixed();
     let plan = planned(&snapshot, "cordon a");
-    let lever = Mutation::Cordon {
+    let mutation = Mutation::Cordon {
         by: "me".into(),
         why: "a test".into(),
     };
-    assert_eq!(plan.steps[0].lever, lever);
+    assert_eq!(plan.steps[0].mutation, mutation);
     let refusal = ask(&snapshot, "uncordon a").expect_err("it is open");
     assert_eq!(refusal.code, RefusalCode::AlreadySo);
     snapshot.nodes[0].cordoned = true;
@@ -394,9 +394,12 @@ fn a_preempted_job_makes_room_for_what_waits() {
         lines(&plan),
         ["suspend Workload ml/wl-new", "resume Workload ml/wl-new"]
     );
-    let told = forecast(&plan);
-    assert_eq!((told.displaced.len(), told.displaced[0].devices), (1, 8));
-    assert_eq!(told.lost_device_seconds, Some(8 * 600));
+    let predicted = forecast(&plan);
+    assert_eq!(
+        (predicted.displaced.len(), predicted.displaced[0].devices),
+        (1, 8)
+    );
+    assert_eq!(predicted.lost_device_seconds, Some(8 * 600));
     let refusal = ask(&snapshot, "preempt ml/big").expect_err("it waits");
     assert_eq!(refusal.code, RefusalCode::IllegalState);
     let refusal = ask(&snapshot, "preempt ml/bigg").expect_err("not there");
@@ -423,7 +426,7 @@ fn a_priority_moves_a_job_in_its_queue_or_says_why_it_cannot() {
     let snapshot = full();
     let plan = planned(&snapshot, "reprioritise ml/small 60");
     assert_eq!(
-        plan.steps[0].lever,
+        plan.steps[0].mutation,
         Mutation::WorkloadPriority { value: 60 }
     );
     assert!(
@@ -458,7 +461,7 @@ fn hold_and_resume_know_jobs_queues_and_what_can_only_be_scaled() {
     assert_eq!(lines(&plan), ["suspend Workload ml/wl-gang"]);
     assert_eq!(forecast(&plan).displaced[0].back, None);
     let plan = planned(&snapshot, "hold ml/web");
-    assert_eq!(plan.steps[0].lever, Mutation::Scale { replicas: 0 });
+    assert_eq!(plan.steps[0].mutation, Mutation::Scale { replicas: 0 });
     assert_eq!(
         ask(&snapshot, "resume ml/gang").expect_err("runs").code,
         RefusalCode::AlreadySo
@@ -515,7 +518,10 @@ fn an_admitted_job_goes_first_and_those_that_left_come_back_after_it() {
         (&[1][..], &[2][..])
     );
     // Above the victim, but not above what else is waiting: with its own priority the victim would preempt it again.
-    assert_eq!(plan.steps[1].lever, Mutation::WorkloadPriority { value: 6 });
+    assert_eq!(
+        plan.steps[1].mutation,
+        Mutation::WorkloadPriority { value: 6 }
+    );
     let stays = "its priority stays at 6: back at 1, ml/new would preempt it at once";
     assert!(plan.warnings.iter().any(|it| it == stays), "{plan:?}");
     // Where no job would, the priority is restored once the job runs.
@@ -533,17 +539,17 @@ fn an_admitted_job_goes_first_and_those_that_left_come_back_after_it() {
         "{:?}",
         back.warnings
     );
-    let levers: Vec<_> = back.steps.iter().map(|step| &step.lever).collect();
+    let mutations: Vec<_> = back.steps.iter().map(|step| &step.mutation).collect();
     let to = |value| Mutation::WorkloadPriority { value };
-    assert_eq!(levers.last(), Some(&&to(5)), "{levers:?}");
-    assert!(levers.contains(&&to(6)), "{levers:?}");
-    let told = forecast(&plan);
-    let start = told
+    assert_eq!(mutations.last(), Some(&&to(5)), "{mutations:?}");
+    assert!(mutations.contains(&&to(6)), "{mutations:?}");
+    let predicted = forecast(&plan);
+    let start = predicted
         .starts
         .iter()
         .find(|one| one.job.to_string() == "ml/small");
     assert_eq!(start.and_then(|one| one.after), Some(snapshot.at));
-    assert_eq!(told.displaced.len(), 1);
+    assert_eq!(predicted.displaced.len(), 1);
     let held = ask(&snapshot, "admit ml/big").expect_err("it is held");
     assert!(held.instead[0].contains("plan resume ml/big"));
     assert_eq!(
@@ -624,13 +630,13 @@ fn a_blocked_job_is_resumed_without_a_forecast_and_cannot_be_admitted() {
             "workloads": [work("later", "JobSet", 8, &[], more)],
         }))
     };
-    let told = ask(&fleet("held"), "resume ml/later").expect("a plan");
+    let predicted = ask(&fleet("held"), "resume ml/later").expect("a plan");
     assert!(
-        matches!(&told.effect, PlanEffect::Unknown { why: said } if said.ends_with(why)),
+        matches!(&predicted.effect, PlanEffect::Unknown { why: text } if text.ends_with(why)),
         "{:?}",
-        told.effect
+        predicted.effect
     );
-    assert!(told.reasons.is_empty(), "{:?}", told.reasons);
+    assert!(predicted.reasons.is_empty(), "{:?}", predicted.reasons);
     let refused = ask(&fleet("waiting"), "admit ml/later --preempt").expect_err("is blocked");
     assert_eq!(refused.code, RefusalCode::IllegalState);
     assert!(refused.sentence.ends_with(why), "{}", refused.sentence);

@@ -66,11 +66,11 @@ fn an_object_gets_its_number_and_its_old_one_back() {
         up.validate().expect("is well formed");
         let step = &up.steps[0];
         assert_eq!(step.verb, Verb::Scale);
-        assert_eq!(step.lever, Mutation::Scale { replicas: 5 });
+        assert_eq!(step.mutation, Mutation::Scale { replicas: 5 });
         assert!(!step.side_effects.interrupts && !up.needs_typed_name());
         let devices = each * 2;
-        let told = format!("3 replicas become 5: needs {devices} devices more, {each} each");
-        assert_eq!(up.reasons, [told]);
+        let expected = format!("3 replicas become 5: needs {devices} devices more, {each} each");
+        assert_eq!(up.reasons, [expected]);
         assert!(matches!(up.effect, PlanEffect::Unknown { .. }));
         let on = &subject.top().now;
         mutations::call(
@@ -87,7 +87,7 @@ fn an_object_gets_its_number_and_its_old_one_back() {
         let Inverse::Step(back) = mutations::inverse(step, on) else {
             panic!("can be taken back")
         };
-        assert_eq!(back.lever, Mutation::Scale { replicas: 3 });
+        assert_eq!(back.mutation, Mutation::Scale { replicas: 3 });
         let down = scale::plan(&subject, &Autoscalers::default(), 1, now()).expect("a plan");
         assert!(down.steps[0].side_effects.interrupts && down.needs_typed_name());
         assert!(down.reasons[0].contains(&format!("{devices} devices become free")));
@@ -158,8 +158,8 @@ fn what_an_autoscaler_owns_is_refused_with_its_name_and_bounds() {
     scalers.keda = vec![*keda];
     let refusal = scale::plan(&off, &scalers, 2, now()).expect_err("it is put back");
     assert_eq!(refusal.code, RefusalCode::OwnedByAnother);
-    let said = "ScaledObject nlp/by-queue sets the replicas of Deployment nlp/train and would put them back to 0 after its cooldown";
-    assert!(refusal.sentence.starts_with(said), "{refusal}");
+    let expected = "ScaledObject nlp/by-queue sets the replicas of Deployment nlp/train and would put them back to 0 after its cooldown";
+    assert!(refusal.sentence.starts_with(expected), "{refusal}");
     assert!(
         refusal.instead[0].ends_with("by-queue autoscaling.keda.sh/paused-replicas=2"),
         "{refusal}"
@@ -186,7 +186,7 @@ fn serving(kind: &str) -> Snapshot {
     }))
 }
 
-fn told(plan: &Plan, words: &str) {
+fn assert_reason(plan: &Plan, words: &str) {
     let has = plan.reasons.iter().any(|reason| reason.contains(words));
     assert!(has, "{words}: {:#?}", plan.reasons);
 }
@@ -198,8 +198,8 @@ fn new_replicas_start_where_there_is_room_and_the_rest_stays_waiting() {
         "workloads": [work("web", "Deployment", 4, &["a", "a"], json!({ "min": 1 }))],
     }));
     let plan = planned(&snapshot, "scale deployment ml/web 3");
-    told(&plan, "2 replicas become 3: needs 4 devices more");
-    told(&plan, "1 new replica starts now on b, for $8.00/h");
+    assert_reason(&plan, "2 replicas become 3: needs 4 devices more");
+    assert_reason(&plan, "1 new replica starts now on b, for $8.00/h");
     let effect = forecast(&plan);
     assert_eq!(effect.starts.len(), 1);
     assert_eq!(effect.starts[0].job.to_string(), "ml/web");
@@ -210,14 +210,14 @@ fn new_replicas_start_where_there_is_room_and_the_rest_stays_waiting() {
     assert!(plan.adds_replicas(&effect.starts[0].job) && plan.undo.notes.is_empty());
 
     let plan = planned(&snapshot, "scale ml/web 7");
-    told(&plan, "2 new replicas start now on b, for $16/h");
-    told(&plan, "3 new replicas stay waiting");
-    told(&plan, "needs 4 devices, 0 free on eligible nodes");
+    assert_reason(&plan, "2 new replicas start now on b, for $16/h");
+    assert_reason(&plan, "3 new replicas stay waiting");
+    assert_reason(&plan, "needs 4 devices, 0 free on eligible nodes");
     assert_eq!(forecast(&plan).starts[0].devices, 8);
     assert_eq!(forecast(&plan).pools[0].allocated_after, 16);
 
     let plan = planned(&snapshot, "scale ml/web 1000");
-    told(
+    assert_reason(
         &plan,
         "only the first 200 new replicas are placed by this forecast, not all 998",
     );
@@ -229,8 +229,8 @@ fn replicas_that_end_free_their_devices_for_what_waits() {
     // `b` is cordoned: only the replicas' devices can become free.
     snapshot.nodes[1].cordoned = true;
     let plan = planned(&snapshot, "scale ml/web 1");
-    told(&plan, "2 replicas become 1: 4 devices become free");
-    told(&plan, "the ended pods cost about $8.00/h");
+    assert_reason(&plan, "2 replicas become 1: 4 devices become free");
+    assert_reason(&plan, "the ended pods cost about $8.00/h");
     assert!(forecast(&plan).starts.is_empty(), "4 are not 6");
     assert_eq!(forecast(&plan).pools[0].allocated_after, 4);
     let plan = planned(&snapshot, "scale ml/web 0");
@@ -249,7 +249,7 @@ fn the_highest_ordinals_end_first() {
     // The oldest has the highest ordinal.
     snapshot.workloads[0].sets[0].placements[2].started = Some(Moment::default());
     let plan = planned(&snapshot, "scale statefulset ml/web 1");
-    told(&plan, "the highest ordinals end");
+    assert_reason(&plan, "the highest ordinals end");
     let mut then = snapshot.workloads[0].clone();
     scale::shrink(&mut then, 3, 1);
     let left: Vec<&str> = then.sets[0]
@@ -288,8 +288,8 @@ fn a_group_comes_and_goes_as_a_whole() {
         }))],
     }));
     let plan = planned(&snapshot, "scale ml/web 3");
-    told(&plan, "2 replicas become 3: needs 16 devices more, 16 each");
-    told(&plan, "1 new replica stays waiting");
+    assert_reason(&plan, "2 replicas become 3: needs 16 devices more, 16 each");
+    assert_reason(&plan, "1 new replica stays waiting");
     assert!(
         forecast(&plan).pools.is_empty(),
         "half a group does not start"
@@ -322,23 +322,23 @@ fn new_groups_go_by_the_quota_and_flavors_of_their_queue() {
     };
     // Of 24 devices of quota one group has 8, so two more start, and all that the nodes of the flavor have left is 24.
     let plan = planned(&snapshot(1, &["a", "a"]), "scale ml/web 5");
-    told(&plan, "1 replica becomes 5: needs 32 devices more, 8 each");
-    told(&plan, "2 new replicas start now on b, c, for $32/h");
-    told(&plan, "2 new replicas stay waiting");
-    told(&plan, "queue ml has 0 left");
+    assert_reason(&plan, "1 replica becomes 5: needs 32 devices more, 8 each");
+    assert_reason(&plan, "2 new replicas start now on b, c, for $32/h");
+    assert_reason(&plan, "2 new replicas stay waiting");
+    assert_reason(&plan, "queue ml has 0 left");
     // Two groups have 16.
     let plan = planned(&snapshot(2, &["a", "b", "a", "b"]), "scale ml/web 5");
-    told(&plan, "2 replicas become 5: needs 24 devices more, 8 each");
-    told(&plan, "1 new replica starts now on c, for $16/h");
-    told(&plan, "2 new replicas stay waiting");
+    assert_reason(&plan, "2 replicas become 5: needs 24 devices more, 8 each");
+    assert_reason(&plan, "1 new replica starts now on c, for $16/h");
+    assert_reason(&plan, "2 new replicas stay waiting");
     // With quota enough, the node of another class is still none of theirs.
     let mut wide = snapshot(1, &["a", "a"]);
     for quota in &mut wide.queues[0].quotas {
         quota.nominal = 1 << 50;
     }
     let plan = planned(&wide, "scale ml/web 5");
-    told(&plan, "3 new replicas start now on b, c, d");
-    told(&plan, "1 new replica stays waiting");
+    assert_reason(&plan, "3 new replicas start now on b, c, d");
+    assert_reason(&plan, "1 new replica stays waiting");
 }
 
 #[test]

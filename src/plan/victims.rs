@@ -12,7 +12,7 @@ use engine::state::State;
 use model::base::SmallSort;
 
 use super::planner_context;
-use super::raise::above_all;
+use super::priority_raise::above_all;
 
 /// The sets of jobs that may be evicted for a job that is first in its queue.
 pub(super) struct Sets {

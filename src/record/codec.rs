@@ -105,7 +105,7 @@ pub(crate) struct Codec {
 
 /// A frame that is being written.
 pub(crate) struct Writing {
-    road: Encoder,
+    bits: Encoder,
     /// Objects, each preceded by its length.
     blob: Vec<u8>,
     from: Moment,
@@ -116,7 +116,7 @@ pub(crate) struct Writing {
 impl Writing {
     pub(crate) fn new(from: Moment) -> Self {
         Self {
-            road: Encoder::new(),
+            bits: Encoder::new(),
             blob: Vec::new(),
             from,
             last: from,
@@ -130,7 +130,7 @@ impl Writing {
 
     /// Approximate number of bytes so far.
     pub(crate) fn len(&self) -> usize {
-        self.road.len() + self.blob.len()
+        self.bits.len() + self.blob.len()
     }
 
     pub(crate) fn span(&self) -> (Moment, Moment) {
@@ -247,9 +247,9 @@ impl Codec {
         // If the clock goes back slightly, the time stays the same.
         let at = at.max(frame.last);
         let models = &mut self.models;
-        models.kind(&mut frame.road, next);
+        models.kind(&mut frame.bits, next);
         let pause = at.since(frame.last).millis() as i64;
-        models.pause.code(&mut frame.road, pause);
+        models.pause.code(&mut frame.bits, pause);
         frame.last = at;
         frame.count += 1;
     }
@@ -268,25 +268,25 @@ impl Codec {
     pub(crate) fn page(&mut self, frame: &mut Writing, at: Moment, page: &Page) {
         self.start(frame, at, Next::Page);
         let (shape, is_new) = self.shape_of(page, frame);
-        self.models.shape.code(&mut frame.road, shape);
+        self.models.shape.code(&mut frame.bits, shape);
         self.shapes[shape as usize].used = true;
         if is_new {
             frame.object(&to_bytes(&Written::Shape(&self.shapes[shape as usize])));
         }
         let age = frame.last.millis().wrapping_sub(page.at.millis());
-        self.models.age.code(&mut frame.road, age);
+        self.models.age.code(&mut frame.bits, age);
         let mut values = Vec::new();
         for (at, reading) in page.readings.iter().enumerate() {
             values.clear();
             values.extend(reading.signals.iter().map(|(_, value)| value));
             let mut histograms = reading.histograms.clone();
-            self.row(&mut frame.road, shape, at, &values, &mut histograms);
+            self.row(&mut frame.bits, shape, at, &values, &mut histograms);
         }
     }
 
     fn row(
         &mut self,
-        road: &mut impl BitCoder,
+        bits: &mut impl BitCoder,
         shape: u32,
         at: usize,
         values: &[f64],
@@ -301,8 +301,8 @@ impl Codec {
             state.list = list;
         }
         let rows = &mut self.models.rows;
-        let signals = rows.code(road, to, &mut state.row, values);
-        rows.code_buckets(road, &mut state.row, histograms);
+        let signals = rows.code(bits, to, &mut state.row, values);
+        rows.code_buckets(bits, &mut state.row, histograms);
         signals
     }
 
@@ -410,7 +410,6 @@ impl Codec {
         number
     }
 
-    /// Writes the health of a source.
     pub(crate) fn source(&mut self, frame: &mut Writing, at: Moment, health: &SourceHealth) {
         self.start(frame, at, Next::Source);
         let number = self.source_numbers.get(&health.name).copied();
@@ -419,9 +418,9 @@ impl Codec {
         let new = self.sources.len() as u32;
         self.models
             .source
-            .code(&mut frame.road, number.unwrap_or(new));
+            .code(&mut frame.bits, number.unwrap_or(new));
         match number {
-            Some(number) => self.fare(&mut frame.road, number, frame.last, Some(health)),
+            Some(number) => self.fare(&mut frame.bits, number, frame.last, Some(health)),
             None => {
                 frame.object(&to_bytes(&Written::Source(health)));
                 self.add_source(health.clone());
@@ -438,7 +437,7 @@ impl Codec {
     /// Writes or reads the numbers of a known source.
     fn fare(
         &mut self,
-        road: &mut impl BitCoder,
+        bits: &mut impl BitCoder,
         number: u32,
         at: Moment,
         health: Option<&SourceHealth>,
@@ -454,7 +453,7 @@ impl Codec {
                 later @ 0.. => later + 1,
                 earlier => earlier,
             });
-        let answered = fields[0].code(road, answered);
+        let answered = fields[0].code(bits, answered);
         if answered != 0 {
             let by = if answered > 0 { answered - 1 } else { answered };
             known.last_ok = Some(Moment::from_millis(
@@ -464,12 +463,12 @@ impl Codec {
         let was = numbers_of(known);
         let mut now = health.map_or(was, numbers_of);
         for ((field, now), was) in fields[1..].iter_mut().zip(&mut now).zip(was) {
-            *now = was.wrapping_add(field.code(road, now.wrapping_sub(was)));
+            *now = was.wrapping_add(field.code(bits, now.wrapping_sub(was)));
         }
         set_numbers(known, now);
     }
 
-    /// Decodes one frame. `road` and `blob` are its two parts, `from` is its first time.
+    /// Decodes one frame. `bits` and `blob` are its two parts, `from` is its first time.
     ///
     /// # Errors
     /// The data is not what a writer of this version writes.
@@ -480,24 +479,24 @@ impl Codec {
         from: Moment,
         mut out: impl FnMut(RecordEntry),
     ) -> Result<(), Damage> {
-        let mut road = Decoder::new(numbers);
+        let mut bits = Decoder::new(numbers);
         let mut at = from;
         loop {
-            road.check()?;
-            let next = self.models.kind(&mut road, Next::End);
+            bits.check()?;
+            let next = self.models.kind(&mut bits, Next::End);
             if next == Next::End {
                 return Ok(());
             }
-            let pause = self.models.pause.code(&mut road, 0);
+            let pause = self.models.pause.code(&mut bits, 0);
             at = at.plus(std::time::Duration::from_millis(pause.max(0) as u64));
-            let said = match next {
+            let value = match next {
                 Next::Judged => RecordedEvent::Judged,
                 Next::Source => {
-                    let health = self.read_source(&mut road, &mut blob, at)?;
+                    let health = self.read_source(&mut bits, &mut blob, at)?;
                     RecordedEvent::Seen(Box::new(Observation::Source(health)))
                 }
                 Next::Page => {
-                    let page = self.read_page(&mut road, &mut blob, at)?;
+                    let page = self.read_page(&mut bits, &mut blob, at)?;
                     RecordedEvent::Seen(Box::new(Observation::Page(Box::new(page))))
                 }
                 Next::Object | Next::End => {
@@ -508,19 +507,19 @@ impl Codec {
                     }
                 }
             };
-            out((at, said));
+            out((at, value));
         }
     }
 
     fn read_source(
         &mut self,
-        road: &mut Decoder<'_>,
+        bits: &mut Decoder<'_>,
         blob: &mut &[u8],
         at: Moment,
     ) -> Result<SourceHealth, Damage> {
-        let number = self.models.source.code(road, 0);
+        let number = self.models.source.code(bits, 0);
         match (number as usize).cmp(&self.sources.len()) {
-            std::cmp::Ordering::Less => self.fare(road, number, at, None),
+            std::cmp::Ordering::Less => self.fare(bits, number, at, None),
             std::cmp::Ordering::Equal => match of_bytes(take(blob)?)? {
                 Read::Source(health) => self.add_source(health),
                 _ => return Err(Damage::Frame("a source is missing")),
@@ -532,11 +531,11 @@ impl Codec {
 
     fn read_page(
         &mut self,
-        road: &mut Decoder<'_>,
+        bits: &mut Decoder<'_>,
         blob: &mut &[u8],
         at: Moment,
     ) -> Result<Page, Damage> {
-        let number = self.models.shape.code(road, 0);
+        let number = self.models.shape.code(bits, 0);
         let known = self.shapes.len();
         if number as usize > known {
             return Err(Damage::Frame("a page is unknown"));
@@ -548,11 +547,11 @@ impl Codec {
                 Read::Source(_) => return Err(Damage::Frame("a page is missing")),
             }
         }
-        let age = self.models.age.code(road, 0);
+        let age = self.models.age.code(bits, 0);
         let mut page = self.shapes[number as usize].page.clone();
         page.at = Moment::from_millis(at.millis().wrapping_sub(age));
         for (at, reading) in page.readings.iter_mut().enumerate() {
-            reading.signals = self.row(road, number, at, &[], &mut reading.histograms);
+            reading.signals = self.row(bits, number, at, &[], &mut reading.histograms);
         }
         Ok(page)
     }
@@ -561,8 +560,8 @@ impl Codec {
 impl Writing {
     /// Both parts of the frame: numbers and objects.
     pub(crate) fn finish(mut self, codec: &mut Codec) -> (Vec<u8>, Vec<u8>) {
-        codec.models.kind(&mut self.road, Next::End);
-        (self.road.finish(), self.blob)
+        codec.models.kind(&mut self.bits, Next::End);
+        (self.bits.finish(), self.blob)
     }
 }
 

@@ -211,8 +211,8 @@ impl Default for BitModel {
 }
 
 impl BitModel {
-    pub(crate) fn code(&mut self, road: &mut impl BitCoder, value: bool) -> bool {
-        road.bit(&mut self.0, value)
+    pub(crate) fn code(&mut self, coder: &mut impl BitCoder, value: bool) -> bool {
+        coder.bit(&mut self.0, value)
     }
 }
 
@@ -241,7 +241,7 @@ impl Default for Number {
 }
 
 impl Number {
-    pub(crate) fn code(&mut self, road: &mut impl BitCoder, value: i64) -> i64 {
+    pub(crate) fn code(&mut self, coder: &mut impl BitCoder, value: i64) -> i64 {
         let size = value.unsigned_abs();
         let wanted = 64 - size.leading_zeros();
         let context = match self.last {
@@ -252,7 +252,7 @@ impl Number {
         let mut length = 0;
         while length < 64 {
             let chance = &mut self.length[context][length as usize];
-            if !road.bit(chance, wanted > length) {
+            if !coder.bit(chance, wanted > length) {
                 break;
             }
             length += 1;
@@ -262,18 +262,18 @@ impl Number {
             self.last_sign = 0;
             return 0;
         }
-        let negative = road.bit(&mut self.sign[self.last_sign], value < 0);
+        let negative = coder.bit(&mut self.sign[self.last_sign], value < 0);
         self.last_sign = if negative { 1 } else { 2 };
         let below = length - 1;
         let mut out = 1u64;
         for at in 0..below.min(2) {
             let place = if at == 0 { 0 } else { 1 + (out & 1) as usize };
             let bit = size >> (below - 1 - at) & 1 == 1;
-            let bit = road.bit(&mut self.high[length as usize][place], bit);
+            let bit = coder.bit(&mut self.high[length as usize][place], bit);
             out = out << 1 | u64::from(bit);
         }
         let rest = below - below.min(2);
-        out = out << rest | road.plain(size & ((1 << rest) - 1), rest);
+        out = out << rest | coder.plain(size & ((1 << rest) - 1), rest);
         if negative {
             (out as i64).wrapping_neg()
         } else {
@@ -283,9 +283,9 @@ impl Number {
 }
 
 /// 64 bits without a model.
-pub(crate) fn raw(road: &mut impl BitCoder, value: u64) -> u64 {
-    let high = road.plain(value >> 32, 32);
-    high << 32 | road.plain(value & 0xffff_ffff, 32)
+pub(crate) fn raw(coder: &mut impl BitCoder, value: u64) -> u64 {
+    let high = coder.plain(value >> 32, 32);
+    high << 32 | coder.plain(value & 0xffff_ffff, 32)
 }
 
 #[cfg(test)]
@@ -298,38 +298,38 @@ mod tests {
         fn numbers_come_back(values in proptest::collection::vec(
             prop_oneof![any::<i64>(), -3i64..3, -1000i64..1000], 0..400))
         {
-            let (mut road, mut model) = (Encoder::new(), Number::default());
+            let (mut coder, mut model) = (Encoder::new(), Number::default());
             for value in &values {
-                model.code(&mut road, *value);
-                raw(&mut road, value.unsigned_abs());
+                model.code(&mut coder, *value);
+                raw(&mut coder, value.unsigned_abs());
             }
-            let bytes = road.finish();
-            let (mut road, mut model) = (Decoder::new(&bytes), Number::default());
+            let bytes = coder.finish();
+            let (mut coder, mut model) = (Decoder::new(&bytes), Number::default());
             for value in &values {
-                prop_assert_eq!(model.code(&mut road, 0), *value);
-                prop_assert_eq!(raw(&mut road, 0), value.unsigned_abs());
+                prop_assert_eq!(model.code(&mut coder, 0), *value);
+                prop_assert_eq!(raw(&mut coder, 0), value.unsigned_abs());
             }
-            prop_assert!(road.check().is_ok());
+            prop_assert!(coder.check().is_ok());
         }
     }
 
     #[test]
     fn what_hardly_changes_costs_hardly_anything() {
-        let (mut road, mut model) = (Encoder::new(), Number::default());
+        let (mut coder, mut model) = (Encoder::new(), Number::default());
         for at in 0..80_000 {
-            model.code(&mut road, i64::from(at % 1000 == 0));
+            model.code(&mut coder, i64::from(at % 1000 == 0));
         }
-        let bytes = road.finish().len();
+        let bytes = coder.finish().len();
         assert!(bytes < 400, "{bytes} bytes for 80000 zeros");
     }
 
     #[test]
     fn reading_past_the_end_is_an_error() {
-        let (mut road, mut model) = (Decoder::new(&[1, 2]), Number::default());
+        let (mut coder, mut model) = (Decoder::new(&[1, 2]), Number::default());
         for _ in 0..100 {
-            model.code(&mut road, 0);
-            raw(&mut road, 0);
+            model.code(&mut coder, 0);
+            raw(&mut coder, 0);
         }
-        assert!(road.check().is_err());
+        assert!(coder.check().is_err());
     }
 }

@@ -65,7 +65,6 @@ impl ObjectHistory {
     }
 }
 
-/// Head of a segment.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SegmentHead {
@@ -83,7 +82,6 @@ pub struct SegmentHead {
     pub program: String,
 }
 
-/// Kind of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FrameKind {
     Key,
@@ -91,7 +89,6 @@ pub(crate) enum FrameKind {
     Delta,
 }
 
-/// Head of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FrameHead {
     pub(crate) kind: FrameKind,

@@ -81,13 +81,12 @@ fn nearest(signal: Signal, value: f64) -> Option<i64> {
             let (mantissa, exponent) = text.split_once('e')?;
             let mantissa: i64 = mantissa.replace('.', "").parse().ok()?;
             let exponent: i64 = exponent.parse().ok()?;
-            // 0 stands for zero. Each decade has nine tenths of its numbers.
+            // 0 means zero. Each decade has nine tenths of its numbers.
             Some((exponent + 10) * 9 * decade + mantissa - decade + 1)
         }
     }
 }
 
-/// The value of a step number.
 pub(crate) fn of_step(signal: Signal, number: i64) -> f64 {
     match grid(signal) {
         Grid::Steps(times, by) => number as f64 * times / by,

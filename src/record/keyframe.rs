@@ -22,7 +22,6 @@ use super::row_models::{Row, RowModels};
 pub struct Saved {
     /// State of the ledger.
     pub ledger: SavedLedger,
-    /// State of the checks.
     pub checks: checks::State,
 }
 
@@ -62,7 +61,7 @@ pub(crate) fn write(mirror: &Mirror, saved: Saved, codec: &Codec) -> (Vec<u8>, V
     });
     // Values are numbers and are stored separately.
     let mut saved = saved;
-    let (mut road, mut rows) = (Encoder::new(), RowModels::default());
+    let (mut coder, mut rows) = (Encoder::new(), RowModels::default());
     let mut lists: Vec<Vec<&'static str>> = Vec::new();
     let mut kinds: Vec<u32> = Vec::new();
     let mut states: Vec<Row> = Vec::new();
@@ -79,14 +78,14 @@ pub(crate) fn write(mirror: &Mirror, saved: Saved, codec: &Codec) -> (Vec<u8>, V
         };
         kinds.push(kind as u32);
         let values: Vec<f64> = signals.iter().map(|(_, value)| value).collect();
-        rows.code(&mut road, &list, &mut states[kind], &values);
+        rows.code(&mut coder, &list, &mut states[kind], &values);
         *signals = Signals::default();
     });
     put(&mut blob, &to_bytes(&(lists, kinds)));
     put(&mut blob, &to_bytes(&saved));
     blob[..4].copy_from_slice(&objects.to_le_bytes());
     blob.extend_from_slice(&primed.to_le_bytes());
-    (road.finish(), blob, next)
+    (coder.finish(), blob, next)
 }
 
 fn number(bytes: &[u8]) -> u32 {
@@ -169,17 +168,17 @@ pub(crate) fn read(at: Moment, numbers: &[u8], blob: &[u8]) -> Result<(Keyframe,
         .collect();
     let lists = lists.ok_or(Damage::Frame("it has a signal of a later version"))?;
     let mut states = vec![Row::default(); lists.len()];
-    let (mut road, mut rows) = (Decoder::new(numbers), RowModels::default());
+    let (mut coder, mut rows) = (Decoder::new(numbers), RowModels::default());
     let mut kinds = kinds.into_iter();
     let mut whole = true;
     saved.ledger.visit_signals(|signals| {
         let kind = kinds.next().map_or(usize::MAX, |kind| kind as usize);
         match (lists.get(kind), states.get_mut(kind)) {
-            (Some(list), Some(state)) => *signals = rows.code(&mut road, list, state, &[]),
+            (Some(list), Some(state)) => *signals = rows.code(&mut coder, list, state, &[]),
             _ => whole = false,
         }
     });
-    road.check()?;
+    coder.check()?;
     if !whole {
         return Err(Damage::Frame("a keyframe has more rows than values"));
     }

@@ -216,7 +216,6 @@ impl Mirror {
         }
     }
 
-    /// Health of every source.
     pub(crate) fn sources(&self) -> impl Iterator<Item = &SourceHealth> {
         self.sources.values()
     }

@@ -33,11 +33,11 @@ pub(crate) struct Followed {
 }
 
 impl Followed {
-    pub(crate) fn code(&mut self, road: &mut impl BitCoder, value: u32) -> u32 {
+    pub(crate) fn code(&mut self, coder: &mut impl BitCoder, value: u32) -> u32 {
         let guess = self.next.get(&self.last).copied().unwrap_or(self.last + 1);
-        let value = match self.hit.code(road, value == guess) {
+        let value = match self.hit.code(coder, value == guess) {
             true => guess,
-            false => self.number.code(road, i64::from(value)) as u32,
+            false => self.number.code(coder, i64::from(value)) as u32,
         };
         self.next.insert(self.last, value);
         self.last = value;
@@ -62,10 +62,10 @@ pub(crate) struct Models {
 }
 
 impl Models {
-    pub(crate) fn kind(&mut self, road: &mut impl BitCoder, next: Next) -> Next {
+    pub(crate) fn kind(&mut self, coder: &mut impl BitCoder, next: Next) -> Next {
         let flags = &mut self.kind[self.last_kind];
         for (at, kind) in KINDS.iter().enumerate() {
-            if at + 1 == KINDS.len() || flags[at].code(road, *kind == next) {
+            if at + 1 == KINDS.len() || flags[at].code(coder, *kind == next) {
                 self.last_kind = at;
                 return *kind;
             }

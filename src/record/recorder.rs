@@ -54,7 +54,7 @@ pub struct RecordOptions {
 pub struct Written {
     /// All frames and heads, bytes.
     pub bytes: u64,
-    /// Keyframes, bytes.
+    /// Size of the keyframes alone, bytes.
     pub keyframe_bytes: u64,
     pub frames: u64,
     /// Number of device readings.

@@ -100,7 +100,7 @@ impl RowModels {
     /// written or read.
     pub(crate) fn code(
         &mut self,
-        road: &mut impl BitCoder,
+        coder: &mut impl BitCoder,
         list: &[Signal],
         row: &mut Row,
         values: &[f64],
@@ -121,7 +121,7 @@ impl RowModels {
                 still = false;
             }
         }
-        let still = self.still[self.was_still].code(road, still);
+        let still = self.still[self.was_still].code(coder, still);
         self.was_still = usize::from(still);
         let mut used = 0;
         let mut before = true;
@@ -130,7 +130,7 @@ impl RowModels {
             let (last, was_known) = (cell.last, cell.known && cell.odd.is_none());
             if !(cell.quiet && still) {
                 let field = &mut self.fields[*signal as usize];
-                before = code_cell(road, field, cell, *signal, (used, before), value(at));
+                before = code_cell(coder, field, cell, *signal, (used, before), value(at));
             } else if cell.odd.is_none() {
                 let next = expected(cell, *signal, used);
                 cell.slope = next.wrapping_sub(cell.last);
@@ -155,7 +155,7 @@ impl RowModels {
     /// set. Both sides know the bounds.
     pub(crate) fn code_buckets(
         &mut self,
-        road: &mut impl BitCoder,
+        coder: &mut impl BitCoder,
         row: &mut Row,
         histograms: &mut [Histogram],
     ) {
@@ -169,9 +169,9 @@ impl RowModels {
                 let count = histogram.counts.get(at).map_or(0, |count| *count as i64);
                 let more = count.wrapping_sub(written).wrapping_sub(*last);
                 written = count;
-                let empty = self.empty[usize::from(was_empty)].code(road, more == 0);
+                let empty = self.empty[usize::from(was_empty)].code(coder, more == 0);
                 if !empty {
-                    *last = last.wrapping_add(self.came.code(road, more));
+                    *last = last.wrapping_add(self.came.code(coder, more));
                 }
                 was_empty = empty;
                 read = read.wrapping_add(*last);
@@ -191,7 +191,7 @@ fn is_same(cell: &Cell, signal: Signal, used: i64, value: f64, number: Option<i6
 
 /// Writes or reads one cell; true when it was as predicted.
 fn code_cell(
-    road: &mut impl BitCoder,
+    coder: &mut impl BitCoder,
     field: &mut Field,
     cell: &mut Cell,
     signal: Signal,
@@ -201,7 +201,7 @@ fn code_cell(
     let number = grid::step(signal, value);
     let context = usize::from(cell.quiet) * 2 + usize::from(before);
     let same = is_same(cell, signal, used, value, number);
-    let same = field.same[context].code(road, same);
+    let same = field.same[context].code(coder, same);
     cell.quiet = same;
     if same {
         if cell.odd.is_none() {
@@ -211,19 +211,19 @@ fn code_cell(
         }
         return true;
     }
-    if field.odd.code(road, number.is_none()) {
-        cell.odd = Some(raw(road, value.to_bits()));
+    if field.odd.code(coder, number.is_none()) {
+        cell.odd = Some(raw(coder, value.to_bits()));
         return false;
     }
     let number = number.unwrap_or_default();
     let next = match cell.known {
         true => {
             let from = expected(cell, signal, used);
-            from.wrapping_add(field.by.code(road, number.wrapping_sub(from)))
+            from.wrapping_add(field.by.code(coder, number.wrapping_sub(from)))
         }
         false => {
             let from = field.first;
-            from.wrapping_add(field.begin.code(road, number.wrapping_sub(from)))
+            from.wrapping_add(field.begin.code(coder, number.wrapping_sub(from)))
         }
     };
     field.first = next;
@@ -252,16 +252,16 @@ mod tests {
             let list = [Signal::Util, Signal::MemUsed, Signal::MemFree, Signal::Energy, Signal::PcieTx];
             let finite = |value: f64| if value.is_finite() { value } else { 1.0 };
             let mut states = vec![Row::default(); 3];
-            let (mut road, mut coder) = (Encoder::new(), RowModels::default());
+            let (mut bits, mut coder) = (Encoder::new(), RowModels::default());
             for (at, values) in &rows {
                 let values: Vec<f64> = values.iter().copied().map(finite).collect();
-                coder.code(&mut road, &list, &mut states[*at], &values);
+                coder.code(&mut bits, &list, &mut states[*at], &values);
             }
-            let bytes = road.finish();
+            let bytes = bits.finish();
             let mut states = vec![Row::default(); 3];
-            let (mut road, mut coder) = (Decoder::new(&bytes), RowModels::default());
+            let (mut bits, mut coder) = (Decoder::new(&bytes), RowModels::default());
             for (at, values) in &rows {
-                let got = coder.code(&mut road, &list, &mut states[*at], &[]);
+                let got = coder.code(&mut bits, &list, &mut states[*at], &[]);
                 for (signal, value) in list.iter().zip(values) {
                     let got = got.get(*signal).expect("is there");
                     prop_assert_eq!(got.to_bits(), finite(*value).to_bits());

@@ -10,7 +10,7 @@ use cluster::mutations::Right;
 use engine::live;
 use exec::blocking;
 use exec::govern::GovernWriter;
-use exec::look::Unseen;
+use exec::target_reader::Unseen;
 use exec::{
     self, ClusterIdentity, Journal, Looker, Probe, Progress, Run, RunContext, RunEnd, RunError,
     Runs, Same, Writer, WritingClient, checks, name_of_run,
@@ -28,12 +28,12 @@ use source::kubeconfig::ContextChoice;
 use table::{self, Facts};
 
 use super::action_task::no_picture;
-use super::aftermath::{self, FleetLook, Outcome};
 use super::host::Host;
 use super::journal_place::{journal, no_home};
 use super::kubectl::{Kubectl, NO_CONTAINERS};
 use super::own_runs::{ClusterFlags, OwnRuns, cluster_flags};
 use super::picture_plans::{self, plan_on};
+use super::run_outcome::{self, FleetLook, Outcome};
 
 /// Longest time that the list of runs waits for the cluster's identity.
 const PROMPT: Duration = Duration::from_secs(5);
@@ -174,7 +174,6 @@ impl ActionService {
         self.right.as_ref().map(|(grant, _)| grant)
     }
 
-    /// Name of the context.
     pub fn context(&self) -> &str {
         &self.connection.context
     }
@@ -216,11 +215,11 @@ impl ActionService {
     pub async fn user(&self) -> String {
         match &self.right {
             Ok((grant, client)) => {
-                let told = Writer::new(grant, client.clone()).user().await;
-                if told.is_empty() {
+                let reported = Writer::new(grant, client.clone()).user().await;
+                if reported.is_empty() {
                     self.local.clone()
                 } else {
-                    told
+                    reported
                 }
             }
             Err(_) => self.local.clone(),
@@ -483,8 +482,8 @@ impl ActionService {
     ) -> Result<Outcome, Failure> {
         let run = name_of_run((self.clock)());
         let end = self
-            .with_hands(&run, progress, stop, async |hands, _| {
-                hands.carry_out(approved, &run).await
+            .with_context(&run, progress, stop, async |context, _| {
+                context.carry_out(approved, &run).await
             })
             .await?;
         Ok(self.outcome(&run, approved.plan(), end).await)
@@ -493,16 +492,16 @@ impl ActionService {
     /// Resumes a run that was stopped, or whose process has ended.
     ///
     /// # Errors
-    /// As [`RunContext::take_up`].
-    pub async fn take_up(
+    /// As [`RunContext::resume_run`].
+    pub async fn resume_run(
         &self,
         run: &str,
         progress: watch::Sender<Option<Progress>>,
         stop: watch::Receiver<bool>,
     ) -> Result<Outcome, Failure> {
         let end = self
-            .with_hands(run, progress, stop, async |hands, grant| {
-                hands.take_up(grant, run).await
+            .with_context(run, progress, stop, async |context, grant| {
+                context.resume_run(grant, run).await
             })
             .await?;
         let past = exec::run::find(self.journal()?, run)?;
@@ -512,7 +511,9 @@ impl ActionService {
     /// The outcome of a run. What is not as planned is added to the journal.
     async fn outcome(&self, run: &str, plan: &Plan, end: RunEnd) -> Outcome {
         let aftermath = match end {
-            RunEnd::Done => aftermath::of(plan, &self.connection.client, self.look.as_ref()).await,
+            RunEnd::Done => {
+                run_outcome::of(plan, &self.connection.client, self.look.as_ref()).await
+            }
             _ => None,
         };
         if let Some(record) = &aftermath
@@ -530,7 +531,7 @@ impl ActionService {
         }
     }
 
-    async fn with_hands<F>(
+    async fn with_context<F>(
         &self,
         run: &str,
         progress: watch::Sender<Option<Progress>>,
@@ -548,7 +549,7 @@ impl ActionService {
         let runs = self.own_runs.as_ref();
         let _own = runs.map(|(runs, flags)| runs.begin(run, flags.clone()));
         let writer = Writer::new(grant, client.clone());
-        let hands = RunContext {
+        let context = RunContext {
             writer: &writer,
             journal,
             local: self.local.clone(),
@@ -556,7 +557,7 @@ impl ActionService {
             progress,
             stop,
         };
-        Ok(act(hands, grant).await?)
+        Ok(act(context, grant).await?)
     }
 }
 

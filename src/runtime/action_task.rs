@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use cluster::mutations::Right;
 use console::action_keys::{ConfirmedPlan, PlanOutcome, PlanRequest};
 use exec::blocking;
-use exec::look::Unseen;
+use exec::target_reader::Unseen;
 use exec::{self, Journal, Progress, Run, RunEnd, StepResult};
 use model::base::{Exit, Failure, Name};
 use model::plan::{Intent, JobName, Mutation, Plan, Refusal, RefusalCode};
@@ -24,9 +24,9 @@ use table::actions::{ActionState, May, RunRow, RunState, StepRow, StepState, ope
 use table::what_if::Supposed;
 
 use super::action_service::ActionService;
-use super::aftermath::{FleetLook, Outcome};
 use super::host::Host;
 use super::kubectl::Kubectl;
+use super::run_outcome::{FleetLook, Outcome};
 
 /// Capacity of the event channel to the screen.
 const BACKLOG: usize = 32;
@@ -109,7 +109,7 @@ impl ActionTask {
 
     pub async fn next(&mut self) -> ActionEvent {
         match self.news.recv().await {
-            Some(deed) => deed,
+            Some(event) => event,
             None => std::future::pending().await,
         }
     }
@@ -216,7 +216,7 @@ impl ActionTask {
     /// Resumes a stopped run.
     pub fn go_on(&mut self, run: String) {
         self.run(0, |action_service, progress, stop| async move {
-            whole(action_service.take_up(&run, progress, stop).await?)
+            whole(action_service.resume_run(&run, progress, stop).await?)
         });
     }
 
@@ -244,7 +244,7 @@ impl ActionTask {
         let work = work(Arc::clone(&action_service), progress, stopped);
         self.spawn(async move {
             let mut seen = seen;
-            let told = async {
+            let reports = async {
                 let mut begun = false;
                 while seen.changed().await.is_ok() {
                     acted.send_replace(Some(Instant::now()));
@@ -257,7 +257,7 @@ impl ActionTask {
                     let _ = out.send(news(&action_service, &lacks).await).await;
                 }
             };
-            let (end, ()) = tokio::join!(work, told);
+            let (end, ()) = tokio::join!(work, reports);
             if let Err(failure) = end {
                 let _ = out
                     .send(ActionEvent::Began(number, Err(failure.message)))
@@ -388,7 +388,7 @@ fn row(run: &Run, running: bool, undo: Option<&Run>) -> RunRow {
     };
     let steps = run.steps.iter().zip(&run.plan.steps);
     let cordons = steps.clone().filter(|(trace, step)| {
-        matches!(step.lever, Mutation::Cordon { .. }) && trace.has_written()
+        matches!(step.mutation, Mutation::Cordon { .. }) && trace.has_written()
     });
     let cordons = cordons.map(|(_, step)| step.object.name.clone()).collect();
     RunRow {

@@ -18,8 +18,8 @@ use table::timeline::Timeline;
 use super::action_task::{ActionEvent, ActionTask};
 use super::past_plans::PastPlans;
 use super::playback::{ReplayControl, ReplayEvent};
+use super::recorder::TapeControl;
 use super::session::Session;
-use super::tape::TapeControl;
 
 /// Message where no cluster is connected.
 pub(super) const UNCONNECTED: &str = "no cluster is connected";
@@ -106,7 +106,7 @@ pub struct Connections {
     open: Arc<Open>,
     /// The host's clock, until there is a session.
     clock: Clock,
-    wish: ConnectionRequest,
+    request: ConnectionRequest,
     pub session: Option<Session>,
     opening: Option<(ConnectionRequest, JoinHandle<Result<Opened, Failure>>)>,
     /// The record of the running session, while it is shown instead.
@@ -129,7 +129,7 @@ impl Connections {
         Self {
             open,
             clock,
-            wish: ConnectionRequest::default(),
+            request: ConnectionRequest::default(),
             session: None,
             opening: None,
             past: None,
@@ -151,8 +151,8 @@ impl Connections {
     /// Begins to open another session. The running one continues until the new one is open; an earlier one that was still being
     /// opened is dropped.
     pub fn switch(&mut self, switch: &Switch) {
-        let wish = self.wish.after(switch);
-        let (open, asked) = (Arc::clone(&self.open), wish.clone());
+        let request = self.request.after(switch);
+        let (open, asked) = (Arc::clone(&self.open), request.clone());
         // Two sessions of one cluster cannot both record: the running one continues without recording.
         let session = self.session.as_mut();
         let recording = session.and_then(|session| session.recording.take());
@@ -162,7 +162,7 @@ impl Connections {
             handle.block_on(ended(recording));
             open(&asked)
         });
-        self.opening = Some((wish, task));
+        self.opening = Some((request, task));
     }
 
     /// Waits for the next event. Pends forever while no session runs and none is being opened.
@@ -200,10 +200,10 @@ impl Connections {
                 }
             }
         };
-        let wish = self.opening.take().map(|(wish, _)| wish);
+        let request = self.opening.take().map(|(request, _)| request);
         match done {
             Ok(opened) => {
-                self.wish = wish.unwrap_or_default();
+                self.request = request.unwrap_or_default();
                 self.session = Some(opened.session);
                 (self.past, self.rewinding, self.acts) = (None, None, None);
                 (self.ended, self.unrecorded) = (false, false);
@@ -364,7 +364,7 @@ async fn heard(session: &mut Option<Session>, ended: bool) -> Option<ConnectionE
         words = recorded(&mut session.recording) => return Some(ConnectionEvent::Said(words)),
         event = played(&mut session.replay) => return Some(ConnectionEvent::Replay(event)),
         event = planned(&mut session.past_plans) => return Some(ConnectionEvent::ActionEvent(event)),
-        deed = done(&mut session.actions) => return Some(ConnectionEvent::ActionEvent(deed)),
+        finished = done(&mut session.actions) => return Some(ConnectionEvent::ActionEvent(finished)),
         (want, news) = session.reading.next() => return Some(ConnectionEvent::Read(want, news)),
     }
     Some(ConnectionEvent::Facts(

@@ -46,7 +46,7 @@ const IDLE: f64 = 0.15;
 /// Serving workloads, whose allocation is constant day and night.
 const SERVES: [&str; 3] = ["Deployment", "StatefulSet", "LeaderWorkerSet"];
 
-/// The kind that stands for all of [`SERVES`]: they are not distinguished.
+/// The kind that represents every one of [`SERVES`]: they are not distinguished.
 const SERVING: &str = "Deployment";
 
 /// The usage ledger of a demo. It outlives sessions, so that every namespace shows the same history.
@@ -60,7 +60,7 @@ pub(super) fn followed(
     prices: Arc<Prices>,
     clock: SessionClock,
 ) -> watch::Receiver<Arc<UsageFacts>> {
-    let (say, told) = watch::channel(Arc::default());
+    let (say, receiver) = watch::channel(Arc::default());
     tokio::spawn(async move {
         let _ = tokio::time::timeout(PATIENCE, whole(&mut facts)).await;
         loop {
@@ -87,19 +87,19 @@ pub(super) fn followed(
                 }
                 Ok::<_, UsageFault>(reader.of_ledger(ledger.file(), now))
             });
-            let (told, is_lost) = match read.await {
-                Ok(Ok(told)) => (told, false),
+            let (usage, is_lost) = match read.await {
+                Ok(Ok(usage)) => (usage, false),
                 Ok(Err(fault)) => {
                     let status = UsageStatus::Failed(fault.to_string());
-                    let told = UsageFacts {
+                    let usage = UsageFacts {
                         status,
                         ..UsageFacts::default()
                     };
-                    (told, true)
+                    (usage, true)
                 }
                 Err(_) => return,
             };
-            if say.send(Arc::new(told)).is_err() || is_lost {
+            if say.send(Arc::new(usage)).is_err() || is_lost {
                 return;
             }
             tokio::select! {
@@ -108,7 +108,7 @@ pub(super) fn followed(
             }
         }
     });
-    told
+    receiver
 }
 
 /// Waits until every exporter has been read once.
@@ -243,7 +243,6 @@ impl DemoMonth {
         Self { from, rows, shares }
     }
 
-    /// The usage of an hour.
     fn rows(&self, hour: i64) -> Vec<UsageRow> {
         let place = usize::try_from(hour - self.from).unwrap_or(0);
         let mut out = self.rows.clone();
@@ -276,7 +275,7 @@ fn varies(row: &UsageRow) -> bool {
     !row.key.namespace.is_empty() && row.key.owner.as_str() != SERVING
 }
 
-/// Allocated device-milliseconds.
+/// Allocated time of a row, device-milliseconds.
 fn allocated_ms(row: &UsageRow) -> f64 {
     row.device_ms[..UsageClass::ALLOCATED].iter().sum::<u64>() as f64
 }

@@ -9,7 +9,7 @@ use futures::{StreamExt, stream};
 use cluster::rights::{VISIBILITY, rights};
 use model::base::Exit;
 use model::fleet::observe::Table;
-use model::fleet::sight::HELP;
+use model::fleet::visibility::HELP;
 use source::api_error::{ApiError, clipped};
 use source::client::{Connection, connect};
 use source::kubeconfig::{self, ContextChoice};
@@ -32,11 +32,11 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// Access reviews in flight at one time.
 const AT_ONCE: usize = 8;
 
-/// All points to report about a cluster; `told` as for [`session::snapshot`].
+/// All points to report about a cluster; `progress` as for [`session::snapshot`].
 pub async fn examine(
     setup: &Setup,
     choice: ContextChoice,
-    told: &mut (dyn FnMut(Coming) + Send),
+    progress: &mut (dyn FnMut(Coming) + Send),
 ) -> Vec<Point> {
     let mut points = Vec::new();
     let connection = match connect(
@@ -114,7 +114,7 @@ pub async fn examine(
         setup,
         ClusterTarget::Cluster(choice),
         &Needs::everything(),
-        told,
+        progress,
     )
     .await
     {
@@ -273,7 +273,7 @@ async fn allowed(
                         namespace: namespace.clone(),
                         name: right.only.map_or("", |(_, name)| name),
                         what: right.what,
-                        // What stands in one namespace only adds to what is shown.
+                        // Rights in one namespace only add to the view.
                         table: table.is_some() && right.namespace.is_none(),
                     });
                 }
@@ -285,14 +285,14 @@ async fn allowed(
         .map(|question| {
             let client = Arc::clone(&client);
             async move {
-                let deed = Permission {
+                let permission = Permission {
                     verb: question.verb,
                     group: question.group,
                     resource: &question.resource,
                     namespace: &question.namespace,
                     name: question.name,
                 };
-                let answer = may(&client, deed).await;
+                let answer = may(&client, permission).await;
                 (question, answer)
             }
         })
@@ -326,11 +326,11 @@ async fn judge(
                 refused.entry(place).or_default().insert(question.resource);
             }
             Ok(false) => {
-                let deed = format!(
+                let right = format!(
                     "{} {} ({})",
                     question.verb, question.resource, question.what
                 );
-                without.entry(place).or_default().push(deed);
+                without.entry(place).or_default().push(right);
             }
             Err(why) => {
                 let message = format!(

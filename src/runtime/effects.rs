@@ -34,7 +34,9 @@ pub fn message(news: ConnectionEvent) -> Option<Msg> {
         ConnectionEvent::Session(about) => Some(Msg::Session(about)),
         ConnectionEvent::NoSession(why) => Some(Msg::NoSession(why)),
         ConnectionEvent::Replay(ReplayEvent::Timeline(timeline)) => Some(Msg::Timeline(timeline)),
-        ConnectionEvent::Replay(ReplayEvent::Changes(name, told)) => Some(Msg::Changes(name, told)),
+        ConnectionEvent::Replay(ReplayEvent::Changes(name, compared)) => {
+            Some(Msg::Changes(name, compared))
+        }
         ConnectionEvent::Rewound(facts, timeline) => Some(Msg::Rewound(facts, timeline)),
         ConnectionEvent::Said(words) | ConnectionEvent::Replay(ReplayEvent::Said(words)) => {
             Some(Msg::Notice(words))
@@ -249,7 +251,7 @@ mod tests {
 
         fn update(&mut self, msg: Msg) -> &mut Self {
             let (done, now) = (&mut self.done, self.app.present());
-            let told: Result<(), Infallible> = deliver(&mut self.app, msg, |effect| {
+            let delivered: Result<(), Infallible> = deliver(&mut self.app, msg, |effect| {
                 done.push(effect.clone());
                 Ok(match effect {
                     Effect::Plan(ask) => {
@@ -262,7 +264,7 @@ mod tests {
                     _ => Vec::new(),
                 })
             });
-            let Ok(()) = told;
+            let Ok(()) = delivered;
             self
         }
 

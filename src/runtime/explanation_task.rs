@@ -219,7 +219,7 @@ mod tests {
             begun.elapsed()
         };
         assert_eq!(took(None).await, rest(cost));
-        let (tell, acted) = watch::channel(None);
+        let (sender, acted) = watch::channel(None);
         assert_eq!(took(Some(acted.clone())).await, rest(cost));
         // Progress of a run ends the current pause.
         let rests = tokio::spawn({
@@ -231,7 +231,7 @@ mod tests {
             }
         });
         tokio::time::sleep(Duration::from_secs(7)).await;
-        tell.send_replace(Some(Instant::now()));
+        sender.send_replace(Some(Instant::now()));
         assert_eq!(rests.await.expect("ends"), Duration::from_secs(7));
         assert_eq!(took(Some(acted.clone())).await, rest_of_effects(cost));
         tokio::time::sleep(EFFECTS).await;

@@ -11,8 +11,8 @@ use table::metrics::{self, MetricFamily, MetricKind};
 use usage::UsageCounters;
 
 use super::record_metrics::RecordMetrics;
+use super::recorder::PerJob;
 use super::status_server::ServedStatus;
-use super::tape::PerJob;
 use super::usage::sample;
 use super::watch_metrics::{not_read, unlisted};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use model::base::{Exit, Failure};
 use model::fleet::observe::LostKind;
 use model::fleet::queue::QueueSystem;
-use model::fleet::sight::HELP;
+use model::fleet::visibility::HELP;
 use model::fleet::{Fleet, Known};
 use source::scrape_coverage::Reach;
 use table::{Facts, Needs};
@@ -45,12 +45,12 @@ impl Session {
     pub(super) async fn look(
         &mut self,
         needs: &Needs,
-        told: &mut (dyn FnMut(Coming) + Send),
+        progress: &mut (dyn FnMut(Coming) + Send),
     ) -> Result<Facts, Failure> {
-        if let Some(runs) = self.runs_told.take() {
+        if let Some(runs) = self.runs_read.take() {
             let _ = tokio::time::timeout(RUNS, runs).await;
         }
-        let facts = self.first(needs, told).await?;
+        let facts = self.first(needs, progress).await?;
         let mut fleet = (*facts.fleet).clone();
         // A single snapshot has no rates: one answer's latency and half a minute's counts would be noise.
         let still: Vec<_> = fleet
@@ -71,7 +71,7 @@ impl Session {
         })
     }
 
-    /// Waits until everything needed has answered or failed, and returns the facts. `told` gets the progress about five times a
+    /// Waits until everything needed has answered or failed, and returns the facts. `progress` is called about five times a
     /// second.
     ///
     /// # Errors
@@ -79,7 +79,7 @@ impl Session {
     pub async fn first(
         &mut self,
         needs: &Needs,
-        told: &mut (dyn FnMut(Coming) + Send),
+        progress: &mut (dyn FnMut(Coming) + Send),
     ) -> Result<Arc<Facts>, Failure> {
         let begun = tokio::time::Instant::now();
         let mut latest: Option<Arc<Facts>> = None;
@@ -98,7 +98,7 @@ impl Session {
                 tables: listed(fleet, needs),
                 readings: readings(fleet),
             };
-            told(coming);
+            progress(coming);
             if coming.tables.0 < coming.tables.1 {
                 continue;
             }
@@ -113,7 +113,7 @@ impl Session {
                 answered = (0, tokio::time::Instant::now());
             }
             let placed = !needs.queue_positions
-                || fleet.order_not_told
+                || fleet.order_unknown
                 || has_places(fleet)
                 || listed_at.elapsed() >= ORDER;
             if coming.readings.0 != answered.0 || !has_found_all(fleet) {

@@ -450,10 +450,10 @@ mod tests {
 
     #[test]
     fn a_missing_kubectl_is_reported_with_the_fix() {
-        let told = not_started(&io::Error::from(io::ErrorKind::NotFound));
+        let message = not_started(&io::Error::from(io::ErrorKind::NotFound));
         assert!(
-            told.contains("not on PATH") && told.contains("install"),
-            "{told}"
+            message.contains("not on PATH") && message.contains("install"),
+            "{message}"
         );
     }
 }

@@ -2,7 +2,6 @@
 
 pub mod action_service;
 pub mod action_task;
-pub mod aftermath;
 pub mod budgets;
 pub mod clipboard;
 pub mod clock;
@@ -32,8 +31,10 @@ pub mod port_forward;
 pub mod reading;
 pub mod record_metrics;
 pub mod record_status;
+pub mod recorder;
 pub mod rehearsal;
 pub mod rewind;
+pub mod run_outcome;
 mod scanner;
 pub mod session;
 pub mod setup;
@@ -45,7 +46,6 @@ mod source_options;
 pub mod status_server;
 pub mod store;
 mod store_loop;
-pub mod tape;
 pub mod telemetry;
 pub mod terminal;
 #[cfg(test)]

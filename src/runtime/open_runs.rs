@@ -16,13 +16,13 @@ const PACE: Duration = Duration::from_secs(5);
 /// Longest time that the first answer waits for the cluster's identity.
 const PROMPT: Duration = Duration::from_secs(5);
 
-/// Begins to follow a journal for a cluster. The receiver is told once the store has the runs of now.
+/// Begins to follow a journal for a cluster. The receiver fires once the store has the current runs.
 pub(super) fn follow(
     journal: Journal,
     connection: &Connection,
     out: mpsc::Sender<Vec<Observation>>,
 ) -> oneshot::Receiver<()> {
-    let (told, first) = oneshot::channel();
+    let (ready, first) = oneshot::channel();
     let here = ClusterIdentity {
         context: connection.context.to_string(),
         server: connection.server.clone(),
@@ -30,7 +30,7 @@ pub(super) fn follow(
     };
     let client = connection.client.clone();
     tokio::spawn(async move {
-        let mut told = Some(told);
+        let mut ready = Some(ready);
         let mut here = here;
         let mut runs = Runs::default();
         let mut known: Vec<OpenRun> = Vec::new();
@@ -57,8 +57,8 @@ pub(super) fn follow(
                     return;
                 }
             }
-            if let Some(told) = told.take() {
-                let _ = told.send(());
+            if let Some(ready) = ready.take() {
+                let _ = ready.send(());
             }
             tokio::select! {
                 () = tokio::time::sleep(PACE) => {}

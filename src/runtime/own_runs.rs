@@ -129,11 +129,11 @@ mod tests {
         let (first, second) = (runs.begin("r1", Vec::new()), runs.begin("r2", Vec::new()));
         assert_eq!(runs.first().as_deref(), Some("r1"));
         drop(first);
-        let told = runs.hand_over();
-        assert_eq!(told.len(), 1);
+        let messages = runs.hand_over();
+        assert_eq!(messages.len(), 1);
         assert!(
-            told[0].starts_with("run r2 is interrupted: /nowhere/stokehold cannot be started"),
-            "{told:?}"
+            messages[0].starts_with("run r2 is interrupted: /nowhere/stokehold cannot be started"),
+            "{messages:?}"
         );
         assert_eq!(runs.first(), None);
         drop(second);
@@ -148,12 +148,12 @@ mod tests {
             impersonate_groups: vec!["a".to_owned(), "b".to_owned()],
             ..ContextChoice::default()
         };
-        let said: Vec<String> = cluster_flags(&choice, "here")
+        let flags: Vec<String> = cluster_flags(&choice, "here")
             .iter()
             .map(|word| word.to_string_lossy().into_owned())
             .collect();
         assert_eq!(
-            said.join(" "),
+            flags.join(" "),
             "--kubeconfig k.yaml --context here --as ana --as-group a --as-group b"
         );
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
 use console::action_keys::{PlanOutcome, PlanRequest};
-use exec::look::Unseen;
+use exec::target_reader::Unseen;
 use model::base::{Exit, Failure};
 use model::plan::{Intent, Known, Plan};
 use plan::Author;

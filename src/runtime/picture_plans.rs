@@ -2,7 +2,7 @@
 
 use engine::live;
 use exec::blocking;
-use exec::look::Unseen;
+use exec::target_reader::Unseen;
 use model::fleet::job::JobKey;
 use model::plan::{Intent, Known, Plan, Refusal};
 use plan::{Author, scale};

@@ -29,7 +29,6 @@ const GROWTH: Duration = Duration::from_secs(5);
 /// How often a growing record is scanned again from its last keyframe.
 const RESCAN: Duration = Duration::from_secs(30);
 
-/// An event of a replay.
 #[derive(Debug)]
 pub enum ReplayEvent {
     /// The timeline: position, speed and marks.
@@ -74,11 +73,11 @@ pub(super) fn play(
     rules: Rules,
     at: Moment,
     speed: f64,
-    hands: ClockHands,
+    clock_setter: ClockHands,
     out: watch::Sender<Option<Arc<Facts>>>,
 ) -> Result<(JoinHandle<()>, ReplayControl), RecordFault> {
     let first = facts_at(&archive, rules.clone(), at)?;
-    hands.set(at);
+    clock_setter.set(at);
     out.send_replace(Some(Arc::new(first)));
     let (commands, orders) = mpsc::unbounded_channel();
     let (say, events) = mpsc::unbounded_channel();
@@ -95,7 +94,7 @@ pub(super) fn play(
             archive,
             rules,
             replay: None,
-            hands,
+            clock_setter,
             out,
             say,
             aim,
@@ -124,7 +123,7 @@ struct PlaybackTask {
     rules: Rules,
     /// The store at `at`; opened on first use.
     replay: Option<Replay>,
-    hands: ClockHands,
+    clock_setter: ClockHands,
     out: watch::Sender<Option<Arc<Facts>>>,
     say: mpsc::UnboundedSender<ReplayEvent>,
     aim: watch::Sender<Aim>,
@@ -268,9 +267,9 @@ impl PlaybackTask {
                 let say = self.say.clone();
                 // This may take a second; the record plays on meanwhile.
                 tokio::task::spawn_blocking(move || {
-                    let told = changes(&archive, &rules, from, to, &scope);
-                    let told = told.map_err(|fault| fault.to_string());
-                    let _ = say.send(ReplayEvent::Changes(name, told));
+                    let compared = changes(&archive, &rules, from, to, &scope);
+                    let compared = compared.map_err(|fault| fault.to_string());
+                    let _ = say.send(ReplayEvent::Changes(name, compared));
                 });
             }
             Playback::Toggle => {
@@ -366,7 +365,7 @@ impl PlaybackTask {
             Ok((facts, replay)) => {
                 self.at = at;
                 self.replay = Some(replay);
-                self.hands.set(at);
+                self.clock_setter.set(at);
                 self.out.send_replace(Some(Arc::new(facts)));
             }
             Err(fault) => {

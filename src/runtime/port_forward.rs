@@ -19,7 +19,7 @@ use super::shell::last_line;
 static RUNNING: Mutex<Vec<(u64, Child)>> = Mutex::new(Vec::new());
 
 /// Most bytes of kubectl's output that are read; it prints a line per connection.
-const MOST_SAID: u64 = 1 << 30;
+const MOST_OUTPUT: u64 = 1 << 30;
 
 /// What kubectl prints before the address that it listens on.
 const LISTENS: &str = "Forwarding from ";
@@ -50,7 +50,6 @@ fn end_one(number: u64) -> bool {
     child.map(end).is_some()
 }
 
-/// An event of a port-forward.
 enum PortForwardEvent {
     /// It listens on this address.
     Up(SocketAddr),
@@ -103,13 +102,13 @@ impl PortForwards {
         };
         self.started += 1;
         let number = self.started;
-        let (told, errors) = (child.stdout.take(), child.stderr.take());
+        let (output, errors) = (child.stdout.take(), child.stderr.take());
         running().push((number, child));
         let out = self.out.clone();
         thread::spawn(move || {
-            let lines = told
+            let lines = output
                 .into_iter()
-                .flat_map(|told| BufReader::new(told.take(MOST_SAID)).lines());
+                .flat_map(|output| BufReader::new(output.take(MOST_OUTPUT)).lines());
             for line in lines.map_while(Result::ok) {
                 let address = line
                     .strip_prefix(LISTENS)
@@ -124,7 +123,7 @@ impl PortForwards {
             let mut last = Vec::new();
             let lines = errors
                 .into_iter()
-                .flat_map(|errors| BufReader::new(errors.take(MOST_SAID)).split(b'\n'));
+                .flat_map(|errors| BufReader::new(errors.take(MOST_OUTPUT)).split(b'\n'));
             for line in lines
                 .map_while(Result::ok)
                 .filter(|line| !line.trim_ascii().is_empty())

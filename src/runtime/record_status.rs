@@ -12,8 +12,8 @@ use model::base::Moment;
 use table::metrics::{self, MetricFamily, MetricKind};
 
 use super::record_metrics::RecordMetrics;
+use super::recorder::TapeState;
 use super::status_server::{ServedStatus, accept};
-use super::tape::TapeState;
 
 /// A recorder writes every few seconds. A recorder that has not written for this long counts as failed.
 const LATE: Duration = Duration::from_secs(60);
@@ -25,9 +25,9 @@ pub async fn serve(
     more: Option<RecordMetrics>,
     now: impl Fn() -> Moment,
 ) {
-    let (told, status) = watch::channel(Status::default());
+    let (sender, status) = watch::channel(Status::default());
     let served = Arc::new(Served { status, more });
-    tokio::join!(follow(state, &told, now), accept(listener, served));
+    tokio::join!(follow(state, &sender, now), accept(listener, served));
 }
 
 /// State of the recording.
@@ -146,12 +146,12 @@ impl ServedStatus for Served {
 /// Updates the status from the recorder's state.
 async fn follow(
     mut state: watch::Receiver<TapeState>,
-    told: &watch::Sender<Status>,
+    sender: &watch::Sender<Status>,
     now: impl Fn() -> Moment,
 ) {
     loop {
         let tape = state.borrow_and_update().clone();
-        told.send_modify(|status| {
+        sender.send_modify(|status| {
             if tape.written.frames > status.tape.written.frames {
                 status.wrote = Some((now(), Instant::now()));
             }

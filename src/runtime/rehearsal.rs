@@ -34,7 +34,6 @@ const LOOK: i64 = 60_000;
 /// World and duration of a backtest.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
-    /// Options of the world.
     pub world: Options,
     /// Simulated milliseconds before forecasts are evaluated: at first there are no past runs.
     pub warm_up_ms: i64,
@@ -83,8 +82,8 @@ struct PendingForecast {
     start: Start,
 }
 
-/// Runs the backtest. `tell` is called after each simulated hour with the hours done and all hours.
-pub fn rehearse(setup: &Setup, mut tell: impl FnMut(usize, usize)) -> Outcome {
+/// Runs the backtest. `progress` is called after each simulated hour with the hours done and all hours.
+pub fn rehearse(setup: &Setup, mut progress: impl FnMut(usize, usize)) -> Outcome {
     let mut world = World::new(setup.world);
     let mut ledger = Ledger::new(Arc::new(Policy::default()));
     let mut names = Names::default();
@@ -139,7 +138,7 @@ pub fn rehearse(setup: &Setup, mut tell: impl FnMut(usize, usize)) -> Outcome {
             }
         }
         waited = waits;
-        tell(hour(at), hour(end));
+        progress(hour(at), hour(end));
     }
     outcome(&judged, asked, gone, open.len(), nodes, world.devices())
 }

@@ -9,10 +9,10 @@ use record::{Archive, RecordFault};
 use table::silence::{SilenceEntry, Silences};
 use table::timeline::Playback;
 
+use super::recorder;
 use super::session::{self, Session};
 use super::setup::Setup;
 use super::silence;
-use super::tape;
 
 /// Hint how to get a record.
 const NONE: &str = "run `stokehold record` beside the console, or set `[record] enabled = true`";
@@ -40,7 +40,7 @@ impl PastRecord {
         if demo {
             return Err(DEMO.to_owned());
         }
-        let place = tape::kept(&setup.settings, context);
+        let place = recorder::kept(&setup.settings, context);
         Ok(Self {
             setup: setup.clone(),
             place: place.ok_or("there is no home directory to keep a record in: set record.dir")?,

@@ -31,6 +31,7 @@ use super::open_runs;
 use super::past_plans::PastPlans;
 use super::playback::{self, ReplayControl};
 use super::reading::Reading;
+use super::recorder::{self, RecordSettings, Tape, TapeControl};
 use super::rewind::PastRecord;
 use super::setup::Setup;
 pub use super::simulated::Demo;
@@ -38,7 +39,6 @@ use super::simulated::{self, KeptFleet, embedded, simulated};
 use super::source_options::{namespaces, prometheus, proxied, scrape};
 use super::store::{JUDGING, Rules};
 use super::store_loop;
-use super::tape::{self, RecordSettings, Tape, TapeControl};
 use super::usage_facts;
 
 /// Batches of observations that may wait for the store; a source that fills the channel waits.
@@ -72,13 +72,11 @@ pub struct Session {
     pub clock: SessionClock,
     /// Nodes on screen: their exporters are read first.
     pub on_screen: watch::Sender<BTreeSet<Name>>,
-    /// Name of the context.
     pub context: Name,
     /// Reads single objects and logs for the view in front.
     pub reading: Reading,
     /// Controls the replay of a record; `None` for a cluster.
     pub replay: Option<ReplayControl>,
-    /// Its recording, if it is recorded.
     pub recording: Option<TapeControl>,
     /// A notice about opening the session.
     pub notice: Option<String>,
@@ -94,8 +92,8 @@ pub struct Session {
     pub(super) reach: watch::Sender<Reach>,
     /// The running sources; `None` for a record.
     pub sources: Option<Sources>,
-    /// Told once the store has the open runs of this machine; `None` once it was awaited, or where there is no journal.
-    pub(super) runs_told: Option<oneshot::Receiver<()>>,
+    /// Fires once the store has the open runs of this machine; `None` once it was awaited, or where there is no journal.
+    pub(super) runs_read: Option<oneshot::Receiver<()>>,
     store: JoinHandle<()>,
     engine: Option<JoinHandle<()>>,
 }
@@ -130,7 +128,7 @@ fn recorded(setup: &Setup, target: ClusterTarget) -> Result<Session, Failure> {
     let demo = !matches!(target, ClusterTarget::Cluster(_));
     let (connection, action_service, _) = connected(setup, target, true)?;
     let settings = RecordSettings::of(&setup.settings);
-    let begun = tokio::runtime::Handle::current().block_on(tape::begin(&connection, &settings));
+    let begun = tokio::runtime::Handle::current().block_on(recorder::begin(&connection, &settings));
     let (tape, control, notice) = match begun {
         Ok((tape, control, _)) => (Some(tape), Some(control), None),
         Err(why) => (None, None, Some(format!("not recorded: {}", why.message))),
@@ -179,7 +177,7 @@ pub async fn record(
 ) -> Result<(Session, TapeControl, PathBuf), Failure> {
     let demo = !matches!(target, ClusterTarget::Cluster(_));
     let (connection, ..) = connected(setup, target, false)?;
-    let (tape, control, folder) = tape::begin(&connection, record).await?;
+    let (tape, control, folder) = recorder::begin(&connection, record).await?;
     let session = start(setup, connection, None, demo, Purpose::Record(tape), None);
     Ok((session, control, folder))
 }
@@ -195,7 +193,7 @@ pub async fn watch(
 ) -> Result<(Session, String), Failure> {
     let demo = !matches!(target, ClusterTarget::Cluster(_));
     let (connection, ..) = connected(setup, target, false)?;
-    let cluster = tape::identity(&connection).await;
+    let cluster = recorder::identity(&connection).await;
     let session = start(setup, connection, None, demo, Purpose::Watch(pace), None);
     Ok((session, cluster))
 }
@@ -291,7 +289,7 @@ pub(super) fn start(
     let reads = !matches!(purpose, Purpose::Govern(_));
     // Without a screen, snapshots are needed for the checks only.
     let pace = match purpose {
-        Purpose::Record(_) => Some(tape::SNAPSHOT_INTERVAL),
+        Purpose::Record(_) => Some(recorder::SNAPSHOT_INTERVAL),
         Purpose::Watch(pace) | Purpose::Govern(pace) => Some(pace),
         Purpose::Console(_) | Purpose::OneLook(_) => None,
     };
@@ -338,10 +336,10 @@ pub(super) fn start(
         tape.keep_usage(rules.clone());
     }
     let uses_record = !demo && needs.is_none_or(Needs::uses_record);
-    let remembered = tape::kept(&setup.settings, &context).filter(|_| uses_record);
+    let remembered = recorder::kept(&setup.settings, &context).filter(|_| uses_record);
     let store = store_loop::run(rules, clock.clone(), tape, remembered, seen, publish);
     let store = tokio::spawn(store);
-    let runs_told = journal(&setup.settings)
+    let runs_read = journal(&setup.settings)
         .filter(|_| reads)
         .map(|journal| open_runs::follow(journal, &connection, out.clone()));
     let actions = action_service.map(|service| ActionTask::new(service, facts.clone()));
@@ -381,7 +379,7 @@ pub(super) fn start(
         server,
         reach,
         sources: Some(sources),
-        runs_told,
+        runs_read,
         store,
         engine,
     }
@@ -400,8 +398,8 @@ pub fn replay(setup: &Setup, archive: Archive, at: Moment, speed: f64) -> Result
     let rules = past_rules(setup, &archive);
     let context = Name::from(format!("{} (record)", rules.context));
     let (publish, facts) = watch::channel(None);
-    let (clock, hands) = SessionClock::past(at);
-    let (store, control) = playback::play(archive, rules, at, speed, hands, publish)
+    let (clock, clock_setter) = SessionClock::past(at);
+    let (store, control) = playback::play(archive, rules, at, speed, clock_setter, publish)
         .map_err(|fault| Failure::new(Exit::Failed, fault.to_string()))?;
     let (say, answers) = watch::channel(Arc::default());
     let engine = tokio::spawn(explanation_task::run(facts.clone(), say, None));
@@ -423,13 +421,13 @@ pub fn replay(setup: &Setup, archive: Archive, at: Moment, speed: f64) -> Result
         server: String::new(),
         reach: watch::Sender::new(Reach::All),
         sources: None,
-        runs_told: None,
+        runs_read: None,
         store,
         engine: Some(engine),
     })
 }
 
-/// A single snapshot of what is needed, on the server's clock; `told` as for [`Session::first`].
+/// A single snapshot of the needed tables, on the server's clock; `progress` as for [`Session::first`].
 ///
 /// # Errors
 /// The kubeconfig cannot be used, or nothing could be listed.
@@ -437,10 +435,10 @@ pub async fn snapshot(
     setup: &Setup,
     target: ClusterTarget,
     needs: &Needs,
-    told: &mut (dyn FnMut(Coming) + Send),
+    progress: &mut (dyn FnMut(Coming) + Send),
 ) -> Result<Facts, Failure> {
     let mut session = open_as(setup, target, Some(needs))?;
-    session.look(needs, told).await
+    session.look(needs, progress).await
 }
 
 /// As [`snapshot`]; then reads the single object that `wanted` requests from the facts, if any.
@@ -451,11 +449,11 @@ pub async fn page(
     setup: &Setup,
     target: ClusterTarget,
     needs: &Needs,
-    told: &mut (dyn FnMut(Coming) + Send),
+    progress: &mut (dyn FnMut(Coming) + Send),
     wanted: &dyn Fn(&Facts) -> Option<ObjectRequest>,
 ) -> Result<(Facts, Option<ObjectNews>), Failure> {
     let mut session = open_as(setup, target, Some(needs))?;
-    let facts = session.look(needs, told).await?;
+    let facts = session.look(needs, progress).await?;
     let Some(want) = wanted(&facts) else {
         return Ok((facts, None));
     };

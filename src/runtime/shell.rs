@@ -58,7 +58,7 @@ pub async fn run(command: &ShellCommand) -> Result<ShellEnd, String> {
         .kill_on_drop(true)
         .spawn()
         .map_err(|error| not_started(&error))?;
-    let said = tokio::spawn(passed_on(child.stderr.take()));
+    let errors = tokio::spawn(passed_on(child.stderr.take()));
     let end = loop {
         tokio::select! {
             status = child.wait() => break status.map(Some).map_err(|error| format!("kubectl: {error}"))?,
@@ -78,10 +78,10 @@ pub async fn run(command: &ShellCommand) -> Result<ShellEnd, String> {
     };
     while tokio::time::timeout(ECHO, interrupt.recv()).await.is_ok() {}
     cleaned(command, status.success());
-    let said = tokio::time::timeout(PARTING, said).await;
+    let errors = tokio::time::timeout(PARTING, errors).await;
     Ok(ShellEnd::Exited(KubectlExit {
         status,
-        last_line: said.ok().and_then(Result::ok).unwrap_or_default(),
+        last_line: errors.ok().and_then(Result::ok).unwrap_or_default(),
     }))
 }
 

@@ -46,17 +46,17 @@ pub fn save(
     entry: Option<SilenceEntry>,
     now: Moment,
 ) -> Result<(), String> {
-    let said = |error: io::Error| format!("cannot write {}: {error}", path.display());
+    let failed = |error: io::Error| format!("cannot write {}: {error}", path.display());
     let folder = path.parent().unwrap_or_else(|| Path::new("."));
-    local::make_folder(folder).map_err(said)?;
+    local::make_folder(folder).map_err(failed)?;
     let mut options = local::private();
     options.write(true).create(true).truncate(false);
-    let lock = options.open(path.with_extension("lock")).map_err(said)?;
-    lock.lock().map_err(said)?;
-    let before = text(path).map_err(said)?;
+    let lock = options.open(path.with_extension("lock")).map_err(failed)?;
+    lock.lock().map_err(failed)?;
+    let before = text(path).map_err(failed)?;
     let after = Silences::written(&before, context, id, entry, now)
         .map_err(|error| format!("{} is left as it is: {error}", path.display()))?;
-    local::replace(path, &path.with_extension("part"), after.as_bytes()).map_err(said)
+    local::replace(path, &path.with_extension("part"), after.as_bytes()).map_err(failed)
 }
 
 /// The log of silences in the directory of a record.
@@ -82,14 +82,14 @@ pub(super) fn log_of(folder: &Path) -> String {
 /// The log cannot be written.
 fn add_to_log(folder: &Path, lines: &str) -> Result<(), String> {
     let path = folder.join(LOG);
-    let said = |error: io::Error| format!("cannot write {}: {error}", path.display());
+    let failed = |error: io::Error| format!("cannot write {}: {error}", path.display());
     let mut options = local::private();
     let mut file = options
         .append(true)
         .create(true)
         .open(&path)
-        .map_err(said)?;
-    file.write_all(lines.as_bytes()).map_err(said)
+        .map_err(failed)?;
+    file.write_all(lines.as_bytes()).map_err(failed)
 }
 
 /// Logs a change of one finding's silence at `now`; `None` removed it.

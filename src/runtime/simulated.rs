@@ -74,8 +74,8 @@ pub(super) fn begin_past(
                 step: STEP,
                 last: step == STEPS,
             };
-            let told = out.blocking_send(vec![Observation::Past(Box::new(past))]);
-            if told.is_err() {
+            let sent = out.blocking_send(vec![Observation::Past(Box::new(past))]);
+            if sent.is_err() {
                 return;
             }
             std::thread::sleep(REST);
@@ -108,7 +108,6 @@ pub(super) fn simulated(
 /// The simulated fleet to start in this process.
 #[derive(Clone, Debug)]
 pub struct Demo {
-    /// Options of the world.
     pub world: sim::world::Options,
     /// Simulated seconds per real second; 0 pauses.
     pub speed: f64,

@@ -26,7 +26,7 @@ pub(super) fn proxied(setup: &Setup) -> BTreeSet<String> {
 /// Prometheus options; `None` where the settings disable it.
 pub(super) fn prometheus(settings: &Settings) -> Option<PrometheusOptions> {
     let own = &settings.prometheus;
-    let road = match (&own.url, &own.service) {
+    let prometheus_endpoint = match (&own.url, &own.service) {
         (Some(url), _) => Some(PrometheusEndpoint::Direct(Endpoint {
             name: "prometheus".to_owned(),
             url: url.clone(),
@@ -46,7 +46,7 @@ pub(super) fn prometheus(settings: &Settings) -> Option<PrometheusOptions> {
         (None, None) => return None,
     };
     Some(PrometheusOptions {
-        endpoint: road,
+        endpoint: prometheus_endpoint,
         matchers: own.matcher.0.clone(),
         interval: own.interval.duration(),
         per_minute: own.per_minute.get(),

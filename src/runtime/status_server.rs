@@ -58,15 +58,15 @@ pub(super) fn answer(status: &dyn ServedStatus, method: &Method, path: &str) -> 
         response.headers_mut().insert(ALLOW, allowed);
         return response;
     }
-    let told = |trouble: Option<String>| match trouble {
+    let verdict = |trouble: Option<String>| match trouble {
         None => text(StatusCode::OK, "ok\n".to_owned()),
         Some(why) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
     };
     match path {
-        "/healthz" => told(status.dead()),
+        "/healthz" => verdict(status.dead()),
         "/readyz" => match (status.not_ready(), status.degraded()) {
             (None, Some(why)) => text(StatusCode::OK, format!("degraded: {why}\n")),
-            (trouble, _) => told(trouble),
+            (trouble, _) => verdict(trouble),
         },
         "/metrics" => text(StatusCode::OK, status.metrics()),
         _ => {

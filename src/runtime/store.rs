@@ -161,7 +161,6 @@ impl Store {
         fleet
     }
 
-    /// The facts at `at`.
     pub fn publish(&mut self, at: Moment) -> Facts {
         self.take_past(at);
         let fleet = self.judged(at);

@@ -13,8 +13,8 @@ use model::fleet::observe::Observation;
 use table::Facts;
 
 use super::clock::SessionClock;
+use super::recorder::Tape;
 use super::store::{Rules, Store};
-use super::tape::Tape;
 
 /// Shortest interval between facts during the first lists, so that progress is visible.
 const SPACING: Duration = Duration::from_millis(100);
@@ -59,7 +59,7 @@ pub async fn run(
                     if let Some(tape) = &mut tape {
                         tape.see(clock.now(), &mut observation);
                     }
-                    let told = !matches!(
+                    let changes_fleet = !matches!(
                         observation,
                         Observation::Page(_)
                             | Observation::Source(_)
@@ -68,7 +68,7 @@ pub async fn run(
                     );
                     let visible = store.apply(observation);
                     dirty |= visible;
-                    changed |= visible && told;
+                    changed |= visible && changes_fleet;
                 }
                 if last.elapsed() < if changed { soon } else { later } {
                     continue;

@@ -18,8 +18,8 @@ use table::spend::Seen;
 use usage::{GAP, HourUsage, RunLoss, Span, UsageCounters, UsageFold, UsageSample, start_of};
 
 use super::past;
+use super::recorder::TapeState;
 use super::store::Rules;
-use super::tape::TapeState;
 
 /// Longest interval between two writes of the ledger.
 const WRITING: Duration = Duration::from_secs(50);
@@ -225,8 +225,8 @@ impl Keeper {
                 continue;
             };
             // Already counted from the record.
-            let told = |until: Moment| at <= until && until.since(at) < NEAR.into();
-            if known.begins && known.fold.at().is_some_and(told) {
+            let is_near = |until: Moment| at <= until && until.since(at) < NEAR.into();
+            if known.begins && known.fold.at().is_some_and(is_near) {
                 continue;
             }
             known.begins = false;

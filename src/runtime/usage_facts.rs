@@ -21,7 +21,7 @@ use super::demo_usage::DemoLedger;
 use super::host::Host;
 use super::setup::Setup;
 use super::usage_prometheus::PrometheusUsage;
-use super::{budgets, demo_usage, tape, usage};
+use super::{budgets, demo_usage, recorder, usage};
 
 /// Interval between reads; longer where reading takes long.
 const EVERY: Duration = Duration::from_secs(60);
@@ -47,7 +47,7 @@ impl UsageReader {
     /// A reader for the record of a context, in the directory of the settings.
     pub fn new(host: &Host, settings: &Settings, context: &str) -> Self {
         Self {
-            folder: tape::kept(settings, context),
+            folder: recorder::kept(settings, context),
             context: context.to_owned(),
             budgets: budgets::of_settings(host, settings).map_err(|failure| failure.message),
             periods: &PERIODS,
@@ -71,22 +71,21 @@ impl UsageReader {
         self
     }
 
-    /// Reads the usage facts as of `now`.
     pub fn read(&self, now: Moment) -> UsageFacts {
-        let told = self
+        let latest = self
             .folder
             .as_deref()
             .map(|folder| self.read_facts(folder, now));
-        let absent = |told: &UsageFacts| told.status == UsageStatus::Absent;
-        let told = match (told, &self.prometheus) {
+        let absent = |latest: &UsageFacts| latest.status == UsageStatus::Absent;
+        let latest = match (latest, &self.prometheus) {
             (None, Some(known)) => self.of_prometheus(known, now).transpose(),
-            (Some(Ok(told)), Some(known)) if absent(&told) => self
+            (Some(Ok(latest)), Some(known)) if absent(&latest) => self
                 .of_prometheus(known, now)
                 .transpose()
-                .or(Some(Ok(told))),
-            (told, _) => told,
+                .or(Some(Ok(latest))),
+            (latest, _) => latest,
         };
-        match told {
+        match latest {
             Some(Ok(facts)) => facts,
             Some(Err(why)) => UsageFacts {
                 status: UsageStatus::Failed(why),
@@ -165,12 +164,12 @@ impl UsageReader {
 
     /// The usage facts of a ledger that this process keeps.
     pub(super) fn of_ledger(&self, file: &UsageFile, now: Moment) -> UsageFacts {
-        let told = file.until().map_err(|fault| fault.to_string());
-        let told = told.and_then(|until| {
+        let facts = file.until().map_err(|fault| fault.to_string());
+        let facts = facts.and_then(|until| {
             let until = until.ok_or_else(|| String::from("the ledger is empty so far"))?;
             self.of_file(file, until, now)
         });
-        told.unwrap_or_else(|why| UsageFacts {
+        facts.unwrap_or_else(|why| UsageFacts {
             status: UsageStatus::Failed(why),
             ..UsageFacts::default()
         })
@@ -229,7 +228,7 @@ pub(super) fn watched(
 
 /// A reader's usage facts, updated periodically. Must be called within a tokio runtime.
 pub fn followed(reader: UsageReader, clock: SessionClock) -> watch::Receiver<Arc<UsageFacts>> {
-    let (say, told) = watch::channel(Arc::default());
+    let (say, receiver) = watch::channel(Arc::default());
     tokio::spawn(async move {
         loop {
             let begun = Instant::now();
@@ -247,5 +246,5 @@ pub fn followed(reader: UsageReader, clock: SessionClock) -> watch::Receiver<Arc
             }
         }
     });
-    told
+    receiver
 }

@@ -49,7 +49,6 @@ const LAST: Duration = Duration::from_secs(5);
 /// A receiver of the settings: its delivery rules and endpoint.
 pub type Receiver = (DeliveryRules, NotifyEndpoint);
 
-/// The receivers of the settings.
 pub fn receivers(settings: &Settings, cluster: &str) -> Vec<Receiver> {
     let one = |own: &NotifySettings| {
         let rules = DeliveryRules {
@@ -276,7 +275,7 @@ impl<'p> Watcher<'p> {
             true => {
                 // What stood while the other process was still leading counts as sent; newer findings are sent now.
                 if let Some((_, first)) = self.followed.pop_front() {
-                    self.take_as_told(&first);
+                    self.mark_all_sent(&first);
                     self.followed.clear();
                 }
                 self.update(&standing);
@@ -287,7 +286,7 @@ impl<'p> Watcher<'p> {
                     .followed
                     .pop_front_if(|(at, _)| at.elapsed() >= FOLLOWS)
                 {
-                    self.take_as_told(&old);
+                    self.mark_all_sent(&old);
                 }
             }
         }
@@ -304,11 +303,11 @@ impl<'p> Watcher<'p> {
         }
     }
 
-    fn take_as_told(&mut self, standing: &CurrentAlerts) {
+    fn mark_all_sent(&mut self, standing: &CurrentAlerts) {
         self.update(standing);
         let beat = self.beat();
         for (delivery, ..) in &mut self.receivers {
-            delivery.take_as_told(beat);
+            delivery.mark_all_sent(beat);
         }
     }
 

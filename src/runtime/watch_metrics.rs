@@ -179,14 +179,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn it_is_ready_while_the_cluster_is_read() {
         let mut status = WatchStatus::default();
-        let said = |status: &WatchStatus| status.trouble().unwrap_or_default();
-        assert_eq!(said(&status), "the cluster is not read yet");
+        let trouble = |status: &WatchStatus| status.trouble().unwrap_or_default();
+        assert_eq!(trouble(&status), "the cluster is not read yet");
         let facts = table::sample::facts();
         status.facts = Some((Arc::new(facts.clone()), Instant::now()));
         assert_eq!(status.trouble(), None);
         tokio::time::advance(LATE + Duration::from_secs(1)).await;
         assert_eq!(
-            said(&status),
+            trouble(&status),
             "the cluster was not read in the last 61 seconds"
         );
         let mut fleet = (*facts.fleet).clone();
@@ -201,7 +201,10 @@ mod tests {
             ..facts
         };
         status.facts = Some((Arc::new(facts), Instant::now()));
-        assert_eq!(said(&status), "pods cannot be listed: connection refused");
+        assert_eq!(
+            trouble(&status),
+            "pods cannot be listed: connection refused"
+        );
         let up = |status: &WatchStatus| {
             let families = status.families();
             let own = families

@@ -9,7 +9,7 @@ use settings::Settings;
 use source::local;
 use table::notify::{SavedDelivery, read_saved, saved_text};
 
-use super::tape;
+use super::recorder;
 
 /// Name of the delivery state's file.
 const STATE_FILE: &str = "notified.json";
@@ -17,7 +17,7 @@ const STATE_FILE: &str = "notified.json";
 /// The directory for the delivery state of a context. `None` when the user has no home directory.
 pub fn directory_of(settings: &Settings, context: &str) -> Option<PathBuf> {
     let folder = settings.state_dir.as_deref()?;
-    Some(folder.join("watch").join(tape::folder_of(context)))
+    Some(folder.join("watch").join(recorder::folder_of(context)))
 }
 
 /// The delivery state on disk. While this value exists, the lock keeps other processes out of the directory.

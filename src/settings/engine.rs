@@ -367,9 +367,9 @@ mod tests {
                 ":5: route: an earlier route",
             ),
         ] {
-            let said = read(text).expect_err(text);
-            assert!(said.contains(words), "{text}\n{said}");
-            assert!(said.contains("/home/me/stokehold.toml:"), "{said}");
+            let message = read(text).expect_err(text);
+            assert!(message.contains(words), "{text}\n{message}");
+            assert!(message.contains("/home/me/stokehold.toml:"), "{message}");
         }
     }
 
@@ -389,7 +389,7 @@ mod tests {
         );
         let set = load(&inputs("STOKEHOLD_ENGINE_FAIR_SHARING", "off")).expect("right");
         assert_eq!(
-            set.engine_rules().fair_sharing.map(|said| said.value),
+            set.engine_rules().fair_sharing.map(|setting| setting.value),
             Some(Vec::new())
         );
     }

@@ -53,7 +53,7 @@ pub(super) const WITHOUT_DEFAULT: &[&str] = &[
 /// Text of a settings file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Text {
-    /// `Machine` or `User`.
+    /// Layer of the file: `Machine` or `User`.
     pub layer: Layer,
     pub path: String,
     /// Content of the file.

@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn an_error_names_the_fix() {
-        for (text, said) in [
+        for (text, expected) in [
             (
                 "kind = \"slak\"\nurl = \"http://a\"",
                 "did you mean `slack`",
@@ -253,7 +253,7 @@ mod tests {
             ),
         ] {
             let why = read(&format!("name = \"a\"\n{text}")).expect_err(text);
-            assert!(why.contains(said), "{text}: {why}");
+            assert!(why.contains(expected), "{text}: {why}");
         }
         assert!(read("name = \"a b\"\nkind = \"webhook\"\nurl = \"http://a\"").is_err());
     }

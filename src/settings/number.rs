@@ -118,7 +118,6 @@ impl<'de> Deserialize<'de> for Span {
 pub struct Size(u64);
 
 impl Size {
-    /// Bytes.
     pub const fn bytes(self) -> u64 {
         self.0
     }

@@ -12,7 +12,7 @@ pub struct ServicePath {
     pub name: String,
     /// Number or name of the service's port.
     pub port: String,
-    /// True for HTTPS.
+    /// True for HTTPS, false for plain HTTP.
     pub tls: bool,
     /// Prefix of the API paths; empty, or starts with `/` and does not end with one.
     pub prefix: String,
@@ -109,8 +109,8 @@ mod tests {
             "a/b%2f:1",
             "a/b:1/x//y",
         ] {
-            let said = ServicePath::parse(wrong).expect_err(wrong);
-            assert!(said.contains("namespace/name:port"), "{said}");
+            let message = ServicePath::parse(wrong).expect_err(wrong);
+            assert!(message.contains("namespace/name:port"), "{message}");
         }
     }
 }

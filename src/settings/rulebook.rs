@@ -76,10 +76,14 @@ impl Rulebook {
             .collect();
         let dialects = Dialects::with(&extra).unwrap_or_else(|wrong| {
             // Messages about dialects already contain file and line.
-            faults.extend(wrong.into_iter().map(|said| match said.split_once(": ") {
-                Some((place, message)) => DocumentFault::new(place, "", message),
-                None => DocumentFault::new("exporters", "", said),
-            }));
+            faults.extend(
+                wrong
+                    .into_iter()
+                    .map(|problem| match problem.split_once(": ") {
+                        Some((place, message)) => DocumentFault::new(place, "", message),
+                        None => DocumentFault::new("exporters", "", problem),
+                    }),
+            );
             Dialects::builtin()
         });
         if !faults.is_empty() {

@@ -80,7 +80,6 @@ impl ServiceSettings {
 pub struct Latency(f64);
 
 impl Latency {
-    /// In seconds.
     pub const fn seconds(self) -> f64 {
         self.0
     }
@@ -168,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn what_is_wrong_is_reported() {
         for (text, wanted) in [
             ("match = { name = \"a\" }", "promises nothing"),
             ("ttft = \"fast\"", "a latency above 0"),
@@ -178,8 +177,8 @@ mod tests {
             ("ttft = \"1s\"\nmatch = { team = \"a\" }", "team"),
             ("ttft = \"1s\"\nname = \"a\"", "name"),
         ] {
-            let told = service(text).expect_err(text);
-            assert!(told.contains(wanted), "{text}: {told}");
+            let message = service(text).expect_err(text);
+            assert!(message.contains(wanted), "{text}: {message}");
         }
     }
 }

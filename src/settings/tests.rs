@@ -135,7 +135,7 @@ fn later_layers_win_and_each_value_knows_its_place() {
 
 #[test]
 fn a_mistake_names_file_line_key_and_mend() {
-    for (text, said) in [
+    for (text, expected) in [
         (
             "\nrefesh = 1\n",
             "stokehold.toml:2: refesh: unknown key `refesh`; did you mean `refresh`?",
@@ -258,7 +258,7 @@ fn a_mistake_names_file_line_key_and_mend() {
             "stokehold.toml: context.a: a context's section cannot hold sections of contexts",
         ),
     ] {
-        assert_eq!(refused(&user(text)), said);
+        assert_eq!(refused(&user(text)), expected);
     }
     assert!(refused(&user("theme = \"a\"\ntheme = \"b\"")).starts_with("stokehold.toml:2: "));
     assert!(refused(&user("theme = \u{0}")).starts_with("stokehold.toml:1: "));
@@ -276,12 +276,12 @@ fn a_variable_that_is_no_setting_is_refused_with_the_nearest() {
             variables: vec![(name.into(), "1".into())],
             ..Inputs::default()
         };
-        let said = refused(&inputs);
+        let message = refused(&inputs);
         assert!(
-            said.starts_with(&format!("{name}: is no setting")),
-            "{said}"
+            message.starts_with(&format!("{name}: is no setting")),
+            "{message}"
         );
-        assert!(said.contains(near), "{said}");
+        assert!(message.contains(near), "{message}");
     }
 }
 
@@ -312,16 +312,16 @@ fn every_layer_at_fault_is_named_at_once() {
     let mut inputs = user("thme = 1");
     inputs.variables = vec![("STOKEHOLD_ASCII".into(), "maybe".into())];
     inputs.flags = vec![("--refresh".into(), "refresh".into(), "soon".into())];
-    let said = refused(&inputs);
-    let lines: Vec<&str> = said.lines().collect();
-    assert_eq!(lines.len(), 3, "{said}");
+    let message = refused(&inputs);
+    let lines: Vec<&str> = message.lines().collect();
+    assert_eq!(lines.len(), 3, "{message}");
     assert_eq!(
         lines[1],
         "STOKEHOLD_ASCII: ascii: `maybe` is neither true nor false"
     );
     assert!(
         lines[2].starts_with("--refresh: refresh: `soon` is not a span"),
-        "{said}"
+        "{message}"
     );
 }
 
@@ -500,7 +500,7 @@ fn texts_at_fault_are_named_together() {
         dialects: vec![pair("mine.toml", "nmae = 1\n")],
     };
     let faults = Rulebook::new(&settings, &texts).expect_err("is wrong");
-    let said: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    let message: Vec<String> = faults.iter().map(ToString::to_string).collect();
     for start in [
         "acc.toml:2: ",
         "alerts.toml:1: ",
@@ -508,8 +508,8 @@ fn texts_at_fault_are_named_together() {
         "mine.toml",
     ] {
         assert!(
-            said.iter().any(|line| line.starts_with(start)),
-            "{start}: {said:#?}"
+            message.iter().any(|line| line.starts_with(start)),
+            "{start}: {message:#?}"
         );
     }
 }
@@ -644,23 +644,26 @@ fn a_fault_of_an_entry_of_an_array_has_the_line_of_that_entry() {
         for wrong in *wrong {
             let before = format!("[[{key}]]\n{right}\n\n");
             let line = before.lines().count() + 1;
-            let said = refused(&user(&format!("{before}[[{key}]]\n{wrong}\n")));
+            let message = refused(&user(&format!("{before}[[{key}]]\n{wrong}\n")));
             let start = format!("stokehold.toml:{line}: {key}: ");
-            assert!(said.starts_with(&start), "{start}\n{wrong}\n{said}");
+            assert!(message.starts_with(&start), "{start}\n{wrong}\n{message}");
         }
         // In the section of a context and as an inline array, the entry has its line, too.
         let inline = |text: &str| format!("  {{ {} }},\n", text.replace('\n', ", "));
         let text = format!("{key} = [\n{}{}]\n", inline(right), inline(wrong[0]));
-        let said = refused(&user(&text));
-        assert!(said.starts_with("stokehold.toml:3: "), "{text}\n{said}");
+        let message = refused(&user(&text));
+        assert!(
+            message.starts_with("stokehold.toml:3: "),
+            "{text}\n{message}"
+        );
         let section = format!("context.prod.{key}");
         let text = format!("[[{section}]]\n{right}\n[[{section}]]\n{}\n", wrong[0]);
         let mut inputs = user(&text);
         inputs.context = Some("prod".into());
         let line = right.lines().count() + 2;
-        let said = refused(&inputs);
+        let message = refused(&inputs);
         let start = format!("stokehold.toml:{line}: ");
-        assert!(said.starts_with(&start), "{start}\n{text}\n{said}");
+        assert!(message.starts_with(&start), "{start}\n{text}\n{message}");
     }
 }
 

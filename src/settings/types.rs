@@ -133,7 +133,7 @@ section! {
     /// are unknown.
     #[derive(Default)]
     CostSettings, RawCostSettings {
-        /// USD per kWh.
+        /// Price of electricity, USD per kWh.
         usd_per_kwh: Option<Positive>,
         /// Power usage effectiveness of the building.
         pue: Option<Pue>,
@@ -297,14 +297,14 @@ section! {
 section! {
     /// Depreciation of owned machines, unless a pool overrides it.
     OwnedDefaults, RawOwnedDefaults {
-        /// Depreciation period, years.
+        /// Time over which a machine is depreciated, years.
         years: Positive,
         /// Residual value as a share of the price.
         residual: Ratio,
         /// Network, storage and spares as a share of the price.
         overhead: Amount,
         pue: Positive,
-        /// USD per kWh.
+        /// Price of electricity, USD per kWh.
         usd_per_kwh: Amount,
         /// Space and staff, USD per hour and machine.
         other_usd_per_hour: Amount,
@@ -337,7 +337,7 @@ pub struct PriceOverride {
     pub class: Option<String>,
     /// Applies only to nodes with this billing mode.
     pub billing: Option<Paid>,
-    /// USD per device-hour.
+    /// Price of a device, USD per device-hour.
     pub usd_per_device_hour: Usd,
 }
 
@@ -374,7 +374,7 @@ fn not_empty<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Stri
 /// Price of a pool's devices.
 #[derive(Clone, PartialEq, Debug)]
 pub enum PoolPriceSettings {
-    /// USD per device-hour.
+    /// A fixed price, USD per device-hour.
     Rate(Usd),
     /// A factor on the list price.
     Multiplier(Positive),
@@ -409,14 +409,14 @@ pub struct OwnedSettings {
     pub capex_usd: Positive,
     /// Power drawn by a machine, kW.
     pub kw: Amount,
-    /// Depreciation period, years.
+    /// Time over which a machine is depreciated, years.
     pub years: Option<Positive>,
     /// Residual value as a share of the price.
     pub residual: Option<Ratio>,
     /// Network, storage and spares as a share of the price.
     pub overhead: Option<Amount>,
     pub pue: Option<Positive>,
-    /// USD per kWh.
+    /// Price of electricity, USD per kWh.
     pub usd_per_kwh: Option<Amount>,
     /// Space and staff, USD per hour and machine.
     pub other_usd_per_hour: Option<Amount>,

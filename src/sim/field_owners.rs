@@ -40,7 +40,7 @@ impl FieldOwners {
     }
 }
 
-/// Fields that nobody owns: they say which object is meant, or belong to the server.
+/// Fields without an owner: they identify the object, or belong to the server.
 const UNOWNED: [&str; 11] = [
     ".apiVersion",
     ".kind",
@@ -228,7 +228,7 @@ mod tests {
             custom: false,
         };
         removal.apply(&mut pod);
-        // Defaults of a kept item stay; an item that is owned by nobody goes as a whole.
+        // Defaults of a kept item stay; an item without an owner is removed as a whole.
         assert_eq!(
             pod,
             json!({"metadata": {"finalizers": ["g"]}, "spec": {"containers": [{"name": "main", "pull": "Always"}]}})

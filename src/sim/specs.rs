@@ -30,7 +30,7 @@ resources! {
     Events "v1" own("", "events", "Event").short(&["ev"]);
     Namespaces "v1" listed(Table::Namespaces).sub(&["finalize", "status"]).short(&["ns"]);
     Nodes "v1" listed(Table::Nodes).sub(&["proxy", "status"]).short(&["no"]);
-    /// Nothing binds them.
+    /// Claims stay unbound: no controller binds them.
     PersistentVolumeClaims "v1" own("", "persistentvolumeclaims", "PersistentVolumeClaim").sub(STATUS).short(&["pvc"]);
     Pods "v1" listed(Table::Pods).sub(&["attach", "binding", "ephemeralcontainers", "eviction", "exec", "log", "portforward", "proxy", "resize", "status"]).short(&["po"]).all();
     ServiceAccounts "v1" own("", "serviceaccounts", "ServiceAccount").short(&["sa"]);

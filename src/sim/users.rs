@@ -246,7 +246,6 @@ impl Users {
         }
     }
 
-    /// The token of a user.
     pub fn token(&self, user: User) -> &str {
         self.tokens
             .iter()
@@ -410,23 +409,23 @@ mod tests {
         assert!(!may("t", "list", "nodes", "") && !may("t", "get", "pods/proxy", "nlp"));
         assert!(!may("n", "list", "pods", "nlp"));
         assert!(users.authenticate("x").is_none());
-        let nobody = users.authenticate("n").expect("known");
+        let unprivileged = users.authenticate("n").expect("known");
         assert!(users.may(
-            &nobody,
+            &unprivileged,
             &AccessRequest::Path {
                 verb: "get",
                 path: "/apis/apps/v1"
             }
         ));
         assert!(!users.may(
-            &nobody,
+            &unprivileged,
             &AccessRequest::Path {
                 verb: "get",
                 path: "/metrics"
             }
         ));
         assert_eq!(
-            refused(&nobody, &ask("list", "pods", "")),
+            refused(&unprivileged, &ask("list", "pods", "")),
             "User \"sim-nobody\" cannot list resource \"pods\" in API group \"\" at the cluster scope"
         );
     }

@@ -7,7 +7,7 @@ use kube::runtime::watcher;
 use model::base::name::printable;
 use model::fleet::observe::{LostKind, Table};
 
-use super::counted::{NotKubernetes, ResponseTimeout};
+use super::counting_layer::{NotKubernetes, ResponseTimeout};
 use super::gate::Refused;
 use super::limits::{TooLarge, TooSlow, cause};
 use super::login::LoginFailed;
@@ -24,9 +24,9 @@ pub struct ApiError {
 /// Kinds of failure that are handled differently.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
-    /// 401: not authenticated.
+    /// 401: the credentials are not accepted.
     Unknown,
-    /// 403: not authorized.
+    /// 403: the user is not authorized.
     Forbidden,
     /// 404: it does not serve this.
     Missing,
@@ -148,7 +148,7 @@ impl ApiError {
             "" => table.plural().to_owned(),
             group => format!("{}.{group}", table.plural()),
         };
-        let said = message_in_brackets(&status.message);
+        let detail = message_in_brackets(&status.message);
         let narrower = if place.namespaced {
             ", or give -n NAMESPACE"
         } else {
@@ -158,13 +158,13 @@ impl ApiError {
             401 => (
                 What::Unknown,
                 format!(
-                    "401: the API server does not accept our credentials{said}; log in again (the user of the current context), or check that the token has not expired"
+                    "401: the API server does not accept our credentials{detail}; log in again (the user of the current context), or check that the token has not expired"
                 ),
             ),
             403 => (
                 What::Forbidden,
                 format!(
-                    "403: may not {verb} {resource}{said}; ask for a role with the verbs list and watch on {resource} (`stokehold rbac viewer` prints it){narrower}"
+                    "403: may not {verb} {resource}{detail}; ask for a role with the verbs list and watch on {resource} (`stokehold rbac viewer` prints it){narrower}"
                 ),
             ),
             404 => (
@@ -178,25 +178,25 @@ impl ApiError {
             400 | 405 | 406 | 415 | 422 => (
                 What::Misunderstood,
                 format!(
-                    "{}: the server does not understand how we {verb} {resource}{said}",
+                    "{}: the server does not understand how we {verb} {resource}{detail}",
                     status.code
                 ),
             ),
             429 => (
                 What::Busy,
-                format!("429: the API server throttles us{said}; we wait as long as it asks"),
+                format!("429: the API server throttles us{detail}; we wait as long as it asks"),
             ),
             503 | 504 => (
                 What::Busy,
                 format!(
-                    "{}: the API server is not available{said}; it may be starting or overloaded",
+                    "{}: the API server is not available{detail}; it may be starting or overloaded",
                     status.code
                 ),
             ),
             code => (
                 What::Unreachable,
                 format!(
-                    "{code}: the API server failed to {verb} {resource}{said}; its log says why"
+                    "{code}: the API server failed to {verb} {resource}{detail}; its log says why"
                 ),
             ),
         };

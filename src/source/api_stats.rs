@@ -260,7 +260,6 @@ impl ApiStats {
         self.epoch.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Figures of one class.
     pub fn figures(&self, class: RequestClass) -> RequestFigures {
         let now = self.local();
         let mut inner = self.inner();

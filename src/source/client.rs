@@ -11,7 +11,7 @@ use tower::{BoxError, Layer, Service};
 use model::base::Name;
 
 use super::api_stats::{ApiStats, Clock};
-use super::counted::CountingLayer;
+use super::counting_layer::CountingLayer;
 use super::gate::ReadGate;
 use super::kubeconfig::{ConfigFault, ContextChoice, resolve};
 use super::login::Login;

@@ -206,12 +206,14 @@ pub(super) fn failure_message(error: &kube::Error, what: &str) -> String {
     let kube::Error::Api(status) = error else {
         return ApiError::of_transport(error).message;
     };
-    let said = clipped(&status.message);
+    let message = clipped(&status.message);
     match status.code {
         401 => String::from("401: the API server does not accept our credentials; log in again"),
-        403 => format!("403: may not {what}: {said}; ask for the role of `stokehold rbac viewer`"),
-        404 => format!("404: {said}"),
-        code => format!("{code}: {said}"),
+        403 => {
+            format!("403: may not {what}: {message}; ask for the role of `stokehold rbac viewer`")
+        }
+        404 => format!("404: {message}"),
+        code => format!("{code}: {message}"),
     }
 }
 
@@ -295,8 +297,8 @@ mod tests {
             yaml.contains("token") && yaml.contains("more") && yaml.contains("Opaque"),
             "{yaml}"
         );
-        for hush in ["aHVzaA", "hush", "manager"] {
-            assert!(!yaml.contains(hush), "{hush} in {yaml}");
+        for secret in ["aHVzaA", "hush", "manager"] {
+            assert!(!yaml.contains(secret), "{secret} in {yaml}");
         }
         let other = value(r#"{"kind":"ConfigMap","data":{"a":"b"}}"#);
         assert_eq!(without_secrets(other.clone()), other);

@@ -8,9 +8,9 @@ use tokio::sync::mpsc;
 use model::base::Name;
 use model::fleet::observe::{Observation, SourceHealth, SourceState};
 
-use super::again::Again;
 use super::api_error::ApiError;
 use super::api_stats::{ApiStats, RequestClass};
+use super::reread::Again;
 use super::server::Api;
 
 /// Interval of the version request.
@@ -41,7 +41,7 @@ pub(super) async fn run(
     out: mpsc::Sender<Vec<Observation>>,
     mut again: Again,
 ) {
-    let mut told: Option<i64> = None;
+    let mut reported: Option<i64> = None;
     let mut errors = 0;
     let mut asked = None;
     let mut every = EVERY;
@@ -90,9 +90,9 @@ pub(super) async fn run(
             }));
         }
         if let Some(skew) = stats.skew_ms()
-            && told.is_none_or(|told| (told - skew).abs() > MOVED)
+            && reported.is_none_or(|reported| (reported - skew).abs() > MOVED)
         {
-            told = Some(skew);
+            reported = Some(skew);
             batch.insert(0, Observation::Skew(skew));
         }
         if !batch.is_empty() && out.send(batch).await.is_err() {

@@ -3,12 +3,11 @@
 //! [`start`] runs one task per table, one for the exporters and one that watches the connection; all end when
 //! its result is dropped. No decision is made here: everything seen, lost or refused is reported.
 
-pub mod again;
 pub mod api_error;
 pub mod api_stats;
 mod backoff;
 pub mod client;
-pub mod counted;
+pub mod counting_layer;
 pub mod fetch;
 pub mod gate;
 mod health_probe;
@@ -24,6 +23,7 @@ pub mod plugin;
 pub mod post;
 pub mod prometheus;
 pub mod remote_write;
+pub mod reread;
 pub mod rights;
 pub mod scrape;
 pub mod scrape_coverage;
@@ -44,10 +44,10 @@ use exporter::Dialects;
 use model::base::{Name, Names};
 use model::fleet::observe::{Observation, Table};
 
-use again::Bell;
 use client::Connection;
 use kubernetes::Namespaces;
 use prometheus::{Feed, PrometheusOptions};
+use reread::Bell;
 use scrape::{ScrapeOptions, Scraper};
 use scrape_coverage::{Reach, ScrapeCoverage};
 
@@ -85,7 +85,7 @@ impl Sources {
     /// lifted: exporters keep their intervals and the budget, a server that asked for a wait gets it.
     ///
     /// # Errors
-    /// The last call was less than [`again::SPACING`] ago: the time until the next one is possible.
+    /// The last call was less than [`reread::SPACING`] ago: the time until the next one is possible.
     pub fn read_again(&mut self) -> Result<(), Duration> {
         self.again.ring()
     }
@@ -113,14 +113,14 @@ pub fn start(options: StartOptions) -> Sources {
     let again = Bell::new(stats.clock());
     let names = Arc::new(Mutex::new(Names::default()));
     let mut tasks = JoinSet::new();
-    let mut told = Vec::new();
+    let mut receivers = Vec::new();
     let cover = watch::Sender::new(match options.prometheus {
         Some(_) => ScrapeCoverage::Pending,
         None => ScrapeCoverage::nothing(),
     });
     if let Some(scrape) = options.scrape {
-        let (tell, news) = mpsc::unbounded_channel();
-        told.push(tell);
+        let (sender, news) = mpsc::unbounded_channel();
+        receivers.push(sender);
         let scraper = Scraper {
             client: client.clone(),
             stats: Arc::clone(&stats),
@@ -137,8 +137,8 @@ pub fn start(options: StartOptions) -> Sources {
         tasks.spawn(scraper.run());
     }
     if let Some(prometheus) = options.prometheus {
-        let (tell, news) = mpsc::unbounded_channel();
-        told.push(tell);
+        let (sender, news) = mpsc::unbounded_channel();
+        receivers.push(sender);
         let feed = Feed {
             client: client.clone(),
             stats: Arc::clone(&stats),
@@ -153,8 +153,8 @@ pub fn start(options: StartOptions) -> Sources {
         };
         tasks.spawn(feed.run());
     }
-    let serving =
-        (!told.is_empty()).then(|| serving::Serving::new(Arc::clone(&options.dialects), told));
+    let serving = (!receivers.is_empty())
+        .then(|| serving::Serving::new(Arc::clone(&options.dialects), receivers));
     let server = Arc::new(server::Api::new(client.clone(), stats.clock()));
     tasks.spawn(health_probe::run(
         Arc::clone(&stats),

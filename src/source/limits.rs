@@ -283,8 +283,8 @@ mod tests {
                 "the answer to /api/v1/events is larger than 8 MiB",
             ),
         ] {
-            let (read, said) = read(class, path, watches, &CHUNK).await;
-            assert_eq!((read, said.as_str()), (limit, words));
+            let (read, message) = read(class, path, watches, &CHUNK).await;
+            assert_eq!((read, message.as_str()), (limit, words));
         }
     }
 
@@ -319,14 +319,14 @@ mod tests {
             false,
         );
         let mut read = 0;
-        let said = loop {
+        let message = loop {
             match body.frame().await {
                 Some(Ok(_)) => read += 1,
                 Some(Err(error)) => break error.to_string(),
                 None => panic!("it is endless"),
             }
         };
-        assert_eq!(said, "the answer to /apis did not end within 75 s");
+        assert_eq!(message, "the answer to /apis did not end within 75 s");
         assert!((70..=75).contains(&read), "{read}");
     }
 

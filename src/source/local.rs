@@ -97,18 +97,18 @@ mod tests {
     #[test]
     fn devices_pipes_folders_and_huge_files_are_refused() {
         let folder = tempfile::tempdir().expect("a folder");
-        let said = |path: &Path| read(path).expect_err("is refused").to_string();
-        assert_eq!(said(folder.path()), "is not a regular file");
-        assert_eq!(said(Path::new("/dev/zero")), "is not a regular file");
+        let message = |path: &Path| read(path).expect_err("is refused").to_string();
+        assert_eq!(message(folder.path()), "is not a regular file");
+        assert_eq!(message(Path::new("/dev/zero")), "is not a regular file");
         let pipe = folder.path().join("pipe");
         let made = std::process::Command::new("mkfifo").arg(&pipe).status();
         assert!(made.expect("mkfifo runs").success());
-        assert_eq!(said(&pipe), "is not a regular file");
+        assert_eq!(message(&pipe), "is not a regular file");
         // A file with a hole takes no room.
         let huge = folder.path().join("huge");
         let file = File::create(&huge).expect("made");
         file.set_len(LARGEST + 1).expect("has a hole");
-        assert_eq!(said(&huge), "is larger than 256 MiB");
+        assert_eq!(message(&huge), "is larger than 256 MiB");
         let small = folder.path().join("small");
         std::fs::write(&small, "a = 1\n").expect("written");
         assert_eq!(read_text(&small).expect("is text"), "a = 1\n");

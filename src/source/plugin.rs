@@ -107,19 +107,19 @@ pub async fn run(exec: &ExecConfig, interactive: bool) -> Result<Credential, Log
         .map_err(|error| fail(format!("cannot be waited for ({error})")))?;
     let (out, err) = (out.all().await, err.all().await);
     if !status.success() {
-        let said = String::from_utf8_lossy(&err);
-        let last = said
+        let output = String::from_utf8_lossy(&err);
+        let last = output
             .lines()
             .rev()
             .find(|line| !line.trim().is_empty())
             .unwrap_or("");
-        let said = if last.is_empty() {
+        let output = if last.is_empty() {
             "it printed nothing".to_owned()
         } else {
             clipped(last)
         };
         return Err(fail(format!(
-            "failed ({status}): {said}; run it in a shell and log in"
+            "failed ({status}): {output}; run it in a shell and log in"
         )));
     }
     let text = String::from_utf8_lossy(&out);
@@ -166,12 +166,12 @@ fn started(
     {
         spec["cluster"] = serde_json::to_value(cluster).unwrap_or_default();
     }
-    let told = serde_json::json!({
+    let request = serde_json::json!({
         "apiVersion": exec.api_version.as_deref().unwrap_or("client.authentication.k8s.io/v1"),
         "kind": "ExecCredential",
         "spec": spec,
     });
-    run.env("KUBERNETES_EXEC_INFO", told.to_string());
+    run.env("KUBERNETES_EXEC_INFO", request.to_string());
     run.stdout(Stdio::piped()).kill_on_drop(true);
     if interactive {
         run.stdin(Stdio::inherit()).stderr(Stdio::inherit());

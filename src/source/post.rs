@@ -55,13 +55,13 @@ pub(crate) async fn post(
     if status.is_success() {
         return PostOutcome::Taken;
     }
-    let said = beginning(futures::StreamExt::map(answer.bytes_stream(), |part| {
+    let reply = beginning(futures::StreamExt::map(answer.bytes_stream(), |part| {
         part.map_err(|error| error.without_url().to_string())
     }))
     .await;
-    let said = match clipped(String::from_utf8_lossy(&said).trim()) {
-        said if said.is_empty() => said,
-        said => format!(": {said}"),
+    let reply = match clipped(String::from_utf8_lossy(&reply).trim()) {
+        reply if reply.is_empty() => reply,
+        reply => format!(": {reply}"),
     };
     let fix = match status.as_u16() {
         300..=399 => "redirects are not followed; write the address that it names",
@@ -69,7 +69,7 @@ pub(crate) async fn post(
         500.. => "it failed",
         _ => refusal(status),
     };
-    let words = format!("the receiver answered {}; {fix}{said}", status.as_u16());
+    let words = format!("the receiver answered {}; {fix}{reply}", status.as_u16());
     match status {
         StatusCode::TOO_MANY_REQUESTS => PostOutcome::Again(asked, words),
         status if status.is_server_error() => PostOutcome::Again(asked, words),

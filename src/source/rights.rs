@@ -25,14 +25,17 @@ pub struct Permission<'a> {
 ///
 /// # Errors
 /// The server does not answer the review; with the fix.
-pub async fn may(client: &Client, deed: Permission<'_>) -> Result<bool, String> {
-    let (resource, subresource) = deed.resource.split_once('/').unwrap_or((deed.resource, ""));
+pub async fn may(client: &Client, permission: Permission<'_>) -> Result<bool, String> {
+    let (resource, subresource) = permission
+        .resource
+        .split_once('/')
+        .unwrap_or((permission.resource, ""));
     let review = json!({
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": {
-            "verb": deed.verb, "group": deed.group, "resource": resource, "subresource": subresource,
-            "namespace": deed.namespace, "name": deed.name,
+            "verb": permission.verb, "group": permission.group, "resource": resource, "subresource": subresource,
+            "namespace": permission.namespace, "name": permission.name,
         }},
     });
     let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";

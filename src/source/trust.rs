@@ -41,8 +41,8 @@ mod tests {
     #[test]
     fn missing_ca_certificates_are_reported_with_the_package_to_install() {
         let missing = std::io::Error::other("No CA certificates were loaded from the system");
-        let said = explained(&missing);
-        assert!(said.contains("ca-certificates") && said.contains("SSL_CERT_FILE"));
+        let message = explained(&missing);
+        assert!(message.contains("ca-certificates") && message.contains("SSL_CERT_FILE"));
         let other = explained(&std::io::Error::other("some other cause"));
         assert_eq!(other, "some other cause");
     }

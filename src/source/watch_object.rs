@@ -91,7 +91,6 @@ impl Resource for WatchObject {
     }
 }
 
-/// The API resource of `table` in `version`.
 pub fn resource(table: Table, version: &str) -> ApiResource {
     let place = table.api();
     ApiResource {

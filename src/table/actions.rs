@@ -69,7 +69,6 @@ pub struct StepRow {
     pub note: String,
 }
 
-/// State of a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum RunState {
     Running,
@@ -126,7 +125,6 @@ pub struct RunRow {
     pub cordons: Vec<Name>,
     /// For a finished run: a sentence that says why there is nothing to undo; `None` where an undo would change something.
     pub no_undo: Option<String>,
-    /// The job that it starts.
     pub starts: Option<JobName>,
     /// Jobs that it evicted, or had their scheduler preempt.
     pub stopped: Vec<JobName>,
@@ -156,7 +154,6 @@ pub struct ActionState {
 }
 
 impl ActionState {
-    /// The run of this name.
     pub fn run(&self, name: &str) -> Option<&RunRow> {
         self.runs.iter().find(|run| run.name == name)
     }
@@ -177,14 +174,14 @@ impl ActionState {
 /// again`.
 pub fn opens_faulty(findings: &[Finding], plan: &Plan) -> Vec<String> {
     let steps = plan.steps.iter();
-    let opened = steps.filter(|step| matches!(step.lever, Mutation::Uncordon));
+    let opened = steps.filter(|step| matches!(step.mutation, Mutation::Uncordon));
     let nodes: Vec<Name> = opened.map(|step| step.object.name.clone()).collect();
     if matches!(plan.intent, Intent::Undo { .. }) {
         return still_faulty(findings, &nodes, "undo");
     }
     // An uncordon plan reports nodes that are not ready itself.
-    let is_told = |finding: &&Finding| finding.code.as_str() == "node-not-ready";
-    let others = findings.iter().filter(|finding| !is_told(finding));
+    let is_repeated = |finding: &&Finding| finding.code.as_str() == "node-not-ready";
+    let others = findings.iter().filter(|finding| !is_repeated(finding));
     still_faulty(others, &nodes, "uncordon")
 }
 
@@ -194,7 +191,7 @@ pub fn still_faulty<'a>(
     nodes: &[Name],
     verb: &str,
 ) -> Vec<String> {
-    let told = |finding: &Finding| {
+    let affected = |finding: &Finding| {
         let name = finding.subject.key.name.as_str();
         let node = match finding.subject.kind {
             "Node" => name,
@@ -207,7 +204,7 @@ pub fn still_faulty<'a>(
             "{name} still {fault}: {verb} allows work to start there again"
         ))
     };
-    findings.into_iter().filter_map(told).collect()
+    findings.into_iter().filter_map(affected).collect()
 }
 
 /// What keeps a job that a run was to start from running; `None` once it has all its devices or has ended.
@@ -285,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_was_started_and_lacks_devices_is_said_to_wait() {
+    fn a_started_job_without_devices_is_reported_as_waiting() {
         let mut fleet = (*crate::sample::facts().fleet).clone();
         let found = fleet
             .jobs

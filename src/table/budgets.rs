@@ -79,7 +79,7 @@ pub struct ScopeCell<'a> {
     pub name: Option<&'a str>,
 }
 
-/// Its period.
+/// The period of a budget.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct PeriodCell<'a> {
     /// How long a period is.
@@ -149,8 +149,8 @@ pub fn rows(states: &[BudgetState]) -> Vec<BudgetRow<'_>> {
 fn row(state: &BudgetState) -> BudgetRow<'_> {
     let budget = &state.budget;
     let number = |amount: i64| budget.unit.number(amount);
-    let told = state.forecast.as_ref();
-    let error = told.and_then(|told| told.error);
+    let predicted = state.forecast.as_ref();
+    let error = predicted.and_then(|predicted| predicted.error);
     BudgetRow {
         name: &budget.name,
         scope: ScopeCell {
@@ -168,9 +168,9 @@ fn row(state: &BudgetState) -> BudgetRow<'_> {
         spent: state.spent.map(number),
         expected: number(state.expected),
         forecast: ForecastCell {
-            low: told.map(|told| number(told.low)),
-            mid: told.map(|told| number(told.mid)),
-            high: told.map(|told| number(told.high)),
+            low: predicted.map(|predicted| number(predicted.low)),
+            mid: predicted.map(|predicted| number(predicted.mid)),
+            high: predicted.map(|predicted| number(predicted.high)),
         },
         forecast_error: ErrorCell {
             ratio: error.map(|error| error.ratio),
@@ -270,7 +270,7 @@ fn line(state: &BudgetState, now: Moment, wide: bool) -> Vec<String> {
         format!("{:.1}%", (state.observed_ratio * 1_000.0).floor() / 10.0),
     ];
     if wide {
-        let error = state.forecast.as_ref().and_then(|told| told.error);
+        let error = state.forecast.as_ref().and_then(|forecast| forecast.error);
         line.extend([
             words(state.expected),
             or_unknown(

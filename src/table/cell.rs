@@ -17,7 +17,7 @@ pub enum Value<'a> {
     Unknown,
     Empty,
     Text(Cow<'a, str>),
-    /// A name in a tree: what stands before it on the screen, and the name.
+    /// A name in a tree: the lines before it on the screen, and the name.
     Branch(String, &'a str),
     /// A namespace (or nothing) and a name.
     Path(&'a str, &'a str),
@@ -34,9 +34,9 @@ pub enum Value<'a> {
     Bar(f64),
     /// Shares over time with the last one as a number.
     Trend(Vec<Option<f32>>, Option<f64>),
-    /// USD an hour.
+    /// A rate, in USD an hour.
     Money(Money),
-    /// USD in all.
+    /// An amount of money, USD.
     Sum(Money),
     /// A moment, shown as the time since.
     Since(Moment),
@@ -46,11 +46,11 @@ pub enum Value<'a> {
     Starts(String, Option<Moment>),
     /// A span that is over.
     Span(Age),
-    /// Milliseconds.
+    /// A duration in whole milliseconds.
     Millis(u64),
     /// A latency in seconds, and whether it is a lower bound.
     Latency(f64, bool),
-    /// Degrees Celsius.
+    /// A temperature in degrees Celsius.
     Celsius(f64),
     /// Watts, and the limit where known; shown in kilowatts.
     Power(f64, Option<f64>),

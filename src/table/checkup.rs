@@ -7,14 +7,13 @@ use serde::{Serialize, Serializer};
 
 use model::base::Exit;
 use model::fleet::observe::{SourceHealth, SourceState, Table};
-use model::fleet::sight::HELP;
+use model::fleet::visibility::HELP;
 use model::schema::{SchemaHead, of_rows};
 
 use super::Facts;
 use super::kinds::sources::message;
 use super::table::cell;
 
-/// The JSON Schema of [`json`].
 pub fn schema() -> serde_json::Value {
     of_rows::<Point>(SchemaHead {
         name: "doctor",
@@ -36,7 +35,6 @@ pub enum Level {
 
 model::words! {
     impl Level {
-        /// Name in JSON.
         pub fn name(self) {
             Ok => "ok",
             Warn => "warn",
@@ -76,7 +74,6 @@ pub enum Check {
 
 model::words! {
     impl Check {
-        /// Name in JSON.
         pub fn name(self) {
             Settings => "settings",
             Kubeconfig => "kubeconfig",
@@ -355,17 +352,17 @@ fn coverage(facts: &Facts) -> Vec<Point> {
 
 /// Exporters that report a device twice, or run twice.
 fn duplicates(facts: &Facts) -> Vec<Point> {
-    let told: Vec<&SourceHealth> = facts
+    let exporters: Vec<&SourceHealth> = facts
         .fleet
         .sources
         .iter()
         .filter(|source| is_exporter(source) && source.message.contains("duplicate series"))
         .collect();
-    match told.first() {
+    match exporters.first() {
         None => Vec::new(),
         Some(first) => vec![Point::warn(
             Check::Duplicates,
-            format!("{} exporters print series twice", told.len()),
+            format!("{} exporters print series twice", exporters.len()),
             format!("{}: {}", first.name, first.message),
         )],
     }

@@ -65,7 +65,7 @@ pub type Worst = (u8, Reverse<Option<Moment>>);
 /// Where the past of a cell is found, and the moment before which it was another's.
 type PastOf = fn(&Facts, Row) -> Option<(Track, Option<Moment>)>;
 
-/// Which of the parts a row stands in while it is sorted by a column.
+/// The part in which a row is shown while rows are sorted by a column.
 type Apart = fn(&Facts, Row) -> u8;
 
 /// The sign and the color of a row's state.
@@ -76,9 +76,8 @@ type SignOf = fn(&Facts, Row) -> (&'static str, Role);
 pub struct Column {
     /// Its name in filters.
     pub id: &'static str,
-    /// How it stands in the table.
+    /// Its place in the table.
     pub head: ColumnHead,
-    /// Its cell of a row.
     pub cell: for<'a> fn(&'a Facts, Row) -> Cell<'a>,
     /// The sign before its text; computed only for rows that are drawn.
     pub sign: Option<SignOf>,

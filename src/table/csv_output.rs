@@ -13,7 +13,6 @@ pub fn flat(fields: &[Cow<'static, str>], json: &str) -> Vec<String> {
         .collect()
 }
 
-/// A line of CSV.
 pub fn csv_line<T: AsRef<[u8]>>(cells: &[T]) -> String {
     let mut out = csv::Writer::from_writer(Vec::new());
     out.write_record(cells)

@@ -29,7 +29,7 @@ const ASKED: usize = 12;
 pub struct Now {
     /// The victims, in the order of the plan.
     pub jobs: Vec<JobName>,
-    /// Lost work, device-milliseconds.
+    /// Lost work of the victims, device-milliseconds.
     pub lost_ms: i64,
     /// Cost of the lost work; `None` where a victim has no price.
     pub lost: Option<Money>,
@@ -62,7 +62,6 @@ pub fn victims_words(now: &Now) -> String {
     }
 }
 
-/// The explanation of one job.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JobExplanation {
     /// Reason, what unblocks it, and estimated start.
@@ -143,10 +142,9 @@ impl JobExplanations {
     pub fn victims_of(&self, job: &JobName) -> BTreeSet<JobName> {
         let mut all = self.jobs.iter();
         all.find(|(key, _)| key.key == job.0)
-            .map_or_else(BTreeSet::new, |(_, told)| told.victims())
+            .map_or_else(BTreeSet::new, |(_, answer)| answer.victims())
     }
 
-    /// The explanation of one job.
     pub fn job(&self, key: &JobKey) -> Option<&JobExplanation> {
         self.jobs.get(key)
     }
@@ -168,25 +166,32 @@ fn with_victims(
     let mut jobs: BTreeMap<JobKey, JobExplanation> = answers.into_iter().map(explained).collect();
     let all_visible = compiled.snapshot.not_visible.is_empty();
     let longest = longest(fleet);
-    let by_hand = jobs.iter().filter(|(_, told)| !told.victims().is_empty());
+    let by_hand = jobs
+        .iter()
+        .filter(|(_, job_answer)| !job_answer.victims().is_empty());
     let asked: BTreeSet<JobKey> = by_hand
         .map(|(key, _)| key.clone())
         .chain(longest)
         .filter(|_| all_visible)
         .collect();
     for key in asked {
-        let (Some(told), Some(work)) = (jobs.get_mut(&key), compiled.work(&key)) else {
+        let (Some(job_answer), Some(work)) = (jobs.get_mut(&key), compiled.work(&key)) else {
             continue;
         };
         // Victim sets that the plan would refuse are skipped.
-        told.now = find_victims(&mut state, work, &starts_without(whole, work))
+        job_answer.now = find_victims(&mut state, work, &starts_without(whole, work))
             .map(|victims| now_of(fleet, burn, compiled, &victims));
-        as_planned(&mut told.answer.explanation, told.now.as_ref(), |jobs| {
-            let works = whole.workloads.iter().enumerate();
-            let named = works.filter(|(_, other)| jobs.iter().any(|job| job.0 == other.key.key));
-            let victims: Vec<_> = named.map(|(at, _)| at).collect();
-            plan::starts_without(whole, work, &victims)
-        });
+        as_planned(
+            &mut job_answer.answer.explanation,
+            job_answer.now.as_ref(),
+            |jobs| {
+                let works = whole.workloads.iter().enumerate();
+                let named =
+                    works.filter(|(_, other)| jobs.iter().any(|job| job.0 == other.key.key));
+                let victims: Vec<_> = named.map(|(at, _)| at).collect();
+                plan::starts_without(whole, work, &victims)
+            },
+        );
     }
     jobs
 }
@@ -258,7 +263,7 @@ fn money_of(fleet: &Fleet, burn: &SpendRates, key: &JobKey, lost_ms: i64) -> Opt
     let is_by_list = spend.rate.is_by_list();
     let micros = i128::from(spend.rate.all.micros()) * i128::from(lost_ms) / devices / 3_600_000;
     let all = Rate::from_micros(i64::try_from(micros).ok()?);
-    Some(Money::told(all, is_by_list))
+    Some(Money::with_source(all, is_by_list))
 }
 
 #[cfg(test)]

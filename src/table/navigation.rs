@@ -185,7 +185,6 @@ impl Selection {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Destination {
-    /// A view of a part.
     Part(ViewId, RowScope),
     /// Everything known of an object, over the view.
     Facts(Selection),

@@ -127,7 +127,7 @@ fn pool(name: &str, devices: DeviceCounts) -> Pool {
         power_limit_watts: None,
         waiting_devices: 0,
         stale: false,
-        sight: Default::default(),
+        visibility: Default::default(),
     }
 }
 

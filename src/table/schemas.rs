@@ -10,7 +10,6 @@ use model::schema::{SchemaHead, columns as columns_of, of_rows};
 use super::rows::document::FleetFigures;
 use super::{Kind, budgets, checkup, spend, tco};
 
-/// Makes a schema.
 type MakeSchema = fn() -> Value;
 
 /// What has a schema besides the kinds of objects.

@@ -66,18 +66,18 @@ impl Scope {
         if *fleet.visibility(Table::Pods) != Known::Live {
             return Vec::new();
         }
-        let told = |what: String, near: Option<&str>| match near {
+        let message = |what: String, near: Option<&str>| match near {
             Some(near) => format!("{what}; did you mean `{near}`?"),
             None => what,
         };
         let jobs = || fleet.jobs.iter();
-        let mut said = Vec::new();
+        let mut messages = Vec::new();
         if let Some(team) = &self.team {
             let rules = fleet.policy.teams.iter().map(|rule| rule.name.as_str());
             let teams = jobs().map(|job| job.team.as_str()).chain(rules);
             if teams.clone().all(|known| known != team.as_str()) {
                 let what = format!("no team {} is known", cell(team));
-                said.push(told(what, nearest(team, teams)));
+                messages.push(message(what, nearest(team, teams)));
             }
         }
         for namespace in &self.namespaces {
@@ -87,9 +87,9 @@ impl Scope {
             let what = format!("no job with devices is in namespace {}", cell(namespace));
             // Where RBAC allows only some namespaces, the others' names are unknown.
             let all = jobs().map(|job| job.namespace().as_str());
-            said.push(told(what, nearest(namespace, all)));
+            messages.push(message(what, nearest(namespace, all)));
         }
-        said
+        messages
     }
 
     /// The scope in words: `team nlp`, `namespace a, b`; empty where it excludes nothing.
@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn a_team_with_pods_out_of_sight_has_no_counts() {
+    fn a_team_with_invisible_pods_has_no_counts() {
         let mut facts = sample::facts();
         let lab = || std::sync::Arc::from([Name::new("lab")]);
         Arc::make_mut(&mut facts.fleet).extent = ListedNamespaces::Chosen(lab());

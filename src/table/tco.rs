@@ -52,7 +52,7 @@ pub struct TcoInputs {
 /// Usage of a class over a month of the ledger.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct MonthCell {
-    /// Observed allocated device-hours.
+    /// Allocated device-hours in the observed time.
     #[schemars(range(min = 0))]
     pub device_hours: f64,
     /// Mean allocated devices over the observed time.
@@ -77,7 +77,7 @@ model::written_as!(
     one_of(std::iter::once(NOW).chain(Way::WORDS.iter().copied()))
 );
 
-/// One purchase option.
+/// A way to pay for devices, and its cost.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct WayCell {
     /// How the devices are paid for; `now` for the present mix.
@@ -114,7 +114,6 @@ pub struct InsteadCell {
     pub source: String,
 }
 
-/// One class.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct TcoRow {
     /// Class of the devices.
@@ -254,8 +253,8 @@ pub fn rows(
         {
             jobs_waiting += 1;
             devices_waiting += u64::from(job.devices_requested);
-            let told = facts.answers.job(&job.id);
-            let start = told.and_then(|told| told.answer.start.as_ref()?.p50);
+            let answer = facts.answers.job(&job.id);
+            let start = answer.and_then(|answer| answer.answer.start.as_ref()?.p50);
             waits.extend(start.map(|at| at.since(facts.now).seconds()));
         }
         waits.sort_unstable();
@@ -343,8 +342,8 @@ fn offers(class: &str, held: &ClassDevices<'_>, prices: &Prices, inputs: &TcoInp
             // No device of the class exists, so its machine type is unknown.
             None => prices.of_class(class, purchase),
         };
-        let told = price.map(|price| (price.rate.usd(), source(&price)));
-        told.ok_or_else(|| {
+        let priced = price.map(|price| (price.rate.usd(), source(&price)));
+        priced.ok_or_else(|| {
             format!(
                 "no {} price of it is in a book: set [[prices.override]]",
                 purchase.name()

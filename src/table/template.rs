@@ -31,7 +31,6 @@ enum TemplatePart {
     Text(String),
     /// The values at a path.
     Path(Path),
-    /// The parts for each value at a path.
     Range(Path, Vec<TemplatePart>),
 }
 

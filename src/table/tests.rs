@@ -42,8 +42,8 @@ fn a_team_or_namespace_without_a_job_is_reported_as_unknown() {
     };
     assert!(of(Some(&job.team), Some(job.namespace())).is_empty());
     let near = format!("{}x", job.team);
-    let told = format!("no team {near} is known; did you mean `{}`?", job.team);
-    assert_eq!(of(Some(&near), None), [told]);
+    let message = format!("no team {near} is known; did you mean `{}`?", job.team);
+    assert_eq!(of(Some(&near), None), [message]);
     assert_eq!(
         of(None, Some("zzzzzzzzzzzz")),
         ["no job with devices is in namespace zzzzzzzzzzzz"]
@@ -61,7 +61,7 @@ fn a_team_or_namespace_without_a_job_is_reported_as_unknown() {
 }
 
 #[test]
-fn advice_about_pools_stands_among_that_about_jobs_of_the_whole_fleet() {
+fn advice_about_pools_is_listed_with_that_about_jobs() {
     let facts = facts();
     let saves = model::cost::Money::known(model::base::Rate::from_micros(i64::MAX / 1_000));
     let about_a_pool = |action: model::advice::Action, saves| {
@@ -89,16 +89,16 @@ fn advice_about_pools_stands_among_that_about_jobs_of_the_whole_fleet() {
         answers: Arc::new(answers),
         ..facts.clone()
     };
-    let told = rows(&whole, Kind::Advice);
-    assert_eq!(told.len(), facts.advice.len() + 2);
-    assert_eq!(told[0]["action"], "remove-nodes", "it saves most");
+    let printed = rows(&whole, Kind::Advice);
+    assert_eq!(printed.len(), facts.advice.len() + 2);
+    assert_eq!(printed[0]["action"], "remove-nodes", "it saves most");
     assert_eq!(
-        told[0]["object"],
+        printed[0]["object"],
         serde_json::json!({"kind": "Pool", "namespace": "", "name": "h100"})
     );
-    assert_eq!(told[0]["window_seconds"], 0);
-    assert_eq!(told[0]["command"], "stokehold plan cordon a b");
-    let added = told
+    assert_eq!(printed[0]["window_seconds"], 0);
+    assert_eq!(printed[0]["command"], "stokehold plan cordon a b");
+    let added = printed
         .iter()
         .find(|row| row["action"] == "add-nodes")
         .expect("a row");
@@ -130,16 +130,16 @@ fn the_total_of_advice_says_what_is_not_known() {
             1_000_000,
         )));
     }
-    let told = |all: &[model::advice::Advice]| kinds::advice::total_words(all.iter());
-    assert_eq!(told(&[]), None);
+    let summed = |all: &[model::advice::Advice]| kinds::advice::total_words(all.iter());
+    assert_eq!(summed(&[]), None);
     let month = model::base::Rate::from_micros(1_460_000_000);
     let known = format!("all advice saves ${month} a month");
-    assert_eq!(told(&all), Some(known));
+    assert_eq!(summed(&all), Some(known));
     all[1].saves = None;
     let part = "what is known saves $730 a month; 1 of 2 save a sum that is not known before they are tried";
-    assert_eq!(told(&all).as_deref(), Some(part));
+    assert_eq!(summed(&all).as_deref(), Some(part));
     assert_eq!(
-        told(&all[1..]).as_deref(),
+        summed(&all[1..]).as_deref(),
         Some("what it saves is not known before it is tried")
     );
 }
@@ -177,13 +177,13 @@ fn every_kind_keeps_to_its_schema() {
 
 #[test]
 fn a_schema_is_for_readers_of_json() {
-    fn each<'a>(value: &'a Json, told: &mut Vec<&'a str>) {
+    fn each<'a>(value: &'a Json, texts: &mut Vec<&'a str>) {
         match value {
             Json::Object(map) => {
-                told.extend(map.get("description").and_then(Json::as_str));
-                map.values().for_each(|value| each(value, told));
+                texts.extend(map.get("description").and_then(Json::as_str));
+                map.values().for_each(|value| each(value, texts));
             }
-            Json::Array(all) => all.iter().for_each(|value| each(value, told)),
+            Json::Array(all) => all.iter().for_each(|value| each(value, texts)),
             _ => {}
         }
     }
@@ -194,13 +194,13 @@ fn a_schema_is_for_readers_of_json() {
         jsonschema::draft202012::new(&schema).expect("is a schema");
         let id = format!("https://stokehold.dev/schema/{name}.json");
         assert_eq!(schema["$id"], Json::from(id));
-        let mut told = Vec::new();
-        each(&schema, &mut told);
+        let mut texts = Vec::new();
+        each(&schema, &mut texts);
         // The words of Rust mean nothing there.
         for word in ["`None`", "`Some", "[`", "`Self", "`true`"] {
             assert!(
-                told.iter().all(|text| !text.contains(word)),
-                "{name}: {word}: {told:?}"
+                texts.iter().all(|text| !text.contains(word)),
+                "{name}: {word}: {texts:?}"
             );
         }
     }
@@ -704,6 +704,6 @@ fn how_long_a_device_is_idle_is_the_same_in_findings_advice_and_rows() {
         commitment: None,
         certainty: Certainty::High,
     };
-    let said = kinds::advice::words(&facts, &advice);
-    assert_eq!(said, format!("release its device: {words}"));
+    let shown = kinds::advice::words(&facts, &advice);
+    assert_eq!(shown, format!("release its device: {words}"));
 }

@@ -239,7 +239,7 @@ fn the_engine_reads_the_document_as_it_sees_the_fleet() {
     assert_eq!(
         set.topology
             .as_ref()
-            .map(|wish| (&*wish.level, wish.required)),
+            .map(|topology| (&*topology.level, topology.required)),
         Some(("rack", true))
     );
     assert_eq!(train.estimate_ms, Some(3_600_000));

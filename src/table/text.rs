@@ -34,12 +34,12 @@ pub fn whole_percent(ratio: f64) -> String {
     format!("{honest:.0}%")
 }
 
-/// `66C`.
+/// Whole degrees Celsius: `66C`; unknown as a dash.
 pub fn celsius(value: Option<f64>) -> String {
     or_unknown(value.map(|value| format!("{value:.0}C")))
 }
 
-/// `612W`, `61.2kW`, `1.20MW`.
+/// Watts in a fitting unit: `612W`, `61.2kW`, `1.20MW`.
 pub fn watts(value: Option<f64>) -> String {
     or_unknown(value.map(|value| match value {
         value if value.abs() < 10_000.0 => format!("{value:.0}W"),
@@ -67,7 +67,7 @@ pub fn usd(value: Option<f64>) -> String {
     }))
 }
 
-/// `3h12m`.
+/// A duration, written as `3h12m`.
 pub fn age(seconds: Option<u64>) -> String {
     or_unknown(seconds.map(Age::from_seconds))
 }
@@ -75,7 +75,7 @@ pub fn age(seconds: Option<u64>) -> String {
 /// A future moment more than this many milliseconds ahead is written as a duration, not as a time of day.
 const DAY: i64 = 20 * 3_600_000;
 
-/// `14:40` in UTC.
+/// Hour and minute in UTC, `14:40`.
 pub fn hour(at: Moment) -> String {
     let clock = at.clock();
     clock.get(..5).unwrap_or(&clock).to_owned()
@@ -348,22 +348,25 @@ mod tests {
     fn a_start_is_printed_with_its_interval() {
         let now = Moment::parse("2026-11-21T20:00:00Z").expect("a moment");
         let at = |minutes: i64| Some(Moment::from_millis(now.millis() + minutes * 60_000));
-        let told = |p10, p50, p90| eta(now, [p10, p50, p90]);
-        assert_eq!(told(at(55), at(100), at(190)), "~21:40 (20:55–23:10)");
-        assert_eq!(told(at(100), at(100), at(100)), "~21:40");
-        assert_eq!(told(at(55), at(100), None), "~21:40 (from 20:55)");
+        let shown = |p10, p50, p90| eta(now, [p10, p50, p90]);
+        assert_eq!(shown(at(55), at(100), at(190)), "~21:40 (20:55–23:10)");
+        assert_eq!(shown(at(100), at(100), at(100)), "~21:40");
+        assert_eq!(shown(at(55), at(100), None), "~21:40 (from 20:55)");
         // With an interval of a day, minutes are rounded.
-        assert_eq!(told(at(55), at(103), at(1_500)), "~21:45 (21:00–Sun 21:00)");
-        // Seven days and an hour later is the same day of the week, so all parts are durations.
-        assert_eq!(told(at(55), at(103), at(10_140)), "~in 1h45m (1h–7d)");
-        assert_eq!(told(at(296), at(1_363), at(15_720)), "~in 1d (5h–11d)");
-        assert_eq!(told(at(296), at(1_500), at(15_880)), "~in 1d (5h–11d)");
         assert_eq!(
-            told(at(2_640), at(3_120), at(4_380)),
+            shown(at(55), at(103), at(1_500)),
+            "~21:45 (21:00–Sun 21:00)"
+        );
+        // Seven days and an hour later is the same day of the week, so all parts are durations.
+        assert_eq!(shown(at(55), at(103), at(10_140)), "~in 1h45m (1h–7d)");
+        assert_eq!(shown(at(296), at(1_363), at(15_720)), "~in 1d (5h–11d)");
+        assert_eq!(shown(at(296), at(1_500), at(15_880)), "~in 1d (5h–11d)");
+        assert_eq!(
+            shown(at(2_640), at(3_120), at(4_380)),
             "~in 2d04h (1d20h–3d01h)"
         );
-        assert_eq!(told(at(0), at(0), at(9)), "now");
-        assert_eq!(told(at(9), None, None), "no ETA");
+        assert_eq!(shown(at(0), at(0), at(9)), "now");
+        assert_eq!(shown(at(9), None, None), "no ETA");
         // Without its interval it is rounded the same way.
         for ends in [
             [at(55), at(103), at(1_500)],
@@ -380,25 +383,25 @@ mod tests {
     #[test]
     fn moments_in_a_sentence_are_times_of_day() {
         let now = Moment::parse("2026-11-23T11:44:00Z").expect("a moment");
-        let told = |words| with_hours(words, now);
+        let shown = |words| with_hours(words, now);
         assert_eq!(
-            told("or wait until 2026-11-23T13:06:49Z"),
+            shown("or wait until 2026-11-23T13:06:49Z"),
             "or wait until 13:06"
         );
         let back = Moment::parse("2026-11-23T13:08:49Z");
         assert_eq!(start(now, back), "~13:10");
         let words = "starts again about 2026-11-23T13:08:49Z";
         assert_eq!(
-            told(words),
+            shown(words),
             "starts again about 13:10",
             "as it reads elsewhere"
         );
         assert_eq!(
-            told("2026-11-23T12:14:32Z–2026-11-25T01:02:03Z, h100-2"),
+            shown("2026-11-23T12:14:32Z–2026-11-25T01:02:03Z, h100-2"),
             "12:14–2026-11-25 01:02, h100-2"
         );
         for words in ["job 20261-1123T12", "2026-11-23", "größer 5 §", ""] {
-            assert_eq!(told(words), words);
+            assert_eq!(shown(words), words);
         }
     }
 
@@ -406,7 +409,7 @@ mod tests {
     fn an_unchanged_start_is_not_printed() {
         let now = Moment::parse("2026-11-23T11:44:00Z").expect("a moment");
         let at = |seconds: u64| Some(now.plus(std::time::Duration::from_secs(seconds)));
-        let told = |before, after| {
+        let shown = |before, after| {
             let job = model::plan::JobName(model::base::ObjectKey::new("a", "b"));
             let change = StartChange {
                 job,
@@ -417,11 +420,11 @@ mod tests {
             start_moves(now, &change)
         };
         let words = |after: &str, before: &str| Some((after.to_owned(), before.to_owned()));
-        assert_eq!(told(at(3_600), at(1_440)), words("~12:08", "~12:45"));
-        assert_eq!(told(None, at(0)), words("now", NO_ETA));
-        assert_eq!(told(at(1_440), at(1_470)), None, "half a minute");
-        assert_eq!(told(at(200_000), at(200_090)), None, "both read the same");
-        assert_eq!(told(None, None), None);
+        assert_eq!(shown(at(3_600), at(1_440)), words("~12:08", "~12:45"));
+        assert_eq!(shown(None, at(0)), words("now", NO_ETA));
+        assert_eq!(shown(at(1_440), at(1_470)), None, "half a minute");
+        assert_eq!(shown(at(200_000), at(200_090)), None, "both read the same");
+        assert_eq!(shown(None, None), None);
     }
 
     #[test]

@@ -46,12 +46,12 @@ const TURN: Age = Age::from_seconds(120);
 
 /// True when by our calculation the job could start, but minutes after its admission its cluster has refused it or created no
 /// pods: no start is predicted.
-fn is_stuck(facts: &Facts, job: &Job, told: &JobExplanation) -> bool {
+fn is_stuck(facts: &Facts, job: &Job, answer: &JobExplanation) -> bool {
     let admission = job.admission.as_ref().map(|known| &known.seen);
     let quota_reserved = admission.and_then(|seen| seen.admitted_at.max(seen.reserved_at));
     let pods = job.pods.iter().map(|pod| pod.seen.created).max();
     let since = job.waiting_since.max(quota_reserved).max(pods);
-    told.answer.explanation.state == StartState::Ready
+    answer.answer.explanation.state == StartState::Ready
         && matches!(job.reason_code, Some("unschedulable" | "no-pods"))
         && facts.now.since(since.unwrap_or(job.created)) > TURN
 }
@@ -66,11 +66,11 @@ fn stuck_words(explanation: &Explanation) -> &'static str {
 
 /// Why it waits; for what does not wait, where it is or why it failed.
 pub fn why(facts: &Facts, job: &Job) -> String {
-    let told = explanation_of(facts, job).filter(|told| !is_stuck(facts, job, told));
-    let Some(told) = told else {
+    let answer = explanation_of(facts, job).filter(|answer| !is_stuck(facts, job, answer));
+    let Some(answer) = answer else {
         return where_or_why(facts, job);
     };
-    let explanation = &told.answer.explanation;
+    let explanation = &answer.answer.explanation;
     match (explanation.state, explanation.reasons.first()) {
         (StartState::Held, _) if !job.reason.is_empty() => job.reason.to_string(),
         // The message of the job's own queueing system or scheduler is more useful than our lack of permission.
@@ -88,7 +88,7 @@ pub fn why(facts: &Facts, job: &Job) -> String {
 pub fn why_and_start(facts: &Facts, job: &Job) -> String {
     let why = why(facts, job);
     match explanation_of(facts, job)
-        .is_some_and(|told| told.now.is_some() && !is_stuck(facts, job, told))
+        .is_some_and(|answer| answer.now.is_some() && !is_stuck(facts, job, answer))
     {
         true => format!("A starts it · {why}"),
         false => why,
@@ -183,7 +183,7 @@ const COMPUTING: &str = "computing…";
 
 /// The smallest change that would start it, now or later.
 pub fn mend(facts: &Facts, job: &Job) -> String {
-    let Some(told) = explanation_of(facts, job) else {
+    let Some(answer) = explanation_of(facts, job) else {
         return unblock::comes_first(facts, job).unwrap_or_else(|| {
             String::from(match facts.answers.at {
                 None => COMPUTING,
@@ -191,13 +191,13 @@ pub fn mend(facts: &Facts, job: &Job) -> String {
             })
         });
     };
-    let explanation = &told.answer.explanation;
+    let explanation = &answer.answer.explanation;
     if explanation.reasons.iter().any(Reason::is_blind) {
         return String::from(UNKNOWN);
     }
     match explanation.state {
         StartState::Held => return String::from("resume it"),
-        StartState::Ready if is_stuck(facts, job, told) => {
+        StartState::Ready if is_stuck(facts, job, answer) => {
             return format!("unknown: {}; see its events", stuck_words(explanation));
         }
         StartState::Ready => {
@@ -207,10 +207,10 @@ pub fn mend(facts: &Facts, job: &Job) -> String {
         _ => {}
     }
     // Where it never starts by itself the least raise with which it does is less than all that starts it at once.
-    if let Some(later) = told.answer.later.first() {
+    if let Some(later) = answer.answer.later.first() {
         return later_words(later, facts.now);
     }
-    match (&explanation.unblock, &told.now) {
+    match (&explanation.unblock, &answer.now) {
         (Some(change), _) => change_words(change, job, facts.now),
         (None, Some(now)) => format!("preempt {}", victims_words(now)),
         (None, None) => unblock::comes_first(facts, job)
@@ -284,12 +284,18 @@ fn evicts(jobs: usize) -> Option<String> {
 
 /// When it starts: `~14:40`, and the moment; empty where nothing waits or nothing is known yet.
 pub fn eta(facts: &Facts, job: &Job) -> Option<(String, Option<Moment>)> {
-    let told = explanation_of(facts, job)?;
-    if told.answer.explanation.reasons.iter().any(Reason::is_blind) {
+    let answer = explanation_of(facts, job)?;
+    if answer
+        .answer
+        .explanation
+        .reasons
+        .iter()
+        .any(Reason::is_blind)
+    {
         return Some((String::from(UNKNOWN), None));
     }
-    let start = told.answer.start.as_ref()?;
-    if is_stuck(facts, job, told) {
+    let start = answer.answer.start.as_ref()?;
+    if is_stuck(facts, job, answer) {
         return Some((String::from("unknown"), None));
     }
     let words = match (start.basis, start.p50) {
@@ -304,8 +310,8 @@ pub fn eta(facts: &Facts, job: &Job) -> Option<(String, Option<Moment>)> {
 /// Predicted start, and what would start the job now, in one line: `starts ~14:40 (13:55–15:30), or now by preempting 4 jobs
 /// ($212)`.
 pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
-    let told = explanation_of(facts, job)?;
-    let explanation = &told.answer.explanation;
+    let answer = explanation_of(facts, job)?;
+    let explanation = &answer.answer.explanation;
     if explanation.state == StartState::Held {
         return Some(String::from("starts when it is resumed"));
     }
@@ -315,13 +321,13 @@ pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
             blind.sentence().trim_start_matches("unknown: ")
         ));
     }
-    if is_stuck(facts, job, told) {
+    if is_stuck(facts, job, answer) {
         return Some(format!(
             "{NO_ETA}: {}, and it does not start; see its events",
             stuck_words(explanation)
         ));
     }
-    let start = told.answer.start.as_ref();
+    let start = answer.answer.start.as_ref();
     let eta = eta(facts, job).map(|(words, _)| words);
     let when = match (eta.as_deref(), start) {
         (Some("now" | "any moment"), _) => String::from("starts in the next scheduling cycle"),
@@ -341,11 +347,11 @@ pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
     let near = start
         .and_then(|start| start.p50)
         .is_some_and(|at| at <= facts.now);
-    Some(match (&told.now, &explanation.unblock) {
+    Some(match (&answer.now, &explanation.unblock) {
         _ if near => when,
         (Some(now), _) => format!("{when}, or now by preempting {}", victims_words(now)),
         (None, Some(change)) if !only_waits(change) => {
-            if let Some(later) = told.answer.later.first() {
+            if let Some(later) = answer.answer.later.first() {
                 return Some(format!("{NO_ETA}; {}", later_words(later, facts.now)));
             }
             let words = change_words(change, job, facts.now);

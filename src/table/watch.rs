@@ -69,7 +69,7 @@ impl Watch {
         for item in sheet.items {
             let known = before.remove(&item.key);
             let shape = match &known {
-                Some((shape, told)) if told.json == item.json => shape.clone(),
+                Some((shape, previous)) if previous.json == item.json => shape.clone(),
                 _ => shape(&item.json),
             };
             if known.is_none_or(|(known, _)| known != shape) {

@@ -42,7 +42,7 @@ impl Supposed {
         let snapshot = live::snapshot(&facts.fleet, &facts.spend_rates);
         match explanations::what_if(&snapshot, &[changes]) {
             Ok(mut outcome) => {
-                outcome.jobs.retain(|shift| is_told(shift, snapshot.at));
+                outcome.jobs.retain(|shift| is_reported(shift, snapshot.at));
                 Self::Told(Box::new(outcome), snapshot.at, gaps)
             }
             Err(why) => Self::Failed(why),
@@ -184,7 +184,7 @@ fn money(before: &WhatIfFigures, after: &WhatIfFigures) -> Figure {
         let cents = micro % 1_000_000 / 10_000;
         format!("{}.{cents:02}", grouped(micro / 1_000_000))
     };
-    let told = |rate: Option<[i64; 2]>| {
+    let rate_text = |rate: Option<[i64; 2]>| {
         rate.map_or_else(
             || UNKNOWN.to_owned(),
             |[all, by_list]| format!("${}/h{}", dollars(all), mark(by_list)),
@@ -198,7 +198,12 @@ fn money(before: &WhatIfFigures, after: &WhatIfFigures) -> Figure {
         }
         _ => String::new(),
     };
-    ["cost".to_owned(), told(rate(before)), told(rate(after)), by]
+    [
+        "cost".to_owned(),
+        rate_text(rate(before)),
+        rate_text(rate(after)),
+        by,
+    ]
 }
 
 /// A job's start on one side, relative to `now`.
@@ -211,7 +216,7 @@ pub fn when(side: Option<&When>, now: Moment) -> String {
 }
 
 /// False for a start that moves so little that both sides read the same.
-fn is_told(shift: &Shift, now: Moment) -> bool {
+fn is_reported(shift: &Shift, now: Moment) -> bool {
     let moves = matches!(shift.effect, WhatIfEffect::Earlier | WhatIfEffect::Later);
     !moves || when(shift.before.as_ref(), now) != when(shift.after.as_ref(), now)
 }
@@ -247,18 +252,18 @@ pub fn title(outcome: &Outcome, now: Moment) -> String {
 }
 
 /// Printed where no job is affected.
-pub const NOBODY: &str = "no job is affected";
+pub const NO_JOB_AFFECTED: &str = "no job is affected";
 
 /// The same with the reason.
 pub fn no_effect(outcome: &Outcome) -> String {
     let waiting = outcome.after.waiting;
     match waiting {
-        0 => format!("{NOBODY}: none waits"),
+        0 => format!("{NO_JOB_AFFECTED}: none waits"),
         1 => format!(
-            "{NOBODY}: neither does the job that waits; `stokehold explain job` says what would start it"
+            "{NO_JOB_AFFECTED}: neither does the job that waits; `stokehold explain job` says what would start it"
         ),
         more => format!(
-            "{NOBODY}: none of the {more} waiting jobs starts; `stokehold explain job NAME` says what would start one"
+            "{NO_JOB_AFFECTED}: none of the {more} waiting jobs starts; `stokehold explain job NAME` says what would start one"
         ),
     }
 }
@@ -282,13 +287,13 @@ pub fn text(outcome: &Outcome, now: Moment) -> String {
     ];
     let lines = figures(outcome).into_iter().map(Vec::from).collect();
     table(right.to_vec(), lines);
-    let mut told = outcome
+    let mut reported = outcome
         .jobs
         .iter()
-        .filter(|shift| is_told(shift, now))
+        .filter(|shift| is_reported(shift, now))
         .peekable();
-    if told.peek().is_some() {
-        let jobs = told.map(|shift| cells(shift, now)).collect();
+    if reported.peek().is_some() {
+        let jobs = reported.map(|shift| cells(shift, now)).collect();
         table(TITLES.to_vec(), jobs);
     } else {
         let _ = write!(out, "{}\n\n", no_effect(outcome));
@@ -304,7 +309,7 @@ mod tests {
     use super::*;
     use crate::sample::facts;
 
-    fn told(changes: &str) -> (Outcome, Moment) {
+    fn outcome_of(changes: &str) -> (Outcome, Moment) {
         match Supposed::of(&complete(), changes) {
             Supposed::Told(outcome, now, _) => (*outcome, now),
             other => panic!("{changes}: {other:?}"),
@@ -325,7 +330,7 @@ mod tests {
     fn a_change_lists_figures_of_both_sides_and_waits_in_minutes() {
         let facts = complete();
         let pool = facts.fleet.pools[0].name.to_string();
-        let (outcome, now) = told(&format!("nodes {pool} +2"));
+        let (outcome, now) = outcome_of(&format!("nodes {pool} +2"));
         let figures = figures(&outcome);
         assert_eq!(figures[0][0], "nodes");
         assert_eq!(figures[0][3], "+2");
@@ -363,11 +368,11 @@ mod tests {
             all.put(&name(at), Supposed::Asked);
         }
         assert_eq!((all.get("nodes a +0"), all.0.len()), (None, KEPT));
-        let (outcome, now) = told(&format!("nodes {} +1", facts().fleet.pools[0].name));
-        let told = Supposed::Told(Box::new(outcome), now, Vec::new());
-        all.put(&name(9), told.clone());
+        let (outcome, now) = outcome_of(&format!("nodes {} +1", facts().fleet.pools[0].name));
+        let outcome_of = Supposed::Told(Box::new(outcome), now, Vec::new());
+        all.put(&name(9), outcome_of.clone());
         all.put(&name(9), Supposed::Asked);
-        assert_eq!(all.get("nodes a +9").map(|(_, own)| own), Some(&told));
+        assert_eq!(all.get("nodes a +9").map(|(_, own)| own), Some(&outcome_of));
         all.put(&name(9), Supposed::Failed("gone".to_owned()));
         assert!(all.job(KEPT - 1, 0).is_none());
     }

@@ -12,7 +12,6 @@ use model::fleet::finding::{Finding, Severity, Subject};
 use super::period::{date_in, start_in};
 use super::{Dimension, HOUR_MS, HourAmounts, Span, UsageForecast, hour_of, start_of};
 
-/// The scope of a budget.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum BudgetScope {
     Fleet,
@@ -172,7 +171,7 @@ impl UsageBudget {
 /// The hours of a budget's scope.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct BudgetHours {
-    /// Amount per hour.
+    /// Amounts of the scope, hour by hour.
     pub amounts: HourAmounts,
     /// Device time without a price in the period, milliseconds; not part of any dollar amount.
     pub unpriced_ms: i64,
@@ -238,7 +237,9 @@ impl BudgetState {
             .filter(|_| known)
             .find_map(|step| Some((*step, spent_by(f64::from(*step) / 100.0)?)));
         let exhausted = spent_by(1.0).filter(|_| known);
-        let ahead = forecast.as_ref().and_then(|told| told.reaches(limit));
+        let ahead = forecast
+            .as_ref()
+            .and_then(|predicted| predicted.reaches(limit));
         Self {
             span,
             spent: known.then(|| amounts.sum(past)),
@@ -275,12 +276,14 @@ impl BudgetState {
 
     /// The forecast as a range: `$48 700–$55 900`.
     pub fn forecast_words(&self) -> Option<String> {
-        let told = self.forecast.as_ref()?;
+        let forecast = self.forecast.as_ref()?;
         let unit = self.budget.unit;
-        Some(match (unit.words(told.low), unit.words(told.high)) {
-            (low, high) if low == high => low,
-            (low, high) => format!("{low}–{high}"),
-        })
+        Some(
+            match (unit.words(forecast.low), unit.words(forecast.high)) {
+                (low, high) if low == high => low,
+                (low, high) => format!("{low}–{high}"),
+            },
+        )
     }
 
     /// Findings: the highest threshold reached, and a forecast above the budget. The id has the budget, the period and the
@@ -339,15 +342,15 @@ impl BudgetState {
                 message,
             ));
         }
-        let told = self.forecast.as_ref().zip(self.forecast_words());
-        if let (Some(hour), Some((told, words)), true) =
-            (self.exceeds_since, told, budget.warns_of_forecast)
+        let forecast = self.forecast.as_ref().zip(self.forecast_words());
+        if let (Some(hour), Some((forecast, words)), true) =
+            (self.exceeds_since, forecast, budget.warns_of_forecast)
         {
             let message = format!(
                 "budget {name}: {} ({words}) of {limit} forecast for {period}",
-                unit.words(told.mid)
+                unit.words(forecast.mid)
             );
-            let (value, threshold) = (unit.number(told.mid), unit.number(budget.limit));
+            let (value, threshold) = (unit.number(forecast.mid), unit.number(budget.limit));
             out.push(finding(
                 "forecast",
                 Severity::Warn,

@@ -236,7 +236,7 @@ fn a_forecast_that_comes_down_ends_its_finding_for_the_period() {
         hour if hour < at("2026-11-06T00:00:00Z") => 200.0,
         _ => 20.0,
     };
-    let told = |now: &str| {
+    let codes = |now: &str| {
         let now = at(now);
         let state = BudgetState::of(&budget(100_000.0), &hours(now, cost), now);
         state
@@ -244,8 +244,8 @@ fn a_forecast_that_comes_down_ends_its_finding_for_the_period() {
             .iter()
             .any(|finding| finding.code.as_str() == "budget-forecast")
     };
-    assert!(told("2026-11-02T12:00:00Z") && told("2026-11-06T12:00:00Z"));
-    assert!(!told("2026-11-20T12:00:00Z"));
+    assert!(codes("2026-11-02T12:00:00Z") && codes("2026-11-06T12:00:00Z"));
+    assert!(!codes("2026-11-20T12:00:00Z"));
 }
 
 #[test]

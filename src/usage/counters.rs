@@ -100,7 +100,7 @@ impl CounterRow {
         self.devices[part as usize] as f64 / DEVICE as f64 / 1e3
     }
 
-    /// Cost, USD.
+    /// Counter of the cost, USD.
     pub fn usd(&self, part: UsageClass) -> f64 {
         self.money[part as usize] as f64 / HOUR_MS as f64 / 1e6
     }
@@ -215,7 +215,6 @@ impl UsageCounters {
         freed
     }
 
-    /// The rows, by key.
     pub fn rows(&self) -> Vec<(CounterKey, CounterRow)> {
         let rows = self.rows.iter().map(|(key, row)| (key.clone(), *row));
         let mut rows: Vec<(CounterKey, CounterRow)> = rows.collect();

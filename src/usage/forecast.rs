@@ -42,7 +42,7 @@ const STUDENT: f64 = 1.06;
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct HourAmount {
     pub amount: i64,
-    /// Observed time, milliseconds.
+    /// Observed part of the hour, milliseconds.
     pub observed_ms: i64,
 }
 
@@ -63,7 +63,6 @@ impl HourAmount {
 pub struct HourAmounts {
     /// First hour, whole hours since the Unix epoch.
     pub from: i64,
-    /// Amount of each hour.
     pub hours: Vec<HourAmount>,
 }
 
@@ -97,7 +96,7 @@ impl HourAmounts {
 pub struct ForecastError {
     /// Mean absolute error as a share of the actual amount.
     pub ratio: f64,
-    /// Forecast horizon, days.
+    /// Horizon of those forecasts, days ahead.
     pub days: usize,
     pub forecasts: usize,
 }
@@ -105,10 +104,10 @@ pub struct ForecastError {
 /// Forecast of a period, in the unit of its hours.
 #[derive(Clone, PartialEq, Debug)]
 pub struct UsageForecast {
-    /// 10th percentile.
+    /// 10th percentile of the resampled totals.
     pub low: i64,
     pub mid: i64,
-    /// 90th percentile.
+    /// 90th percentile of the resampled totals.
     pub high: i64,
     /// Error of earlier forecasts, where the record is long enough.
     pub error: Option<ForecastError>,
@@ -149,8 +148,8 @@ impl UsageForecast {
                 let share = unseen / missing;
                 let (low, high) = earlier.band(missing / 24.0, share * UNSEEN_DAY);
                 let day = like.mean * 24.0;
-                let told = earlier.expected_error((missing / 24.0).ceil() as usize);
-                (sum + low * day, sum + high * day, told)
+                let past_error = earlier.expected_error((missing / 24.0).ceil() as usize);
+                (sum + low * day, sum + high * day, past_error)
             }
             false => (sum, sum, None),
         };

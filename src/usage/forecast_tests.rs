@@ -69,8 +69,8 @@ fn share_inside(before: i64, days: [i64; 3]) -> [f64; 3] {
         for (count, day) in inside.iter_mut().zip(days) {
             let now = begin + day * 24;
             let known = seen(&all[..now as usize]);
-            let told = UsageForecast::of(&known, month, now).expect("is long enough");
-            *count += i32::from((told.low..=told.high).contains(&end));
+            let forecast = UsageForecast::of(&known, month, now).expect("is long enough");
+            *count += i32::from((forecast.low..=forecast.high).contains(&end));
         }
     }
     inside.map(|count| f64::from(count) / 200.0)
@@ -110,22 +110,22 @@ const MONTH: Span = Span {
 #[test]
 fn a_steady_spend_is_forecast_to_the_dollar_and_reaches_a_budget_in_its_hour() {
     let known = seen(&vec![1_000_000; 24 * 24]);
-    let told = UsageForecast::of(&known, MONTH, 24 * 24).expect("is long enough");
-    assert_eq!(told.mid, 720_000_000);
-    let error = told.error.expect("two weeks are compared");
+    let forecast = UsageForecast::of(&known, MONTH, 24 * 24).expect("is long enough");
+    assert_eq!(forecast.mid, 720_000_000);
+    let error = forecast.error.expect("two weeks are compared");
     assert!(error.ratio < 1e-9 && error.forecasts >= 5, "{error:?}");
     // A fleet that never wavered may yet.
-    assert!(told.low < told.mid && told.mid < told.high);
-    assert!(told.low >= 240_000_000, "what is spent is spent");
-    assert_eq!(told.reaches(500_000_000), Some(14 * 24 + 499));
-    assert_eq!(told.reaches(100_000_000), Some(14 * 24 + 99));
-    assert_eq!(told.reaches(720_000_001), None);
+    assert!(forecast.low < forecast.mid && forecast.mid < forecast.high);
+    assert!(forecast.low >= 240_000_000, "what is spent is spent");
+    assert_eq!(forecast.reaches(500_000_000), Some(14 * 24 + 499));
+    assert_eq!(forecast.reaches(100_000_000), Some(14 * 24 + 99));
+    assert_eq!(forecast.reaches(720_000_001), None);
     // Over, there is nothing left to say.
     let known = seen(&vec![1_000_000; 60 * 24]);
-    let told = UsageForecast::of(&known, MONTH, 60 * 24).expect("is over");
+    let forecast = UsageForecast::of(&known, MONTH, 60 * 24).expect("is over");
     assert_eq!(
-        (told.low, told.mid, told.high),
-        (told.mid, 720_000_000, told.mid)
+        (forecast.low, forecast.mid, forecast.high),
+        (forecast.mid, 720_000_000, forecast.mid)
     );
 }
 
@@ -151,8 +151,8 @@ fn too_little_is_unknown_and_what_was_not_observed_is_filled_in_but_not_spent() 
         amount: 500_000,
         observed_ms: HOUR_MS / 2,
     };
-    let told = UsageForecast::of(&known, MONTH, 24 * 24).expect("most is known");
-    assert_eq!(told.mid, 720_000_000);
+    let forecast = UsageForecast::of(&known, MONTH, 24 * 24).expect("most is known");
+    assert_eq!(forecast.mid, 720_000_000);
     assert_eq!(known.sum(MONTH), (7 * 24 - 1) * 1_000_000 + 500_000);
     assert!((known.seen(MONTH) - 167.5).abs() < 1e-9);
 }
@@ -162,9 +162,12 @@ fn the_same_hours_of_the_week_count() {
     // Weekends cost nothing: what is left of the month is five days of each week.
     let cost = |hour: i64| i64::from((hour / 24) % 7 < 5) * 1_000;
     let hours: Vec<i64> = (0..24 * 24).map(cost).collect();
-    let told = UsageForecast::of(&seen(&hours), MONTH, 24 * 24).expect("is long enough");
+    let forecast = UsageForecast::of(&seen(&hours), MONTH, 24 * 24).expect("is long enough");
     let end: i64 = (MONTH.from..MONTH.to).map(cost).sum();
-    assert_eq!(told.mid, end);
+    assert_eq!(forecast.mid, end);
     // The same record says the same.
-    assert_eq!(UsageForecast::of(&seen(&hours), MONTH, 24 * 24), Some(told));
+    assert_eq!(
+        UsageForecast::of(&seen(&hours), MONTH, 24 * 24),
+        Some(forecast)
+    );
 }

@@ -142,7 +142,6 @@ impl Period {
     }
 }
 
-/// The date of a moment in a time zone.
 pub(super) fn date_in(at: Moment, zone: &TimeZone) -> Date {
     jiff::Timestamp::from_millisecond(at.millis())
         .map_or(Date::ZERO, |stamp| stamp.to_zoned(zone.clone()).date())

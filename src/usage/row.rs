@@ -133,7 +133,6 @@ pub struct RunLoss {
     pub namespace: Name,
     /// Kind of the job.
     pub owner: Name,
-    /// Name of the job.
     pub job: Name,
     /// When devices were allocated to the run, milliseconds since the Unix epoch.
     pub began_ms: i64,
@@ -156,7 +155,6 @@ impl RunLoss {
     }
 }
 
-/// One hour of usage.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HourUsage {
     /// Whole hours since the Unix epoch, UTC.

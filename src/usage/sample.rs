@@ -31,9 +31,9 @@ pub(super) const DEVICE: u64 = DeviceAmount::ONE.millionths();
 /// The amount of a row in one part.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct PartAmount {
-    /// Devices, in millionths.
+    /// Number of devices, in millionths.
     pub devices: u64,
-    /// Micro-USD per hour.
+    /// Rate of these devices, micro-USD an hour.
     pub rate: i64,
     /// Spot devices only: on-demand micro-USD per hour; 0 where not known.
     pub on_demand: i64,

@@ -30,10 +30,10 @@ pub fn budget_change(
     if change.is_some_and(|change| unit.words(change.abs()) == unit.words(0)) {
         return None;
     }
-    let told = state.forecast.as_ref();
-    let later = told.zip(change).map(|(told, change)| {
+    let forecast = state.forecast.as_ref();
+    let later = forecast.zip(change).map(|(forecast, change)| {
         let add = |amount: i64| amount.saturating_add(change);
-        [add(told.low), add(told.mid), add(told.high)]
+        [add(forecast.low), add(forecast.mid), add(forecast.high)]
     });
     let ends = |[low, mid, high]: [i64; 3]| PeriodEnd {
         low: unit.number(low),
@@ -44,16 +44,17 @@ pub fn budget_change(
         let reaches = |step: &&u32| mid as f64 >= budget.limit as f64 * f64::from(**step) / 100.0;
         budget.steps.iter().filter(reaches).count()
     };
-    let steps = told
+    let steps = forecast
         .zip(later)
-        .map(|(told, later)| (reached(told.mid), reached(later[1])));
+        .map(|(forecast, later)| (reached(forecast.mid), reached(later[1])));
     Some(BudgetChange {
         name: budget.name.clone(),
         period: state.period_words(),
         unit,
         amount: unit.number(budget.limit),
         change: change.map(|change| unit.number(change)),
-        forecast_before: told.map(|told: &UsageForecast| ends([told.low, told.mid, told.high])),
+        forecast_before: forecast
+            .map(|forecast: &UsageForecast| ends([forecast.low, forecast.mid, forecast.high])),
         forecast_after: later.map(ends),
         reaches_percent: steps
             .filter(|(was, is)| is > was)

@@ -68,7 +68,7 @@ fn side(jobs: &[JobSpending], pool_usd: i64, unpriced: usize) -> FleetSpending {
     }
 }
 
-fn told(
+fn change_of(
     state: &BudgetState,
     before: &FleetSpending,
     after: &FleetSpending,
@@ -89,7 +89,7 @@ fn a_job_that_starts_costs_until_it_ends_or_the_period_does() {
     let before = side(std::slice::from_ref(&stays), 50, 0);
     let open = side(&[stays.clone(), job("a", "p", 4, Some(8))], 50, 0);
     // Ten days at $8 an hour.
-    let change = told(&state, &before, &open).expect("is touched");
+    let change = change_of(&state, &before, &open).expect("is touched");
     assert_eq!(change.change, Some(1_920.0));
     let middle = |end: Option<PeriodEnd>| end.map(|end| end.mid.round());
     assert_eq!(
@@ -111,11 +111,13 @@ fn a_job_that_starts_costs_until_it_ends_or_the_period_does() {
     let mut short = open.clone();
     short.jobs[1].ends = Some(at().plus(Duration::from_secs(5 * 3_600)));
     assert_eq!(
-        told(&state, &before, &short).expect("is touched").change,
+        change_of(&state, &before, &short)
+            .expect("is touched")
+            .change,
         Some(40.0)
     );
     // Undone, it is as much less.
-    let back = told(&state, &open, &before).expect("is touched");
+    let back = change_of(&state, &open, &before).expect("is touched");
     assert_eq!(
         (back.change, back.stays_below_percent),
         (Some(-1_920.0), Some(80))
@@ -127,7 +129,7 @@ fn a_job_that_starts_costs_until_it_ends_or_the_period_does() {
         BudgetScope::Fleet,
     ] {
         let hours = budget(scope, BudgetUnit::DeviceHours, 9_000.0);
-        let change = told(&hours, &before, &open).expect("is touched");
+        let change = change_of(&hours, &before, &open).expect("is touched");
         assert_eq!(change.change, Some(960.0));
     }
 }
@@ -143,26 +145,31 @@ fn unaffected_budgets_are_omitted_and_unknown_amounts_stay_unknown() {
         part(Dimension::Pool, "p"),
         part(Dimension::Team, "other"),
     ] {
-        assert_eq!(told(&budget(scope, usd, 9_000.0), &before, &started), None);
+        assert_eq!(
+            change_of(&budget(scope, usd, 9_000.0), &before, &started),
+            None
+        );
     }
     // Nodes that come cost from now on.
     let more = side(&[], 60, 0);
     let fleet = budget(BudgetScope::Fleet, usd, 9_000.0);
     assert_eq!(
-        told(&fleet, &before, &more).expect("is touched").change,
+        change_of(&fleet, &before, &more)
+            .expect("is touched")
+            .change,
         Some(2_400.0)
     );
     let pool = budget(part(Dimension::Pool, "other"), usd, 9_000.0);
-    assert_eq!(told(&pool, &before, &more), None);
+    assert_eq!(change_of(&pool, &before, &more), None);
     // Some of them have no price.
     let dark = side(&[], 60, 2);
-    let unknown = told(&fleet, &before, &dark).expect("is touched");
+    let unknown = change_of(&fleet, &before, &dark).expect("is touched");
     assert_eq!((unknown.change, unknown.forecast_after), (None, None));
     assert!(unknown.forecast_before.is_some());
     // The job has no price.
     let unpriced = side(&[job("a", "p", 4, None)], 50, 0);
     let team = budget(part(Dimension::Team, "t"), usd, 9_000.0);
-    let unknown = told(&team, &before, &unpriced).expect("is touched");
+    let unknown = change_of(&team, &before, &unpriced).expect("is touched");
     assert_eq!(unknown.change, None);
     assert!(
         unknown.words().ends_with("of $9 000 (unknown)"),
@@ -172,7 +179,7 @@ fn unaffected_budgets_are_omitted_and_unknown_amounts_stay_unknown() {
     // No forecast yet: the change is known, what the period comes to is not.
     let mut young = team.clone();
     young.forecast = None;
-    let change = told(&young, &before, &started).expect("is touched");
+    let change = change_of(&young, &before, &started).expect("is touched");
     assert_eq!(
         (change.change, change.forecast_before, change.forecast_after),
         (Some(1_920.0), None, None)

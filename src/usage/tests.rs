@@ -34,7 +34,7 @@ fn at(minute: i64) -> Moment {
     Moment::from_millis(hour() * HOUR_MS + minute * 60_000)
 }
 
-/// What a list that stands is.
+/// The fleet with every table listed.
 fn listed(mut fleet: Fleet) -> Fleet {
     fleet.known = Arc::new(
         Table::ALL
@@ -286,7 +286,7 @@ fn energy_is_what_the_counters_grew_by() {
     assert!(usage.rows.iter().all(|row| row.energy_mwh.is_none()));
 }
 
-/// A fleet in which `ns/train` holds a device since :10, or stands as `change` makes it.
+/// A fleet in which `ns/train` has held a device since :10, or as `change` makes it.
 fn with_job(change: impl FnOnce(&mut Job, &mut bool)) -> Fleet {
     let worker = pod("ns", "train-0", None, "t");
     let seen = PodSeen {
@@ -498,19 +498,19 @@ fn spot_time_has_its_on_demand_cost_beside_it_unless_some_of_it_is_not_known() {
         fold.take(UsageSample::of(at(minute), &fleet, &prices));
     }
     let usage = fold.closed().remove(0);
-    let mut told = [(0, 0); 2];
+    let mut summed = [(0, 0); 2];
     for row in &usage.rows {
         let cost: i64 = row.cost_micros.expect("all have a price").iter().sum();
         match (row.key.pool.as_str(), row.key.class.as_str()) {
             ("x", "H100") => {
-                told[0].0 += cost;
-                told[0].1 += row.on_demand_micros.expect("is known");
+                summed[0].0 += cost;
+                summed[0].1 += row.on_demand_micros.expect("is known");
             }
             _ => assert_eq!(row.on_demand_micros, None, "{:?}", row.key),
         }
     }
     // Two devices for an hour, one of them cut in slices.
-    assert_eq!(told[0], (3_000_000, 8_000_000));
+    assert_eq!(summed[0], (3_000_000, 8_000_000));
 }
 
 fn arb_device() -> impl Strategy<Value = (u8, u8, bool)> {

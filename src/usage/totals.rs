@@ -74,7 +74,7 @@ pub enum Dimension {
     Queue,
     /// Kind of the object that owns the pods.
     Owner,
-    /// Job: `namespace/name`.
+    /// A job, written `namespace/name`.
     Job,
     Model,
 }

@@ -24,7 +24,7 @@ use peak_alloc::PeakAlloc;
 static HEAP: PeakAlloc = PeakAlloc;
 
 /// A mixed cluster.
-fn nodes(count: usize, dice: &mut Rng) -> Vec<TraceNode> {
+fn nodes(count: usize, rng: &mut Rng) -> Vec<TraceNode> {
     let shapes = [
         (96, 8, "G"),
         (96, 8, "G"),
@@ -34,7 +34,7 @@ fn nodes(count: usize, dice: &mut Rng) -> Vec<TraceNode> {
         (8, 1, "V"),
     ];
     let node = |at: usize| {
-        let (cores, gpus, model) = shapes[dice.below(shapes.len())];
+        let (cores, gpus, model) = shapes[rng.below(shapes.len())];
         TraceNode {
             name: format!("n{at}"),
             cpu: cores * 1_000,
@@ -47,15 +47,15 @@ fn nodes(count: usize, dice: &mut Rng) -> Vec<TraceNode> {
 }
 
 /// Half of them whole GPUs, a third shared, the rest without a GPU or gangs of 2 to 8: some ninety specs.
-fn pods(count: usize, dice: &mut Rng) -> Vec<TracePod> {
+fn pods(count: usize, rng: &mut Rng) -> Vec<TracePod> {
     let pod = |at: usize| {
-        let (gpus, milli) = match dice.below(100) {
+        let (gpus, milli) = match rng.below(100) {
             0..12 => (0, 0),
             12..60 => (1, 1_000),
-            60..98 => (1, [50, 100, 250, 330, 460, 500, 810][dice.below(7)]),
-            _ => ([2, 4, 8][dice.below(3)], 1_000),
+            60..98 => (1, [50, 100, 250, 330, 460, 500, 810][rng.below(7)]),
+            _ => ([2, 4, 8][rng.below(3)], 1_000),
         };
-        let cores = [1, 2, 4, 6, 8, 12][dice.below(6)];
+        let cores = [1, 2, 4, 6, 8, 12][rng.below(6)];
         TracePod {
             name: format!("p{at}"),
             cpu: cores * 1_000 * i64::from(gpus.max(1)),
@@ -79,15 +79,15 @@ fn packing(c: &mut Criterion) {
         let mut replay = Replay::new(nodes, pods, setup).expect("has GPUs");
         replay.by_ref().count() + replay.outcome().failed
     };
-    let mut dice = Rng::new(1);
-    let (fleet, list) = (nodes(1_200, &mut dice), pods(8_000, &mut dice));
+    let mut rng = Rng::new(1);
+    let (fleet, list) = (nodes(1_200, &mut rng), pods(8_000, &mut rng));
     for policy in Policy::ALL {
         group.bench_function(BenchmarkId::new("policy", policy), |b| {
             b.iter(|| run(&fleet, &list, policy))
         });
     }
     for count in [100, 1_000, 10_000] {
-        let (fleet, list) = (nodes(count, &mut dice), pods(7 * count, &mut dice));
+        let (fleet, list) = (nodes(count, &mut rng), pods(7 * count, &mut rng));
         group.bench_function(BenchmarkId::new("nodes", count), |b| {
             b.iter(|| run(&fleet, &list, Policy::Stokehold));
         });
@@ -98,16 +98,16 @@ fn packing(c: &mut Criterion) {
 fn queueing(c: &mut Criterion) {
     let mut group = c.benchmark_group("queueing");
     group.sample_size(10);
-    let mut dice = Rng::new(2);
+    let mut rng = Rng::new(2);
     let mut now = 0;
     let job = |_| {
-        now += dice.below(180_000) as i64;
+        now += rng.below(180_000) as i64;
         TraceJob {
             submit: now,
             queue: String::new(),
-            devices: [1, 1, 1, 1, 1, 1, 1, 2, 4, 8, 16][dice.below(11)],
+            devices: [1, 1, 1, 1, 1, 1, 1, 2, 4, 8, 16][rng.below(11)],
             // From a minute to a day and a half, evenly on a scale of doublings.
-            duration: (60_000 << dice.below(12)) + dice.below(60_000) as i64,
+            duration: (60_000 << rng.below(12)) + rng.below(60_000) as i64,
         }
     };
     let jobs: Vec<TraceJob> = (0..10_000).map(job).collect();
@@ -154,14 +154,14 @@ fn decisions(c: &mut Criterion) {
         group.bench_function(BenchmarkId::new("explain-all", nodes), |b| {
             b.iter(|| Explainer::new(&compiled).explain_all().len());
         });
-        // As the console asks: the scene of a snapshot is there, a job is asked for.
-        let mut scene = Explainer::new(&compiled);
-        let waiting: Vec<WorkloadId> = scene.cycle().waiting.keys().copied().collect();
+        // As the console asks: the explainer of a snapshot exists, a job is asked for.
+        let mut explainer = Explainer::new(&compiled);
+        let waiting: Vec<WorkloadId> = explainer.cycle().waiting.keys().copied().collect();
         let mut next = 0;
         group.bench_function(BenchmarkId::new("explain-one", nodes), |b| {
             b.iter(|| {
                 next = (next + 97) % waiting.len();
-                scene.explain(waiting[next]).reasons.len()
+                explainer.explain(waiting[next]).reasons.len()
             });
         });
     }

@@ -1,7 +1,7 @@
 //! The usage ledger against the simulated world's own accounts, in virtual time: what the API and the exporters serve is decoded,
 //! observed, judged and added up as a recorder does it, and the world books at each event who has which device.
 //!
-//! Left out of the road: HTTP, the pace at which exporters are asked, and the segments of the record, which have tests of their own.
+//! Left out of the path: HTTP, the pace at which exporters are asked, and the segments of the record, which have tests of their own.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -284,19 +284,19 @@ fn worst(world: &Sums, ledger: &Sums, by: &str) -> f64 {
         .chain(ledger.keys().filter(|key| !world.contains_key(*key)));
     for key in keys.filter(|key| key.0 == by) {
         let zero = [0.0; 2];
-        let (told, true_) = (
+        let (reported, true_) = (
             ledger.get(key).unwrap_or(&zero),
             world.get(key).unwrap_or(&zero),
         );
-        let difference = |at: usize| match (told[at] - true_[at]).abs() {
+        let difference = |at: usize| match (reported[at] - true_[at]).abs() {
             0.0 => 0.0,
             difference => difference / true_[at].max(1e-9),
         };
         println!(
             "{by:14} {:28} ledger {:12.3} h {:14.2} $   world {:12.3} h {:14.2} $   {:.4} %",
             key.1,
-            told[0],
-            told[1],
+            reported[0],
+            reported[1],
             true_[0],
             true_[1],
             100.0 * difference(0).max(difference(1))

@@ -1,4 +1,4 @@
-//! Budgets of the settings on the whole road: settings, a ledger made by hand, what is printed.
+//! Budgets of the settings end to end: settings, a ledger made by hand, what is printed.
 
 use std::time::Duration;
 
@@ -189,17 +189,20 @@ fn without_a_budget_record_or_time_zone_the_fix_is_printed() {
         let got = home.run(arguments);
         (got.status.code(), text(&got.stdout), text(&got.stderr))
     };
-    let (code, out, said) = run(&["get", "budgets", "-o", "json"]);
+    let (code, out, message) = run(&["get", "budgets", "-o", "json"]);
     assert_eq!((code, out.as_str()), (Some(0), "[]\n"));
-    assert!(said.contains("add a [[budget]] to the settings"), "{said}");
+    assert!(
+        message.contains("add a [[budget]] to the settings"),
+        "{message}"
+    );
     home.settings(SETTINGS);
     let none = home.path("none").display().to_string();
-    let (code, out, said) = run(&["get", "budgets", "--record", &none]);
+    let (code, out, message) = run(&["get", "budgets", "--record", &none]);
     assert_eq!((code, out.as_str()), (Some(1), ""));
-    assert!(said.contains("stokehold record"), "{said}");
+    assert!(message.contains("stokehold record"), "{message}");
     // A record of another time: unknown, and nothing is 0.
     let folder = ledger(&home);
-    let (code, out, said) = run(&[
+    let (code, out, message) = run(&[
         "get",
         "budgets",
         "research",
@@ -208,18 +211,21 @@ fn without_a_budget_record_or_time_zone_the_fix_is_printed() {
         "--at",
         "2026-09-01T00:00:00Z",
     ]);
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("was not observed"), "{said}");
+    assert_eq!(code, Some(1), "{message}");
+    assert!(message.contains("was not observed"), "{message}");
     assert!(!out.contains("$0"), "{out}");
-    let (code, _, said) = run(&["get", "budgets", "-l", "a=b", "--record", &folder]);
-    assert_eq!(code, Some(2));
-    assert!(said.contains("get budgets does not take -l"), "{said}");
-    home.settings("[[budget]]\nname = \"a\"\nfleet = true\nusd = 1\nperiod = \"week\"\ntime_zone = \"Mars/Base\"\n");
-    let (code, _, said) = run(&["get", "budgets", "--record", &folder]);
+    let (code, _, message) = run(&["get", "budgets", "-l", "a=b", "--record", &folder]);
     assert_eq!(code, Some(2));
     assert!(
-        said.contains("stokehold.toml:1: budget: budget `a`: time_zone: "),
-        "{said}"
+        message.contains("get budgets does not take -l"),
+        "{message}"
+    );
+    home.settings("[[budget]]\nname = \"a\"\nfleet = true\nusd = 1\nperiod = \"week\"\ntime_zone = \"Mars/Base\"\n");
+    let (code, _, message) = run(&["get", "budgets", "--record", &folder]);
+    assert_eq!(code, Some(2));
+    assert!(
+        message.contains("stokehold.toml:1: budget: budget `a`: time_zone: "),
+        "{message}"
     );
 }
 
@@ -255,7 +261,7 @@ fn the_console_shows_the_ledger_and_a_restart_repeats_no_finding() {
     let cost = |totals: Option<usage::UsageTotals>| totals.and_then(|all| all.cost_micros());
     assert_eq!(cost(month.of(None)[0]), Some(16 * 24 * 110_000_000));
     assert!(cost(week.of(None)[1]).is_some() && cost(days.of(None)[0]).is_some());
-    let told = |facts: &table::spend::UsageFacts| -> Vec<(String, String, String)> {
+    let listed = |facts: &table::spend::UsageFacts| -> Vec<(String, String, String)> {
         let all = facts.budgets.iter().flat_map(usage::BudgetState::findings);
         all.map(|finding| {
             (
@@ -266,7 +272,7 @@ fn the_console_shows_the_ledger_and_a_restart_repeats_no_finding() {
         })
         .collect()
     };
-    let first = told(&facts);
+    let first = listed(&facts);
     let ids: Vec<&str> = first.iter().map(|(id, ..)| id.as_str()).collect();
     assert_eq!(
         ids,
@@ -275,7 +281,7 @@ fn the_console_shows_the_ledger_and_a_restart_repeats_no_finding() {
             "budget/research/2026-11-01T00:00:00Z/forecast",
         ]
     );
-    assert_eq!(told(&read(&folder)), first);
+    assert_eq!(listed(&read(&folder)), first);
     // No record is no fault, and nothing is told of it.
     let none = read(&home.path("none").display().to_string());
     assert_eq!((none.status, none.periods.len()), (UsageStatus::Absent, 0));
@@ -356,8 +362,8 @@ async fn a_session_of_the_console_reads_the_ledger_of_its_record() {
         session::console(&setup, ClusterTarget::Running(service))
     });
     let mut session = begun.await.expect("runs").expect("is connected");
-    let told = tokio::time::timeout(Duration::from_secs(20), session.usage.changed()).await;
-    told.expect("is told soon").expect("goes on");
+    let listed = tokio::time::timeout(Duration::from_secs(20), session.usage.changed()).await;
+    listed.expect("is told soon").expect("goes on");
     let usage = session.usage.borrow_and_update().clone();
     assert!(matches!(usage.status, UsageStatus::Read(_)), "{usage:?}");
     assert_eq!(usage.periods.len(), 4);

@@ -65,8 +65,8 @@ fn names_come_from_the_cluster() {
         assert_eq!(offered(&home, &all), ["h100-train"], "{words:?}");
     }
     // Who may not read it is offered nothing.
-    let nobody = of(&["--context", "sim-nobody", "get", "jobs", ""]);
-    assert_eq!(nobody, Vec::<String>::new());
+    let unprivileged = of(&["--context", "sim-nobody", "get", "jobs", ""]);
+    assert_eq!(unprivileged, Vec::<String>::new());
 }
 
 #[test]

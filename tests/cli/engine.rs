@@ -261,7 +261,7 @@ fn a_table_says_the_same_in_words() {
 #[test]
 fn wrong_use_ends_with_two_and_names_the_mend() {
     let bench = Bench::new();
-    for (flags, said) in [
+    for (flags, expected) in [
         ("", "--nodes"),
         ("--nodes nodes.csv", "--pods"),
         (
@@ -302,7 +302,7 @@ fn wrong_use_ends_with_two_and_names_the_mend() {
     ] {
         let (code, stderr) = bench.fails(flags);
         assert_eq!(code, Some(2), "{flags}: {stderr}");
-        assert!(stderr.contains(said), "{flags}: {stderr}");
+        assert!(stderr.contains(expected), "{flags}: {stderr}");
     }
 }
 
@@ -315,7 +315,7 @@ fn wrong_files_end_with_one_and_name_line_and_column() {
     );
     bench.write("bare.csv", "sn,cpu_milli,memory_mib,model\nn,1,1,T4\n");
     bench.write("none.csv", "sn,cpu_milli,memory_mib,gpu,model\nn,1,1,0,\n");
-    for (flags, said) in [
+    for (flags, expected) in [
         (
             "--nodes nodes.csv --pods lost.csv",
             "lost.csv: cannot be read",
@@ -340,6 +340,6 @@ fn wrong_files_end_with_one_and_name_line_and_column() {
     ] {
         let (code, stderr) = bench.fails(flags);
         assert_eq!(code, Some(1), "{flags}: {stderr}");
-        assert!(stderr.contains(said), "{flags}: {stderr}");
+        assert!(stderr.contains(expected), "{flags}: {stderr}");
     }
 }

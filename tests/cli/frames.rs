@@ -191,8 +191,13 @@ fn can_be_planned_and_not_changed(facts: &Facts, folder: &Path, home: &Home) {
     let waiting = facts.fleet.jobs.iter();
     let mut waiting = waiting.filter(|job| job.state == model::fleet::job::JobState::Waiting);
     let job = waiting.next().expect("a job waits").id.key.to_string();
-    let told = run(&["explain", "job", &job]);
-    assert_eq!(told.status.code(), Some(0), "{}", text(&told.stderr));
+    let explained = run(&["explain", "job", &job]);
+    assert_eq!(
+        explained.status.code(),
+        Some(0),
+        "{}",
+        text(&explained.stderr)
+    );
     let supposed = run(&["what-if", &format!("node {node} lost")]);
     assert_eq!(
         supposed.status.code(),

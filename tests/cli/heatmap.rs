@@ -29,15 +29,15 @@ fn a_heatmap_that_changes_everywhere_costs_little() {
     };
     let mut facts = build(&[plan], 0);
     assert_eq!(facts.fleet.devices().count(), 8_000);
-    let mut dice = TestRng::new(11);
-    let mut levels: Vec<u32> = (0..8_000).map(|_| 1 + dice.below(14)).collect();
+    let mut rng = TestRng::new(11);
+    let mut levels: Vec<u32> = (0..8_000).map(|_| 1 + rng.below(14)).collect();
     let mut look = |facts: &mut Facts, crossing: u32| {
         let mut nodes = facts.fleet.nodes.to_vec();
         let devices = nodes
             .iter_mut()
             .flat_map(|node| Arc::make_mut(node).devices.iter_mut());
         for (at, device) in devices.enumerate() {
-            if dice.below(100) < crossing {
+            if rng.below(100) < crossing {
                 levels[at] = if levels[at] > 7 {
                     levels[at] - 1
                 } else {
@@ -45,7 +45,7 @@ fn a_heatmap_that_changes_everywhere_costs_little() {
                 };
             }
             // Within its level, but never what it was.
-            let within = 0.3 + f64::from(dice.below(1_000)) / 2_500.0;
+            let within = 0.3 + f64::from(rng.below(1_000)) / 2_500.0;
             let util = (f64::from(levels[at]) + within) / 16.0;
             device.signals = [(signal::Signal::Util, util)].into_iter().collect();
         }

@@ -120,7 +120,7 @@ fn version_help_and_wrong_use_have_their_codes() {
 fn a_misspelt_setting_is_refused_by_every_command_that_needs_settings() {
     let home = Home::new();
     let path = home.settings("theme = \"ember\"\n\n[scrape]\nmod = \"proxy\"\n");
-    let said = format!(
+    let expected = format!(
         "stokehold: {}:4: scrape.mod: unknown key `mod`; did you mean `mode`?\n",
         path.display()
     );
@@ -133,7 +133,7 @@ fn a_misspelt_setting_is_refused_by_every_command_that_needs_settings() {
     ] {
         let output = home.run(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        assert_eq!(text(&output.stderr), said, "{arguments:?}");
+        assert_eq!(text(&output.stderr), expected, "{arguments:?}");
         assert!(output.stdout.is_empty(), "{arguments:?}");
     }
     // Where they are is told all the same.
@@ -184,10 +184,10 @@ fn files_that_settings_name_are_checked_too() {
         "provider = \"mine\"\nschemas = []\n",
     );
     let output = home.run(&["config", "validate"]);
-    let said = text(&output.stderr);
+    let errors = text(&output.stderr);
     assert!(
-        said.contains("mine.toml:2: schemas: unknown key `schemas`; did you mean `schemes`?"),
-        "{said}"
+        errors.contains("mine.toml:2: schemas: unknown key `schemas`; did you mean `schemes`?"),
+        "{errors}"
     );
     home.write("config/stokehold/mine.toml", "provider = \"mine\"\n");
     let output = home.run_with(&[("STOKEHOLD_THEEM", "x")], &["config", "validate"]);

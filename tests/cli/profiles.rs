@@ -62,10 +62,10 @@ impl Verdicts {
                 .is_some_and(|class| !class.starts_with('v') && !class.starts_with("MI"));
             // What is as it should be is left alone.
             if work.bound == TrueBound::Tensor && !work.straggler {
-                let told = facts.advice.iter().filter(|own| own.job == job.id);
+                let advised = facts.advice.iter().filter(|own| own.job == job.id);
                 self.healthy += 1;
                 self.advised
-                    .extend(told.map(|own| format!("{now:?} {}: {}", job.id, own.words())));
+                    .extend(advised.map(|own| format!("{now:?} {}: {}", job.id, own.words())));
             }
             let word = match profile.map(|profile| profile.verdict) {
                 Some(Ok(bound)) => bound.name(),

@@ -1,4 +1,4 @@
-//! The record on the whole road: a simulated fleet is recorded while it is looked at, and what a replay shows of each
+//! The record end to end: a simulated fleet is recorded while it is looked at, and what a replay shows of each
 //! moment is compared with what was shown then.
 
 use std::path::Path;
@@ -13,9 +13,9 @@ use settings::{Inputs, Rulebook, Texts, load};
 use stokehold::runtime::connection::{ConnectionEvent, Connections, Opened};
 use stokehold::runtime::identity::random_identity;
 use stokehold::runtime::playback::ReplayEvent;
+use stokehold::runtime::recorder::RecordSettings;
 use stokehold::runtime::session::{self, ClusterTarget, Demo};
 use stokehold::runtime::setup::Setup;
-use stokehold::runtime::tape::RecordSettings;
 use stokehold::runtime::{effects, past};
 use table::changes::FleetChanges;
 use table::output::render;
@@ -142,7 +142,8 @@ async fn a_replay_shows_of_every_moment_what_was_shown_then() {
 fn same_changes(archive: &Archive, setup: &Setup, first: &Facts, last: &Facts) {
     let rules = session::past_rules(setup, archive);
     let whole = Scope::default();
-    let told = past::changes(archive, &rules, first.now, last.now, &whole).expect("can be read");
+    let replayed =
+        past::changes(archive, &rules, first.now, last.now, &whole).expect("can be read");
     let live = FleetChanges::between(first, last);
     // Moments may be those of pictures in between.
     let plain = |changes: &FleetChanges| {
@@ -153,10 +154,13 @@ fn same_changes(archive: &Archive, setup: &Setup, first: &Facts, last: &Facts) {
         all.sort();
         all
     };
-    assert_eq!(plain(&live), plain(&told));
-    assert_eq!((&live.money, &live.notes), (&told.money, &told.notes));
+    assert_eq!(plain(&live), plain(&replayed));
+    assert_eq!(
+        (&live.money, &live.notes),
+        (&replayed.money, &replayed.notes)
+    );
     let span = first.now..=last.now;
-    let dated = told.changes.iter().filter_map(|change| change.at);
+    let dated = replayed.changes.iter().filter_map(|change| change.at);
     assert!(dated.map(|dated| dated.at()).all(|at| span.contains(&at)));
 }
 
@@ -182,10 +186,10 @@ async fn nothing_can_be_done_in_a_replay() {
         ConnectionEvent::Session(_)
     ));
     for effect in [Effect::Refresh, Effect::GoOn("drain-1".to_owned())] {
-        let said = effects::perform(&mut connections, effect);
+        let result = effects::perform(&mut connections, effect);
         assert!(
-            matches!(&said[..], [Msg::Notice(words)] if words.contains("this is a record")),
-            "{said:?}"
+            matches!(&result[..], [Msg::Notice(words)] if words.contains("this is a record")),
+            "{result:?}"
         );
     }
     let refused = effects::kubectl(&connections).expect_err("there is no kubectl");
@@ -220,8 +224,8 @@ async fn moved<T>(
     let answer = async {
         loop {
             let event = connections.news().await;
-            if let ConnectionEvent::Replay(ReplayEvent::Timeline(told)) = &event {
-                *timeline = Some(told.clone());
+            if let ConnectionEvent::Replay(ReplayEvent::Timeline(moments)) = &event {
+                *timeline = Some(moments.clone());
             }
             if let Some(answer) = counts(&event, timeline.as_ref()) {
                 return answer;
@@ -295,14 +299,14 @@ async fn a_record_is_gone_through_both_ways() {
         to: later[1],
         scope: Scope::default(),
     };
-    let told = |event: &ConnectionEvent, _: Option<&Timeline>| match event {
-        ConnectionEvent::Replay(ReplayEvent::Changes(name, told)) if **name == *"a" => {
-            Some(told.clone().map(|changes| changes.weight()))
+    let compared = |event: &ConnectionEvent, _: Option<&Timeline>| match event {
+        ConnectionEvent::Replay(ReplayEvent::Changes(name, compared)) if **name == *"a" => {
+            Some(compared.clone().map(|changes| changes.weight()))
         }
         _ => None,
     };
-    let told = moved(&mut connections, &mut timeline, compare, told).await;
-    assert!(told.expect("can be compared").is_some());
+    let compared = moved(&mut connections, &mut timeline, compare, compared).await;
+    assert!(compared.expect("can be compared").is_some());
     // It plays, and at the end of the record it stands still.
     let end = Playback::Go(whole.to.minus(Duration::from_secs(1)));
     let near = whole.to.minus(Duration::from_secs(1));
@@ -314,12 +318,12 @@ async fn a_record_is_gone_through_both_ways() {
         shows(whole.to),
     );
     over.await;
-    let said = |event: &ConnectionEvent, _: Option<&Timeline>| match event {
+    let notice = |event: &ConnectionEvent, _: Option<&Timeline>| match event {
         ConnectionEvent::Replay(ReplayEvent::Said(words)) => Some(words.clone()),
         _ => None,
     };
-    let said = moved(&mut connections, &mut timeline, Playback::Toggle, said).await;
-    assert!(said.contains("the end of the record"), "{said}");
+    let notice = moved(&mut connections, &mut timeline, Playback::Toggle, notice).await;
+    assert!(notice.contains("the end of the record"), "{notice}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -353,10 +357,10 @@ async fn a_console_records_what_it_reads_where_the_settings_say_so() {
     };
     /// What the console is told of the session that is opened, once all is listed.
     async fn opened(connections: &mut Connections) -> (Option<String>, Arc<Facts>) {
-        let mut told = None;
+        let mut latest = None;
         loop {
-            match (connections.news().await, &told) {
-                (ConnectionEvent::Session(about), _) => told = Some(about.notice),
+            match (connections.news().await, &latest) {
+                (ConnectionEvent::Session(about), _) => latest = Some(about.notice),
                 (ConnectionEvent::NoSession(why), _) => panic!("{why}"),
                 // Until then they are of the one before.
                 (ConnectionEvent::Facts(Some(facts)), Some(notice))

@@ -20,7 +20,7 @@ fn learned(saved: Saved, at: Moment) -> Fleet {
 }
 
 #[test]
-fn a_record_hands_on_past_runs() {
+fn a_record_keeps_past_runs() {
     let options = Options {
         nodes: Some(24),
         ..Options::new(begin())

@@ -113,10 +113,10 @@ async fn a_team_lead_sees_no_false_statement() {
         );
     }
     let waiting = facts.answers.jobs.values();
-    for told in waiting {
-        let explanation = &told.answer.explanation;
+    for reported in waiting {
+        let explanation = &reported.answer.explanation;
         assert!(explanation.unblock.is_none() && explanation.alternatives.is_empty());
-        assert!(told.answer.start.is_none() && told.now.is_none());
+        assert!(reported.answer.start.is_none() && reported.now.is_none());
         assert_eq!(explanation.position, None);
     }
 }

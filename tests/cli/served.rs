@@ -38,14 +38,14 @@ fn around(bounds: &[f64], value: f64) -> (f64, f64) {
 }
 
 /// True when a percentile lies in the bucket of the true one.
-fn within(bounds: &[f64], mut truth: Vec<f64>, q: f64, told: Option<f64>) {
+fn within(bounds: &[f64], mut truth: Vec<f64>, q: f64, estimate: Option<f64>) {
     truth.sort_by(f64::total_cmp);
     let rank = ((q * truth.len() as f64).ceil() as usize).clamp(1, truth.len());
     let (low, high) = around(bounds, truth[rank - 1]);
-    let told = told.expect("is known");
+    let estimate = estimate.expect("is known");
     assert!(
-        low <= told && told <= high,
-        "p{}: {told} of {} requests, in truth {}",
+        low <= estimate && estimate <= high,
+        "p{}: {estimate} of {} requests, in truth {}",
         q * 100.0,
         truth.len(),
         truth[rank - 1]
@@ -90,13 +90,13 @@ fn services_are_what_the_world_knows_of_their_requests() {
             assert!((tokens - truth.tokens / seconds).abs() < 1e-6, "{tokens}");
             assert!(row.usd_per_million_tokens.is_some_and(|usd| usd > 0.0));
             for q in [0.5, 0.95, 0.99] {
-                let told = |cell: &table::rows::services::LatencyCell| match q {
+                let percentile = |cell: &table::rows::services::LatencyCell| match q {
                     0.5 => cell.p50,
                     0.95 => cell.p95,
                     _ => cell.p99,
                 };
-                within(TTFT, truth.ttft.clone(), q, told(&row.ttft_seconds));
-                within(TPOT, truth.tpot.clone(), q, told(&row.tpot_seconds));
+                within(TTFT, truth.ttft.clone(), q, percentile(&row.ttft_seconds));
+                within(TPOT, truth.tpot.clone(), q, percentile(&row.tpot_seconds));
             }
             saturated += usize::from(row.saturated == Some(true));
         }

@@ -103,14 +103,14 @@ fn every_kind_of_the_simulated_fleet_keeps_to_its_schema_and_adds_up() {
 fn rights_and_reach_have_their_codes() {
     let home = Home::new();
     let sim = Sim::start(&home, "kubeconfig");
-    let nobody = sim.get(&home, &["jobs", "--context", "sim-nobody", "-o", "json"]);
-    assert_eq!(nobody.status.code(), Some(3));
+    let unprivileged = sim.get(&home, &["jobs", "--context", "sim-nobody", "-o", "json"]);
+    assert_eq!(unprivileged.status.code(), Some(3));
     assert!(
-        text(&nobody.stderr).contains("nothing may be read")
-            && text(&nobody.stderr).contains("stokehold rbac viewer")
-            && text(&nobody.stderr).lines().count() == 1,
+        text(&unprivileged.stderr).contains("nothing may be read")
+            && text(&unprivileged.stderr).contains("stokehold rbac viewer")
+            && text(&unprivileged.stderr).lines().count() == 1,
         "{}",
-        text(&nobody.stderr)
+        text(&unprivileged.stderr)
     );
     let context = sim.get(&home, &["jobs", "--context", "sim-admn"]);
     assert_eq!(context.status.code(), Some(2));
@@ -211,9 +211,9 @@ fn without_a_terminal_one_frame_is_printed() {
         "{frame}"
     );
     // A first look of more than a second tells how far it has come.
-    let said = text(&output.stderr);
-    let mut said = said.lines().filter(|line| !is_progress(line));
-    assert_eq!(said.next(), None);
+    let messages = text(&output.stderr);
+    let mut messages = messages.lines().filter(|line| !is_progress(line));
+    assert_eq!(messages.next(), None);
 }
 
 #[test]

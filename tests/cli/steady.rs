@@ -13,9 +13,9 @@ fn answers(seed: u64) -> Vec<String> {
     let sim = Sim::of_seed(&home, "kubeconfig", seed);
     let get = |kind: &&str| {
         let output = sim.get(&home, &[kind, "-o", "json"]);
-        let said = text(&output.stderr);
+        let errors = text(&output.stderr);
         assert_eq!(
-            (output.status.code(), said.as_str()),
+            (output.status.code(), errors.as_str()),
             (Some(0), ""),
             "{kind}"
         );

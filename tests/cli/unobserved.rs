@@ -88,33 +88,36 @@ fn a_month_with_3_percent_unobserved_says_so_in_every_form() {
         (text(&output.stdout), text(&output.stderr))
     };
     for form in ["table", "markdown"] {
-        let (said, _) = report(form);
-        assert!(said.contains("97.0 % observed"), "{form}: {said}");
+        let (printed, _) = report(form);
+        assert!(printed.contains("97.0 % observed"), "{form}: {printed}");
     }
     for (form, share, cost) in [
         ("csv", "observed_ratio", "cost_usd"),
         ("focus", "x_ObservedRatio", "EffectiveCost"),
     ] {
-        let (said, told) = report(form);
-        let mut reader = csv::Reader::from_reader(said.as_bytes());
+        let (printed, reported) = report(form);
+        let mut reader = csv::Reader::from_reader(printed.as_bytes());
         let titles = reader.headers().expect("titles").clone();
         let at = |name: &str| titles.iter().position(|title| title == name).expect(name);
         let (share, cost) = (at(share), at(cost));
         let number = |cell: &str| cell.parse::<f64>().expect("a number");
         let lines: Vec<csv::StringRecord> =
             reader.records().map(|line| line.expect("is CSV")).collect();
-        assert_eq!(lines.len(), 2, "{said}");
+        assert_eq!(lines.len(), 2, "{printed}");
         for line in &lines {
-            assert!((number(&line[share]) - 0.97).abs() < 1e-6, "{form}: {said}");
+            assert!(
+                (number(&line[share]) - 0.97).abs() < 1e-6,
+                "{form}: {printed}"
+            );
         }
         let sum: f64 = lines.iter().map(|line| number(&line[cost])).sum();
         assert!((sum - OBSERVED * 4.0).abs() < 0.001, "{form}: {sum} $");
         if form == "focus" {
-            assert!(told.contains("97.0 % observed"), "{told}");
+            assert!(reported.contains("97.0 % observed"), "{reported}");
         }
     }
-    let (said, _) = report("json");
-    let document: Value = serde_json::from_str(&said).expect("is JSON");
+    let (printed, _) = report("json");
+    let document: Value = serde_json::from_str(&printed).expect("is JSON");
     let ratio = document["observed_ratio"].as_f64().expect("a number");
     assert!((ratio - 0.97).abs() < 1e-9, "{ratio}");
     let cost = document["total_cost_usd"].as_f64().expect("a number");

@@ -1,4 +1,4 @@
-//! The usage ledger on the whole road: kept while a simulated fleet is recorded, made again from the record, stopped and gone on
+//! The usage ledger end to end: kept while a simulated fleet is recorded, made again from the record, stopped and gone on
 //! with, and printed.
 
 use std::collections::BTreeMap;
@@ -143,10 +143,10 @@ async fn a_recorder_keeps_the_ledger_and_the_record_makes_the_same() {
         at = at.plus(Duration::from_secs(30));
     }
     let expected = burnt / count * observed as f64 / 3.6e6;
-    let told = cost(&made) as f64 / 1e6;
+    let reported = cost(&made) as f64 / 1e6;
     assert!(
-        (told / expected - 1.0).abs() < 0.005,
-        "{told} $ by the ledger, {expected} $ by the pictures"
+        (reported / expected - 1.0).abs() < 0.005,
+        "{reported} $ by the ledger, {expected} $ by the pictures"
     );
 
     // What a reader of the directory gets is that, and a closed hour stays whatever the prices become.
@@ -405,9 +405,9 @@ fn a_period_says_where_each_dollar_went_and_what_was_not_seen() {
         "--period",
         "last-month",
     ]);
-    let said = text(&last.stdout);
-    assert!(said.contains("What it cost is unknown."), "{said}");
-    assert!(!said.contains("$0"), "{said}");
+    let printed = text(&last.stdout);
+    assert!(printed.contains("What it cost is unknown."), "{printed}");
+    assert!(!printed.contains("$0"), "{printed}");
     assert!(text(&last.stderr).contains("nothing was recorded in this period"));
     for by in ["pool", "queue", "namespace", "class", "owner", "job"] {
         let one: Value = serde_json::from_str(&ask(&["--period", "30d", "--by", by, "-o", "json"]))
@@ -419,7 +419,7 @@ fn a_period_says_where_each_dollar_went_and_what_was_not_seen() {
 }
 
 #[test]
-fn a_month_that_nobody_observed_ends_as_unknown_in_every_form() {
+fn an_unobserved_month_is_unknown_in_every_format() {
     let home = Home::new();
     let folder = by_hand(&home);
     for form in ["table", "csv", "json", "markdown", "focus"] {
@@ -428,8 +428,8 @@ fn a_month_that_nobody_observed_ends_as_unknown_in_every_form() {
         ];
         let report = home.run(&line);
         assert_eq!(report.status.code(), Some(1), "{form}");
-        let said = text(&report.stderr);
-        assert!(said.contains("its cost is unknown"), "{form}: {said}");
+        let errors = text(&report.stderr);
+        assert!(errors.contains("its cost is unknown"), "{form}: {errors}");
     }
 }
 
@@ -636,14 +636,14 @@ fn a_focus_file_has_the_mandatory_columns_and_the_reports_sum() {
         assert_eq!(row["ChargePeriodStart"], "2026-11-01T00:00:00Z");
         assert_eq!(row["ChargePeriodEnd"], "2026-12-01T00:00:00Z");
         assert_eq!(row["ListCost"], row["EffectiveCost"]);
-        let told = [
+        let columns = [
             "ChargeFrequency",
             "InvoiceId",
             "ServiceCategory",
             "ServiceSubcategory",
         ];
-        let told = told.map(|column| row[column].as_str());
-        assert_eq!(told, ["Usage-Based", "", "Compute", "Other (Compute)"]);
+        let columns = columns.map(|column| row[column].as_str());
+        assert_eq!(columns, ["Usage-Based", "", "Compute", "Other (Compute)"]);
         assert_eq!(
             (&row["ConsumedQuantity"], row["ConsumedUnit"].as_str()),
             (&row["PricingQuantity"], "Device-Hours")
@@ -679,12 +679,12 @@ fn a_focus_file_has_the_mandatory_columns_and_the_reports_sum() {
 fn the_path_of_the_file_is_printed_with_a_working_query() {
     let home = Home::new();
     let folder = by_hand(&home);
-    let said = run(&home, &["usage", "sql", "--record", &folder]);
+    let answer = run(&home, &["usage", "sql", "--record", &folder]);
     assert!(
-        said.starts_with(&format!("{folder}/usage.sqlite\n")),
-        "{said}"
+        answer.starts_with(&format!("{folder}/usage.sqlite\n")),
+        "{answer}"
     );
-    let query = said.split('"').nth(1).expect("a query");
+    let query = answer.split('"').nth(1).expect("a query");
     let sql = rusqlite::Connection::open(format!("{folder}/usage.sqlite")).expect("opens");
     let mut query = sql.prepare(query).expect("is SQL");
     let teams = query
@@ -743,11 +743,11 @@ fn unit_costs_and_days_go_by_the_settings() {
     let wide = text(&cost("", &["--period", "today", "-o", "wide"]).stdout);
     assert!(wide.contains("SPOT SAVED"), "{wide}");
     let wrong = cost("[cost]\ntime_zone = \"Europe/Atlantis\"\n", &[]);
-    let said = text(&wrong.stderr);
-    assert_eq!(wrong.status.code(), Some(2), "{said}");
+    let errors = text(&wrong.stderr);
+    assert_eq!(wrong.status.code(), Some(2), "{errors}");
     assert!(
-        said.contains("cost.time_zone: ") && said.contains("`Europe/Atlantis`"),
-        "{said}"
+        errors.contains("cost.time_zone: ") && errors.contains("`Europe/Atlantis`"),
+        "{errors}"
     );
     let zones = std::path::Path::new("/usr/share/zoneinfo/Asia/Tokyo");
     if zones.exists() {
@@ -756,11 +756,11 @@ fn unit_costs_and_days_go_by_the_settings() {
             "[cost]\ntime_zone = \"Asia/Tokyo\"\n",
             &["--period", "today"],
         );
-        let told = text(&tokyo.stdout);
+        let printed = text(&tokyo.stdout);
         assert!(
-            told.starts_with("today: 2026-11-21 00:00 to 2026-11-21 19:00, ")
-                && told.contains("(Asia/Tokyo; "),
-            "{told}"
+            printed.starts_with("today: 2026-11-21 00:00 to 2026-11-21 19:00, ")
+                && printed.contains("(Asia/Tokyo; "),
+            "{printed}"
         );
     }
 }

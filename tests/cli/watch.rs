@@ -109,8 +109,8 @@ async fn receivers_that_fail_delay_no_other() {
     let watcher = Watcher::new(inputs, delivers, receivers, None);
     let status = watcher.status();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let said = Arc::<Mutex<Vec<String>>>::default();
-    let heard = Arc::clone(&said);
+    let log = Arc::<Mutex<Vec<String>>>::default();
+    let heard = Arc::clone(&log);
     let end = async {
         let _ = stopped.await;
     };
@@ -127,7 +127,7 @@ async fn receivers_that_fail_delay_no_other() {
         }
     });
     let steps = async {
-        let told = tokio::task::spawn_blocking(move || {
+        let received = tokio::task::spawn_blocking(move || {
             let alerts = pager.until("an alert", |came| !came.is_empty());
             let messages = hook.until("a message", |came| !came.is_empty());
             for (what, receiver) in [("hangs", &hangs), ("fails", &fails), ("moved", &moved)] {
@@ -135,7 +135,7 @@ async fn receivers_that_fail_delay_no_other() {
             }
             (pager, hook, alerts, messages)
         });
-        let (pager, hook, alerts, messages) = told.await.expect("all are told");
+        let (pager, hook, alerts, messages) = received.await.expect("all are told");
         assert_eq!(alerts[0][0]["labels"]["id"], finding.id.as_str());
         assert_eq!(messages[0]["status"], "firing");
         let counts = |name: &str| -> DeliveryCounts {
@@ -156,11 +156,11 @@ async fn receivers_that_fail_delay_no_other() {
         assert_eq!(counts("hook").sent, 1);
         // It ends.
         *shown.lock().expect("no panic") = with_findings(&facts, &[]);
-        let told = tokio::task::spawn_blocking(move || {
+        let received = tokio::task::spawn_blocking(move || {
             let alerts = pager.until("it is resolved", |came| came.len() > 1);
             (pager, hook, alerts)
         });
-        let (pager, hook, alerts) = told.await.expect("is told");
+        let (pager, hook, alerts) = received.await.expect("is told");
         assert_eq!(alerts[1][0]["endsAt"], facts.now.rfc3339());
         let _ = stop.send(());
         (pager, hook)
@@ -170,14 +170,14 @@ async fn receivers_that_fail_delay_no_other() {
     publisher.abort();
     assert_eq!(pager.came().len(), 2, "told once that it is over");
     assert!(hook.came().len() <= 2, "{:?}", hook.came());
-    let said = said.lock().expect("no panic").join("\n");
+    let log = log.lock().expect("no panic").join("\n");
     for words in [
         "receiver hangs fails: no answer within 2 s",
         "receiver fails fails: the receiver answered 500",
         "receiver moved fails: the receiver answered 302; redirects are not followed",
         "receiver noise fails: no TLS connection",
     ] {
-        assert!(said.contains(words), "{words}: {said}");
+        assert!(log.contains(words), "{words}: {log}");
     }
 }
 
@@ -196,12 +196,12 @@ fn invalid_settings_are_reported_before_anything_is_sent() {
     for arguments in [&["config", "validate"][..], &["watch"]] {
         let wrong = home.run(arguments);
         assert_eq!(wrong.status.code(), Some(2));
-        let said = text(&wrong.stderr);
+        let errors = text(&wrong.stderr);
         assert!(
-            said.contains(&format!("{}:1: notify: receiver `chat`", path.display())),
-            "{said}"
+            errors.contains(&format!("{}:1: notify: receiver `chat`", path.display())),
+            "{errors}"
         );
-        assert!(said.contains("name that in url_file"), "{said}");
-        assert!(!said.contains("hidden"), "{said}");
+        assert!(errors.contains("name that in url_file"), "{errors}");
+        assert!(!errors.contains("hidden"), "{errors}");
     }
 }

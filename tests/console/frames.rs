@@ -144,7 +144,7 @@ fn frames_look_as_they_did() {
 }
 
 #[test]
-fn every_view_stands_at_every_size() {
+fn every_view_fits_every_size() {
     let sizes = [1, 2, 39, 40, 41, 60, 80, 99, 100, 150, 400];
     let heights = [1, 2, 9, 10, 11, 15, 20, 24, 120];
     for (fleet, facts) in [("partly", &*PARTLY), ("unknown", &UNKNOWN)] {
@@ -285,7 +285,7 @@ fn fewer_colors_are_fewer_colors() {
 }
 
 #[test]
-fn without_color_the_heatmap_tells_every_state_by_a_sign() {
+fn without_color_the_heatmap_shows_every_state_by_a_sign() {
     let app = console(&LARGE, ViewId::Devices, (170, 60), plain());
     let text = render_text(&app, 170, 60);
     let map: String = text

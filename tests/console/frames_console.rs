@@ -106,8 +106,8 @@ fn a_reason_does_not_confirm_and_the_key_that_does_is_shown() {
     press(&mut app, "\t");
     press(&mut app, &wanted);
     assert_eq!(carried(&press(&mut app, "\n")), None);
-    let told = format!("{wanted} confirms the plan: type it in the other field");
-    assert!(text(&app).contains(&told), "{}", text(&app));
+    let message = format!("{wanted} confirms the plan: type it in the other field");
+    assert!(text(&app).contains(&message), "{}", text(&app));
     let _ = app.update(Msg::Key(KeyPress::ctrl('u')));
     press(&mut app, "incident\n");
     press(&mut app, &wanted);
@@ -152,7 +152,7 @@ fn who_holds_a_device_is_seen_before_its_ids_and_a_cut_says_so() {
 }
 
 #[test]
-fn no_sentence_stands_twice_in_a_finding() {
+fn no_sentence_is_repeated_in_a_finding() {
     let mut app = console(&LARGE, ViewId::Alerts, (200, 60), AppOptions::default());
     press(&mut app, "/code:xid-79\nd");
     let shown = render_text(&app, 200, 60);
@@ -282,8 +282,8 @@ fn no_pool_is_missing_from_the_strip() {
             let named = |name: &str| strip.contains(&format!("\n  {name} "));
             let missing = LARGE.fleet.pools.iter().filter(|pool| !named(&pool.name));
             let missing = missing.count();
-            let told = strip.contains(&format!("{missing} more pools"));
-            assert!(missing == 0 || told, "{height} {ascii}\n{shown}");
+            let is_shown = strip.contains(&format!("{missing} more pools"));
+            assert!(missing == 0 || is_shown, "{height} {ascii}\n{shown}");
         }
     }
 }

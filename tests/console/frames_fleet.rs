@@ -232,7 +232,7 @@ fn pod(key: ObjectKey, job: &JobKey, team: &str, node: &Name, devices: u32) -> A
 /// Builds a fleet of these pools. `unread` of 100 nodes have no reading.
 pub fn build(pools: &[PoolPlan], unread: u32) -> Facts {
     let policy = Arc::new(Policy::default());
-    let mut dice = TestRng::new(7);
+    let mut rng = TestRng::new(7);
     let mut nodes: Vec<Arc<Node>> = Vec::new();
     let mut jobs: BTreeMap<JobKey, Job> = BTreeMap::new();
     for plan in pools {
@@ -243,7 +243,7 @@ pub fn build(pools: &[PoolPlan], unread: u32) -> Facts {
                 number,
                 &mut serial,
                 &mut jobs,
-                &mut dice,
+                &mut rng,
                 unread,
             )));
         }
@@ -315,15 +315,15 @@ fn node(
     number: u32,
     serial: &mut u32,
     jobs: &mut BTreeMap<JobKey, Job>,
-    dice: &mut TestRng,
+    rng: &mut TestRng,
     unread: u32,
 ) -> Node {
     let name = Name::from(format!("{}-{number:03}", plan.name));
-    let silent = dice.below(100) < unread;
+    let silent = rng.below(100) < unread;
     let mut devices = Vec::new();
     let mut pods: Vec<Arc<Pod>> = Vec::new();
     for index in 0..plan.per_node {
-        let held = dice.below(100) < plan.held;
+        let held = rng.below(100) < plan.held;
         let place = *serial / plan.job.max(1);
         *serial += 1;
         let holder = held.then(|| {
@@ -358,7 +358,7 @@ fn node(
                 }
             }
         });
-        devices.push(device(plan, &name, index, holder, silent, dice));
+        devices.push(device(plan, &name, index, holder, silent, rng));
     }
     let cordoned = plan.name == "mi300x-lab" && number == 0;
     let resource = match plan.tpu {
@@ -417,11 +417,11 @@ fn device(
     index: u32,
     holder: Option<Arc<Pod>>,
     silent: bool,
-    dice: &mut TestRng,
+    rng: &mut TestRng,
 ) -> Device {
     let held = holder.is_some();
-    let idle = held && plan.busy < 50 && dice.below(4) == 0;
-    let spread = dice.below(24) as f64 - 12.0;
+    let idle = held && plan.busy < 50 && rng.below(4) == 0;
+    let spread = rng.below(24) as f64 - 12.0;
     let util = if !held || idle {
         0.0
     } else {

@@ -71,7 +71,7 @@ pub(super) fn pool(plan: &PoolPlan, nodes: &[Arc<Node>], policy: &Policy) -> Poo
         power_limit_watts: limit,
         waiting_devices: 0,
         stale: false,
-        sight: Default::default(),
+        visibility: Default::default(),
     }
 }
 

@@ -26,7 +26,7 @@ const USUAL: (u16, u16) = (120, 40);
 const WIDE: (u16, u16) = (200, 50);
 
 /// The text of a console on these facts after these keys.
-fn told(facts: &Facts, view: ViewId, size: (u16, u16), keys: &str) -> String {
+fn screen(facts: &Facts, view: ViewId, size: (u16, u16), keys: &str) -> String {
     let mut app = console(facts, view, size, AppOptions::default());
     press(&mut app, keys);
     render_text(&app, size.0, size.1)
@@ -126,13 +126,13 @@ fn sources_that_do_not_answer_are_missing() {
         sources[3].message = String::new();
         fleet.sources = sources.into();
     });
-    let text = told(&facts, ViewId::Nodes, USUAL, "!");
+    let text = screen(&facts, ViewId::Nodes, USUAL, "!");
     assert!(text.contains("1 of 5 sources unreachable"), "{text}");
     assert!(text.contains("never answered"), "{text}");
     // The header counts it: there is no banner over every view.
-    assert!(!told(&facts, ViewId::Nodes, USUAL, "").contains("says how to mend it"));
+    assert!(!screen(&facts, ViewId::Nodes, USUAL, "").contains("says how to mend it"));
     // What is only late is said as well, and nothing is green while it is.
-    let text = told(&SMALL, ViewId::Nodes, USUAL, "!");
+    let text = screen(&SMALL, ViewId::Nodes, USUAL, "!");
     assert!(text.contains("1 source answered late"), "{text}");
 }
 
@@ -179,17 +179,17 @@ fn a_good_condition_is_no_warning_and_a_crit_finding_is_a_state() {
             members: Box::default(),
         }]);
     });
-    let text = told(&facts, ViewId::Nodes, USUAL, &format!("/{name}\n\n"));
+    let text = screen(&facts, ViewId::Nodes, USUAL, &format!("/{name}\n\n"));
     assert!(!text.contains("AcceleratedHardwareReady"), "{text}");
     assert!(!text.contains("NetworkUnavailable"), "{text}");
     assert!(text.contains("KernelDeadlock"), "{text}");
-    let text = told(&facts, ViewId::Nodes, USUAL, "");
+    let text = screen(&facts, ViewId::Nodes, USUAL, "");
     let line = text
         .lines()
         .find(|line| line.contains(name.as_str()))
         .expect("its row");
     assert!(line.contains('▲') && line.contains("node-"), "{line}");
-    let pools = told(&facts, ViewId::Pools, USUAL, "z");
+    let pools = screen(&facts, ViewId::Pools, USUAL, "z");
     assert!(pools.contains("▲ a100-shared"), "{pools}");
     // For a team the pool is marked where it has devices on that node, or faulty ones.
     let pool = facts.fleet.pool("a100-shared").expect("there");
@@ -383,11 +383,11 @@ fn every_queue_shows_what_is_left_of_its_quotas_and_their_use_where_there_is_roo
         let found = text.lines().find(|line| line.contains(name));
         found.unwrap_or_else(|| panic!("{name}: {text}")).to_owned()
     };
-    let narrow = told(&LARGE, ViewId::Queues, NARROW, "");
+    let narrow = screen(&LARGE, ViewId::Queues, NARROW, "");
     assert!(row(&narrow, "speech").contains("l4 52"), "{narrow}");
     let prod = row(&narrow, "· prod");
     assert!(prod.contains("h100 128, a100 64"), "{narrow}");
-    let wide = told(&LARGE, ViewId::Queues, WIDE, "");
+    let wide = screen(&LARGE, ViewId::Queues, WIDE, "");
     let head = row(&wide, "LEFT");
     assert!(
         ["h100", "a100", "l4"]
@@ -400,7 +400,7 @@ fn every_queue_shows_what_is_left_of_its_quotas_and_their_use_where_there_is_roo
 
 #[test]
 fn a_tpu_is_called_a_tpu() {
-    let text = told(&LARGE, ViewId::Nodes, USUAL, "/tpu-v5p-000\n\njd");
+    let text = screen(&LARGE, ViewId::Nodes, USUAL, "/tpu-v5p-000\n\njd");
     assert!(text.contains("DESCRIBE  tpu-v5p-000/tpu0"), "{text}");
     assert!(
         text.contains("describe tpu-v5p-000/tpu0"),
@@ -414,12 +414,12 @@ fn a_tpu_is_called_a_tpu() {
 
 #[test]
 fn the_strip_shows_the_position_in_the_record() {
-    let live = told(&PAST, ViewId::Devices, USUAL, "");
+    let live = screen(&PAST, ViewId::Devices, USUAL, "");
     assert!(
         live.contains("now ") && !live.contains("before the newest"),
         "{live}"
     );
-    let past = told(&PAST, ViewId::Devices, USUAL, &"[".repeat(25));
+    let past = screen(&PAST, ViewId::Devices, USUAL, &"[".repeat(25));
     assert!(
         past.contains("shown: ") && past.contains("m before the newest"),
         "{past}"
@@ -441,15 +441,15 @@ fn the_strip_shows_the_position_in_the_record() {
 }
 
 #[test]
-fn the_header_keeps_idle_money_and_nothing_is_said_before_it_is_known() {
-    let header = told(&LARGE, ViewId::Fleet, NARROW, "");
+fn the_header_keeps_idle_cost_and_shows_nothing_before_it_is_known() {
+    let header = screen(&LARGE, ViewId::Fleet, NARROW, "");
     let header = header.lines().next().unwrap_or_default();
     assert!(
         header.contains("idle $") && header.contains("▲2"),
         "{header}"
     );
     let young = with(&LARGE, |fleet| fleet.findings = Arc::from([]));
-    let text = told(&young, ViewId::Fleet, USUAL, "");
+    let text = screen(&young, ViewId::Fleet, USUAL, "");
     assert!(text.contains("reading…: a finding shows"), "{text}");
     assert!(!text.contains("│ nothing "), "{text}");
 }
@@ -484,7 +484,7 @@ fn equal_events_of_several_pods_are_listed_once() {
         jobs[at] = Arc::new(job);
         fleet.jobs = jobs.into();
     });
-    let text = told(&facts, ViewId::Jobs, USUAL, "/embed-new\nd");
+    let text = screen(&facts, ViewId::Jobs, USUAL, "/embed-new\nd");
     assert!(text.contains("64 ×"), "{text}");
     assert_eq!(
         text.matches("0/400 nodes are available").count(),
@@ -495,12 +495,12 @@ fn equal_events_of_several_pods_are_listed_once() {
 
 #[test]
 fn short_words_are_whole_before_sentences_are_longer() {
-    let text = told(&LARGE, ViewId::Jobs, WIDE, "");
+    let text = screen(&LARGE, ViewId::Jobs, WIDE, "");
     assert!(
         text.contains("research") && !text.contains("resea…"),
         "{text}"
     );
-    let alerts = told(&LARGE, ViewId::Alerts, USUAL, "");
+    let alerts = screen(&LARGE, ViewId::Alerts, USUAL, "");
     let head = alerts
         .lines()
         .find(|line| line.contains("REPAIR"))
@@ -511,13 +511,13 @@ fn short_words_are_whole_before_sentences_are_longer() {
 
 #[test]
 fn the_pools_own_view_shows_more_where_there_is_room() {
-    let pools = told(&SMALL, ViewId::Pools, WIDE, "");
-    let fleet = told(&SMALL, ViewId::Fleet, WIDE, "");
+    let pools = screen(&SMALL, ViewId::Pools, WIDE, "");
+    let fleet = screen(&SMALL, ViewId::Fleet, WIDE, "");
     for title in ["READY/NODES", "CORDONED", "MIN..MAX", "UNHEALTHY"] {
         assert!(pools.contains(title), "{title}: {pools}");
         assert!(!fleet.contains(title), "{title}");
     }
-    let narrow = told(&SMALL, ViewId::Pools, NARROW, "");
+    let narrow = screen(&SMALL, ViewId::Pools, NARROW, "");
     assert!(
         !narrow.contains("CORDONED") && narrow.contains("UTIL"),
         "{narrow}"
@@ -526,8 +526,8 @@ fn the_pools_own_view_shows_more_where_there_is_room() {
 
 #[test]
 fn a_title_speaks_of_an_hour_only_with_an_hour() {
-    assert!(told(&PAST, ViewId::Pools, USUAL, "").contains("UTIL 60m"));
-    let young = told(&SMALL, ViewId::Pools, USUAL, "");
+    assert!(screen(&PAST, ViewId::Pools, USUAL, "").contains("UTIL 60m"));
+    let young = screen(&SMALL, ViewId::Pools, USUAL, "");
     assert!(
         young.contains("UTIL") && !young.contains("UTIL 60m"),
         "{young}"
@@ -536,7 +536,7 @@ fn a_title_speaks_of_an_hour_only_with_an_hour() {
 
 #[test]
 fn the_cursor_leaves_a_label_its_air_and_no_words_lie_over_cells() {
-    let text = told(&LARGE, ViewId::Devices, NARROW, "");
+    let text = screen(&LARGE, ViewId::Devices, NARROW, "");
     let first = text.lines().find(|line| line.contains("r1 "));
     assert!(first.is_some_and(|line| line.contains(" ⌈")), "{text}");
     let more = text
@@ -571,10 +571,10 @@ fn sixteen_colors_keep_red_for_faults() {
 
 #[test]
 fn what_a_panel_hides_is_counted_and_room_is_used() {
-    let text = told(&SMALL, ViewId::Jobs, NARROW, "/llm-70b-sft-next\n\n");
+    let text = screen(&SMALL, ViewId::Jobs, NARROW, "/llm-70b-sft-next\n\n");
     assert!(text.contains("no device here"), "{text}");
     assert!(!text.contains("more line"), "all of it fits: {text}");
-    let cut = told(&SMALL, ViewId::Nodes, (80, 16), "\n");
+    let cut = screen(&SMALL, ViewId::Nodes, (80, 16), "\n");
     assert!(cut.contains(". shows all"), "{cut}");
 }
 
@@ -603,7 +603,7 @@ fn a_column_named_while_typing_empties_nothing() {
 
 #[test]
 fn the_smallest_screen_shows_pools_before_an_empty_panel() {
-    let text = told(&LARGE, ViewId::Fleet, (40, 10), "");
+    let text = screen(&LARGE, ViewId::Fleet, (40, 10), "");
     for pool in LARGE.fleet.pools.iter() {
         assert!(text.contains(pool.name.as_str()), "{}: {text}", pool.name);
     }
@@ -611,7 +611,7 @@ fn the_smallest_screen_shows_pools_before_an_empty_panel() {
 }
 
 #[test]
-fn what_waits_stands_first_and_nodes_count_as_people_do() {
+fn waiting_jobs_come_first_and_nodes_sort_naturally() {
     let app = console(&LARGE, ViewId::Jobs, USUAL, AppOptions::default());
     let table = app.view().table().expect("a table");
     let states: Vec<JobState> = table
@@ -642,7 +642,7 @@ fn what_waits_stands_first_and_nodes_count_as_people_do() {
         nodes.sort_by(|a, b| a.name().cmp(b.name()));
         fleet.nodes = nodes.into();
     });
-    let text = told(&facts, ViewId::Nodes, USUAL, "");
+    let text = screen(&facts, ViewId::Nodes, USUAL, "");
     let at = |name: &str| text.find(name).unwrap_or_else(|| panic!("{name}: {text}"));
     assert!(
         at("a100-1 ") < at("a100-2 ") && at("a100-2 ") < at("a100-10 "),

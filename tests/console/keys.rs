@@ -137,8 +137,8 @@ fn prepare_plan(app: &mut App, context: Context, command: Command) {
     let mut plan = Plan::new("drain", asked.intent, PAST.now);
     for at in 0..60 {
         let object = Object::new("batch", "v1", "jobs", "Job", &format!("job{at}")).within("nlp");
-        let lever = Mutation::Suspend { value: true };
-        plan.steps.push(Step::new(Verb::Suspend, object, lever));
+        let mutation = Mutation::Suspend { value: true };
+        plan.steps.push(Step::new(Verb::Suspend, object, mutation));
     }
     let made = PlanOutcome::Plan(Box::new(plan));
     let _ = app.update(Msg::PlanOutcome(asked.number, made));
@@ -496,11 +496,11 @@ pub fn answer_for(name: &str) -> JobExplanations {
 #[test]
 fn each_answer_takes_at_most_four_keys() {
     let readme = include_str!("../../README.md");
-    let told = Arc::new(answer_for("llm-70b-sft-next"));
+    let explained = Arc::new(answer_for("llm-70b-sft-next"));
     for (question, keys, answers) in ANSWERS {
         assert!(keys.chars().count() <= 4, "{question}");
         let mut app = console(&LARGE, ViewId::Fleet, (170, 44), AppOptions::default());
-        let _ = app.update(Msg::JobExplanations(Arc::clone(&told)));
+        let _ = app.update(Msg::JobExplanations(Arc::clone(&explained)));
         let effects = press(&mut app, keys);
         if let Some(Effect::Read(Some(want))) = effects.last() {
             let line = LogLine {
@@ -660,7 +660,7 @@ fn the_palette_plans_what_is_typed() {
     nodes.sort();
     assert_eq!(nodes, all);
     assert_eq!(deadline, Some(LARGE.now.plus(Duration::from_secs(1_800))));
-    for (typed, said) in [
+    for (typed, expected) in [
         (String::from("drain pool/nowhere --deadline 30m"), "nowhere"),
         (
             format!("drain pool/{pool} --deadline soon"),
@@ -668,6 +668,9 @@ fn the_palette_plans_what_is_typed() {
         ),
     ] {
         let (intent, text) = asked(&typed);
-        assert!(intent.is_none() && text.contains(said), "{typed}\n{text}");
+        assert!(
+            intent.is_none() && text.contains(expected),
+            "{typed}\n{text}"
+        );
     }
 }

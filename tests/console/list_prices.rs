@@ -12,12 +12,12 @@ use table::navigation::ViewId;
 use crate::frames::{LARGE, console};
 
 /// The pool whose price the operator says.
-const SAID: &str = "l4-serve";
+const POOL: &str = "l4-serve";
 
 /// The fleet at the list prices of the books, which have no commitment prices for its reserved pools, but for one pool.
 fn listed(facts: &Facts) -> Facts {
-    let said = PoolPrice::Rate(Rate::from_micros(1_000_000));
-    let prices = Prices::new(PriceBook::embedded(), &Catalog::embedded()).with_pool(SAID, said);
+    let price = PoolPrice::Rate(Rate::from_micros(1_000_000));
+    let prices = Prices::new(PriceBook::embedded(), &Catalog::embedded()).with_pool(POOL, price);
     let spend_rates = Arc::new(spend_rates(&facts.fleet, &prices));
     Facts {
         spend_rates,
@@ -70,11 +70,11 @@ fn a_pool_with_a_price_of_the_settings_has_no_mark() {
         .map(|row| (row.name.as_str(), row.spend.rate.is_by_list()))
         .collect();
     assert!(
-        marks.contains(&(SAID, false)) && marks.len() > 2,
+        marks.contains(&(POOL, false)) && marks.len() > 2,
         "{marks:?}"
     );
     assert!(
-        marks.iter().all(|(pool, mark)| *mark != (*pool == SAID)),
+        marks.iter().all(|(pool, mark)| *mark != (*pool == POOL)),
         "{marks:?}"
     );
 }

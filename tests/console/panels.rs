@@ -23,7 +23,7 @@ fn rows(facts: &Facts, kind: &'static KindSpec, row_scope: RowScope) -> Vec<Row>
 }
 
 #[test]
-fn sources_are_a_row_a_kind_and_what_is_broken_stands_by_itself() {
+fn sources_are_a_row_a_kind_and_broken_ones_have_their_own() {
     let mut folded = 0;
     for facts in [&SMALL, &LARGE] {
         let mut kinds: BTreeMap<&Name, usize> = BTreeMap::new();
@@ -136,7 +136,7 @@ fn alerts_of_one_node_stand_together_and_the_worst_is_first() {
 }
 
 #[test]
-fn a_quota_stands_under_its_flavor_in_every_row() {
+fn a_quota_is_under_its_flavor_in_every_row() {
     let mut quotas = 0;
     for facts in [&SMALL, &LARGE] {
         let columns = queues::KIND.columns.iter();

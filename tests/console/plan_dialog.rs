@@ -26,7 +26,7 @@ fn opened(size: (u16, u16), plan: &Plan) -> (App, u64) {
     })));
     let effects = press(&mut app, "D");
     let number = asked(&effects).expect("a plan is asked for");
-    tell(&mut app, number, plan.clone(), 1);
+    show_plan(&mut app, number, plan.clone(), 1);
     (app, number)
 }
 
@@ -38,7 +38,7 @@ fn asked(effects: &[Effect]) -> Option<u64> {
 }
 
 /// The plan as it is made so many seconds after the picture; then a second goes by.
-fn tell(app: &mut App, number: u64, plan: Plan, after: u64) {
+fn show_plan(app: &mut App, number: u64, plan: Plan, after: u64) {
     let at = |seconds: u64| Msg::Tick(SMALL.now.plus(Duration::from_secs(seconds)));
     let again = app.update(at(after));
     assert!(
@@ -128,7 +128,7 @@ fn figures_that_move_on_refuse_no_confirmation() {
     forecast(&mut later).lost_micro_usd = Some(77_000_000);
     forecast(&mut later).displaced[0].back = in_minutes(50);
     later.warnings = vec!["a budget allows 1 of 2 evictions now".into()];
-    tell(&mut app, number, later, 10);
+    show_plan(&mut app, number, later, 10);
     assert!(text(&app).contains("lost work unknown"), "{}", text(&app));
     let effects = press(&mut app, "\n\n");
     let order = carried(&effects).unwrap_or_else(|| panic!("{}", text(&app)));
@@ -136,12 +136,12 @@ fn figures_that_move_on_refuse_no_confirmation() {
 }
 
 #[test]
-fn a_plan_that_would_do_something_else_stands_still_until_it_is_made_anew() {
+fn a_plan_that_would_change_is_shown_until_it_is_made_again() {
     let plan = priority(&["a"]);
     let wanted = plan.typed(&SMALL.context);
     let (mut app, number) = opened(SIZE, &plan);
     press(&mut app, &wanted);
-    tell(&mut app, number, priority(&["a", "two-tower-34e7"]), 10);
+    show_plan(&mut app, number, priority(&["a", "two-tower-34e7"]), 10);
     let shown = text(&app);
     let marked = "evicts prod/two-tower-34e7 too; ctrl-r makes the plan anew";
     assert!(shown.contains(marked), "{shown}");
@@ -218,14 +218,14 @@ fn moments_of_a_plan_are_times_of_day() {
     let (app, _) = opened(SIZE, &plan);
     let shown = text(&app);
     let hour = |minutes: u64| table::text::hour(in_minutes(minutes).expect("a moment"));
-    let told = format!(
+    let expected = format!(
         "prod/moves (4 devices) starts ~{} instead of ~{}",
         hour(24),
         hour(60)
     );
-    assert!(shown.contains(&told), "{told}\n{shown}");
-    let told = format!("it starts by itself about {}", hour(45));
-    assert!(shown.contains(&told), "{told}\n{shown}");
+    assert!(shown.contains(&expected), "{expected}\n{shown}");
+    let expected = format!("it starts by itself about {}", hour(45));
+    assert!(shown.contains(&expected), "{expected}\n{shown}");
     assert!(!shown.contains("T0") && !shown.contains(&stamp), "{shown}");
     let unmoved = shown.contains("prod/stays") || shown.contains("prod/far");
     assert!(!unmoved, "what reads the same is not told\n{shown}");
@@ -239,11 +239,11 @@ fn a_refusal_shows_times_of_day() {
     let refusal =
         Refusal::new(RefusalCode::Infeasible, "no room").instead(format!("wait until {stamp}"));
     let _ = app.update(Msg::PlanOutcome(number, PlanOutcome::Refused(refusal)));
-    let told = format!(
+    let sentence = format!(
         "wait until {}",
         table::text::hour(in_minutes(45).expect("a moment"))
     );
-    assert!(text(&app).contains(&told), "{}", text(&app));
+    assert!(text(&app).contains(&sentence), "{}", text(&app));
     let _ = app.update(Msg::Key(KeyPress::plain(Key::Esc)));
 }
 
@@ -340,7 +340,7 @@ fn a_long_plan_says_first_what_it_does_in_sum() {
 }
 
 #[test]
-fn a_step_of_a_long_plan_takes_one_line_of_a_small_screen_and_what_all_say_is_told_once() {
+fn a_step_of_a_long_plan_takes_one_line_of_a_small_screen_and_what_all_share_is_shown_once() {
     let (mut app, _) = opened((80, 24), &long());
     for _ in 0..5 {
         let _ = app.update(Msg::Key(KeyPress::ctrl('f')));
@@ -445,8 +445,8 @@ fn the_page_of_a_drain_says_which_of_its_nodes_are_still_broken() {
         })));
         press(&mut app, "d");
         let shown = text(&app);
-        let told = format!("{device} still has XID {}", &finding.code["xid-".len()..]);
-        assert_eq!(shown.contains(&told), warns, "{told}\n{shown}");
+        let sentence = format!("{device} still has XID {}", &finding.code["xid-".len()..]);
+        assert_eq!(shown.contains(&sentence), warns, "{sentence}\n{shown}");
     }
 }
 

@@ -120,8 +120,8 @@ fn a_shell_is_opened_on_the_node_or_in_the_pod_under_the_cursor() {
     let mut jobs = app(ViewId::Jobs, May::Yes);
     let waiting = down_to(&mut jobs, is_job_in(JobState::Waiting));
     assert_eq!(asked(press(&mut jobs, "S")), []);
-    let said = format!("{} has no running pod", waiting.name());
-    assert!(text(&jobs).contains(&said), "{said}: {}", text(&jobs));
+    let message = format!("{} has no running pod", waiting.name());
+    assert!(text(&jobs).contains(&message), "{message}: {}", text(&jobs));
 
     // While it is not known whether writing is granted, who has the grant decides.
     let mut early = app(ViewId::Nodes, May::Unknown);

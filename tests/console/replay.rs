@@ -101,8 +101,8 @@ fn a_time_is_typed_as_on_the_command_line() {
     let hour = Duration::from_secs(3600);
     assert_eq!(gone_to(&send(&mut app, "T-1h\n")), [end.minus(hour)]);
     let minute = back(30).rfc3339()[11..16].to_owned();
-    let told = gone_to(&send(&mut app, &format!("T{minute}\n")));
-    assert_eq!(told[0].rfc3339()[11..16], minute);
+    let destination = gone_to(&send(&mut app, &format!("T{minute}\n")));
+    assert_eq!(destination[0].rfc3339()[11..16], minute);
     // What is wrong is said where it was typed, and nothing moves.
     for (typed, words) in [
         ("noon", "a time is written as 03:12"),
@@ -142,13 +142,13 @@ fn what_changed_since_a_typed_moment_is_asked_for_and_shown() {
     let fleet = Arc::make_mut(&mut before.fleet);
     let gone = fleet.nodes[0].name().clone();
     fleet.nodes = fleet.nodes[1..].into();
-    let told = FleetChanges::between(&LARGE, &before);
-    let told = FleetChanges {
+    let changes = FleetChanges::between(&LARGE, &before);
+    let changes = FleetChanges {
         from: *from,
         to: *to,
-        ..told
+        ..changes
     };
-    app.picture([Msg::Changes(name.clone(), Ok(told))]);
+    app.picture([Msg::Changes(name.clone(), Ok(changes))]);
     let shown = text(&app);
     for words in ["to 2026-", "1 change", "cost $", "gone", gone.as_str()] {
         assert!(shown.contains(words), "{words}\n{shown}");

@@ -74,7 +74,7 @@ fn sums(micros: i64) -> Vec<UsageSum> {
     ]
 }
 
-fn told(facts: &Facts) -> UsageFacts {
+fn usage_facts(facts: &Facts) -> UsageFacts {
     let now = facts.now;
     let periods = [Period::Today, Period::Week, Period::Days30, Period::Month];
     let periods = periods.into_iter().zip(1..).map(|(period, times)| {
@@ -135,15 +135,15 @@ fn plain() -> AppOptions {
 }
 
 #[test]
-fn the_ledger_stands_below_the_table_of_cost_and_folds_on_a_small_screen() {
+fn the_ledger_is_below_the_cost_table_and_folds_on_a_small_screen() {
     for (name, size) in [("spent_120x40", (120, 40)), ("spent_80x24", (80, 24))] {
-        let app = shown(told(&LARGE), ViewId::Cost, size, plain());
+        let app = shown(usage_facts(&LARGE), ViewId::Cost, size, plain());
         insta::with_settings!({omit_expression => true, prepend_module_to_snapshot => false}, {
             insta::assert_snapshot!(name, render_text(&app, size.0, size.1));
         });
     }
     for (width, height) in [(1, 1), (40, 10), (60, 50), (80, 30), (400, 120)] {
-        let mut app = shown(told(&LARGE), ViewId::Cost, (120, 40), plain());
+        let mut app = shown(usage_facts(&LARGE), ViewId::Cost, (120, 40), plain());
         let _ = app.update(Msg::Resize(width, height));
         crate::frames::drawn(&app, (width, height));
     }
@@ -155,7 +155,7 @@ fn the_ledger_stands_below_the_table_of_cost_and_folds_on_a_small_screen() {
             .count()
     };
     let without = console(&LARGE, ViewId::Cost, (80, 24), plain());
-    let with = shown(told(&LARGE), ViewId::Cost, (80, 24), plain());
+    let with = shown(usage_facts(&LARGE), ViewId::Cost, (80, 24), plain());
     assert!(rows(&with, (80, 24)) >= rows(&without, (80, 24)));
 }
 
@@ -181,7 +181,7 @@ fn without_a_record_one_line_says_how_to_start_one() {
 
 #[test]
 fn budgets_are_findings_and_a_queue_has_its_own_column() {
-    let app = shown(told(&LARGE), ViewId::Alerts, (200, 50), plain());
+    let app = shown(usage_facts(&LARGE), ViewId::Alerts, (200, 50), plain());
     let text = render_text(&app, 200, 50);
     let messages: Vec<&str> = app
         .facts()
@@ -199,14 +199,14 @@ fn budgets_are_findings_and_a_queue_has_its_own_column() {
     );
     assert!(text.contains("budget research: $"), "{text}");
     // The same ledger again says nothing twice, and new facts of the cluster keep what it says.
-    let mut again = shown(told(&LARGE), ViewId::Alerts, (200, 50), plain());
-    let _ = again.update(Msg::Usage(Arc::new(told(&LARGE))));
+    let mut again = shown(usage_facts(&LARGE), ViewId::Alerts, (200, 50), plain());
+    let _ = again.update(Msg::Usage(Arc::new(usage_facts(&LARGE))));
     let _ = again.update(Msg::Facts(LARGE.clone()));
     assert_eq!(again.facts().fleet.findings, app.facts().fleet.findings);
     let _ = again.update(Msg::Usage(Arc::default()));
     assert_eq!(again.facts().fleet.findings, LARGE.fleet.findings);
 
-    let queues = shown(told(&LARGE), ViewId::Queues, (200, 50), plain());
+    let queues = shown(usage_facts(&LARGE), ViewId::Queues, (200, 50), plain());
     let text = render_text(&queues, 200, 50);
     let line = text.lines().find(|line| line.contains("MTD / BUDGET"));
     assert!(line.is_some() && text.contains("/ $90 000"), "{text}");
@@ -221,7 +221,7 @@ fn a_lead_sees_the_own_budget_and_no_finding_of_anothers() {
             team: Some(team.into()),
             ..plain()
         };
-        let mut app = shown(told(&LARGE), ViewId::Cost, (160, 60), options);
+        let mut app = shown(usage_facts(&LARGE), ViewId::Cost, (160, 60), options);
         let text = render_text(&app, 160, 60);
         assert!(text.contains("month to date"), "{text}");
         let names = ["research", "nlp", "all"];
@@ -260,7 +260,7 @@ fn a_supposed_change_and_a_plan_say_what_they_do_to_budgets() {
     let prices = Prices::default().with_pool(&pool, rate);
     facts.spend_rates = Arc::new(model::cost::spend_rates(&facts.fleet, &prices));
     let changes = format!("nodes {pool} +4");
-    let told_by = |usage: UsageFacts| {
+    let usage_page = |usage: UsageFacts| {
         let mut app = console(&facts, ViewId::Fleet, (170, 44), plain());
         let _ = app.update(Msg::Usage(Arc::new(usage)));
         press(&mut app, &format!(":what-if {changes}\n"));
@@ -268,16 +268,16 @@ fn a_supposed_change_and_a_plan_say_what_they_do_to_budgets() {
         let _ = app.update(Msg::Supposed(changes.as_str().into(), answer));
         render_text(&app, 170, 44)
     };
-    let with = told_by(told(&facts));
+    let with = usage_page(usage_facts(&facts));
     let line = with.lines().find(|line| line.contains("budget all, "));
     let line = line.unwrap_or_else(|| panic!("{with}"));
     assert!(line.contains(" +$"), "{line}");
     assert!(with.contains("until the period or the job ends"), "{with}");
     // Nothing of it is another team's, and without a budget there is no line.
     assert!(!with.contains("budget research, "), "{with}");
-    let without = told_by(UsageFacts {
+    let without = usage_page(UsageFacts {
         budgets: Vec::new(),
-        ..told(&facts)
+        ..usage_facts(&facts)
     });
     assert!(!without.contains("budget"), "{without}");
 }

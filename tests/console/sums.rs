@@ -160,11 +160,11 @@ fn adds_up(facts: &Facts) {
     }
     let line = header(facts);
     let devices = DeviceAmount::whole(facts.fleet.device_counts().total);
-    let said = format!("devices {}", devices_words(devices, None));
-    assert!(line.contains(&said), "{said}: {line}");
+    let expected = format!("devices {}", devices_words(devices, None));
+    assert!(line.contains(&expected), "{expected}: {line}");
     let rate = rate.filter(|_| total > Some(0)).map(Rate::from_micros);
-    let said = format!("rate {} ", per_hour(rate.map(Money::known)));
-    assert!(line.contains(&said), "{said}: {line}");
+    let expected = format!("rate {} ", per_hour(rate.map(Money::known)));
+    assert!(line.contains(&expected), "{expected}: {line}");
 }
 
 /// Parts of one device that a job of these fleets has at most. Each is rounded to a millionth of the device, so that those that are seen

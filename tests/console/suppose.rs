@@ -36,7 +36,7 @@ fn supposed(effects: &[Effect]) -> Vec<Name> {
 }
 
 /// A console that has asked what these changes do, and the answer that it was given.
-fn told(facts: &Facts, changes: &str) -> App {
+fn app_with(facts: &Facts, changes: &str) -> App {
     let mut app = console(facts, ViewId::Fleet, SIZE, AppOptions::default());
     let effects = press(&mut app, &format!(":what-if {changes}\n"));
     assert_eq!(supposed(&effects), [Name::new(changes)], "{changes}");
@@ -103,7 +103,7 @@ fn a_parse_error_is_shown_at_the_input() {
 fn an_answer_shows_figures_of_both_sides_and_who_is_evicted() {
     let facts = facts();
     let pool = &facts.fleet.pools[0].name;
-    let app = told(&facts, &format!("pool {pool} lost"));
+    let app = app_with(&facts, &format!("pool {pool} lost"));
     let shown = text(&app);
     for words in [
         "as of",
@@ -127,7 +127,7 @@ fn an_answer_shows_figures_of_both_sides_and_who_is_evicted() {
 fn several_changes_stand_behind_each_other() {
     let facts = facts();
     let pools: Vec<&Name> = facts.fleet.pools.iter().map(|pool| &pool.name).collect();
-    let app = told(
+    let app = app_with(
         &facts,
         &format!("nodes {} +1; pool {} lost", pools[0], pools[1]),
     );
@@ -137,7 +137,7 @@ fn several_changes_stand_behind_each_other() {
 #[test]
 fn an_unknown_name_is_reported_and_a_job_opens_its_page() {
     let facts = facts();
-    let app = told(&facts, "pool nowhere lost");
+    let app = app_with(&facts, "pool nowhere lost");
     assert!(
         text(&app).contains("unknown pool `nowhere`"),
         "{}",
@@ -145,7 +145,7 @@ fn an_unknown_name_is_reported_and_a_job_opens_its_page() {
     );
 
     let pool = &facts.fleet.pools[0].name;
-    let mut app = told(&facts, &format!("pool {pool} lost"));
+    let mut app = app_with(&facts, &format!("pool {pool} lost"));
     let before = text(&app);
     press(&mut app, "\n");
     let page = app.trail().last().cloned().unwrap_or_default();
@@ -169,7 +169,7 @@ fn an_unknown_name_is_reported_and_a_job_opens_its_page() {
 #[test]
 fn it_fits_every_screen() {
     let facts = facts();
-    let mut app = told(&facts, &format!("pool {} lost", facts.fleet.pools[0].name));
+    let mut app = app_with(&facts, &format!("pool {} lost", facts.fleet.pools[0].name));
     for (width, height) in [(200, 50), (80, 24), (40, 10), (10, 4), (1, 1)] {
         let _ = app.update(Msg::Resize(width, height));
         let drawn = render_text(&app, width, height);

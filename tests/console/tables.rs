@@ -224,13 +224,13 @@ fn a_source_on_a_node_that_is_not_ready_says_so_first() {
     let mut all = fleet.sources.to_vec();
     let at = all.iter().position(|source| source.gives_readings());
     let at = at.expect("an exporter");
-    let said = "503: the API server cannot reach the exporter's pod";
+    let fault = "503: the API server cannot reach the exporter's pod";
     all[at].node = Some(name.clone());
     all[at].state = SourceState::Lost;
-    all[at].message = String::from(said);
+    all[at].message = String::from(fault);
     fleet.sources = all.into();
     let wanted = format!(
-        "its node {name} is not ready for 9m; {said}; check kubelet, network and power of its node"
+        "its node {name} is not ready for 9m; {fault}; check kubelet, network and power of its node"
     );
     let row = sources::row(&facts, &facts.fleet.sources[at]);
     assert_eq!(row.message.as_deref(), Some(&*wanted));
@@ -241,7 +241,7 @@ fn a_source_on_a_node_that_is_not_ready_says_so_first() {
     let mut source = facts.fleet.sources[at].clone();
     source.state = SourceState::Live;
     source.failing_since = None;
-    assert_eq!(sources::message(&facts, &source), said);
+    assert_eq!(sources::message(&facts, &source), fault);
 }
 
 #[test]

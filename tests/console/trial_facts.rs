@@ -122,8 +122,8 @@ fn a_gang_names_its_straggler() {
     findings.push(straggler);
     fleet.findings = findings.into();
     let words = place(&facts, at);
-    let told = format!("straggler {} on {node}", pod.key().name);
-    assert!(words.contains(&told), "{words}");
+    let expected = format!("straggler {} on {node}", pod.key().name);
+    assert!(words.contains(&expected), "{words}");
     let keys = format!("/{}\nd", facts.fleet.jobs[at].id.key.name);
     let page = screen(&facts, ViewId::Jobs, &keys, (160, 50));
     assert!(page.contains("the others wait for it"), "{page}");
@@ -272,7 +272,7 @@ fn the_panel_of_sources_is_that_of_the_cursor() {
 
 /// The largest waste of all reads a few percent, and no device of it is idle.
 #[test]
-fn a_gang_that_stands_still_is_among_the_waste_with_all_its_money() {
+fn a_stalled_gang_is_in_the_waste_with_its_whole_cost() {
     let mut facts = LARGE.clone();
     let rows = facts.spend_rates.rows.get(&Scope::Job).expect("jobs cost");
     let busy = rows.iter().filter(|row| {

@@ -236,8 +236,8 @@ fn what_if_begins_with_what_is_under_the_cursor() {
 #[test]
 fn a_job_that_a_starts_is_marked_at_every_size() {
     let mut answers = crate::keys::answer_for("llm-70b-sft-next");
-    for told in answers.jobs.values_mut() {
-        told.now = Some(Now {
+    for report in answers.jobs.values_mut() {
+        report.now = Some(Now {
             jobs: ["a", "b"]
                 .map(|name| JobName(ObjectKey::new("ml", name)))
                 .to_vec(),
@@ -300,7 +300,7 @@ fn nothing_needs_you_only_once_every_source_has_answered() {
 #[test]
 fn a_source_that_never_answered_is_not_lost_at_first() {
     let mut facts = SMALL.clone();
-    let mut told = |state: SourceState| {
+    let mut report = |state: SourceState| {
         let fleet = Arc::make_mut(&mut facts.fleet);
         let mut sources = fleet.sources.to_vec();
         let source = sources.iter_mut().find(|it| it.gives_readings());
@@ -314,7 +314,7 @@ fn a_source_that_never_answered_is_not_lost_at_first() {
         text(&app)
     };
     // Which of both it is, crate `source` says: it knows how old the exporter's pod is.
-    let (new, old) = (told(SourceState::Stale), told(SourceState::Lost));
+    let (new, old) = (report(SourceState::Stale), report(SourceState::Lost));
     assert!(
         new.contains("no answer yet") && old.contains("never, since"),
         "{new}\n{old}"
@@ -460,8 +460,8 @@ fn the_page_names_whom_the_plan_takes_and_the_least_raise_comes_first() {
         add,
         nominal: add,
     };
-    for told in answers.jobs.values_mut() {
-        told.now = Some(Now {
+    for report in answers.jobs.values_mut() {
+        report.now = Some(Now {
             jobs: victims.to_vec(),
             lost_ms: 0,
             lost: None,
@@ -489,9 +489,9 @@ fn the_page_names_whom_the_plan_takes_and_the_least_raise_comes_first() {
         known.is_some_and(|known| known.jobs.iter().eq(&victims) && !known.is_read),
         "{effects:?}"
     );
-    for told in answers.jobs.values_mut() {
-        told.now = None;
-        told.answer.later = vec![ChangeWithStart {
+    for report in answers.jobs.values_mut() {
+        report.now = None;
+        report.answer.later = vec![ChangeWithStart {
             change: quota(64_000),
             start: Start {
                 job: victims[0].clone(),
@@ -509,7 +509,7 @@ fn the_page_names_whom_the_plan_takes_and_the_least_raise_comes_first() {
             proven: false,
             victims: Vec::new(),
         };
-        told.answer.explanation.unblock = Some(raise);
+        report.answer.explanation.unblock = Some(raise);
     }
     let (list, _) = shows(&answers, "");
     assert!(list.contains("+64 h100 quota for"), "{list}");

@@ -21,30 +21,30 @@ async fn a_job_of_kai_is_reprioritised_when_its_pod_group_says_so() {
     let mut options = Options::new(Moment::parse("2026-11-21T08:00:00Z").expect("a moment"));
     options.nodes = Some(200);
     let cluster = embed(Box::new(World::new(options)), ticking(), 100.0, 1).expect("a cluster");
-    let road = FaultyService::new(cluster);
-    let operator = Operator::new(&road);
-    let group = async |road: &FaultyService| {
+    let service = FaultyService::new(cluster);
+    let operator = Operator::new(&service);
+    let group = async |service: &FaultyService| {
         let path = "/apis/scheduling.run.ai/v2alpha2/namespaces/speech/podgroups";
-        let list = road.get(path).await;
+        let list = service.get(path).await;
         let items = list["items"].as_array().expect("a list").clone();
         let mut own = items
             .into_iter()
             .filter(|item| item["metadata"]["ownerReferences"][0]["name"] == "diarize-l");
         own.next().expect("its PodGroup")
     };
-    let class = async |road: &FaultyService| {
-        let group = group(road).await;
+    let class = async |service: &FaultyService| {
+        let group = group(service).await;
         group["spec"]["priorityClassName"]
             .as_str()
             .unwrap_or_default()
             .to_owned()
     };
-    assert_eq!(class(&road).await, "research");
-    let now = road.inner.cluster().now();
-    let target = look(&road, "speech/diarize-l").await;
+    assert_eq!(class(&service).await, "research");
+    let now = service.inner.cluster().now();
+    let target = look(&service, "speech/diarize-l").await;
     let bare = reprioritise::plan(subject(&target), "research-high", now).expect("can be changed");
     let mut plan = bare.clone();
-    let looker = Looker::new(connection(&road).client, "default");
+    let looker = Looker::new(connection(&service).client, "default");
     looker.settle(&mut plan).await;
     let [label, touch] = &plan.steps[..] else {
         panic!("{:?}", plan.steps);
@@ -56,10 +56,10 @@ async fn a_job_of_kai_is_reprioritised_when_its_pod_group_says_so() {
     // The label alone changes nothing at KAI.
     let (run, end) = operator.carry_out(bare).await;
     assert_eq!(end.expect("runs"), RunEnd::Done);
-    assert_eq!(class(&road).await, "research");
+    assert_eq!(class(&service).await, "research");
     let undo = async |run: &str| {
         let past = operator.runs().into_iter().find(|known| known.name == run);
-        let now = road.inner.cluster().now();
+        let now = service.inner.cluster().now();
         let mut undo = past.expect("a run").undo(now).expect("can be taken back");
         looker.settle(&mut undo).await;
         let (_, end) = operator.carry_out(undo).await;
@@ -68,10 +68,10 @@ async fn a_job_of_kai_is_reprioritised_when_its_pod_group_says_so() {
     undo(&run).await;
     let (run, end) = operator.carry_out(plan).await;
     assert_eq!(end.expect("runs"), RunEnd::Done);
-    assert_eq!(class(&road).await, "research-high");
+    assert_eq!(class(&service).await, "research-high");
     // So does the undo.
     undo(&run).await;
-    assert_eq!(class(&road).await, "research");
+    assert_eq!(class(&service).await, "research");
 }
 
 /// The simulated fleet; its time runs a hundred times as fast.
@@ -84,13 +84,13 @@ fn fleet() -> FaultyService {
     FaultyService::new(embed(Box::new(world), clock, 100.0, 1).expect("a cluster"))
 }
 
-fn connection(road: &FaultyService) -> Connection {
-    reading(road.clone(), "tiny", ticking(), [])
+fn connection(service: &FaultyService) -> Connection {
+    reading(service.clone(), "tiny", ticking(), [])
 }
 
 /// A job under Kueue that runs, and one that waits: `NAMESPACE/NAME` each.
-async fn workloads(road: &FaultyService) -> (String, String) {
-    let list = road.get("/apis/kueue.x-k8s.io/v1beta1/workloads").await;
+async fn workloads(service: &FaultyService) -> (String, String) {
+    let list = service.get("/apis/kueue.x-k8s.io/v1beta1/workloads").await;
     let items = list["items"].as_array().expect("workloads");
     let with = |status: &str| {
         let found = items.iter().find(|item| {
@@ -112,8 +112,8 @@ async fn workloads(road: &FaultyService) -> (String, String) {
     (with("True"), with("False"))
 }
 
-async fn look(road: &FaultyService, name: &str) -> ActionTarget {
-    let looker = Looker::new(connection(road).client, "default");
+async fn look(service: &FaultyService, name: &str) -> ActionTarget {
+    let looker = Looker::new(connection(service).client, "default");
     match looker.target(name).await {
         Ok(target) => target,
         Err(unseen) => panic!("{name}: {unseen:?}"),
@@ -129,15 +129,15 @@ fn subject(target: &ActionTarget) -> &plan::Subject {
 
 #[tokio::test(start_paused = true)]
 async fn a_job_under_kueue_is_put_on_hold_undone_and_reprioritised() {
-    let road = fleet();
-    let operator = Operator::new(&road);
-    let (running, waiting) = workloads(&road).await;
-    let now = road.inner.cluster().now();
-    let before = look(&road, &running).await;
+    let service = fleet();
+    let operator = Operator::new(&service);
+    let (running, waiting) = workloads(&service).await;
+    let now = service.inner.cluster().now();
+    let before = look(&service, &running).await;
     let plan = hold::plan(&before, &running, now).expect("can be held");
     let (run, end) = operator.carry_out(plan).await;
     assert_eq!(end.expect("runs"), RunEnd::Done);
-    let held = look(&road, &running).await;
+    let held = look(&service, &running).await;
     assert!(!subject(&held).is_running(), "its quota is free");
     let workload = &subject(&held).workloads[0];
     assert_eq!(workload.now["spec"]["active"], false);
@@ -146,57 +146,57 @@ async fn a_job_under_kueue_is_put_on_hold_undone_and_reprioritised() {
     let undo = past.expect("a run").undo(now).expect("can be taken back");
     let (_, end) = operator.carry_out(undo).await;
     assert_eq!(end.expect("runs"), RunEnd::Done);
-    let after = look(&road, &running).await;
+    let after = look(&service, &running).await;
     let spec = |target: &ActionTarget| {
         let workload = &subject(target).workloads[0];
         workload.now["spec"].clone()
     };
     assert_eq!(spec(&after), spec(&before));
 
-    let target = look(&road, &waiting).await;
+    let target = look(&service, &waiting).await;
     let plan = reprioritise::plan(subject(&target), "4321", now).expect("can be changed");
     let (_, end) = operator.carry_out(plan).await;
     assert_eq!(end.expect("runs"), RunEnd::Done);
-    let target = look(&road, &waiting).await;
+    let target = look(&service, &waiting).await;
     assert_eq!(spec(&target)["priority"], 4321);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_queue_is_put_on_hold_and_resumed() {
-    let road = fleet();
-    let operator = Operator::new(&road);
-    let now = road.inner.cluster().now();
-    let stop = async |road: &FaultyService| match look(road, "nlp").await {
+    let service = fleet();
+    let operator = Operator::new(&service);
+    let now = service.inner.cluster().now();
+    let stop = async |service: &FaultyService| match look(service, "nlp").await {
         ActionTarget::Queue(queue) => {
             assert_eq!(&*queue.object.kind, "ClusterQueue");
             queue.now["spec"]["stopPolicy"].clone()
         }
         ActionTarget::Job(_) => panic!("is a queue"),
     };
-    let target = look(&road, "nlp").await;
+    let target = look(&service, "nlp").await;
     let plan = hold::plan(&target, "nlp", now).expect("can be held");
     assert_eq!(
         operator.carry_out(plan).await.1.expect("runs"),
         RunEnd::Done
     );
-    assert_eq!(stop(&road).await, "Hold");
-    let target = look(&road, "nlp").await;
+    assert_eq!(stop(&service).await, "Hold");
+    let target = look(&service, "nlp").await;
     let plan = resume::plan(&target, "nlp", now).expect("can go on");
     assert_eq!(
         operator.carry_out(plan).await.1.expect("runs"),
         RunEnd::Done
     );
-    assert_eq!(stop(&road).await, "None");
+    assert_eq!(stop(&service).await, "None");
 }
 
 #[tokio::test(start_paused = true)]
 async fn checks_list_what_would_fail_and_what_rbac_hides() {
-    let road = fleet();
-    let operator = Operator::new(&road);
-    let (running, _) = workloads(&road).await;
-    let now = road.inner.cluster().now();
-    let plan = hold::plan(&look(&road, &running).await, &running, now).expect("can be held");
-    let client = connection(&road).client;
+    let service = fleet();
+    let operator = Operator::new(&service);
+    let (running, _) = workloads(&service).await;
+    let now = service.inner.cluster().now();
+    let plan = hold::plan(&look(&service, &running).await, &running, now).expect("can be held");
+    let client = connection(&service).client;
     let probe = Probe::new(&operator.grant, operator.client.clone());
     let outcomes = |checks: &[model::plan::PlanCheck]| {
         checks.iter().map(|check| check.outcome).collect::<Vec<_>>()
@@ -205,8 +205,8 @@ async fn checks_list_what_would_fail_and_what_rbac_hides() {
     assert_eq!(outcomes(&all), [Outcome::Ok, Outcome::Ok], "{all:?}");
     let read_only = checks(&plan, &client, None).await;
     assert_eq!(outcomes(&read_only), [Outcome::Ok, Outcome::NotChecked]);
-    assert!(road.writes().is_empty(), "a dry run writes nothing");
-    let mut viewer = road.clone();
+    assert!(service.writes().is_empty(), "a dry run writes nothing");
+    let mut viewer = service.clone();
     viewer.inner = viewer.inner.signed(User::Viewer);
     let client = connection(&viewer).client;
     let refused = checks(&plan, &client, None).await;
@@ -222,10 +222,10 @@ async fn checks_list_what_would_fail_and_what_rbac_hides() {
     // A plan that a step of it would fail now is said to.
     let mut late = plan.clone();
     late.steps[0].object.name = Name::new("no-such-workload");
-    let failed = checks(&late, &connection(&road).client, Some(&probe)).await;
+    let failed = checks(&late, &connection(&service).client, Some(&probe)).await;
     assert_eq!(failed[1].outcome, Outcome::Failed, "{failed:?}");
     // Who may only read is told as well.
-    let failed = checks(&late, &connection(&road).client, None).await;
+    let failed = checks(&late, &connection(&service).client, None).await;
     assert_eq!(failed[1].outcome, Outcome::Failed, "{failed:?}");
     // Many are tried side by side; what is told is the first step that fails.
     let mut many = plan.clone();
@@ -233,17 +233,17 @@ async fn checks_list_what_would_fail_and_what_rbac_hides() {
     for at in [3, 4, 9] {
         many.steps[at].object.name = Name::new("no-such-workload");
     }
-    let failed = checks(&many, &connection(&road).client, Some(&probe)).await;
+    let failed = checks(&many, &connection(&service).client, Some(&probe)).await;
     assert!(failed[1].sentence.starts_with("step 4,"), "{failed:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_read_only_session_sends_nothing_that_changes_anything() {
-    let road = fleet();
-    let (running, _) = workloads(&road).await;
-    road.seen.lock().unwrap().clear();
-    let client = connection(&road).client;
-    let now = road.inner.cluster().now();
+    let service = fleet();
+    let (running, _) = workloads(&service).await;
+    service.seen.lock().unwrap().clear();
+    let client = connection(&service).client;
+    let now = service.inner.cluster().now();
     for name in [&*running, "nlp", "nlp/none"] {
         let looker = Looker::new(client.clone(), "default");
         if let Ok(target) = looker.target(name).await
@@ -252,7 +252,7 @@ async fn a_read_only_session_sends_nothing_that_changes_anything() {
             checks(&plan, &client, None).await;
         }
     }
-    // What levers would send is refused before it reaches the road.
+    // What mutations would send is refused before it reaches the service.
     let patch = http::Request::patch("/apis/kueue.x-k8s.io/v1beta1/clusterqueues/nlp")
         .body(kube::client::Body::empty())
         .expect("a request");
@@ -262,7 +262,7 @@ async fn a_read_only_session_sends_nothing_that_changes_anything() {
         .expect_err("the read gate refuses it");
     assert!(format!("{refused:?}").contains("PATCH"), "{refused:?}");
     tokio::time::sleep(Duration::from_millis(50)).await;
-    let seen = road.seen.lock().unwrap();
+    let seen = service.seen.lock().unwrap();
     assert!(seen.len() > 10, "it has looked around");
     for (method, path, _) in seen.iter() {
         let harmless = *method == Method::GET || path.contains("selfsubject");

@@ -60,16 +60,16 @@ async fn what_may_not_be_read_is_no_kind_of_the_name_that_is_looked_for() {
     // ClusterQueues are not a team's to read.
     let nothing = looker.target("nothing-of-this-name").await;
     match nothing.expect_err("there is none") {
-        exec::look::Unseen::Refused(refusal) => assert!(
+        exec::target_reader::Unseen::Refused(refusal) => assert!(
             refusal.sentence.contains("you may not read")
                 && refusal.sentence.contains("clusterqueues.kueue.x-k8s.io"),
             "{refusal}"
         ),
-        exec::look::Unseen::Failed(failure) => panic!("{}", failure.message),
+        exec::target_reader::Unseen::Failed(failure) => panic!("{}", failure.message),
     }
     let named = looker.target("clusterqueue/nlp").await;
     assert!(
-        matches!(named, Err(exec::look::Unseen::Failed(_))),
+        matches!(named, Err(exec::target_reader::Unseen::Failed(_))),
         "a kind that is named is refused"
     );
 }

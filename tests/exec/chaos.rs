@@ -41,7 +41,7 @@ enum Fault {
 /// A day as it goes.
 struct Day {
     seed: u64,
-    dice: Pcg64Mcg,
+    rng: Pcg64Mcg,
     service: Service,
     folder: tempfile::TempDir,
     keyboard: Option<Keyboard>,
@@ -60,8 +60,8 @@ impl Day {
     async fn begin(seed: u64) -> Self {
         // It moves each second, not four times in it.
         let clock = ticking();
-        let scene = Box::new(world(seed, NODES, true));
-        let service = embed(scene, clock.clone(), 0.0, seed).expect("a cluster");
+        let simulated = Box::new(world(seed, NODES, true));
+        let service = embed(simulated, clock.clone(), 0.0, seed).expect("a cluster");
         let cluster = Arc::downgrade(service.cluster());
         tokio::spawn(async move {
             loop {
@@ -75,7 +75,7 @@ impl Day {
         let folder = tempfile::TempDir::new().expect("a folder");
         let mut day = Self {
             seed,
-            dice: Pcg64Mcg::seed_from_u64(seed),
+            rng: Pcg64Mcg::seed_from_u64(seed),
             calm: service.cluster().now(),
             closed: closed(&service),
             service,
@@ -106,38 +106,38 @@ impl Day {
     fn fail(&mut self) {
         let pods = ["nodes", "pods", "jobs", "workloads", "resourceslices"];
         let until = |day: &mut Self, longest: u64| {
-            let seconds = day.dice.random_range(5..longest);
+            let seconds = day.rng.random_range(5..longest);
             day.now().plus(Duration::from_secs(seconds))
         };
         let mut state = self.service.cluster().faults();
-        let (fault, until) = match self.dice.random_range(0..9) {
+        let (fault, until) = match self.rng.random_range(0..9) {
             0 => (
-                Fault::Latency(self.dice.random_range(20..8_000)),
+                Fault::Latency(self.rng.random_range(20..8_000)),
                 until(self, 900),
             ),
             1 => (Fault::Tokens, until(self, 900)),
             2 => (Fault::Silence, until(self, 900)),
             3 => (
-                Fault::Broken(pods[self.dice.random_range(0..pods.len())]),
+                Fault::Broken(pods[self.rng.random_range(0..pods.len())]),
                 until(self, 1_200),
             ),
             4 => {
                 let exporters = self.service.cluster().core().world.exporters();
-                let (pod, ..) = &exporters[self.dice.random_range(0..exporters.len())];
+                let (pod, ..) = &exporters[self.rng.random_range(0..exporters.len())];
                 (Fault::Hung(pod.name.to_string()), until(self, 1_200))
             }
             other => {
-                let many = self.dice.random_range(1..30);
+                let many = self.rng.random_range(1..30);
                 match other {
                     5 => state.expired_watches += many,
                     6 => {
                         state.too_many += many;
-                        state.retry_after_seconds = self.dice.random_range(0..20);
+                        state.retry_after_seconds = self.rng.random_range(0..20);
                     }
                     7 => state.server_errors += many,
                     _ => state.html += many,
                 }
-                if self.dice.random_bool(0.5) {
+                if self.rng.random_bool(0.5) {
                     state.watch_drops += 1;
                 }
                 (Fault::Burst, until(self, 60))
@@ -219,7 +219,7 @@ impl Day {
     async fn kill(&mut self) {
         self.keyboard = None;
         self.count("consoles killed");
-        let seconds = self.dice.random_range(0..60);
+        let seconds = self.rng.random_range(0..60);
         self.pass(seconds).await;
         self.mend().await;
         self.open().await;
@@ -242,10 +242,10 @@ impl Day {
             ('6', 'U'),
             ('9', 'H'),
         ];
-        let (view, key) = words[self.dice.random_range(0..words.len())];
-        let down = self.dice.random_range(0..12);
-        let priority = self.dice.random_range(-100..1_000);
-        let (crash, patience) = (self.dice.random_bool(0.15), self.dice.random_range(5..240));
+        let (view, key) = words[self.rng.random_range(0..words.len())];
+        let down = self.rng.random_range(0..12);
+        let priority = self.rng.random_range(-100..1_000);
+        let (crash, patience) = (self.rng.random_bool(0.15), self.rng.random_range(5..240));
         let Some(keyboard) = &mut self.keyboard else {
             return;
         };
@@ -384,8 +384,8 @@ impl Day {
         }
         let mut changed: BTreeMap<String, u32> = BTreeMap::new();
         for entry in self.service.cluster().audit().entries() {
-            let is_told = entry.path.contains("/events") || entry.path.contains("/leases");
-            if entry.has_changed() && !is_told {
+            let is_note = entry.path.contains("/events") || entry.path.contains("/leases");
+            if entry.has_changed() && !is_note {
                 let call = format!("{} {}", entry.method, without_query(&entry.path));
                 *changed.entry(call).or_default() += 1;
             }
@@ -480,13 +480,15 @@ impl Day {
         self.mend().await;
         self.keyboard = None;
         pass(5).await;
-        let road = FaultyService::new(self.service.clone());
-        let mut operator = Operator::at(&road, self.service.cluster().machine_clock());
+        let service = FaultyService::new(self.service.clone());
+        let mut operator = Operator::at(&service, self.service.cluster().machine_clock());
         operator.journal = Journal::new(self.folder.path());
         for _ in 0..3 {
             for run in operator.runs().iter().filter(|run| run.end.is_none()) {
-                let end =
-                    tokio::time::timeout(Duration::from_secs(3_600), operator.take_up(&run.name));
+                let end = tokio::time::timeout(
+                    Duration::from_secs(3_600),
+                    operator.resume_run(&run.name),
+                );
                 let _ = end.await;
             }
         }
@@ -569,7 +571,7 @@ async fn live(seed: u64, minutes: u64, seen: &[&str]) {
     let mut day = Day::begin(seed).await;
     let end = day.now().plus(Duration::from_secs(minutes * 60));
     while day.now() < end {
-        match day.dice.random_range(0..100) {
+        match day.rng.random_range(0..100) {
             0..40 => day.fail(),
             40..80 => day.act().await,
             80..85 => day.kill().await,
@@ -577,7 +579,7 @@ async fn live(seed: u64, minutes: u64, seen: &[&str]) {
             85..92 => day.mend().await,
             _ => {}
         }
-        let seconds = day.dice.random_range(5..300);
+        let seconds = day.rng.random_range(5..300);
         day.pass(seconds).await;
         day.check().await;
     }

@@ -116,16 +116,16 @@ async fn an_open_plan_stays_what_it_is_while_five_hundred_pods_a_second_churn() 
     let node = pods(gang).next().expect("has pods").node.clone();
     let own = |name: &Name| pods(gang).any(|pod| pod.node == *name);
     let busy = fleet.nodes.iter().find(|node| !own(&node.name));
-    let scene = Churning {
+    let churning = Churning {
         world: world(2, 24, false),
         node: busy.expect("another node").name.clone(),
         second: begin().millis().div_euclid(1000),
         made: 0,
         there: VecDeque::new(),
     };
-    let service = embed(Box::new(scene), clock.clone(), 1.0, 1).expect("a cluster");
-    let road = FaultyService::new(service.clone());
-    let operator = Operator::at(&road, clock);
+    let service = embed(Box::new(churning), clock.clone(), 1.0, 1).expect("a cluster");
+    let faulty = FaultyService::new(service.clone());
+    let operator = Operator::at(&faulty, clock);
     let facts = || {
         let fleet = Arc::new(stage::fleet(&service));
         Facts::new(Name::new("tiny"), fleet, Arc::default())

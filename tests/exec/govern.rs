@@ -30,12 +30,12 @@ const JOBS: &str = "/apis/batch/v1/namespaces/nlp/jobs";
 /// A simulated cluster without a queueing system for its free devices, and what was said about them.
 struct Stage {
     service: Service,
-    road: FaultyService,
+    faulty: FaultyService,
     clock: Clock,
     /// A class of devices, of which so many are free.
     class: String,
     free: u32,
-    said: Vec<String>,
+    log_lines: Vec<String>,
     /// Each second's devices that governed pods hold.
     held: Vec<u32>,
     /// Who leads, where several may.
@@ -50,7 +50,7 @@ impl Stage {
     async fn new() -> Self {
         let clock = ticking();
         let service = cluster(world(3, 40, false), clock.clone());
-        let road = FaultyService::new(service.clone());
+        let faulty = FaultyService::new(service.clone());
         let fleet = stage::fleet(&service);
         let mut free: BTreeMap<String, u32> = BTreeMap::new();
         for node in fleet.nodes.iter().filter(|node| !node.seen.unschedulable) {
@@ -66,18 +66,18 @@ impl Stage {
         let (class, free) = most.expect("a class with free devices");
         let stage = Self {
             service,
-            road,
+            faulty,
             clock,
             class,
             free,
-            said: Vec::new(),
+            log_lines: Vec::new(),
             held: Vec::new(),
             lead: Lead::default(),
         };
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "stokehold"}});
         let (code, _) = stage
-            .road
+            .faulty
             .send(Method::POST, "/api/v1/namespaces", &namespace)
             .await;
         assert_eq!(code, 201);
@@ -90,12 +90,12 @@ impl Stage {
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": "stokehold-queues", "namespace": "stokehold"}, "data": {"queues.toml": text},
         });
-        let (code, _) = self.road.send(Method::POST, path, &body).await;
+        let (code, _) = self.faulty.send(Method::POST, path, &body).await;
         if code == 409 {
             let path = format!("{path}/stokehold-queues");
             let change = json!({"data": {"queues.toml": text}});
-            let (code, said) = self.road.send(Method::PATCH, &path, &change).await;
-            assert_eq!(code, 200, "{said}");
+            let (code, answer) = self.faulty.send(Method::PATCH, &path, &change).await;
+            assert_eq!(code, 200, "{answer}");
         }
     }
 
@@ -126,12 +126,12 @@ impl Stage {
         if let Some(queue) = queue {
             body["metadata"]["labels"]["stokehold.dev/queue"] = queue.into();
         }
-        let (code, said) = self.road.send(Method::POST, JOBS, &body).await;
-        assert_eq!(code, 201, "{said}");
+        let (code, answer) = self.faulty.send(Method::POST, JOBS, &body).await;
+        assert_eq!(code, 201, "{answer}");
     }
 
     async fn job(&self, name: &str) -> Value {
-        self.road.get(&format!("{JOBS}/{name}")).await
+        self.faulty.get(&format!("{JOBS}/{name}")).await
     }
 
     async fn note(&self, name: &str, key: &str) -> Option<String> {
@@ -150,14 +150,17 @@ impl Stage {
         let (publish, pictures) = watch::channel(Some(Arc::new(first)));
         let writer = writes.then(|| {
             let grant = grant();
-            let client =
-                exec::client_for(&grant, self.road.clone(), ApiStats::new(self.clock.clone()));
+            let client = exec::client_for(
+                &grant,
+                self.faulty.clone(),
+                ApiStats::new(self.clock.clone()),
+            );
             GovernWriter::new(&grant, client)
         });
         let governor = Governor::new(pictures, writer, &settings(&[]));
         let mut governor = governor.only_while_leading(self.lead.clone());
         let served = ServedGovern(governor.status());
-        let mut said = Vec::new();
+        let mut log_lines = Vec::new();
         let mut held = Vec::new();
         let service = &self.service;
         let watches = async {
@@ -175,14 +178,14 @@ impl Stage {
                 publish.send_replace(Some(Arc::new(facts(fleet))));
             }
         };
-        let mut say = |words: &str| said.push(words.to_owned());
+        let mut say = |words: &str| log_lines.push(words.to_owned());
         tokio::select! {
             ended = governor.run(std::future::pending(), &mut say) => ended.expect("it goes on"),
             () = watches => {}
         }
         let page = served.metrics();
         assert!(page.contains("stokehold_govern_decisions_total"), "{page}");
-        self.said.append(&mut said);
+        self.log_lines.append(&mut log_lines);
         self.held.append(&mut held);
     }
 
@@ -212,7 +215,7 @@ async fn jobs_are_suspended_admitted_run_and_end_across_leaders() {
         // It is killed every five seconds.
         stage.govern(5, true).await;
     }
-    let log = stage.said.join("\n");
+    let log = stage.log_lines.join("\n");
     assert!(
         !stage.suspended("high").await && !stage.suspended("middle").await,
         "{log}"
@@ -246,9 +249,9 @@ async fn jobs_are_suspended_admitted_run_and_end_across_leaders() {
         assert!(
             matches!(state, None | Some(JobState::Done)),
             "{name} {state:?}\n{}",
-            stage.said.join("\n")
+            stage.log_lines.join("\n")
         );
-        let admitted = stage.said.iter().filter(|line| {
+        let admitted = stage.log_lines.iter().filter(|line| {
             line.contains("action=admit")
                 && line.contains("outcome=done")
                 && line.contains(&format!("nlp/{name} "))
@@ -283,12 +286,12 @@ async fn who_does_not_lead_writes_nothing_and_who_ceases_to_lead_stops() {
     let (leads, leadership) = watch::channel(other.clone());
     stage.lead = Lead::by(leadership);
     stage.govern(30, true).await;
-    assert_eq!(stage.writes().len(), 0, "{}", stage.said.join("\n"));
+    assert_eq!(stage.writes().len(), 0, "{}", stage.log_lines.join("\n"));
     let now = tokio::time::Instant::now();
     let soon = Some(now + Duration::from_secs(20));
     leads.send_replace(Leadership::held_by("own".into(), soon, 1));
     stage.govern(15, true).await;
-    let log = stage.said.join("\n");
+    let log = stage.log_lines.join("\n");
     assert!(!stage.suspended("one").await, "{log}");
     // Its time is over, though nobody has said so.
     tokio::time::sleep(Duration::from_secs(6)).await;
@@ -296,7 +299,12 @@ async fn who_does_not_lead_writes_nothing_and_who_ceases_to_lead_stops() {
     assert!(before > 0);
     stage.submit("two", Some("a"), 0, 2).await;
     stage.govern(30, true).await;
-    assert_eq!(stage.writes().len(), before, "{}", stage.said.join("\n"));
+    assert_eq!(
+        stage.writes().len(),
+        before,
+        "{}",
+        stage.log_lines.join("\n")
+    );
     assert!(!stage.suspended("two").await);
 }
 
@@ -311,15 +319,15 @@ async fn a_write_is_not_sent_once_another_may_govern() {
     let (leads, leadership) = watch::channel(Leadership::held_by("own".into(), soon, 1));
     stage.lead = Lead::by(leadership);
     let ceases = leads.clone();
-    stage.road.rule(move |method: &Method, path: &str| {
+    stage.faulty.rule(move |method: &Method, path: &str| {
         if *method == Method::GET && path.contains("/jobs/one") {
             ceases.send_replace(Leadership::held_by("other".into(), None, 0));
         }
         Fate::Pass
     });
     stage.govern(20, true).await;
-    assert_eq!(stage.writes().len(), 0, "{}", stage.said.join("\n"));
-    stage.road.rule(|_: &Method, _: &str| Fate::Pass);
+    assert_eq!(stage.writes().len(), 0, "{}", stage.log_lines.join("\n"));
+    stage.faulty.rule(|_: &Method, _: &str| Fate::Pass);
     assert!(!stage.suspended("one").await);
 }
 
@@ -333,10 +341,10 @@ async fn who_lost_the_lease_and_holds_it_again_takes_over_anew() {
     let (leads, leadership) = watch::channel(Leadership::held_by("own".into(), soon, 1));
     stage.lead = Lead::by(leadership);
     let again = Arc::new(std::sync::Mutex::new(None));
-    let (told, clock) = (Arc::clone(&again), stage.clock.clone());
-    stage.road.rule(move |method: &Method, path: &str| {
+    let (status, clock) = (Arc::clone(&again), stage.clock.clone());
+    stage.faulty.rule(move |method: &Method, path: &str| {
         if *method == Method::GET && path.contains("/jobs/one") {
-            told.lock().unwrap().get_or_insert_with(|| {
+            status.lock().unwrap().get_or_insert_with(|| {
                 leads.send_replace(Leadership::held_by("own".into(), soon, 2));
                 clock()
             });
@@ -346,7 +354,7 @@ async fn who_lost_the_lease_and_holds_it_again_takes_over_anew() {
     stage.govern(20, true).await;
     let again = again.lock().unwrap().expect("a write was about to be sent");
     let written: Vec<Moment> = stage.writes().into_iter().map(|(at, _)| at).collect();
-    assert!(!written.is_empty(), "{}", stage.said.join("\n"));
+    assert!(!written.is_empty(), "{}", stage.log_lines.join("\n"));
     let looked = written[0].since(again);
     assert!(
         looked >= Duration::from_secs(2).into(),
@@ -366,16 +374,16 @@ async fn a_job_that_may_not_be_changed_holds_nothing_up() {
         stage.submit("third", Some("a"), 0, 4).await;
         stage.govern(3, true).await;
         let answer = json!({"kind": "Status", "status": "Failure", "code": code, "message": words});
-        stage.road.rule(move |method: &Method, path: &str| {
+        stage.faulty.rule(move |method: &Method, path: &str| {
             match *method == Method::PATCH && path.contains("/jobs/first") {
                 true => Fate::Answer(code, answer.clone()),
                 false => Fate::Pass,
             }
         });
-        stage.said.clear();
+        stage.log_lines.clear();
         stage.govern(90, true).await;
-        let log = stage.said.join("\n");
-        let tried = stage.said.iter();
+        let log = stage.log_lines.join("\n");
+        let tried = stage.log_lines.iter();
         let tried = tried.filter(|line| line.contains("nlp/first ")).count();
         assert!((1..=6).contains(&tried), "{code}: {tried}\n{log}");
         assert!(!stage.suspended("second").await, "{code}: {log}");
@@ -383,9 +391,9 @@ async fn a_job_that_may_not_be_changed_holds_nothing_up() {
         let position = stage.note("third", "position").await;
         assert!(position.is_some(), "{code}: {log}");
         // Once it may be changed, it is its turn again.
-        stage.road.rule(|_: &Method, _: &str| Fate::Pass);
+        stage.faulty.rule(|_: &Method, _: &str| Fate::Pass);
         stage.govern(160, true).await;
-        let log = stage.said.join("\n");
+        let log = stage.log_lines.join("\n");
         assert!(
             log.contains("action=admit outcome=done kind=Job job=nlp/first"),
             "{code}: {log}"
@@ -397,7 +405,7 @@ async fn a_job_that_may_not_be_changed_holds_nothing_up() {
 #[tokio::test(start_paused = true)]
 async fn a_kind_is_written_on_in_the_version_that_has_it() {
     let stage = Stage::new().await;
-    stage.road.rule(|method: &Method, path: &str| {
+    stage.faulty.rule(|method: &Method, path: &str| {
         let suspended = *method == Method::PATCH;
         let list = |names: &[&str]| {
             let all: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
@@ -421,7 +429,7 @@ async fn a_kind_is_written_on_in_the_version_that_has_it() {
     });
     let client = exec::client_for(
         &grant(),
-        stage.road.clone(),
+        stage.faulty.clone(),
         ApiStats::new(stage.clock.clone()),
     );
     let writer = GovernWriter::new(&grant(), client);
@@ -447,18 +455,18 @@ async fn suspending_an_admitted_job_delays_no_other_job() {
     stage.quota(4).await;
     stage.submit("first", Some("a"), 9, 4).await;
     stage.submit("second", Some("a"), 5, 4).await;
-    let road = stage.road.clone();
+    let faulty = stage.faulty.clone();
     let undoes = tokio::spawn(async move {
         loop {
             tokio::time::sleep(Duration::from_millis(300)).await;
             let body = json!({"spec": {"suspend": true}});
             let path = format!("{JOBS}/first");
-            road.send(Method::PATCH, &path, &body).await;
+            faulty.send(Method::PATCH, &path, &body).await;
         }
     });
     stage.govern(20, true).await;
     undoes.abort();
-    let log = stage.said.join("\n");
+    let log = stage.log_lines.join("\n");
     assert!(log.contains("action=hold"), "{log}");
     assert!(stage.suspended("first").await, "{log}");
     assert!(!stage.suspended("second").await, "{log}");
@@ -470,23 +478,27 @@ async fn a_higher_priority_preempts_and_what_was_preempted_runs_later() {
     stage.quota(4).await;
     stage.submit("low", Some("a"), 0, 4).await;
     stage.govern(40, true).await;
-    assert!(!stage.suspended("low").await, "{}", stage.said.join("\n"));
+    assert!(
+        !stage.suspended("low").await,
+        "{}",
+        stage.log_lines.join("\n")
+    );
     stage.submit("high", Some("a"), 5, 4).await;
     stage.govern(60, true).await;
-    let log = stage.said.join("\n");
+    let log = stage.log_lines.join("\n");
     assert!(
         stage.suspended("low").await && !stage.suspended("high").await,
         "{log}"
     );
     assert_eq!(stage.note("low", "evictions").await.as_deref(), Some("1"));
     let preempted = stage
-        .said
+        .log_lines
         .iter()
         .filter(|line| line.contains("action=preempt"));
     assert_eq!(preempted.count(), 1, "{log}");
     stage.govern(900, true).await;
     let low = stage.job("low").await;
-    let log = stage.said.join("\n");
+    let log = stage.log_lines.join("\n");
     let conditions = low["status"]["conditions"]
         .as_array()
         .cloned()
@@ -496,14 +508,14 @@ async fn a_higher_priority_preempts_and_what_was_preempted_runs_later() {
         "{low}\n{log}"
     );
     assert!(stage.held.iter().all(|held| *held <= 4), "{:?}", stage.held);
-    let events = stage.road.get("/api/v1/namespaces/nlp/events").await;
+    let events = stage.faulty.get("/api/v1/namespaces/nlp/events").await;
     let events = events["items"].as_array().cloned().unwrap_or_default();
-    let told = |reason: &str| {
+    let reported = |reason: &str| {
         events
             .iter()
             .any(|event| event["reason"] == reason && event["involvedObject"]["name"] == "low")
     };
-    assert!(told("Admitted") && told("Preempted"));
+    assert!(reported("Admitted") && reported("Preempted"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -517,7 +529,7 @@ async fn a_raised_quota_admits_and_a_broken_document_changes_nothing() {
     stage.queues("[[queue]]\nname = \"a\"\nquota = 3\n").await;
     stage.govern(10, true).await;
     // A leader that begins now knows no queue at all, and decides nothing.
-    let log = stage.said.join("\n");
+    let log = stage.log_lines.join("\n");
     assert!(
         log.contains("decides=nothing") && log.contains("queues.toml:3"),
         "{log}"
@@ -528,22 +540,22 @@ async fn a_raised_quota_admits_and_a_broken_document_changes_nothing() {
     assert!(
         !stage.suspended("second").await,
         "{}",
-        stage.said.join("\n")
+        stage.log_lines.join("\n")
     );
 }
 
 /// The one that decides and the one that does not both say that the document is invalid, while the queues of the last valid one
 /// apply.
 #[tokio::test(start_paused = true)]
-async fn an_invalid_document_is_told_at_once_by_every_process() {
+async fn an_invalid_document_is_reported_at_once_by_every_process() {
     for leads in [true, false] {
         let stage = Stage::new().await;
         stage.quota(8).await;
         let first = stage::fleet(&stage.service);
         let (publish, pictures) = watch::channel(Some(Arc::new(facts(first.clone()))));
         let grant = grant();
-        let road = ApiStats::new(stage.clock.clone());
-        let client = exec::client_for(&grant, stage.road.clone(), road);
+        let faulty = ApiStats::new(stage.clock.clone());
+        let client = exec::client_for(&grant, stage.faulty.clone(), faulty);
         let writer = GovernWriter::new(&grant, client);
         let governor = Governor::new(pictures, Some(writer), &settings(&[]));
         let term = match leads {
@@ -552,8 +564,8 @@ async fn an_invalid_document_is_told_at_once_by_every_process() {
         };
         let mut governor = governor.only_while_leading(term);
         let served = ServedGovern(governor.status());
-        let mut said: Vec<String> = Vec::new();
-        let mut say = |words: &str| said.push(words.to_owned());
+        let mut log_lines: Vec<String> = Vec::new();
+        let mut say = |words: &str| log_lines.push(words.to_owned());
         let steps = async {
             tokio::time::sleep(Duration::from_secs(3)).await;
             assert_eq!(served.degraded(), None);
@@ -581,16 +593,16 @@ async fn an_invalid_document_is_told_at_once_by_every_process() {
             ended = governor.run(std::future::pending(), &mut say) => ended.expect("it goes on"),
             () = steps => {}
         }
-        let log = said.join("\n");
+        let log = log_lines.join("\n");
         assert_eq!(log.matches("queues=invalid").count(), 1, "{log}");
         assert_eq!(log.matches("queues=valid").count(), 1, "{log}");
         // Only the one that decides writes.
         let path = "/api/v1/namespaces/stokehold/events";
-        let events = stage.road.get(path).await;
-        let told = events["items"].as_array().expect("a list").iter();
-        let told =
-            told.filter(|event| event["reason"] == "QueuesInvalid" && event["type"] == "Warning");
-        assert_eq!(told.count(), usize::from(leads), "{events}");
+        let events = stage.faulty.get(path).await;
+        let reported = events["items"].as_array().expect("a list").iter();
+        let reported = reported
+            .filter(|event| event["reason"] == "QueuesInvalid" && event["type"] == "Warning");
+        assert_eq!(reported.count(), usize::from(leads), "{events}");
     }
 }
 
@@ -606,7 +618,7 @@ async fn at_most_twenty_writes_a_second_and_a_busy_server_is_left_alone() {
     let is_suspended =
         |job: &&Arc<model::fleet::job::Job>| job.govern.as_ref().is_some_and(|it| it.suspended);
     let suspended = fleet.jobs.iter().filter(is_suspended);
-    assert_eq!(suspended.count(), 90, "{}", stage.said.join("\n"));
+    assert_eq!(suspended.count(), 90, "{}", stage.log_lines.join("\n"));
     let mut seconds: BTreeMap<i64, u32> = BTreeMap::new();
     for (at, path) in stage.writes() {
         if path.contains("fieldManager=stokehold") {
@@ -621,16 +633,20 @@ async fn at_most_twenty_writes_a_second_and_a_busy_server_is_left_alone() {
         ),
         false => Fate::Pass,
     };
-    stage.road.rule(refuses);
+    stage.faulty.rule(refuses);
     stage.quota(4).await;
-    stage.said.clear();
+    stage.log_lines.clear();
     stage.govern(60, true).await;
     let busy = stage
-        .said
+        .log_lines
         .iter()
         .filter(|line| line.contains("outcome=busy"))
         .count();
-    assert!((3..=8).contains(&busy), "{busy}: {}", stage.said.join("\n"));
+    assert!(
+        (3..=8).contains(&busy),
+        "{busy}: {}",
+        stage.log_lines.join("\n")
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -655,7 +671,7 @@ async fn observing_sends_nothing_that_changes_anything() {
         .filter(|entry| entry.is_mutating())
         .count();
     assert_eq!(before, after);
-    let log = stage.said.join("\n");
+    let log = stage.log_lines.join("\n");
     assert!(log.contains("compared=\"kube-scheduler: "), "{log}");
     assert!(!stage.suspended("first").await && !stage.suspended("second").await);
 }

@@ -1,7 +1,7 @@
 //! The journal belongs to a cluster: what was done on one is neither shown, nor continued, nor taken back on another.
 
-use exec::look::Unseen;
 use exec::record::{Record, Who};
+use exec::target_reader::Unseen;
 use exec::{ClusterIdentity, RunEnd};
 use model::base::Exit;
 use model::plan::{Intent, RefusalCode};
@@ -98,7 +98,7 @@ async fn what_was_done_on_another_simulated_cluster_is_not_offered() {
         "{refused}"
     );
     let (progress, stop) = unwatched();
-    let refused = two.take_up("stopped", progress, stop).await;
+    let refused = two.resume_run("stopped", progress, stop).await;
     let refused = refused.expect_err("it was done elsewhere");
     assert_eq!(refused.exit, Exit::Refused);
     assert!(refused.message.contains("is a run on demo"), "{refused}");
@@ -121,11 +121,14 @@ async fn a_run_is_taken_back_once() {
         }
         other => panic!("{other:?}"),
     };
-    let said = again("r1").await;
-    assert!(!said.contains("undone by"), "half of it is not all: {said}");
+    let message = again("r1").await;
+    assert!(
+        !message.contains("undone by"),
+        "half of it is not all: {message}"
+    );
     write(&journal, "r3", &here, undo("r1"), Some(RunEnd::Done));
-    let said = again("r1").await;
-    assert!(said.contains("r1 was undone by r3"), "{said}");
+    let message = again("r1").await;
+    assert!(message.contains("r1 was undone by r3"), "{message}");
     // The undoing is taken back in its turn: then the first stands again.
     write(&journal, "r4", &here, undo("r3"), Some(RunEnd::Done));
     assert!(!again("r1").await.contains("undone by"));
@@ -139,7 +142,7 @@ async fn a_name_that_is_no_run_opens_nothing() {
     let action_service = action_service(&state, 1);
     for name in ["../../x", "20261122000000-abcdef"] {
         let (progress, stop) = unwatched();
-        let refused = action_service.take_up(name, progress, stop).await;
+        let refused = action_service.resume_run(name, progress, stop).await;
         assert_eq!(refused.expect_err("there is none").exit, Exit::Refused);
     }
     assert!(!state.exists() && !folder.path().join("x.lock").exists());

@@ -11,14 +11,14 @@ use super::stage::{self, name};
 use super::*;
 
 /// Runs a command on a machine.
-fn told(machine: &Machine, cluster: &Cluster, arguments: &[&str]) -> Ended {
+fn print(machine: &Machine, cluster: &Cluster, arguments: &[&str]) -> Ended {
     let own = ["--quiet", "--kubeconfig", &cluster.kubeconfig, "--write"];
     machine.run(&[&own[..], arguments].concat())
 }
 
 /// The findings of runs, as `get alerts` prints them.
 fn alerts(machine: &Machine, cluster: &Cluster) -> Vec<Value> {
-    let ended = told(machine, cluster, &["get", "alerts", "-o", "json"]);
+    let ended = print(machine, cluster, &["get", "alerts", "-o", "json"]);
     assert_eq!(ended.code, 0, "{ended:?}");
     let all = ended.document();
     let all = all.as_array().expect("rows").iter();
@@ -29,7 +29,7 @@ fn alerts(machine: &Machine, cluster: &Cluster) -> Vec<Value> {
 
 /// Code and sentence of the reason for which a job does not run, as `get jobs` prints them.
 fn reason(machine: &Machine, cluster: &Cluster, job: &str) -> (String, String) {
-    let ended = told(machine, cluster, &["get", "jobs", job, "-o", "json"]);
+    let ended = print(machine, cluster, &["get", "jobs", job, "-o", "json"]);
     assert_eq!(ended.code, 0, "{ended:?}");
     let row = ended.document()[0].clone();
     let text = |field: &str| row[field].as_str().unwrap_or_default().to_owned();
@@ -55,7 +55,7 @@ fn interrupted() -> (CommandLine, String, String) {
 }
 
 #[test]
-fn an_interrupted_run_is_told_everywhere_and_can_be_continued() {
+fn an_interrupted_run_is_reported_everywhere_and_can_be_continued() {
     let (shell, job, run) = interrupted();
     let (machine, cluster) = shell.parts();
     let found = alerts(machine, cluster);
@@ -78,11 +78,11 @@ fn an_interrupted_run_is_told_everywhere_and_can_be_continued() {
         why.contains("was broken off") && why.contains(&go_on),
         "{why}"
     );
-    let explained = told(machine, cluster, &["explain", &job]);
+    let explained = print(machine, cluster, &["explain", &job]);
     assert!(explained.out.contains(&go_on), "{explained:?}");
     // The cluster is the same under another name.
     let other = ["--context", "sim-viewer", "explain", &job];
-    let explained = told(machine, cluster, &other);
+    let explained = print(machine, cluster, &other);
     assert!(explained.out.contains(&go_on), "{explained:?}");
 
     let ended = shell.plan(&["continue", &run, "--apply"]);
@@ -111,10 +111,10 @@ fn another_machine_sees_a_hold_and_ends_it_once_its_time_is_over() {
     let undo = format!("stokehold plan undo {run} --apply");
     let repair = found[0]["repair"].as_str().expect("words");
     assert!(repair.contains(&undo), "{repair}");
-    let refused = told(&other, cluster, &["plan", "continue", &run, "--apply"]);
+    let refused = print(&other, cluster, &["plan", "continue", &run, "--apply"]);
     assert_ne!(refused.code, 0);
     assert!(refused.err.contains("plan undo"), "{refused:?}");
-    let ended = told(&other, cluster, &["plan", "undo", &run, "--apply", "--yes"]);
+    let ended = print(&other, cluster, &["plan", "undo", &run, "--apply", "--yes"]);
     assert_eq!(ended.code, 0, "{ended:?}");
     let fleet = shell.snapshot();
     let work = fleet

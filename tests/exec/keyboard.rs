@@ -87,7 +87,7 @@ impl Keyboard {
         render_text(&self.app, SIZE.0, SIZE.1)
     }
 
-    fn tell(&mut self, msg: Msg) {
+    fn send(&mut self, msg: Msg) {
         let (connections, has_left) = (&mut self.connections, &mut self.has_left);
         let done: Result<(), std::convert::Infallible> = deliver(&mut self.app, msg, |effect| {
             *has_left |= effect == Effect::Quit;
@@ -99,7 +99,7 @@ impl Keyboard {
     /// The time passes, as it does on a terminal.
     fn tick(&mut self) {
         let now = self.connections.now().plus(self.ahead);
-        self.tell(Msg::Tick(now));
+        self.send(Msg::Tick(now));
     }
 
     /// Lets its own clock go ahead.
@@ -114,7 +114,7 @@ impl Keyboard {
         {
             // What is said is said now, not when the time was told last: on a fast cluster it is over soon.
             self.tick();
-            self.tell(message);
+            self.send(message);
         }
         self.tick();
     }
@@ -140,7 +140,7 @@ impl Keyboard {
     /// One key.
     pub fn key(&mut self, press: KeyPress) {
         self.tick();
-        self.tell(Msg::Key(press));
+        self.send(Msg::Key(press));
     }
 
     /// Keys, one after the other; a line end is enter.

@@ -7,18 +7,18 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_hundred_killed_consoles_resume_without_doing_anything_twice() {
-    let mut dice = rand_pcg::Pcg64Mcg::seed_from_u64(11);
+    let mut rng = rand_pcg::Pcg64Mcg::seed_from_u64(11);
     for case in 0..100 {
-        let road = tiny();
-        let operator = Operator::new(&road);
-        let plan = jobs(&road, &["a", "b", "c"]).await;
+        let service = tiny();
+        let operator = Operator::new(&service);
+        let plan = jobs(&service, &["a", "b", "c"]).await;
         let approved = operator.approve(plan);
         let run = format!("r{case}");
         let mut begun = false;
         // Up to three processes in a row are killed, each while one of its requests is under way.
-        for _ in 0..dice.random_range(1..4) {
-            let (mut left, carried_out) = (dice.random_range(0..9), dice.random_bool(0.5));
-            road.rule(move |_, _| {
+        for _ in 0..rng.random_range(1..4) {
+            let (mut left, carried_out) = (rng.random_range(0..9), rng.random_bool(0.5));
+            service.rule(move |_, _| {
                 left -= 1;
                 if left == -1 {
                     Fate::Hangs { carried_out }
@@ -26,13 +26,13 @@ async fn a_hundred_killed_consoles_resume_without_doing_anything_twice() {
                     Fate::Pass
                 }
             });
-            let mut hung = road.hung.subscribe();
+            let mut hung = service.hung.subscribe();
             let (_stop, stopped) = watch::channel(false);
-            let work = operator.hands(stopped, async |hands| {
+            let work = operator.context(stopped, async |context| {
                 if begun {
-                    hands.take_up(&operator.grant, &run).await
+                    context.resume_run(&operator.grant, &run).await
                 } else {
-                    hands.carry_out(&approved, &run).await
+                    context.carry_out(&approved, &run).await
                 }
             });
             tokio::select! {
@@ -41,29 +41,29 @@ async fn a_hundred_killed_consoles_resume_without_doing_anything_twice() {
             }
             begun = operator.runs().iter().any(|known| known.name == run);
         }
-        road.rule(|_, _| Fate::Pass);
+        service.rule(|_, _| Fate::Pass);
         let past = operator.runs().pop();
         let end = match past.and_then(|past| past.end) {
             Some(end) => end,
-            None if begun => operator.take_up(&run).await.expect("goes on"),
+            None if begun => operator.resume_run(&run).await.expect("goes on"),
             None => {
                 let (_stop, stopped) = watch::channel(false);
                 operator
-                    .hands(stopped, async |hands| {
-                        hands.carry_out(&approved, &run).await
+                    .context(stopped, async |context| {
+                        context.carry_out(&approved, &run).await
                     })
                     .await
                     .expect("runs")
             }
         };
         assert_eq!(end, RunEnd::Done, "case {case}");
-        let mut writes = road.writes();
+        let mut writes = service.writes();
         writes.sort();
         assert_eq!(writes.len(), 3, "case {case}: {writes:?}");
         writes.dedup();
         assert_eq!(writes.len(), 3, "case {case}: {writes:?}");
         for name in ["a", "b", "c"] {
-            assert!(is_suspended(&road, name).await, "case {case}: {name}");
+            assert!(is_suspended(&service, name).await, "case {case}: {name}");
         }
         let past = operator.runs().pop().expect("a run");
         assert!(

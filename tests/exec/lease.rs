@@ -1,4 +1,4 @@
-//! Several processes that wait for one Lease, over roads that fail.
+//! Several processes that wait for one Lease, over networks that fail.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -37,8 +37,8 @@ impl Server {
                 json!({"kind": "Status", "code": code, "message": message}),
             );
         }
-        let stands = self.lease.as_ref();
-        match (method.as_str(), stands) {
+        let held = self.lease.as_ref();
+        match (method.as_str(), held) {
             ("GET", Some(lease)) if path == OWN => (200, lease.clone()),
             ("GET", None) if path == OWN => (404, json!({"message": "not found"})),
             ("POST", Some(_)) => (409, json!({"message": "exists"})),
@@ -62,7 +62,7 @@ impl Server {
     }
 }
 
-/// What the road of one process does to its requests: how long each takes there and back, and whether it arrives at all.
+/// What the network of one process does to its requests: how long each takes there and back, and whether it arrives at all.
 #[derive(Clone, Copy, Default)]
 struct NetworkPath {
     there: u64,
@@ -75,15 +75,15 @@ type Shared<T> = Arc<Mutex<T>>;
 
 fn elector(
     server: &Shared<Server>,
-    road: &Shared<NetworkPath>,
+    network: &Shared<NetworkPath>,
     name: &str,
     skew_seconds: i64,
 ) -> Elector {
-    let (server, road) = (Arc::clone(server), Arc::clone(road));
+    let (server, network) = (Arc::clone(server), Arc::clone(network));
     let service = service_fn(move |request: Request<Body>| {
-        let (server, road) = (Arc::clone(&server), Arc::clone(&road));
+        let (server, network) = (Arc::clone(&server), Arc::clone(&network));
         async move {
-            let on = *road.lock().unwrap();
+            let on = *network.lock().unwrap();
             sleep(Duration::from_millis(on.there)).await;
             if on.cut {
                 std::future::pending::<()>().await;
@@ -116,13 +116,13 @@ struct Process {
     leadership: watch::Receiver<Leadership>,
     task: tokio::task::JoinHandle<()>,
     end: Option<tokio::sync::oneshot::Sender<()>>,
-    road: Shared<NetworkPath>,
+    network: Shared<NetworkPath>,
 }
 
 impl Process {
     fn start(server: &Shared<Server>, name: &str, skew_seconds: i64) -> Self {
-        let road = Shared::default();
-        let elector = elector(server, &road, name, skew_seconds);
+        let service = Shared::default();
+        let elector = elector(server, &service, name, skew_seconds);
         let leadership = elector.leadership();
         let (end, ended) = tokio::sync::oneshot::channel::<()>();
         let task = tokio::spawn(async move {
@@ -135,7 +135,7 @@ impl Process {
             leadership,
             task,
             end: Some(end),
-            road,
+            service,
         }
     }
 
@@ -192,11 +192,11 @@ async fn one_that_ends_lets_go() {
 #[tokio::test(start_paused = true)]
 async fn one_whose_work_is_stuck_lets_go_and_stays_away_for_a_while() {
     let server = server();
-    let road = Shared::default();
+    let service = Shared::default();
     let stuck = Arc::new(std::sync::atomic::AtomicBool::default());
-    let told = Arc::clone(&stuck);
-    let first = elector(&server, &road, "a", 0).unless(move || {
-        let stuck = told.load(std::sync::atomic::Ordering::SeqCst);
+    let flag = Arc::clone(&stuck);
+    let first = elector(&server, &service, "a", 0).unless(move || {
+        let stuck = flag.load(std::sync::atomic::Ordering::SeqCst);
         stuck.then(|| "nothing was decided".to_owned())
     });
     let leadership = first.leadership();
@@ -227,13 +227,13 @@ async fn a_leader_that_is_cut_off_ceases_before_another_begins() {
     until(|| first.leads()).await;
     let second = Process::start(&server, "b", 0);
     sleep(Duration::from_secs(10)).await;
-    first.road.lock().unwrap().cut = true;
+    first.network.lock().unwrap().cut = true;
     let ceased = until(|| !first.leads()).await;
     assert!(ceased <= LEADS, "{ceased:?}");
     assert!(!second.leads());
     until(|| second.leads()).await;
     // It comes back, and does not take anything away.
-    first.road.lock().unwrap().cut = false;
+    first.network.lock().unwrap().cut = false;
     sleep(Duration::from_secs(30)).await;
     assert!(second.leads() && !first.leads());
 }
@@ -256,7 +256,7 @@ async fn two_processes_never_lead_over_any_network_fault() {
         for step in 0..6000 {
             if step % 150 == 0 {
                 for process in &all {
-                    *process.road.lock().unwrap() = NetworkPath {
+                    *process.network.lock().unwrap() = NetworkPath {
                         there: next(3000),
                         back: next(3000),
                         cut: next(5) == 0,
@@ -286,14 +286,14 @@ async fn the_reason_for_not_acquiring_the_lease_is_reported_once() {
     server.lock().unwrap().refuses = Some((403, "leases is forbidden"));
     let elector = elector(&server, &Shared::default(), "a", 0);
     let leadership = elector.leadership();
-    let said = Rc::new(RefCell::new(Vec::new()));
-    let heard = Rc::clone(&said);
+    let log = Rc::new(RefCell::new(Vec::new()));
+    let heard = Rc::clone(&log);
     let end = sleep(Duration::from_secs(20));
     let say = move |words: &str| heard.borrow_mut().push(words.to_owned());
     elector.run(end, say).await;
     assert!(!leadership.borrow().leads());
     assert_eq!(
-        *said.borrow(),
+        *log.borrow(),
         [
             "does not lead: waits for the Lease ops/watch",
             "the Lease ops/watch cannot be acquired or renewed: leases is forbidden",

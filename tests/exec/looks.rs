@@ -102,8 +102,8 @@ async fn what_needs_no_reading_asks_no_exporter_and_prints_the_same() {
         let (facts, pages) = counted(&service, &Needs::of(&query, format)).await;
         let what = format!("{} {name:?} {format:?}", kind.name());
         assert!(pages <= most, "{what}: {pages} pages");
-        let said = |facts| in_cents(&render(facts, &query, format).expect(&what));
-        assert_eq!(said(&facts), said(&whole), "{what}");
+        let printed = |facts| in_cents(&render(facts, &query, format).expect(&what));
+        assert_eq!(printed(&facts), printed(&whole), "{what}");
     }
 }
 
@@ -134,8 +134,9 @@ async fn what_the_engine_decides_by_needs_no_exporter() {
     let waiting = waiting.filter(|job| job.state == JobState::Waiting).take(4);
     for job in waiting {
         let name = format!("{}/{}", job.namespace(), job.name());
-        let said = |snapshot| explanations::explain(snapshot, &name).map(|it| format!("{it:?}"));
-        assert_eq!(said(&quick), said(&slow), "{name}");
+        let explained =
+            |snapshot| explanations::explain(snapshot, &name).map(|it| format!("{it:?}"));
+        assert_eq!(explained(&quick), explained(&slow), "{name}");
     }
 }
 
@@ -165,8 +166,8 @@ async fn a_hung_exporter_holds_no_look_up_and_is_named() {
         "its timeout is 10 s: {:?}",
         begun.elapsed()
     );
-    let said = silent(&facts, Kind::Devices).expect("it is silent");
-    assert!(said.contains(&pod), "{said}");
+    let message = silent(&facts, Kind::Devices).expect("it is silent");
+    assert!(message.contains(&pod), "{message}");
     let read = facts
         .fleet
         .sources

@@ -1,4 +1,4 @@
-//! Plans carried out on the simulated cluster, over a road on which anything may go wrong.
+//! Plans carried out on the simulated cluster, over a service that may fail in any way.
 
 mod actions;
 mod behind;
@@ -7,6 +7,7 @@ mod churn;
 pub mod command_line;
 mod commands;
 mod faults;
+mod faulty_service;
 mod govern;
 mod identity;
 mod interrupted;
@@ -18,10 +19,9 @@ mod on_screen;
 mod plan_outcomes;
 mod randomly;
 mod rewind;
-mod road;
-#[path = "../sim/scene.rs"]
-mod scene;
 pub mod stage;
+#[path = "../sim/tiny_world.rs"]
+mod tiny_world;
 mod unblock;
 
 use std::sync::Arc;
@@ -40,7 +40,7 @@ use sim::{Service, User, embed};
 use source::api_stats::ApiStats;
 use tokio::sync::watch;
 
-use road::{Fate, FaultyService};
+use faulty_service::{Fate, FaultyService};
 
 impl FaultyService {
     /// What arrived and changed something, in order.
@@ -84,7 +84,7 @@ impl FaultyService {
 /// A tiny cluster whose clock stands still until it is moved.
 fn tiny() -> FaultyService {
     let clock = Arc::new(|| Moment::from_seconds(0));
-    FaultyService::new(embed(Box::new(scene::Tiny::new()), clock, 0.0, 7).expect("a cluster"))
+    FaultyService::new(embed(Box::new(tiny_world::Tiny::new()), clock, 0.0, 7).expect("a cluster"))
 }
 
 fn grant() -> Grant {
@@ -105,14 +105,14 @@ struct Operator {
 }
 
 impl Operator {
-    fn new(road: &FaultyService) -> Self {
-        Self::at(road, stage::ticking())
+    fn new(faulty: &FaultyService) -> Self {
+        Self::at(faulty, stage::ticking())
     }
 
     /// One whose machine has this clock.
-    fn at(road: &FaultyService, clock: source::api_stats::Clock) -> Self {
+    fn at(faulty: &FaultyService, clock: source::api_stats::Clock) -> Self {
         let grant = grant();
-        let client = client_for(&grant, road.clone(), ApiStats::new(clock));
+        let client = client_for(&grant, faulty.clone(), ApiStats::new(clock));
         let folder = tempfile::TempDir::new().expect("a folder");
         Self {
             grant,
@@ -130,13 +130,13 @@ impl Operator {
         self.grant.approve(plan, consent).expect("is confirmed")
     }
 
-    async fn hands<T>(
+    async fn context<T>(
         &self,
         stop: watch::Receiver<bool>,
         act: impl AsyncFnOnce(RunContext<'_>) -> T,
     ) -> T {
         let writer = Writer::new(&self.grant, self.client.clone());
-        let hands = RunContext {
+        let context = RunContext {
             writer: &writer,
             journal: &self.journal,
             local: "tester".into(),
@@ -144,7 +144,7 @@ impl Operator {
             progress: watch::Sender::new(None),
             stop,
         };
-        act(hands).await
+        act(context).await
     }
 
     /// Carries out a plan; the run's name and its end.
@@ -153,17 +153,19 @@ impl Operator {
         let run = name_of_run(stage::begin());
         let (_stop, stopped) = watch::channel(false);
         let end = self
-            .hands(stopped, async |hands| {
-                hands.carry_out(&approved, &run).await
+            .context(stopped, async |context| {
+                context.carry_out(&approved, &run).await
             })
             .await;
         (run, end)
     }
 
-    async fn take_up(&self, run: &str) -> Result<RunEnd, RunError> {
+    async fn resume_run(&self, run: &str) -> Result<RunEnd, RunError> {
         let (_stop, stopped) = watch::channel(false);
-        self.hands(stopped, async |hands| hands.take_up(&self.grant, run).await)
-            .await
+        self.context(stopped, async |context| {
+            context.resume_run(&self.grant, run).await
+        })
+        .await
     }
 
     fn runs(&self) -> Vec<Run> {
@@ -176,7 +178,7 @@ fn job(name: &str) -> Object {
 }
 
 /// Makes jobs, and the plan that suspends each in turn.
-async fn jobs(road: &FaultyService, names: &[&str]) -> Plan {
+async fn jobs(faulty: &FaultyService, names: &[&str]) -> Plan {
     let mut steps = Vec::new();
     for name in names {
         let body = json!({
@@ -184,7 +186,7 @@ async fn jobs(road: &FaultyService, names: &[&str]) -> Plan {
             "spec": {"suspend": false, "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "i"}]}}},
         });
         let path = "/apis/batch/v1/namespaces/nlp/jobs";
-        let (code, made) = road.send(Method::POST, path, &body).await;
+        let (code, made) = faulty.send(Method::POST, path, &body).await;
         assert_eq!(code, 201, "{made}");
         let object = job(name).with_uid(made["metadata"]["uid"].as_str().expect("a uid"));
         let mut step = Step::new(
@@ -212,8 +214,8 @@ async fn jobs(road: &FaultyService, names: &[&str]) -> Plan {
     plan
 }
 
-async fn is_suspended(road: &FaultyService, name: &str) -> bool {
-    let now = road
+async fn is_suspended(faulty: &FaultyService, name: &str) -> bool {
+    let now = faulty
         .get(&format!("/apis/batch/v1/namespaces/nlp/jobs/{name}"))
         .await;
     now["spec"]["suspend"] == true

@@ -165,8 +165,8 @@ async fn every_action_from_the_keyboard_and_back() {
     // The runs stand in `9 plans`, the latest first; from there they are undone too.
     keyboard.press("9");
     keyboard.sees("undo hold").await;
-    let told = &keyboard.app.facts().acts.runs;
-    assert_eq!(told.len(), 9, "{told:?}");
+    let runs = &keyboard.app.facts().acts.runs;
+    assert_eq!(runs.len(), 9, "{runs:?}");
     assert!(begin() < service.cluster().now());
 }
 

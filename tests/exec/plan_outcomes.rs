@@ -46,8 +46,8 @@ fn gang(work: &Workload) -> bool {
     work.sets.iter().map(|set| set.min).sum::<u32>() > 1
 }
 
-/// Intents of an action that might do on this fleet, in an order drawn from the dice.
-fn choices(action: &str, fleet: &Snapshot, dice: &mut Pcg64Mcg) -> Vec<Intent> {
+/// Intents of an action that might do on this fleet, in an order drawn at random.
+fn choices(action: &str, fleet: &Snapshot, rng: &mut Pcg64Mcg) -> Vec<Intent> {
     let kueue = |work: &&Workload| {
         let handle = work.admission.as_ref();
         handle.is_some_and(|handle| handle.system == System::Kueue)
@@ -106,7 +106,7 @@ fn choices(action: &str, fleet: &Snapshot, dice: &mut Pcg64Mcg) -> Vec<Intent> {
             .filter(|work| matches!(work.key.key.name.as_str(), "moderation" | "ranker-v3"))
             .map(|work| {
                 let now = work.pod_count() as u32;
-                let replicas = [now + 1, now + 3, now - 1][dice.random_range(0..3)];
+                let replicas = [now + 1, now + 3, now - 1][rng.random_range(0..3)];
                 Intent::Scale {
                     target: format!("Deployment/{}", target(work)),
                     replicas,
@@ -117,7 +117,7 @@ fn choices(action: &str, fleet: &Snapshot, dice: &mut Pcg64Mcg) -> Vec<Intent> {
         "reprioritise" => jobs(Status::Waiting)
             .map(|work| Intent::Reprioritise {
                 job: name(work),
-                priority: [-100, 777, 1_000_000][dice.random_range(0..3)].to_string(),
+                priority: [-100, 777, 1_000_000][rng.random_range(0..3)].to_string(),
             })
             .collect(),
         "hold-job" => jobs(Status::Running)
@@ -143,7 +143,7 @@ fn choices(action: &str, fleet: &Snapshot, dice: &mut Pcg64Mcg) -> Vec<Intent> {
         other => panic!("{other}"),
     };
     for at in (1..all.len()).rev() {
-        all.swap(at, dice.random_range(0..=at));
+        all.swap(at, rng.random_range(0..=at));
     }
     all
 }
@@ -181,7 +181,7 @@ impl CaseResult {
 
 /// One fleet and its twin, on one clock.
 struct Case {
-    road: FaultyService,
+    service: FaultyService,
     operator: Operator,
     twin: Service,
 }
@@ -189,11 +189,12 @@ struct Case {
 impl Case {
     fn new(seed: u64, arrivals: bool) -> Self {
         let clock = stage::ticking();
-        let road = FaultyService::new(stage::cluster(world(seed, NODES, arrivals), clock.clone()));
+        let service =
+            FaultyService::new(stage::cluster(world(seed, NODES, arrivals), clock.clone()));
         let twin = stage::cluster(world(seed, NODES, arrivals), clock.clone());
-        let operator = Operator::at(&road, clock);
+        let operator = Operator::at(&service, clock);
         Self {
-            road,
+            service,
             operator,
             twin,
         }
@@ -204,17 +205,17 @@ impl Case {
         let mut plans = intents.iter().map(|intent| planned(fleet, intent));
         let plan = plans.find_map(Result::ok)?;
         let (_, end) = self.operator.carry_out(plan.clone()).await;
-        let mut told = CaseResult::default();
-        told.must(matches!(end, Ok(RunEnd::Done)), || format!("{end:?}"));
+        let mut result = CaseResult::default();
+        result.must(matches!(end, Ok(RunEnd::Done)), || format!("{end:?}"));
         stage::pass(SOON).await;
-        let soon = stage::snapshot(&self.road.inner);
+        let soon = stage::snapshot(&self.service.inner);
         stage::pass(AFTER).await;
-        let after = stage::snapshot(&self.road.inner);
+        let after = stage::snapshot(&self.service.inner);
         let twin = stage::snapshot(&self.twin);
-        compare(&plan, [fleet, &soon, &after], &twin, &mut told);
-        object(&plan.intent, &after, &mut told);
-        replicas(&plan, [fleet, &after], &mut told);
-        Some((plan, told))
+        compare(&plan, [fleet, &soon, &after], &twin, &mut result);
+        object(&plan.intent, &after, &mut result);
+        replicas(&plan, [fleet, &after], &mut result);
+        Some((plan, result))
     }
 }
 
@@ -231,10 +232,10 @@ fn is_whole(work: &Workload) -> bool {
 }
 
 /// Holds the forecast of a plan against the fleet: before, soon after it, and later.
-fn compare(plan: &Plan, looks: [&Snapshot; 3], twin: &Snapshot, told: &mut CaseResult) {
+fn compare(plan: &Plan, looks: [&Snapshot; 3], twin: &Snapshot, result: &mut CaseResult) {
     let [before, soon, after] = looks;
-    let PlanEffect::Forecast(said) = &plan.effect else {
-        return told.must(false, || String::from("nothing was forecast"));
+    let PlanEffect::Forecast(forecast) = &plan.effect else {
+        return result.must(false, || String::from("nothing was forecast"));
     };
     let (was, is, else_is) = (by_name(before), by_name(after), by_name(twin));
     let at_first = by_name(soon);
@@ -251,14 +252,14 @@ fn compare(plan: &Plan, looks: [&Snapshot; 3], twin: &Snapshot, told: &mut CaseR
         runs(&is, key) || runs(&at_first, key) || is.get(key).is_none_or(over)
     };
     let now = plan.computed_at;
-    let contested: BTreeSet<&ObjectKey> = said.contested.iter().map(|job| &job.0).collect();
+    let contested: BTreeSet<&ObjectKey> = forecast.contested.iter().map(|job| &job.0).collect();
     // Who is said to leave its devices has left them: the very pods are gone.
-    for one in &said.displaced {
+    for one in &forecast.displaced {
         let key = &one.job.0;
         let evicted: BTreeSet<Name> = plan
             .steps
             .iter()
-            .filter(|step| matches!(step.lever, Mutation::Evict { .. }))
+            .filter(|step| matches!(step.mutation, Mutation::Evict { .. }))
             .filter(|step| step.job.as_ref().is_some_and(|job| job.name == one.job))
             .filter_map(|step| step.object.uid.clone())
             .collect();
@@ -267,13 +268,13 @@ fn compare(plan: &Plan, looks: [&Snapshot; 3], twin: &Snapshot, told: &mut CaseR
             false => evicted,
         };
         let left = uids(&is, key).intersection(&gone).count();
-        told.must(left == 0, || format!("{key} still has {left} of its pods"));
+        result.must(left == 0, || format!("{key} still has {left} of its pods"));
         if contested.contains(key) {
             continue;
         }
         // Who is said to start again at once does; who is said to wait does not.
         let back = one.back.is_some_and(|at| at <= now);
-        told.holds(
+        result.holds(
             back == has_run(key) || !back && !runs(&at_first, key),
             || {
                 let words = if back { "does not run" } else { "runs at once" };
@@ -282,7 +283,7 @@ fn compare(plan: &Plan, looks: [&Snapshot; 3], twin: &Snapshot, told: &mut CaseR
         );
     }
     // Who is said to start now, because of the plan, does; who is said to start later does not.
-    for one in &said.starts {
+    for one in &forecast.starts {
         let key = &one.job.0;
         let scaled = |step: &Step| {
             step.verb == Verb::Scale && step.job.as_ref().is_some_and(|job| job.name == one.job)
@@ -292,7 +293,7 @@ fn compare(plan: &Plan, looks: [&Snapshot; 3], twin: &Snapshot, told: &mut CaseR
             continue;
         }
         let at_once = one.after.is_some_and(|at| at <= now);
-        told.holds(
+        result.holds(
             at_once == has_run(key) || !at_once && !runs(&at_first, key),
             || {
                 format!(
@@ -306,8 +307,8 @@ fn compare(plan: &Plan, looks: [&Snapshot; 3], twin: &Snapshot, told: &mut CaseR
         );
     }
     // Nobody else stops because of it, and nobody else starts.
-    let displaced: BTreeSet<&ObjectKey> = said.displaced.iter().map(|one| &one.job.0).collect();
-    let starts: BTreeSet<&ObjectKey> = said.starts.iter().map(|one| &one.job.0).collect();
+    let displaced: BTreeSet<&ObjectKey> = forecast.displaced.iter().map(|one| &one.job.0).collect();
+    let starts: BTreeSet<&ObjectKey> = forecast.starts.iter().map(|one| &one.job.0).collect();
     for key in was.keys() {
         let named = displaced.contains(key) || starts.contains(key) || contested.contains(key);
         if named || runs(&is, key) == runs(&else_is, key) {
@@ -318,20 +319,20 @@ fn compare(plan: &Plan, looks: [&Snapshot; 3], twin: &Snapshot, told: &mut CaseR
             // What ended by itself in the twin, or began there, is not this plan's doing.
             continue;
         }
-        told.holds(false, || {
+        result.holds(false, || {
             format!("{key} is not named: ran {did}, runs {does}, and not so in the twin")
         });
     }
-    told.compared += was.len();
-    told.contested += contested.len();
+    result.compared += was.len();
+    result.contested += contested.len();
 }
 
 /// A scaled workload has as many pods on nodes as the plan said.
-fn replicas(plan: &Plan, [before, after]: [&Snapshot; 2], told: &mut CaseResult) {
+fn replicas(plan: &Plan, [before, after]: [&Snapshot; 2], result: &mut CaseResult) {
     let (Intent::Scale { replicas, .. }, Some(job)) = (&plan.intent, &plan.steps[0].job) else {
         return;
     };
-    let PlanEffect::Forecast(said) = &plan.effect else {
+    let PlanEffect::Forecast(forecast) = &plan.effect else {
         return;
     };
     let placed = |fleet: &Snapshot| {
@@ -341,14 +342,14 @@ fn replicas(plan: &Plan, [before, after]: [&Snapshot; 2], told: &mut CaseResult)
         (there, work.device_count() as u32 / work.pod_count() as u32)
     };
     let ((was, each), (is, _)) = (placed(before), placed(after));
-    let own = said.starts.iter().filter(|one| one.job == job.name);
+    let own = forecast.starts.iter().filter(|one| one.job == job.name);
     let now = own.filter(|one| one.after.is_some_and(|at| at <= plan.computed_at));
     let new: u32 = now.map(|one| one.devices / each).sum();
     let foretold = match *replicas < was {
         true => *replicas,
         false => was + new,
     };
-    told.holds(is == foretold || !said.contested.is_empty(), || {
+    result.holds(is == foretold || !forecast.contested.is_empty(), || {
         format!(
             "{} has {is} pods on nodes, not {foretold} of {replicas}",
             job.name
@@ -357,13 +358,13 @@ fn replicas(plan: &Plan, [before, after]: [&Snapshot; 2], told: &mut CaseResult)
 }
 
 /// What an intent is about is as it was asked for.
-fn object(intent: &Intent, after: &Snapshot, told: &mut CaseResult) {
+fn object(intent: &Intent, after: &Snapshot, result: &mut CaseResult) {
     let node = |name: &Name| after.nodes.iter().find(|node| node.name == *name);
     match intent {
         Intent::Drain { nodes, .. } => {
             for name in nodes {
                 let closed = node(name).is_some_and(|node| node.cordoned);
-                told.must(closed, || format!("{name} is open"));
+                result.must(closed, || format!("{name} is open"));
                 let left: Vec<String> = after
                     .workloads
                     .iter()
@@ -379,31 +380,31 @@ fn object(intent: &Intent, after: &Snapshot, told: &mut CaseResult) {
                             .map(|pod| pod.name.to_string()),
                     )
                     .collect();
-                told.must(left.is_empty(), || format!("{name} still has {left:?}"));
+                result.must(left.is_empty(), || format!("{name} still has {left:?}"));
             }
         }
         Intent::Cordon { nodes, .. } => {
             for name in nodes {
                 let closed = node(name).is_some_and(|node| node.cordoned);
-                told.must(closed, || format!("{name} is open"));
+                result.must(closed, || format!("{name} is open"));
             }
         }
         Intent::Uncordon { nodes } => {
             for name in nodes {
                 let open = node(name).is_some_and(|node| !node.cordoned);
-                told.must(open, || format!("{name} is closed"));
+                result.must(open, || format!("{name} is closed"));
             }
         }
         Intent::Admit { job, .. } => {
             // One that is no longer there has run and ended.
             let runs = by_name(after).get(&job.0).is_none_or(|work| runs_now(work));
-            told.must(runs, || format!("{job} does not run"));
+            result.must(runs, || format!("{job} does not run"));
         }
         Intent::Reprioritise { job, priority } => {
             let found = by_name(after).get(&job.0).map(|work| work.priority);
             // One that has ended by then has none.
             let so = found.is_none_or(|found| found.to_string() == *priority);
-            told.must(so, || {
+            result.must(so, || {
                 format!("{job} has priority {found:?}, not {priority}")
             });
         }
@@ -420,7 +421,7 @@ fn object(intent: &Intent, after: &Snapshot, told: &mut CaseResult) {
                 (None, Some(work)) => work.status == Status::Held,
                 (None, None) => held,
             };
-            told.must(is == held, || format!("{target}: held is {is}"));
+            result.must(is == held, || format!("{target}: held is {is}"));
         }
         Intent::Scale { target, replicas } => {
             let found = by_name(after);
@@ -428,7 +429,7 @@ fn object(intent: &Intent, after: &Snapshot, told: &mut CaseResult) {
                 .iter()
                 .find(|(key, _)| target.ends_with(&key.to_string()));
             let count = work.map(|(_, work)| work.pod_count());
-            told.must(count == Some(u64::from(*replicas)), || {
+            result.must(count == Some(u64::from(*replicas)), || {
                 format!("{target} has {count:?} replicas, not {replicas}")
             });
         }
@@ -443,35 +444,35 @@ fn object(intent: &Intent, after: &Snapshot, told: &mut CaseResult) {
 async fn one(seed: u64, action: &str, arrivals: bool) -> Option<(Plan, CaseResult)> {
     let place = ACTIONS.iter().position(|known| *known == action);
     let mixed = (seed * 100 + place.unwrap_or(0) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mut dice = Pcg64Mcg::seed_from_u64(mixed);
+    let mut rng = Pcg64Mcg::seed_from_u64(mixed);
     let case = Case::new(seed, arrivals);
     stage::pass(5).await;
-    let mut fleet = stage::snapshot(&case.road.inner);
+    let mut fleet = stage::snapshot(&case.service.inner);
     assert_eq!(fleet.nodes.len(), NODES as usize, "{}", begin().rfc3339());
     if let Some(first) = action.strip_prefix("resume-") {
         // Something must be held first.
         let hold = format!("hold-{first}");
-        case.act(choices(&hold, &fleet, &mut dice), &fleet).await?;
-        fleet = stage::snapshot(&case.road.inner);
+        case.act(choices(&hold, &fleet, &mut rng), &fleet).await?;
+        fleet = stage::snapshot(&case.service.inner);
     }
     if action == "uncordon" {
-        case.act(choices("cordon", &fleet, &mut dice), &fleet)
+        case.act(choices("cordon", &fleet, &mut rng), &fleet)
             .await?;
-        fleet = stage::snapshot(&case.road.inner);
+        fleet = stage::snapshot(&case.service.inner);
     }
     // With others coming, nothing thins out; and hours are dear.
     if action == "rebalance" && !arrivals {
         // As jobs end and nobody comes, what is left lies here and there.
         for _ in 0..24 {
-            let pools = choices(action, &fleet, &mut dice);
+            let pools = choices(action, &fleet, &mut rng);
             if pools.iter().any(|one| planned(&fleet, one).is_ok()) {
                 break;
             }
             stage::pass(1_800).await;
-            fleet = stage::snapshot(&case.road.inner);
+            fleet = stage::snapshot(&case.service.inner);
         }
     }
-    let intents = choices(action, &fleet, &mut dice);
+    let intents = choices(action, &fleet, &mut rng);
     case.act(intents, &fleet).await
 }
 
@@ -494,15 +495,15 @@ async fn all(seeds: std::ops::Range<u64>, arrivals: bool) -> Sum {
             if *action == "rebalance" && seed % 3 != 0 && seed != first {
                 continue;
             }
-            let Some((plan, told)) = one(seed, action, arrivals).await else {
+            let Some((plan, result)) = one(seed, action, arrivals).await else {
                 continue;
             };
             *sum.plans.entry(*action).or_default() += 1;
-            sum.compared += told.compared;
-            sum.contested += told.contested;
+            sum.compared += result.compared;
+            sum.contested += result.contested;
             let named = |words: &String| format!("seed {seed}, {}: {words}", plan.title);
-            sum.differs.extend(told.differs.iter().map(named));
-            sum.broken.extend(told.broken.iter().map(named));
+            sum.differs.extend(result.differs.iter().map(named));
+            sum.broken.extend(result.broken.iter().map(named));
         }
     }
     println!(
@@ -520,8 +521,8 @@ async fn all(seeds: std::ops::Range<u64>, arrivals: bool) -> Sum {
 
 /// How many fleets are looked at with arrivals paused: more where there are minutes for it (`STOKEHOLD_FLEETS=20`).
 fn fleets() -> u64 {
-    let told = std::env::var("STOKEHOLD_FLEETS").ok();
-    told.map_or(1, |told| told.parse().expect("a number of fleets"))
+    let result = std::env::var("STOKEHOLD_FLEETS").ok();
+    result.map_or(1, |result| result.parse().expect("a number of fleets"))
 }
 
 #[tokio::test(start_paused = true)]

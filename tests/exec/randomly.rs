@@ -20,22 +20,22 @@ const KEYS: usize = 10_000;
 const CAPITALS: &[char] = &['P', 'X', 'A', 'D', 'C', 'H', 'R', 'B', 'U'];
 
 /// A key: mostly what moves and opens, sometimes what plans, sometimes anything.
-fn draw(dice: &mut Pcg64Mcg) -> KeyPress {
+fn draw(rng: &mut Pcg64Mcg) -> KeyPress {
     const OFTEN: &[char] = &[
         'j', 'k', 'j', 'k', 'g', 'G', 's', 'l', 'd', 'z', '/', ':', '?', ' ', '-', 'f', '[', ']',
     ];
-    match dice.random_range(0..1000) {
-        0..20 => KeyPress::char(CAPITALS[dice.random_range(0..CAPITALS.len())]),
-        20..120 => KeyPress::char(char::from(b'0' + dice.random_range(0..10_u8))),
-        120..420 => KeyPress::char(OFTEN[dice.random_range(0..OFTEN.len())]),
+    match rng.random_range(0..1000) {
+        0..20 => KeyPress::char(CAPITALS[rng.random_range(0..CAPITALS.len())]),
+        20..120 => KeyPress::char(char::from(b'0' + rng.random_range(0..10_u8))),
+        120..420 => KeyPress::char(OFTEN[rng.random_range(0..OFTEN.len())]),
         420..580 => KeyPress::plain(Key::Enter),
         580..780 => KeyPress::plain(Key::Esc),
         780..820 => KeyPress::plain(Key::Tab),
         820..860 => KeyPress::plain(
-            [Key::Up, Key::Down, Key::Left, Key::Right, Key::PageDown][dice.random_range(0..5)],
+            [Key::Up, Key::Down, Key::Left, Key::Right, Key::PageDown][rng.random_range(0..5)],
         ),
-        860..880 => KeyPress::ctrl(char::from(b'a' + dice.random_range(0..26_u8))),
-        _ => KeyPress::char(char::from(dice.random_range(b' '..=b'~'))),
+        860..880 => KeyPress::ctrl(char::from(b'a' + rng.random_range(0..26_u8))),
+        _ => KeyPress::char(char::from(rng.random_range(b' '..=b'~'))),
     }
 }
 
@@ -45,10 +45,10 @@ async fn type_all(
     flags: &[(&str, &str, &str)],
 ) -> (BTreeSet<ViewId>, BTreeSet<char>) {
     let mut keyboard = Keyboard::open(service, flags).await;
-    let mut dice = Pcg64Mcg::seed_from_u64(10_000);
+    let mut rng = Pcg64Mcg::seed_from_u64(10_000);
     let (mut views, mut capitals) = (BTreeSet::new(), BTreeSet::new());
     for count in 0..KEYS {
-        let press = draw(&mut dice);
+        let press = draw(&mut rng);
         if let Key::Char(c) = press.key
             && CAPITALS.contains(&c)
         {

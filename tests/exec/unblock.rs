@@ -51,22 +51,22 @@ fn template<'a>(object: &'a mut Value, kind: &str) -> &'a mut Value {
     object.pointer_mut(pointer).expect("a template")
 }
 
-async fn must(road: &FaultyService, method: Method, path: &str, body: &Value) {
-    let (code, answer) = road.send(method.clone(), path, body).await;
+async fn must(service: &FaultyService, method: Method, path: &str, body: &Value) {
+    let (code, answer) = service.send(method.clone(), path, body).await;
     assert!(code < 300, "{method} {path}: {code} {answer}");
 }
 
 /// Changes a controller's template as its owner would: in place while it is suspended, else by making it anew.
-async fn retemplate(road: &FaultyService, work: &Workload, edit: impl Fn(&mut Value)) {
+async fn retemplate(service: &FaultyService, work: &Workload, edit: impl Fn(&mut Value)) {
     let path = owner(work);
     let kind = work.key.kind.as_str();
-    let mut object = road.get(&path).await;
+    let mut object = service.get(&path).await;
     edit(template(&mut object, kind));
     let suspended = object.pointer("/spec/suspend") == Some(&Value::Bool(true));
     if suspended {
-        return must(road, Method::PUT, &path, &object).await;
+        return must(service, Method::PUT, &path, &object).await;
     }
-    must(road, Method::DELETE, &path, &json!({})).await;
+    must(service, Method::DELETE, &path, &json!({})).await;
     pass(40).await;
     let metadata = &object["metadata"];
     let mut fresh = json!({
@@ -84,7 +84,7 @@ async fn retemplate(road: &FaultyService, work: &Workload, edit: impl Fn(&mut Va
         labels.retain(|key, _| !key.contains("controller-uid"));
     }
     let all = path.rsplit_once('/').expect("a name").0;
-    must(road, Method::POST, all, &fresh).await;
+    must(service, Method::POST, all, &fresh).await;
 }
 
 fn toleration(taint: &TaintName) -> Value {
@@ -92,7 +92,7 @@ fn toleration(taint: &TaintName) -> Value {
 }
 
 /// Does one change to the cluster, as an operator would through its API.
-async fn carry(road: &FaultyService, change: &UnblockChange, work: &Workload, fleet: &Snapshot) {
+async fn carry(service: &FaultyService, change: &UnblockChange, work: &Workload, fleet: &Snapshot) {
     match change {
         UnblockChange::Wait { at } => {
             let seconds = (at.millis() - begin().millis()) / 1_000;
@@ -100,7 +100,7 @@ async fn carry(road: &FaultyService, change: &UnblockChange, work: &Workload, fl
         }
         UnblockChange::Tolerate { taints } => {
             let more: Vec<Value> = taints.iter().map(toleration).collect();
-            retemplate(road, work, |pod| {
+            retemplate(service, work, |pod| {
                 let spec = &mut pod["spec"];
                 let mut all = spec["tolerations"].as_array().cloned().unwrap_or_default();
                 all.extend(more.iter().cloned());
@@ -121,13 +121,13 @@ async fn carry(road: &FaultyService, change: &UnblockChange, work: &Workload, fl
                 .iter()
                 .map(|(key, value)| (key.as_str(), value.as_str()))
                 .collect();
-            retemplate(road, work, |pod| {
+            retemplate(service, work, |pod| {
                 pod["spec"]["nodeSelector"] = json!(labels);
             })
             .await;
         }
         UnblockChange::Labels { .. } => {
-            retemplate(road, work, |pod| {
+            retemplate(service, work, |pod| {
                 let spec = pod["spec"].as_object_mut().expect("a spec");
                 spec.remove("nodeSelector");
                 spec.remove("affinity");
@@ -135,7 +135,7 @@ async fn carry(road: &FaultyService, change: &UnblockChange, work: &Workload, fl
             .await;
         }
         UnblockChange::Ask { to, .. } => {
-            retemplate(road, work, |pod| {
+            retemplate(service, work, |pod| {
                 for list in ["requests", "limits"] {
                     let path = format!("/spec/containers/0/resources/{list}/memory");
                     if let Some(memory) = pod.pointer_mut(&path) {
@@ -149,7 +149,7 @@ async fn carry(road: &FaultyService, change: &UnblockChange, work: &Workload, fl
             let handle = work.admission.as_ref().expect("a Workload of Kueue's");
             let path = path(KUEUE, &work.key.key.namespace, "workloads", &handle.name);
             must(
-                road,
+                service,
                 Method::PATCH,
                 &path,
                 &json!({"spec": {"priority": to}}),
@@ -164,7 +164,7 @@ async fn carry(road: &FaultyService, change: &UnblockChange, work: &Workload, fl
             ..
         } => {
             let path = path(KUEUE, "", "clusterqueues", queue);
-            let mut object = road.get(&path).await;
+            let mut object = service.get(&path).await;
             let was = object.clone();
             let groups = object["spec"]["resourceGroups"].as_array_mut();
             let quota = groups
@@ -177,10 +177,10 @@ async fn carry(road: &FaultyService, change: &UnblockChange, work: &Workload, fl
             let why = || format!("{}: {queue} has no {resource} of {flavor}: {was}", work.key);
             quota.unwrap_or_else(|| panic!("{}", why()))["nominalQuota"] =
                 json!((nominal / 1_000).to_string());
-            must(road, Method::PUT, &path, &object).await;
+            must(service, Method::PUT, &path, &object).await;
         }
         UnblockChange::Nodes { like, count, .. } => {
-            let like = road.get(&path("api/v1", "", "nodes", like)).await;
+            let like = service.get(&path("api/v1", "", "nodes", like)).await;
             for at in 0..*count {
                 let name = format!("more-{at}");
                 let mut labels = like["metadata"]["labels"].clone();
@@ -189,18 +189,18 @@ async fn carry(road: &FaultyService, change: &UnblockChange, work: &Workload, fl
                     "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels},
                     "spec": {"taints": like["spec"]["taints"]},
                 });
-                must(road, Method::POST, "/api/v1/nodes", &node).await;
+                must(service, Method::POST, "/api/v1/nodes", &node).await;
             }
         }
         UnblockChange::ResumeQueue { queue } => {
             let path = path(KUEUE, "", "clusterqueues", queue);
             let open = json!({"spec": {"stopPolicy": "None"}});
-            must(road, Method::PATCH, &path, &open).await;
+            must(service, Method::PATCH, &path, &open).await;
         }
         UnblockChange::Preempt { jobs } => {
             for on in [true, false] {
                 for job in jobs {
-                    stop(road, fleet, &job.0, on).await;
+                    stop(service, fleet, &job.0, on).await;
                 }
                 // They are away until the one that waits has its pods.
                 pass(if on { 150 } else { 5 }).await;
@@ -210,25 +210,25 @@ async fn carry(road: &FaultyService, change: &UnblockChange, work: &Workload, fl
             for node in nodes {
                 let path = path("api/v1", "", "nodes", node);
                 let open = json!({"spec": {"unschedulable": false}});
-                must(road, Method::PATCH, &path, &open).await;
+                must(service, Method::PATCH, &path, &open).await;
             }
         }
     }
 }
 
 /// Stops a job, or lets it go on.
-async fn stop(road: &FaultyService, fleet: &Snapshot, key: &model::base::ObjectKey, on: bool) {
+async fn stop(service: &FaultyService, fleet: &Snapshot, key: &model::base::ObjectKey, on: bool) {
     let mut all = fleet.workloads.iter();
     let work = all.find(|work| work.key.key == *key).expect("the job");
     match &work.admission {
         Some(handle) => {
             let path = path(KUEUE, &key.namespace, "workloads", &handle.name);
             let active = json!({"spec": {"active": !on}});
-            must(road, Method::PATCH, &path, &active).await;
+            must(service, Method::PATCH, &path, &active).await;
         }
         None => {
             let suspend = json!({"spec": {"suspend": on}});
-            must(road, Method::PATCH, &owner(work), &suspend).await;
+            must(service, Method::PATCH, &owner(work), &suspend).await;
         }
     }
 }
@@ -252,9 +252,9 @@ fn kind(change: &UnblockChange) -> &'static str {
 }
 
 /// The pods of a workload.
-async fn pods(road: &FaultyService, work: &Workload) -> Vec<Value> {
+async fn pods(service: &FaultyService, work: &Workload) -> Vec<Value> {
     let key = &work.key.key;
-    let mut all = road
+    let mut all = service
         .get(&format!("/api/v1/namespaces/{}/pods", key.namespace))
         .await;
     let mut own = all["items"]
@@ -269,16 +269,16 @@ async fn pods(road: &FaultyService, work: &Workload) -> Vec<Value> {
 }
 
 /// Whether a workload has pods on nodes, or had them.
-async fn has_started(road: &FaultyService, work: &Workload) -> bool {
-    let pods = pods(road, work).await;
+async fn has_started(service: &FaultyService, work: &Workload) -> bool {
+    let pods = pods(service, work).await;
     pods.iter().any(|pod| !pod["spec"]["nodeName"].is_null())
 }
 
 /// What the cluster says itself of why a job waits: its Workload's condition, or its pods'.
-async fn said(road: &FaultyService, work: &Workload) -> String {
+async fn condition_message(service: &FaultyService, work: &Workload) -> String {
     let namespace = &work.key.key.namespace;
     if let Some(handle) = &work.admission {
-        let object = road
+        let object = service
             .get(&path(KUEUE, namespace, "workloads", &handle.name))
             .await;
         let conditions = object["status"]["conditions"].as_array();
@@ -290,7 +290,7 @@ async fn said(road: &FaultyService, work: &Workload) -> String {
             return quota["message"].as_str().unwrap_or_default().to_owned();
         }
     }
-    let pods = road
+    let pods = service
         .get(&format!("/api/v1/namespaces/{namespace}/pods"))
         .await;
     let name = work.key.key.name.as_str();
@@ -314,13 +314,13 @@ async fn said(road: &FaultyService, work: &Workload) -> String {
 }
 
 /// Codes of which one must be among the reasons, by what the cluster says.
-fn codes(said: &str) -> &'static [&'static str] {
-    if said.contains("maximum capacity") {
+fn codes(condition_message: &str) -> &'static [&'static str] {
+    if condition_message.contains("maximum capacity") {
         &["over-most"]
-    } else if said.contains("insufficient unused quota") {
+    } else if condition_message.contains("insufficient unused quota") {
         // Who stands before it may have what it asks for by the time that the scheduler comes to it.
         &["quota", "behind", "reserved"]
-    } else if said.contains("nodes are available") {
+    } else if condition_message.contains("nodes are available") {
         &[
             "no-room",
             "fragmented",
@@ -339,7 +339,7 @@ fn codes(said: &str) -> &'static [&'static str] {
 struct UnblockCase {
     seed: u64,
     name: String,
-    said: String,
+    condition_message: String,
     answer: WorkloadExplanation,
 }
 
@@ -349,7 +349,7 @@ impl UnblockCase {
         let unblock = answer.unblock.as_ref().map(|it| &it.sentence);
         format!(
             "seed {} {}: {}; unblock {unblock:?}; the cluster says: {}",
-            self.seed, self.name, answer.reason, self.said
+            self.seed, self.name, answer.reason, self.condition_message
         )
     }
 }
@@ -390,8 +390,8 @@ struct Sum {
 
 async fn look(seed: u64, nodes: Option<u32>, sum: &mut Sum) {
     let world = fleet(seed, nodes);
-    let road = copy(&world);
-    let snapshot = stage::snapshot(&road.inner);
+    let service = copy(&world);
+    let snapshot = stage::snapshot(&service.inner);
     let waiting = snapshot.workloads.iter().filter(|work| {
         (work.status == Status::Waiting || explanations::has_reserved_quota(work))
             && work.device_count() > 0
@@ -399,30 +399,30 @@ async fn look(seed: u64, nodes: Option<u32>, sum: &mut Sum) {
     // Said now: the clock goes on while changes are tried.
     let mut words: Vec<(&Workload, String)> = Vec::new();
     for work in waiting {
-        words.push((work, said(&road, work).await));
+        words.push((work, condition_message(&service, work).await));
     }
     let mut answers = explanations::explain_all(&snapshot);
-    for (work, said_now) in words {
+    for (work, message) in words {
         sum.waiting += 1;
         let name = work.key.key.to_string();
-        let told = UnblockCase {
+        let case = UnblockCase {
             seed,
-            said: said_now,
+            condition_message: message,
             answer: answers.remove(&work.key).expect("it waits"),
             name,
         };
-        let explanation = &told.answer.explanation;
+        let explanation = &case.answer.explanation;
         let own: Vec<&str> = explanation
             .reasons
             .iter()
             .map(|reason| reason.code())
             .collect();
-        let theirs = codes(&told.said);
+        let theirs = codes(&case.condition_message);
         if !theirs.is_empty() && explanation.state == StartState::Waiting {
             let so = theirs.iter().any(|code| own.contains(code));
             if !so {
                 sum.wrong
-                    .push(format!("{}: not one of {theirs:?}: {own:?}", told.words()));
+                    .push(format!("{}: not one of {theirs:?}: {own:?}", case.words()));
             }
         }
         if explanation.state == StartState::Ready {
@@ -433,8 +433,8 @@ async fn look(seed: u64, nodes: Option<u32>, sum: &mut Sum) {
             // Nothing of the list makes a node that could take it.
             let never = |code: &&str| matches!(*code, "absent" | "too-large");
             match own.iter().any(never) {
-                true => sum.none.push(told.words()),
-                false => sum.wrong.push(format!("{}: nothing helps", told.words())),
+                true => sum.none.push(case.words()),
+                false => sum.wrong.push(format!("{}: nothing helps", case.words())),
             }
             continue;
         };
@@ -448,11 +448,11 @@ async fn look(seed: u64, nodes: Option<u32>, sum: &mut Sum) {
         let waited = matches!(changes[..], [UnblockChange::Wait { .. }]);
         match (runs, waited) {
             (true, _) => {}
-            (false, true) => sum.late.push(told.words()),
+            (false, true) => sum.late.push(case.words()),
             (false, false) => sum.wrong.push(format!(
                 "{}: waits still, and the cluster says: {}",
-                told.words(),
-                said(&twin, work).await
+                case.words(),
+                condition_message(&twin, work).await
             )),
         }
     }
@@ -461,8 +461,8 @@ async fn look(seed: u64, nodes: Option<u32>, sum: &mut Sum) {
 /// How many fleets are looked at, the demo's as large as it is first: more than a small one where there are minutes for it
 /// (`STOKEHOLD_FLEETS=20`).
 fn fleets() -> Option<u64> {
-    let told = std::env::var("STOKEHOLD_FLEETS").ok();
-    told.map(|told| told.parse().expect("a number of fleets"))
+    let case = std::env::var("STOKEHOLD_FLEETS").ok();
+    case.map(|case| case.parse().expect("a number of fleets"))
 }
 
 #[tokio::test(start_paused = true)]

@@ -109,7 +109,7 @@ fn mistakes_name_file_line_and_the_nearest_word() {
         "{HEAD}[device]\nindex = [\"i\"]\n[[map]]\nto = \"util_ratio\"\nfrom = [\"test_util\"]\n"
     );
     assert!(Dialects::with(&[("mine.toml", &good)]).is_ok());
-    for (from, to, told) in [
+    for (from, to, expected) in [
         (
             "util_ratio",
             "util_rato",
@@ -225,7 +225,7 @@ fn mistakes_name_file_line_and_the_nearest_word() {
         ("title", "= 3\ntitle", &["mine.toml:3:"]),
     ] {
         let message = wrong(&good.replacen(from, to, 1));
-        for part in told {
+        for part in expected {
             assert!(message.contains(part), "{to}: {message}");
         }
     }

@@ -1,4 +1,4 @@
-//! The whole road of a page: exporter, dialect, ledger, fleet, for accelerators of other makes and for servers.
+//! The whole path of a page: exporter, dialect, ledger, fleet, for accelerators of other makes and for servers.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -435,10 +435,10 @@ DCGM_FI_DEV_POWER_USAGE{gpu="0",UUID="GPU-1"} NaN
             (Signal::Power, None),
         ],
     );
-    let told = &read.report.messages[0];
+    let message = &read.report.messages[0];
     assert!(
-        told.contains("3 duplicate series") && told.contains("line 2"),
-        "{told}"
+        message.contains("3 duplicate series") && message.contains("line 2"),
+        "{message}"
     );
 }
 
@@ -740,7 +740,7 @@ fn gke_gpu_and_tpu_are_distinguished_by_make() {
 
 #[test]
 fn pages_that_are_no_metrics() {
-    for (text, told) in [
+    for (text, expected) in [
         ("", "starting"),
         ("# HELP a b\n\n", "starting"),
         ("<!DOCTYPE html><html>\n<body>404</body>", "HTML"),
@@ -750,12 +750,12 @@ fn pages_that_are_no_metrics() {
     ] {
         let read = page(text);
         assert_eq!(read.readings.len(), 0, "{text}");
-        assert_eq!(read.report.starting, told == "starting");
+        assert_eq!(read.report.starting, expected == "starting");
         assert!(
             read.report
                 .messages
                 .iter()
-                .any(|message| message.contains(told)),
+                .any(|message| message.contains(expected)),
             "{text}: {:?}",
             read.report.messages
         );

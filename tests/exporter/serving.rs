@@ -131,10 +131,10 @@ fn time_per_token_is_read_per_request_and_per_token() {
         .concat(),
     );
     let histograms = read.readings[0].histograms.iter();
-    let told: Vec<_> = histograms
+    let signals: Vec<_> = histograms
         .map(|one| (one.signal, one.counts.len()))
         .collect();
-    assert_eq!(told, [(S::Itl, 2), (S::Tpot, 2)]);
+    assert_eq!(signals, [(S::Itl, 2), (S::Tpot, 2)]);
     assert_eq!(values(&read.readings[0]), [("prefix_hit_ratio", 0.75)]);
 }
 

@@ -369,7 +369,7 @@ fn nvidia_smi_joins_identity_and_profiles() {
 }
 
 #[test]
-fn a_uuid_of_zeros_still_tells_rows_of_one_device() {
+fn a_uuid_of_zeros_still_groups_rows_of_one_device() {
     let zero = "00000000-0000-0000-0000-000000000000";
     let read = page(&format!(
         "nvidia_smi_utilization_gpu_ratio{{uuid=\"{zero}\"}} 0.5\n\

@@ -126,11 +126,11 @@ fn a_node_condition_that_names_an_xid_has_the_repair_of_that_xid() {
     condition(&mut parts, 1, "GpuXidProblem", "XID 79 on GPU 5");
     let thresholds = Thresholds::default().at_once();
     let found = checks::run(&mut State::default(), &parts.fleet(), start(), &thresholds);
-    let told = &found[0].repair.to_lowercase();
+    let repair = &found[0].repair.to_lowercase();
     let table = &thresholds.xid.get(79).repair.to_lowercase();
     assert!(
-        told.starts_with(table.split("; ").next().unwrap_or(table)),
-        "{told}: {table}"
+        repair.starts_with(table.split("; ").next().unwrap_or(table)),
+        "{repair}: {table}"
     );
 }
 

@@ -1,4 +1,4 @@
-//! Faults between one program and the plane, which nobody else notices: a bad road, a wrong clock, certificates and tokens that end,
+//! Faults between one program and the plane, which nobody else notices: a bad network path, a wrong clock, certificates and tokens that end,
 //! a kind that goes and comes back.
 
 use std::fs;
@@ -43,9 +43,9 @@ fn a_lossy_network_is_slow_and_correct() {
         loss_percent: 5,
         date_shift: 0,
     };
-    let road = LossyProxy::to("10.255.0.1:6443", weather);
+    let path = LossyProxy::to("10.255.0.1:6443", weather);
     let (mut cluster, user) = parts("live-viewer");
-    cluster["server"] = format!("https://{}", road.address).into();
+    cluster["server"] = format!("https://{}", path.address).into();
     let (_folder, config) = own_kubeconfig("bad-road", &cluster, &user);
     let begin = Instant::now();
     let mut terminal = Terminal::start(&config, "bad-road", WIDE);
@@ -54,7 +54,7 @@ fn a_lossy_network_is_slow_and_correct() {
         "complete over a bad road in {:.1} s",
         begin.elapsed().as_secs_f64()
     );
-    let before = road.lost.load(std::sync::atomic::Ordering::Relaxed);
+    let before = path.lost.load(std::sync::atomic::Ordering::Relaxed);
     assert!(before > 10, "{before} segments were lost");
     for (key, shown) in [("6", "DEVICES"), ("5", "STATE"), ("1", "FREE/TOTAL")] {
         let pressed = Instant::now();
@@ -107,9 +107,10 @@ fn clock_skew_is_reported_and_corrected() {
         .expect("kubectl runs");
     let out = proxy.stdout.take().expect("a pipe");
     let _ends = Ends(proxy);
-    let mut said = String::new();
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut said).expect("its address");
-    let end = said
+    let mut address = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut address)
+        .expect("its address");
+    let end = address
         .trim()
         .rsplit(' ')
         .next()
@@ -120,10 +121,10 @@ fn clock_skew_is_reported_and_corrected() {
         loss_percent: 0,
         date_shift: 600,
     };
-    let road = LossyProxy::to(&end, weather);
+    let path = LossyProxy::to(&end, weather);
     let (_folder, config) = own_kubeconfig(
         "wrong-clock",
-        &json!({"server": format!("http://{}", road.address)}),
+        &json!({"server": format!("http://{}", path.address)}),
         &json!({}),
     );
     let doctor = HttpAnswer::of(&mut at(&config, &["doctor"]));
@@ -284,9 +285,9 @@ fn an_expired_server_certificate_is_named() {
     let (_folder, config) = own_kubeconfig("old-server", &cluster, &user);
     let answer = HttpAnswer::of(&mut at(&config, &["get", "nodes", "-o", "json"]));
     assert_eq!(answer.code, Some(4), "{answer:?}");
-    let said = answer.err.to_lowercase();
+    let message = answer.err.to_lowercase();
     assert!(
-        said.contains("certificate") && said.contains("expired"),
+        message.contains("certificate") && message.contains("expired"),
         "{answer:?}"
     );
     let mut terminal = Terminal::start(&config, "old-server", WIDE);

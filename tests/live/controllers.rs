@@ -104,7 +104,7 @@ impl Stage {
     }
 
     /// The row of a job, which comes to be as wanted.
-    pub fn told(&self, job: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    pub fn wait_for_row(&self, job: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let here = ["get", "jobs", "-n", self.name, "--watch", "-o", "json"];
         let mut watch = Watch::start(&mut stokehold("live-admin", &here));
         let line = watch.wait(&format!("{job}: {what}"), PATIENCE, |line| {
@@ -150,10 +150,10 @@ fn a_jobset_is_one_gang_in_each_of_its_states() {
     stage.jobset("gang", &whole, &json!({}));
     stage.jobset("held", &whole, &json!({"suspend": true}));
     stage.runs(JOBSET_OF_POD, "gang", 3);
-    stage.told("gang", "all of it runs", |row| {
+    stage.wait_for_row("gang", "all of it runs", |row| {
         row["kind"] == "JobSet" && figures(row) == json!(["running", 3, 2, 2])
     });
-    stage.told("held", "it is suspended", |row| {
+    stage.wait_for_row("held", "it is suspended", |row| {
         row["kind"] == "JobSet" && figures(row) == json!(["suspended", 3, 2, 0])
     });
     kubectl(&["-n", stage.name, "delete", JOBSET, "gang", "held"]);
@@ -167,13 +167,13 @@ fn a_jobset_is_one_gang_in_each_of_its_states() {
         let mut roles = list(&seen, "/status/replicatedJobsStatus").iter();
         roles.any(|role| role["name"] == "driver" && role["succeeded"] == 1)
     });
-    let row = stage.told("staged", "what is left of it runs", |row| {
+    let row = stage.wait_for_row("staged", "what is left of it runs", |row| {
         row["state"] == "running" && row["devices_allocated"] == 2
     });
     assert_eq!(row["devices_requested"], 2, "{row:#}");
     assert!(row["failure"].is_null(), "{row:#}");
     stage.end("staged", "staged-worker", "complete-after");
-    stage.told("staged", "it is done", |row| row["state"] == "done");
+    stage.wait_for_row("staged", "it is done", |row| row["state"] == "done");
 
     // One worker fails: JobSet makes all Jobs again, once, and then no more.
     let again = json!({"failurePolicy": {"maxRestarts": 1}});
@@ -183,11 +183,11 @@ fn a_jobset_is_one_gang_in_each_of_its_states() {
     stage.end("flaky", "flaky-worker-0", "fail-after");
     stage.until("JobSet has restarted it", || restarts() == 1);
     stage.runs(JOBSET_OF_POD, "flaky", 2);
-    stage.told("flaky", "it runs again after one restart", |row| {
+    stage.wait_for_row("flaky", "it runs again after one restart", |row| {
         figures(row) == json!(["running", 2, 2, 2]) && row["failure"]["restarts"] == 1
     });
     stage.end("flaky", "flaky-worker-0", "fail-after");
-    let row = stage.told("flaky", "it has failed after one restart", |row| {
+    let row = stage.wait_for_row("flaky", "it has failed after one restart", |row| {
         row["state"] == "failed" && row["devices_allocated"] == 0
     });
     assert_eq!(row["failure"]["restarts"], 1, "{row:#}");
@@ -203,7 +203,7 @@ fn a_role_waits_for_another_role() {
     train["dependsOn"] = json!([{"name": "prepare", "status": "Complete"}]);
     stage.jobset("chain", &[stage.role("prepare", 1, 0), train], &json!({}));
     stage.runs(JOBSET_OF_POD, "chain", 1);
-    let row = stage.told("chain", "it waits for its first role", |row| {
+    let row = stage.wait_for_row("chain", "it waits for its first role", |row| {
         row["devices_allocated"] == 0 && row["devices_requested"] == 4
     });
     assert_ne!(row["state"], "running", "{row:#}");
@@ -214,7 +214,7 @@ fn a_role_waits_for_another_role() {
     assert!(!why.out.contains("would start now"), "{why:?}");
     stage.end("chain", "chain-prepare", "complete-after");
     stage.runs(JOBSET_OF_POD, "chain", 2);
-    stage.told("chain", "its second role runs", |row| {
+    stage.wait_for_row("chain", "its second role runs", |row| {
         row["state"] == "running" && row["devices_allocated"] == 4 && row["reason"].is_null()
     });
 }
@@ -261,7 +261,7 @@ fn what_a_plan_writes_its_controller_keeps() {
         let pods = || stage.running(label, name).len();
         stage.runs(label, name, 2);
         // Its devices stand in no field of the TrainJob.
-        stage.told(name, "all of it runs", |row| {
+        stage.wait_for_row(name, "all of it runs", |row| {
             text(row, "/kind").eq_ignore_ascii_case(typed)
                 && figures(row) == json!(["running", 2, 2, 2])
         });
@@ -271,7 +271,7 @@ fn what_a_plan_writes_its_controller_keeps() {
             stage.stays("it stays on hold", || {
                 now().as_ref() == Some(&held) && pods() == 0
             });
-            stage.told(name, "it is on hold", |row| {
+            stage.wait_for_row(name, "it is on hold", |row| {
                 row["state"] == "suspended" && row["devices_allocated"] == 0
             });
         };
@@ -298,7 +298,7 @@ fn what_a_plan_writes_its_controller_keeps() {
         stage.act(&["resume", &target]);
         goes_on();
         stage.end(name, name, "complete-after");
-        stage.told(name, "it is done", |row| row["state"] == "done");
+        stage.wait_for_row(name, "it is done", |row| row["state"] == "done");
         let before = stage.object(kind, name);
         stage.refused(&["hold", &target], "ended");
         assert_eq!(stage.object(kind, name), before, "{target} is untouched");
@@ -313,7 +313,7 @@ fn what_a_plan_writes_its_controller_keeps() {
             stage.object(LWS, "serve")["spec"]["replicas"] == groups
                 && stage.running(LWS_OF_POD, "serve").len() == pods
         });
-        stage.told("serve", "each group runs", |row| {
+        stage.wait_for_row("serve", "each group runs", |row| {
             figures(row) == json!(["running", pods, pods, pods])
         });
     }
@@ -346,7 +346,7 @@ fn groups_behind_a_queue_are_one_job() {
             .sum::<u64>()
     };
     stage.runs(LWS_OF_POD, "serve", 2);
-    stage.told("serve", "its group runs", |row| {
+    stage.wait_for_row("serve", "its group runs", |row| {
         figures(row) == json!(["running", 2, 2, 2])
     });
     // The queue has four devices left, then two.
@@ -358,7 +358,7 @@ fn groups_behind_a_queue_are_one_job() {
     };
     stage.runs(LWS_OF_POD, "serve", 4);
     assert_eq!(active(), [true, true], "a Workload for each group");
-    let row = stage.told("serve", "both groups run", |row| {
+    let row = stage.wait_for_row("serve", "both groups run", |row| {
         row["kind"] == "LeaderWorkerSet" && figures(row) == json!(["running", 4, 4, 4])
     });
     assert_eq!(row["queue"], stage.name, "{row:#}");
@@ -372,7 +372,7 @@ fn groups_behind_a_queue_are_one_job() {
     stage.stays("they stay away", || {
         pods() == 0 && active() == [false, false]
     });
-    stage.told("serve", "it is on hold", |row| {
+    stage.wait_for_row("serve", "it is on hold", |row| {
         row["devices_allocated"] == 0 && row["state"] == "suspended"
     });
     stage.act(&["resume", &serve]);
@@ -383,7 +383,7 @@ fn groups_behind_a_queue_are_one_job() {
     stage.act(&["scale", &serve, "4"]);
     stage.runs(LWS_OF_POD, "serve", 6);
     stage.stays("the fourth group waits", || pods() == 6);
-    stage.told("serve", "three of its groups run", |row| {
+    stage.wait_for_row("serve", "three of its groups run", |row| {
         row["devices_allocated"] == 6 && row["devices_requested"] == 8
     });
 }

@@ -136,7 +136,7 @@ impl Service {
         let child = command.stdout(Stdio::piped()).spawn();
         let mut child = Ends(child.expect("stokehold runs"));
         let out = BufReader::new(child.0.stdout.take().expect("a pipe"));
-        let (send, said) = channel();
+        let (send, lines) = channel();
         // (Read to its end, so that the program can always write.)
         spawn(move || {
             for line in out.lines().map_while(Result::ok) {
@@ -146,7 +146,7 @@ impl Service {
                 }
             }
         });
-        let address = said.recv_timeout(PATIENCE);
+        let address = lines.recv_timeout(PATIENCE);
         Self {
             address: address.expect("says where it answers"),
             _child: child,
@@ -176,8 +176,11 @@ fn is_clean(page: &str) {
     stdin.write_all(page.as_bytes()).expect("is read");
     drop(stdin);
     let output = child.wait_with_output().expect("ends");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && said.is_empty(), "{said}\n{page}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && message.is_empty(),
+        "{message}\n{page}"
+    );
 }
 
 /// Settings with Alertmanager as the receiver.

@@ -214,11 +214,11 @@ impl Gate {
             .expect("kubectl runs");
         let out = proxy.stdout.take().expect("a pipe");
         let proxy = Ends(proxy);
-        let mut said = String::new();
+        let mut line = String::new();
         BufReader::new(out)
-            .read_line(&mut said)
+            .read_line(&mut line)
             .expect("its address");
-        let end = said.trim().rsplit(' ').next().expect("an address");
+        let end = line.trim().rsplit(' ').next().expect("an address");
         let end: SocketAddr = end.parse().expect("an address");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");

@@ -54,7 +54,7 @@ fn nodes_are_what_kubectl_and_the_exporters_say() {
                     // (GKE has no such label; there the exporter says it.)
                     Value::Null => match truth.sliced(name).first() {
                         Some(device) => device["attributes"]["driverVersion"]["version"].clone(),
-                        None => truth.exporters.get(name).map_or(Value::Null, |told| told["driver"].clone()),
+                        None => truth.exporters.get(name).map_or(Value::Null, |exporter| exporter["driver"].clone()),
                     },
                     version => version,
                 },
@@ -252,9 +252,9 @@ fn jobs_are_what_kubectl_says() {
                 let reason = text(row, "/reason").to_owned();
                 // (Kueue says nothing of those it has not come to yet. Nodes join between the two looks: the scheduler counts anew.)
                 let plain = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "");
-                let said = job.reasons.iter().any(|one| plain(one) == plain(&reason));
+                let is_listed = job.reasons.iter().any(|one| plain(one) == plain(&reason));
                 assert!(
-                    said || job.reasons.is_empty() && !reason.is_empty(),
+                    is_listed || job.reasons.is_empty() && !reason.is_empty(),
                     "{key:?} waits because of {:?}, not of {reason:?}",
                     job.reasons
                 );
@@ -366,10 +366,10 @@ fn a_user_without_rights_sees_what_is_missing() {
     for kind in ["nodes", "jobs", "devices", "pools"] {
         let answer = HttpAnswer::of(&mut stokehold("live-nobody", &["get", kind, "-o", "json"]));
         assert_eq!(answer.code, Some(3), "get {kind}: {answer:?}");
-        for said in ["not visible to you", "nodes", "pods", "rbac viewer"] {
+        for expected in ["not visible to you", "nodes", "pods", "rbac viewer"] {
             assert!(
-                answer.err.contains(said),
-                "get {kind} does not say {said:?}: {answer:?}"
+                answer.err.contains(expected),
+                "get {kind} does not say {expected:?}: {answer:?}"
             );
         }
     }
@@ -390,8 +390,8 @@ fn a_team_sees_its_own_objects_and_what_is_missing() {
         Some(3),
         "nodes are not the team's to see: {answer:?}"
     );
-    for said in ["nodes, namespaces", "not visible to you"] {
-        assert!(answer.err.contains(said), "{answer:?}");
+    for message in ["nodes, namespaces", "not visible to you"] {
+        assert!(answer.err.contains(message), "{answer:?}");
     }
     let shown = answer
         .rows()

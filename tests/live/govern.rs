@@ -156,8 +156,8 @@ fn jobs_wait_with_a_reason_and_start_when_the_quota_is_raised() {
     kubectl(&["create", "namespace", "governed"]);
     apply(&queues(&class, 2));
     comes_to_refuse(&job("lost", Some("nowhere")), "there is no queue nowhere");
-    let said = refused(&job("lost", Some("nowhere")));
-    assert!(said.contains("there is no queue nowhere"), "{said}");
+    let message = refused(&job("lost", Some("nowhere")));
+    assert!(message.contains("there is no queue nowhere"), "{message}");
     let mut forged: Value = serde_json::from_str(&job("forged", Some("live-a"))).expect("JSON");
     forged["metadata"]["annotations"] =
         json!({"stokehold.dev/admitted-at": "2026-11-21T06:00:00Z"});
@@ -231,10 +231,10 @@ fn jobs_wait_with_a_reason_and_start_when_the_quota_is_raised() {
             "it was left alone: {job:#}"
         );
     }
-    let said = std::fs::read_to_string(log.path()).expect("a log");
+    let log_text = std::fs::read_to_string(log.path()).expect("a log");
     assert_eq!(
-        said.matches("action=admit outcome=done").count(),
+        log_text.matches("action=admit outcome=done").count(),
         2,
-        "{said}"
+        "{log_text}"
     );
 }

@@ -103,9 +103,9 @@ impl Scene {
         all.extend([kept, served]);
         stage.create(&all);
         let gate = Gate::open();
-        let scene = Self { stage, nodes, gate };
-        scene.runs();
-        scene
+        let fixture = Self { stage, nodes, gate };
+        fixture.runs();
+        fixture
     }
 
     /// What the API server answers, past the gate.
@@ -327,23 +327,23 @@ impl Scene {
         let held = rows
             .iter()
             .filter(|row| row["reason_code"] == "held-by-run");
-        let mut said = BTreeSet::new();
+        let mut jobs_named = BTreeSet::new();
         for row in held {
             let reason = text(row, "/reason");
-            let is_told = match fate {
+            let is_named = match fate {
                 None => reason.ends_with(" at the latest"),
                 Some(fate) => {
                     reason.contains(fate) && ends(run).iter().all(|one| reason.contains(one))
                 }
             };
-            assert!(reason.starts_with(&of_run) && is_told, "{row:#}");
-            said.insert(format!(
+            assert!(reason.starts_with(&of_run) && is_named, "{row:#}");
+            jobs_named.insert(format!(
                 "{}/{}",
                 text(row, "/namespace"),
                 text(row, "/name")
             ));
         }
-        assert_eq!(said, jobs, "REASON of `get jobs`: {rows:#?}");
+        assert_eq!(jobs_named, jobs, "REASON of `get jobs`: {rows:#?}");
         jobs.len()
     }
 
@@ -400,76 +400,76 @@ fn send(pid: u32, signal: Signal) {
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
 fn a_run_that_is_killed_at_each_step_says_what_it_holds() {
-    let scene = Scene::new("act-killed");
-    let (run, met) = killed_at_each_step(&scene, &Standing::default(), &scene.drain(), None);
-    scene.met_all(&run, &met, "killed");
-    scene.is_done(&run);
-    scene.is_undone(&run);
+    let fixture = Scene::new("act-killed");
+    let (run, met) = killed_at_each_step(&fixture, &Standing::default(), &fixture.drain(), None);
+    fixture.met_all(&run, &met, "killed");
+    fixture.is_done(&run);
+    fixture.is_undone(&run);
 
     // In the middle, where it holds several jobs.
-    scene.gate.stops_after(STEPS / 2, Point::CarriedOut);
-    let mut child = scene.spawn(&scene.drain());
+    fixture.gate.stops_after(STEPS / 2, Point::CarriedOut);
+    let mut child = fixture.spawn(&fixture.drain());
     let stopped = loop {
-        let stopped = scene.gate.stopped(|| has_ended(&mut child.0));
+        let stopped = fixture.gate.stopped(|| has_ended(&mut child.0));
         let stopped = stopped.expect("a write in the middle");
-        if scene.held_jobs(&scene.latest()).len() > 1 {
+        if fixture.held_jobs(&fixture.latest()).len() > 1 {
             break stopped;
         }
-        scene.gate.stops_after(0, Point::CarriedOut);
-        scene.gate.passes();
+        fixture.gate.stops_after(0, Point::CarriedOut);
+        fixture.gate.passes();
     };
     drop(child);
-    scene.gate.loses();
-    let run = scene.latest();
-    scene.agrees(&Standing::default(), &run, &stopped);
-    assert!(scene.says(&run, Some("was broken off")) > 1);
-    is_told_by_explain_and_console(&scene, &run);
-    let mut base = scene.standing(&run);
+    fixture.gate.loses();
+    let run = fixture.latest();
+    fixture.agrees(&Standing::default(), &run, &stopped);
+    assert!(fixture.says(&run, Some("was broken off")) > 1);
+    is_shown_by_explain_and_console(&fixture, &run);
+    let mut base = fixture.standing(&run);
     // (The undo says nothing of pods.)
     base.gone.clear();
-    let (undo, _) = killed_at_each_step(&scene, &base, &["undo", &run.name], Some(&run));
-    assert_eq!(scene.run(&undo).end, Some(RunEnd::Done));
-    let left = scene.standing(&run);
+    let (undo, _) = killed_at_each_step(&fixture, &base, &["undo", &run.name], Some(&run));
+    assert_eq!(fixture.run(&undo).end, Some(RunEnd::Done));
+    let left = fixture.standing(&run);
     assert_eq!((left.held, left.stated, left.closed), Default::default());
-    scene.runs();
-    assert_eq!(scene.says(&run, Some("was broken off")), 0);
+    fixture.runs();
+    assert_eq!(fixture.says(&run, Some("was broken off")), 0);
 }
 
 /// Begins a plan, and continues it whenever it was killed: before each call arrives, and after it was carried out. The run, and the
 /// steps at which it was killed. `of` is the run whose jobs are suspended, if it is another.
 fn killed_at_each_step(
-    scene: &Scene,
+    fixture: &Scene,
     base: &Standing,
     arguments: &[&str],
     of: Option<&Run>,
 ) -> (String, BTreeSet<u32>) {
-    let known = scene.known().len();
+    let known = fixture.known().len();
     let mut met = BTreeSet::new();
     let mut name: Option<String> = None;
     let points = [Point::Sent, Point::CarriedOut].into_iter().cycle();
     for (count, point) in points.enumerate() {
-        scene.gate.stops_after(0, point);
+        fixture.gate.stops_after(0, point);
         let mut child = match &name {
-            None => scene.spawn(arguments),
-            Some(name) => scene.spawn(&["continue", name]),
+            None => fixture.spawn(arguments),
+            Some(name) => fixture.spawn(&["continue", name]),
         };
-        let Some(stopped) = scene.gate.stopped(|| has_ended(&mut child.0)) else {
+        let Some(stopped) = fixture.gate.stopped(|| has_ended(&mut child.0)) else {
             let status = child.0.wait().expect("it has ended");
             assert!(status.success(), "{arguments:?}: {status}");
             break;
         };
         child.0.kill().expect("SIGKILL");
         child.0.wait().expect("it has ended");
-        scene.gate.loses();
-        let run = scene.latest();
-        assert_eq!(scene.known().len(), known + 1, "one run");
-        met.insert(scene.agrees(base, &run, &stopped));
+        fixture.gate.loses();
+        let run = fixture.latest();
+        assert_eq!(fixture.known().len(), known + 1, "one run");
+        met.insert(fixture.agrees(base, &run, &stopped));
         // (A start a step, which takes a second.)
         let (holder, fate) = (of.unwrap_or(&run), Some("was broken off"));
         match (point, count / 2 % 2) {
             (Point::Sent, _) => {}
-            (Point::CarriedOut, 0) => scene.finds(holder, fate),
-            (Point::CarriedOut, _) => _ = scene.gives_reasons(holder, fate),
+            (Point::CarriedOut, 0) => fixture.finds(holder, fate),
+            (Point::CarriedOut, _) => _ = fixture.gives_reasons(holder, fate),
         }
         name = Some(run.name);
     }
@@ -477,17 +477,17 @@ fn killed_at_each_step(
 }
 
 /// `explain` of a job that it holds says so, and a console that is started now shows the finding.
-fn is_told_by_explain_and_console(scene: &Scene, run: &Run) {
-    let jobs = scene.held_jobs(run);
+fn is_shown_by_explain_and_console(fixture: &Scene, run: &Run) {
+    let jobs = fixture.held_jobs(run);
     let job = jobs.first().expect("it holds some");
-    let mut explain = scene
+    let mut explain = fixture
         .stage
         .with_journal(stokehold("live-admin", &["explain", job]));
     let explained = HttpAnswer::of(&mut explain);
     for command in ends(run) {
         assert!(explained.out.contains(&command), "{explained:?}");
     }
-    let journal = [("STOKEHOLD_JOURNAL_DIR", scene.stage.journal())];
+    let journal = [("STOKEHOLD_JOURNAL_DIR", fixture.stage.journal())];
     let config = super::plane::kubeconfig();
     let mut terminal = Terminal::start_with(&journal, &config, "live-admin", (170, 44));
     let words = format!("{} jobs are suspended", jobs.len());
@@ -504,62 +504,62 @@ fn is_told_by_explain_and_console(scene: &Scene, run: &Run) {
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
 fn a_run_that_is_hung_up_or_cut_off_at_each_step_goes_on() {
-    let scene = Scene::new("act-hung-up");
+    let fixture = Scene::new("act-hung-up");
     let (pty, pts) = open().expect("a terminal");
-    let command = scene.through_the_gate(&scene.drain());
+    let command = fixture.through_the_gate(&fixture.drain());
     let command = PtyCommand::new(command.get_program())
         .args(command.get_args())
-        .env("STOKEHOLD_JOURNAL_DIR", scene.stage.journal());
-    scene.gate.stops_after(0, Point::Sent);
+        .env("STOKEHOLD_JOURNAL_DIR", fixture.stage.journal());
+    fixture.gate.stops_after(0, Point::Sent);
     let mut child = Ends(command.spawn(pts).expect("stokehold runs"));
     let mut pty = Some(pty);
     let mut met = BTreeSet::new();
-    while let Some(stopped) = scene.gate.stopped(|| has_ended(&mut child.0)) {
+    while let Some(stopped) = fixture.gate.stopped(|| has_ended(&mut child.0)) {
         match pty.take() {
             Some(pty) => drop(pty),
             None => send(child.0.id(), Signal::HUP),
         }
-        let run = scene.latest();
-        met.insert(scene.agrees(&Standing::default(), &run, &stopped));
+        let run = fixture.latest();
+        met.insert(fixture.agrees(&Standing::default(), &run, &stopped));
         // (What others say is the same whatever comes to the process: see the cuts below.)
-        scene.gate.stops_after(0, Point::Sent);
-        scene.gate.passes();
+        fixture.gate.stops_after(0, Point::Sent);
+        fixture.gate.passes();
     }
-    let run = scene.latest().name;
-    scene.met_all(&run, &met, "hung up");
-    scene.is_done(&run);
-    scene.is_undone(&run);
+    let run = fixture.latest().name;
+    fixture.met_all(&run, &met, "hung up");
+    fixture.is_done(&run);
+    fixture.is_undone(&run);
 
-    scene.gate.stops_after(0, Point::Sent);
-    let mut child = scene.spawn(&scene.drain());
+    fixture.gate.stops_after(0, Point::Sent);
+    let mut child = fixture.spawn(&fixture.drain());
     let mut met = BTreeSet::new();
     let mut count = 0;
-    while let Some(stopped) = scene.gate.stopped(|| has_ended(&mut child.0)) {
-        scene.gate.cuts();
-        let run = scene.latest();
-        met.insert(scene.agrees(&Standing::default(), &run, &stopped));
+    while let Some(stopped) = fixture.gate.stopped(|| has_ended(&mut child.0)) {
+        fixture.gate.cuts();
+        let run = fixture.latest();
+        met.insert(fixture.agrees(&Standing::default(), &run, &stopped));
         if count % 5 == 0 {
-            scene.says(&run, None);
+            fixture.says(&run, None);
         }
         count += 1;
         // Two before they arrive, two once they are carried out. What has not arrived is sent once more.
         let point = [Point::Sent, Point::CarriedOut][count / 2 % 2];
-        scene
+        fixture
             .gate
             .stops_after(usize::from(stopped.code.is_none()), point);
-        scene.gate.heals();
+        fixture.gate.heals();
     }
-    let run = scene.latest().name;
-    scene.met_all(&run, &met, "cut off");
+    let run = fixture.latest().name;
+    fixture.met_all(&run, &met, "cut off");
     assert!(child.0.wait().expect("it has ended").success());
-    scene.is_done(&run);
+    fixture.is_done(&run);
 }
 
 /// A run whose console is left with `q`, or hung up, goes on in a process of its own; one that ctrl-c stops says what it holds.
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
 fn a_run_that_is_left_or_stopped_at_each_step_says_what_it_holds() {
-    let scene = Scene::new("act-left");
+    let fixture = Scene::new("act-left");
     let seed = std::env::var("STOKEHOLD_SEED").ok();
     let seed = seed.map_or(50, |seed| seed.parse().expect("a number"));
     println!("repeat: STOKEHOLD_SEED={seed}");
@@ -577,70 +577,70 @@ fn a_run_that_is_left_or_stopped_at_each_step_says_what_it_holds() {
             && *after <= met.len()
         {
             drawn.pop_first();
-            met.extend(left(&scene, name, drawn.len().is_multiple_of(2)));
+            met.extend(left(&fixture, name, drawn.len().is_multiple_of(2)));
             continue;
         }
-        scene.gate.stops_after(0, Point::Sent);
+        fixture.gate.stops_after(0, Point::Sent);
         let mut child = match &name {
-            None => scene.spawn(&scene.drain()),
-            Some(name) => scene.spawn(&["continue", name]),
+            None => fixture.spawn(&fixture.drain()),
+            Some(name) => fixture.spawn(&["continue", name]),
         };
-        let Some(stopped) = scene.gate.stopped(|| has_ended(&mut child.0)) else {
+        let Some(stopped) = fixture.gate.stopped(|| has_ended(&mut child.0)) else {
             assert!(child.0.wait().expect("it has ended").success());
             break;
         };
-        met.insert(scene.agrees(&Standing::default(), &scene.latest(), &stopped));
+        met.insert(fixture.agrees(&Standing::default(), &fixture.latest(), &stopped));
         send(child.0.id(), Signal::INT);
         // (The signal is heard while the call is under way, or a call later.)
         loop {
-            scene.gate.stops_after(0, Point::Sent);
-            scene.gate.passes();
-            match scene.gate.stopped(|| has_ended(&mut child.0)) {
+            fixture.gate.stops_after(0, Point::Sent);
+            fixture.gate.passes();
+            match fixture.gate.stopped(|| has_ended(&mut child.0)) {
                 Some(next) => {
-                    met.insert(scene.agrees(&Standing::default(), &scene.latest(), &next))
+                    met.insert(fixture.agrees(&Standing::default(), &fixture.latest(), &next))
                 }
                 None => break,
             };
         }
-        let run = scene.latest();
+        let run = fixture.latest();
         if run.end == Some(RunEnd::Done) {
             break;
         }
         assert_eq!(run.end, Some(RunEnd::Stopped));
         assert_eq!(child.0.wait().expect("it has ended").code(), Some(130));
-        assert_eq!(scene.standing(&run), Standing::default().and(&run, false));
+        assert_eq!(fixture.standing(&run), Standing::default().and(&run, false));
         // (It is told as a run that was killed is.)
         if count % 4 == 0 {
-            scene.says(&run, Some("was stopped"));
+            fixture.says(&run, Some("was stopped"));
         }
         name = Some(run.name);
     }
-    let run = scene.latest().name;
+    let run = fixture.latest().name;
     assert!(drawn.is_empty(), "at each of those drawn: {drawn:?}");
-    scene.met_all(&run, &met, "left or stopped");
-    scene.is_done(&run);
+    fixture.met_all(&run, &met, "left or stopped");
+    fixture.is_done(&run);
 }
 
 /// Continues the run in a console and leaves that while its next call is under way. The process in which it goes on is killed at its
 /// next call. The steps of both.
-fn left(scene: &Scene, name: &str, with_q: bool) -> [u32; 2] {
+fn left(fixture: &Scene, name: &str, with_q: bool) -> [u32; 2] {
     let variables = [
-        ("STOKEHOLD_JOURNAL_DIR", scene.stage.journal()),
+        ("STOKEHOLD_JOURNAL_DIR", fixture.stage.journal()),
         ("STOKEHOLD_WRITE", Path::new("true")),
     ];
     let mut terminal =
-        Terminal::start_with(&variables, &scene.gate.config, Gate::CONTEXT, (170, 44));
+        Terminal::start_with(&variables, &fixture.gate.config, Gate::CONTEXT, (170, 44));
     terminal.keys("9");
     terminal.wait("the run", PATIENCE, |text| text.contains(name));
-    scene.gate.stops_after(0, Point::CarriedOut);
+    fixture.gate.stops_after(0, Point::CarriedOut);
     terminal.keys("H");
     terminal.wait("its plan", PATIENCE, |text| {
         text.contains("enter continues it")
     });
     terminal.keys("\r");
-    let stopped = scene.gate.stopped(|| false).expect("a write");
-    let first = scene.agrees(&Standing::default(), &scene.latest(), &stopped);
-    scene.gate.stops_after(0, Point::Sent);
+    let stopped = fixture.gate.stopped(|| false).expect("a write");
+    let first = fixture.agrees(&Standing::default(), &fixture.latest(), &stopped);
+    fixture.gate.stops_after(0, Point::Sent);
     if with_q {
         terminal.keys("\x1b");
         terminal.wait("the table of runs", PATIENCE, |text| {
@@ -656,23 +656,23 @@ fn left(scene: &Scene, name: &str, with_q: bool) -> [u32; 2] {
         terminal.signal(Signal::HUP);
     }
     terminal.end(PATIENCE);
-    let said = terminal.text();
-    let process = said
+    let screen = terminal.text();
+    let process = screen
         .split_once(" goes on in process ")
         .map(|(_, rest)| rest);
     let process = process.and_then(|rest| rest.split(';').next()?.trim().parse().ok());
-    let process: u32 = process.unwrap_or_else(|| panic!("which process: {said}"));
-    let stopped = scene.gate.stopped(|| false).expect("a write");
-    let run = scene.latest();
-    let second = scene.agrees(&Standing::default(), &run, &stopped);
-    scene.says(&run, None);
+    let process: u32 = process.unwrap_or_else(|| panic!("which process: {screen}"));
+    let stopped = fixture.gate.stopped(|| false).expect("a write");
+    let run = fixture.latest();
+    let second = fixture.agrees(&Standing::default(), &run, &stopped);
+    fixture.says(&run, None);
     send(process, Signal::KILL);
     let end = Instant::now() + PATIENCE;
-    while scene.is_running(name) {
+    while fixture.is_running(name) {
         assert!(Instant::now() < end, "process {process} is killed");
         sleep(Duration::from_millis(20));
     }
-    scene.gate.loses();
-    scene.says(&run, Some("was broken off"));
+    fixture.gate.loses();
+    fixture.says(&run, Some("was broken off"));
     [first, second]
 }

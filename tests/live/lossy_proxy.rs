@@ -1,6 +1,6 @@
-//! A road to the API server of our own, which is slow and loses something, or whose clock is wrong.
+//! A network path to the API server of our own, which is slow and loses something, or whose clock is wrong.
 //!
-//! The model of a lossy road: a proxy of TCP cannot drop a segment of a stream that is acknowledged already. What a lost segment
+//! The model of a lossy path: a proxy of TCP cannot drop a segment of a stream that is acknowledged already. What a lost segment
 //! does to whom it is sent is done instead: everything behind it in its direction is held back for one round trip, the time of a
 //! fast retransmission (losses within one round trip cost one together, as with SACK); and a lost SYN delays a connection by the
 //! second that Linux waits before it sends another.
@@ -19,7 +19,7 @@ const SEGMENT: usize = 1448;
 /// Most bytes under way in one direction: a large window.
 const WINDOW: usize = 1 << 20;
 
-/// What a road does to what passes.
+/// What the path does to traffic.
 #[derive(Clone, Copy)]
 pub struct Weather {
     /// For the way there and back together.
@@ -30,7 +30,7 @@ pub struct Weather {
     pub date_shift: i64,
 }
 
-/// A listening road. Ends with the value.
+/// A listening proxy. Ends with the value.
 pub struct LossyProxy {
     /// Where it begins.
     pub address: SocketAddr,
@@ -53,7 +53,7 @@ impl LossRng {
 }
 
 impl LossyProxy {
-    /// Opens a road to `end`.
+    /// Opens a path to `end`.
     pub fn to(end: &str, weather: Weather) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -67,9 +67,9 @@ impl LossyProxy {
                 }
                 let (end, count) = (end.clone(), count.clone());
                 spawn(move || {
-                    let mut dice = LossRng(number as u64 + 1);
+                    let mut rng = LossRng(number as u64 + 1);
                     sleep(weather.round_trip);
-                    if dice.percent() < weather.loss_percent {
+                    if rng.percent() < weather.loss_percent {
                         sleep(Duration::from_secs(1));
                     }
                     let Ok(to) = TcpStream::connect(&end) else {
@@ -83,10 +83,10 @@ impl LossyProxy {
                             date_shift: 0,
                             ..weather
                         },
-                        LossRng(dice.0 ^ 1),
+                        LossRng(rng.0 ^ 1),
                         count.clone(),
                     );
-                    lane(to, from, weather, LossRng(dice.0 ^ 2), count);
+                    lane(to, from, weather, LossRng(rng.0 ^ 2), count);
                 });
             }
         });
@@ -126,7 +126,7 @@ fn lane(
     mut from: TcpStream,
     mut to: TcpStream,
     weather: Weather,
-    mut dice: LossRng,
+    mut rng: LossRng,
     lost: Arc<AtomicU64>,
 ) {
     let lane = Arc::new(Lane::default());
@@ -174,7 +174,7 @@ fn lane(
             }
             let now = Instant::now();
             for _ in 0..count.div_ceil(SEGMENT) {
-                if dice.percent() < weather.loss_percent {
+                if rng.percent() < weather.loss_percent {
                     lost.fetch_add(1, Ordering::Relaxed);
                     held_until = held_until.max(now + weather.round_trip);
                 }

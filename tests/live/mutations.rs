@@ -1,4 +1,4 @@
-//! Every lever on the schema of its kind, as the kind's project publishes it: held, let go and held again by undo, and refused where
+//! Every mutation on the schema of its kind, as the kind's project publishes it: held, let go and held again by undo, and refused where
 //! there is nothing left to hold. The controllers of these kinds do not run here: the test writes the status that they would. Kinds
 //! whose controllers do are in `controllers`.
 
@@ -24,7 +24,7 @@ struct Kind {
     /// What stands there when it is held, and when it is not.
     values: [Value; 2],
     /// What its controller writes once it is held, and once it goes on.
-    told: [Value; 2],
+    answers: [Value; 2],
     /// What its controller writes once it has ended; null for kinds that never end.
     over: Value,
 }
@@ -61,7 +61,7 @@ fn kinds() -> Vec<Kind> {
                 "pytorchReplicaSpecs": {"Master": replica(1), "Worker": replica(1)}}}),
             field: "/spec/runPolicy/suspend",
             values: held(),
-            told: by_condition(),
+            answers: by_condition(),
             over: ended("Succeeded"),
         },
         Kind {
@@ -70,7 +70,7 @@ fn kinds() -> Vec<Kind> {
                 "slotsPerWorker": 1, "runPolicy": {"cleanPodPolicy": "Running"}, "mpiReplicaSpecs": {"Launcher": replica(1), "Worker": replica(1)}}}),
             field: "/spec/runPolicy/suspend",
             values: held(),
-            told: by_condition(),
+            answers: by_condition(),
             over: ended("Failed"),
         },
     ]
@@ -117,7 +117,7 @@ impl TestNamespace {
     }
 
     /// Writes what a controller would.
-    fn tell(&self, kind: &str, name: &str, status: &Value) {
+    fn set_status(&self, kind: &str, name: &str, status: &Value) {
         let patch = json!({ "status": status }).to_string();
         let merge = ["--subresource=status", "--type=merge", "-p", &patch];
         kubectl(&[&["-n", self.name, "patch", kind, name], &merge[..]].concat());
@@ -195,12 +195,12 @@ fn every_kind_is_put_on_hold_by_its_own_field() {
                 let now = field().unwrap_or(json!(false));
                 let so = now == kind.values[at];
                 if so {
-                    here.tell(kubernetes, name, &kind.told[at]);
+                    here.set_status(kubernetes, name, &kind.answers[at]);
                 }
                 so
             }
         };
-        here.tell(kubernetes, &name, &kind.told[1]);
+        here.set_status(kubernetes, &name, &kind.answers[1]);
         here.done(&["hold", &target], plays(0));
         assert_eq!(field().as_ref(), Some(held), "{target}");
         here.refused(&["hold", &target], "held already");
@@ -211,7 +211,7 @@ fn every_kind_is_put_on_hold_by_its_own_field() {
         assert_eq!(field().as_ref(), Some(held), "{target}");
         here.done(&["resume", &target], plays(1));
         if !kind.over.is_null() {
-            here.tell(kubernetes, &name, &kind.over);
+            here.set_status(kubernetes, &name, &kind.over);
             let before = here.get(kubernetes, &name);
             here.refused(&["hold", &target], "ended");
             assert_eq!(here.get(kubernetes, &name), before, "{target} is untouched");
@@ -236,7 +236,7 @@ fn what_cannot_be_suspended_says_what_can_be_done() {
         // Asked once: it may be held only after a first look said that it is not, and then nothing would be written.
         let is_held = held();
         if is_held {
-            here.tell(kinds[0].names[1], "owner", &kinds[0].told[0]);
+            here.set_status(kinds[0].names[1], "owner", &kinds[0].answers[0]);
         }
         is_held
     });
@@ -277,7 +277,7 @@ fn volcano_is_asked_in_its_own_way() {
         "minAvailable": 1, "queue": "research", "schedulerName": "volcano", "tasks": [{"name": "worker", "replicas": 1, "template": pod("Never")}]}});
     here.create(job, "farm");
     let kind = "jobs.batch.volcano.sh";
-    let phase = |phase: &str| here.tell(kind, "farm", &json!({"state": {"phase": phase}}));
+    let phase = |phase: &str| here.set_status(kind, "farm", &json!({"state": {"phase": phase}}));
     phase("Running");
     // What Volcano's controller does with a command on this job.
     let carries_out = |action: &'static str, then: &'static str| {
@@ -308,7 +308,7 @@ fn volcano_is_asked_in_its_own_way() {
                 "commands.bus.volcano.sh",
                 text(command, "/metadata/name"),
             ]);
-            here.tell(kind, "farm", &json!({"state": {"phase": then}}));
+            here.set_status(kind, "farm", &json!({"state": {"phase": then}}));
             true
         }
     };

@@ -106,8 +106,8 @@ pub fn home(settings: &str) -> tempfile::TempDir {
 pub fn curl(arguments: &[&str]) -> String {
     let output = Command::new("curl").arg("-sSf").args(arguments).output();
     let output = output.expect("curl runs");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "curl {arguments:?}: {said}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "curl {arguments:?}: {message}");
     String::from_utf8(output.stdout).expect("a text")
 }
 
@@ -237,8 +237,8 @@ impl HttpAnswer {
         let end = Instant::now() + PATIENCE;
         loop {
             let answer = Self::of(command);
-            let mut said = answer.err.lines();
-            let is_late = said.any(|line| line.starts_with("stokehold: readings: "));
+            let mut lines = answer.err.lines();
+            let is_late = lines.any(|line| line.starts_with("stokehold: readings: "));
             if !is_late || Instant::now() > end {
                 return answer;
             }

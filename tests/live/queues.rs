@@ -184,9 +184,10 @@ fn admission_and_places_are_what_kueue_says() {
         let path = format!(
             "/apis/visibility.kueue.x-k8s.io/v1beta2/clusterqueues/{queue}/pendingworkloads"
         );
-        let told: Value = serde_json::from_str(&kubectl(&["get", "--raw", &path])).expect("a list");
+        let answer: Value =
+            serde_json::from_str(&kubectl(&["get", "--raw", &path])).expect("a list");
         places.extend(
-            list(&told, "/items")
+            list(&answer, "/items")
                 .iter()
                 .map(|item| (key(item), item.clone())),
         );
@@ -324,7 +325,7 @@ fn cohorts_and_local_queues_are_what_kueue_says() {
                 "{name}: {quota}"
             );
         }
-        let told: BTreeMap<Key, &Value> = list(row, "/local_queues")
+        let reported: BTreeMap<Key, &Value> = list(row, "/local_queues")
             .iter()
             .map(|door| {
                 (
@@ -342,11 +343,11 @@ fn cohorts_and_local_queues_are_what_kueue_says() {
             .map(|(id, _)| id)
             .collect();
         assert_eq!(
-            told.keys().collect::<Vec<_>>(),
+            reported.keys().collect::<Vec<_>>(),
             there,
             "the local queues of {name}"
         );
-        for (id, door) in told {
+        for (id, door) in reported {
             doors += 1;
             let status = &locals[&id]["status"];
             for (key, counter) in [
@@ -389,8 +390,8 @@ fn the_console_shows_queues_as_kueue_does() {
     // Under the cursor: who waits in research-llm, in Kueue's order.
     let path =
         "/apis/visibility.kueue.x-k8s.io/v1beta2/clusterqueues/research-llm/pendingworkloads";
-    let told: Value = serde_json::from_str(&kubectl(&["get", "--raw", path])).expect("a list");
-    let mut order: Vec<(u64, String)> = list(&told, "/items")
+    let answer: Value = serde_json::from_str(&kubectl(&["get", "--raw", path])).expect("a list");
+    let mut order: Vec<(u64, String)> = list(&answer, "/items")
         .iter()
         .map(|item| {
             let place = item["positionInClusterQueue"].as_u64().expect("a place");

@@ -479,10 +479,10 @@ fn differs(case: &Case, object: &Value) -> Option<String> {
     let scaler = read(object);
     let ours = desired(&scaler, Some(case.pods()));
     let theirs = scaler.desired?;
-    let told = ours.map(|ours| (ours.bounded, ours.held));
+    let computed = ours.map(|ours| (ours.bounded, ours.held));
     let (name, current) = (case.name, case.replicas);
-    eprintln!("{name}: {current} now, {theirs} by the controller, {told:?} by us");
-    let said = || format!("{name}: {theirs} by the controller, {ours:?} by us: {scaler:?}");
+    eprintln!("{name}: {current} now, {theirs} by the controller, {computed:?} by us");
+    let difference = || format!("{name}: {theirs} by the controller, {ours:?} by us: {scaler:?}");
     let is_same = match ours {
         // It keeps what it desired before: nothing yet.
         None => theirs == 0 && scaler.failing.is_some(),
@@ -501,7 +501,7 @@ fn differs(case: &Case, object: &Value) -> Option<String> {
         }
         Some(ours) => ours.bounded == theirs,
     };
-    (!is_same).then(said)
+    (!is_same).then(difference)
 }
 
 #[test]

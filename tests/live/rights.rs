@@ -79,13 +79,13 @@ fn a_team_lead_sees_the_team() {
         .collect();
     assert_eq!(shown, expected, "{jobs:?}");
     // What is missing is named in one line, with the role that helps.
-    let said = jobs.err.trim();
+    let message = jobs.err.trim();
     assert!(
-        said.starts_with("stokehold: nodes") && said.lines().count() == 1,
+        message.starts_with("stokehold: nodes") && message.lines().count() == 1,
         "{jobs:?}"
     );
     assert!(
-        said.contains("not visible to you") && said.contains("rbac viewer"),
+        message.contains("not visible to you") && message.contains("rbac viewer"),
         "{jobs:?}"
     );
     for kind in ["pools", "nodes", "devices", "queues", "cost", "alerts"] {
@@ -211,7 +211,7 @@ fn the_manifests_of_the_services_are_valid() {
             "-o=name",
             "-f",
         ];
-        let said = kubectl(&[&flags[..], &[path]].concat());
-        assert_eq!(said.lines().collect::<Vec<_>>(), wanted);
+        let answer = kubectl(&[&flags[..], &[path]].concat());
+        assert_eq!(answer.lines().collect::<Vec<_>>(), wanted);
     }
 }

@@ -1,4 +1,4 @@
-//! One page, four roads: read at the pod's address, through the API server's pod proxy, and from a Prometheus that scrapes with
+//! One page, four paths: read at the pod's address, through the API server's pod proxy, and from a Prometheus that scrapes with
 //! honorLabels and one that scrapes without. The readings and whose a device is are the same.
 
 use std::collections::BTreeMap;
@@ -98,14 +98,14 @@ fn every_scrape_path_gives_the_same_readings() {
             .count();
         assert!(known >= 64, "{name} is known of {known} rows at the pods");
     }
-    for ((road, _), rows) in roads.iter().zip(&read).skip(1) {
+    for ((path, _), rows) in roads.iter().zip(&read).skip(1) {
         assert_eq!(
             first.keys().collect::<Vec<_>>(),
             rows.keys().collect::<Vec<_>>(),
-            "{road}"
+            "{path}"
         );
         for (id, row) in rows {
-            assert_eq!(row, &first[id], "{id} {road}, and at the pod");
+            assert_eq!(row, &first[id], "{id} {path}, and at the pod");
         }
     }
 }

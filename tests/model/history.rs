@@ -59,8 +59,11 @@ fn what_was_read_is_found_again() {
     assert!((of(Track::DeviceTemp(id.clone())) - 60.0).abs() <= WHOLE_ERROR);
     assert!((of(Track::DevicePower(id.clone())) - 500.0).abs() <= WHOLE_ERROR);
     assert!((of(Track::DeviceMemory(id)) - 0.5).abs() <= RATIO_ERROR);
-    let nobody = Track::DeviceUtil(Name::from("n9/gpu0"));
-    assert_eq!(history.window(&nobody, after(0), after(300), 3), [None; 3]);
+    let unknown_device = Track::DeviceUtil(Name::from("n9/gpu0"));
+    assert_eq!(
+        history.window(&unknown_device, after(0), after(300), 3),
+        [None; 3]
+    );
 }
 
 #[test]

@@ -230,7 +230,7 @@ pub fn pool(name: &str, total: u32, allocated: u32) -> Pool {
         power_limit_watts: None,
         waiting_devices: 0,
         stale: false,
-        sight: Default::default(),
+        visibility: Default::default(),
     }
 }
 

@@ -57,8 +57,8 @@ impl Root {
     /// What it prints when all is well.
     fn prints(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {said}");
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {message}");
         text(&output.stdout)
     }
 }
@@ -94,11 +94,11 @@ fn roots() -> Vec<Root> {
         println!("skipped: unshare (util-linux) cannot be run: {error}");
         return Vec::new();
     }
-    let said = allowed
+    let message = allowed
         .map(|output| text(&output.stderr))
         .unwrap_or_default();
-    if said.starts_with("unshare:") && said.contains("not permitted") {
-        println!("skipped: this machine allows no root folder of one's own: {said}");
+    if message.starts_with("unshare:") && message.contains("not permitted") {
+        println!("skipped: this machine allows no root folder of one's own: {message}");
         return Vec::new();
     }
     let mut roots = vec![dynamic];
@@ -155,11 +155,11 @@ fn commands_without_a_cluster_run_and_obstacles_to_one_are_reported() {
                 arguments.extend(["--kubeconfig", "/kubeconfig"]);
             }
             let output = root.run(&arguments);
-            let said = text(&output.stderr);
-            assert_eq!(output.status.code(), Some(code), "{said}");
+            let message = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(code), "{message}");
             assert!(
-                said.to_lowercase().contains(&wanted.to_lowercase()),
-                "{said}"
+                message.to_lowercase().contains(&wanted.to_lowercase()),
+                "{message}"
             );
         }
     }
@@ -210,9 +210,9 @@ fn a_cluster_is_read_by_the_ca_of_its_kubeconfig_and_an_exporter_without_certifi
         let devices = root.prints(&["exporter", "read", &exporter(), "-o", "json"]);
         assert!(devices.contains("GPU-a"), "{devices}");
         let output = root.run(&["exporter", "read", "https://127.0.0.1:1/metrics"]);
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(4), "{said}");
-        assert!(said.contains("SSL_CERT_FILE"), "{said}");
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(4), "{message}");
+        assert!(message.contains("SSL_CERT_FILE"), "{message}");
     }
 }
 

@@ -20,8 +20,8 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
+use super::faulty_service::{Fate, FaultyService};
 use super::link::Link;
-use super::road::{Fate, FaultyService};
 use super::{Home, PATIENCE, text};
 
 /// A point of a run: at one of the calls that change a node, counted from zero.
@@ -39,10 +39,10 @@ fn changes_a_node(method: &Method, path: &str) -> bool {
 }
 
 /// Serves until the runtime ends.
-async fn serve(listener: TcpListener, road: FaultyService) {
+async fn serve(listener: TcpListener, faulty: FaultyService) {
     loop {
         let (stream, _) = listener.accept().await.expect("a connection");
-        let service = TowerToHyperService::new(road.clone());
+        let service = TowerToHyperService::new(faulty.clone());
         tokio::spawn(async move {
             let builder = Builder::new(TokioExecutor::new());
             let _ = builder
@@ -56,7 +56,7 @@ async fn serve(listener: TcpListener, road: FaultyService) {
 pub(super) struct Bench {
     home: Home,
     service: Service,
-    road: FaultyService,
+    proxy: FaultyService,
     /// Nodes that take pods.
     pub(super) nodes: Vec<String>,
     runtime: Runtime,
@@ -85,11 +85,11 @@ impl Bench {
         let clock = Arc::new(move || begin);
         let service = embed(Box::new(world), clock, 0.0, 1).expect("a cluster");
         let service = Service::new(Arc::clone(service.cluster()));
-        let road = FaultyService::new(service.clone());
+        let faulty = FaultyService::new(service.clone());
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"));
         let listener = listener.expect("a port");
         let address = listener.local_addr().expect("has one");
-        runtime.spawn(serve(listener, road.clone()));
+        runtime.spawn(serve(listener, faulty.clone()));
         let home = Home::new();
         let users = service.cluster().users();
         let kubeconfig = kubeconfig::render(&format!("http://{address}"), "", users);
@@ -98,7 +98,7 @@ impl Bench {
         Self {
             home,
             service,
-            road,
+            faulty,
             nodes,
             runtime,
         }
@@ -139,7 +139,7 @@ impl Bench {
             Point::CarriedOut(call) => (call, true),
         };
         let mut has_stopped = false;
-        self.road.rule(move |method, path| {
+        self.faulty.rule(move |method, path| {
             if has_stopped || !changes_a_node(method, path) {
                 return Fate::Pass;
             }
@@ -154,7 +154,7 @@ impl Bench {
 
     /// Waits until a call hangs; false where none ever did.
     pub(super) fn hung(&self) -> bool {
-        let mut hung = self.road.hung.subscribe();
+        let mut hung = self.faulty.hung.subscribe();
         let reached = async { timeout(PATIENCE, hung.wait_for(|hung| *hung)).await.is_ok() };
         self.runtime.block_on(reached)
     }
@@ -173,8 +173,8 @@ impl Bench {
     /// Runs `plan` to its end: its code, and what it printed.
     pub(super) fn done(&self, arguments: &[&str]) -> (Option<i32>, String) {
         let output = self.plan(arguments).output().expect("can be run");
-        let said = text(&output.stdout) + &text(&output.stderr);
-        (output.status.code(), said)
+        let output_text = text(&output.stdout) + &text(&output.stderr);
+        (output.status.code(), output_text)
     }
 
     /// The latest run.

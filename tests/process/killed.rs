@@ -58,8 +58,8 @@ fn killed_at(bench: &Bench, points: &[Point], closes: bool) {
         run = Some(now.name);
     }
     let run = run.expect("was killed");
-    let (code, said) = bench.done(&["continue", &run, "--apply"]);
-    assert_eq!(code, Some(0), "{said}");
+    let (code, printed) = bench.done(&["continue", &run, "--apply"]);
+    assert_eq!(code, Some(0), "{printed}");
     let end = bench.latest().expect("a run");
     assert_eq!(end.name, run);
     assert!(matches!(end.end, Some(RunEnd::Done)), "{:?}", end.end);
@@ -98,17 +98,17 @@ fn a_run_that_is_killed_is_taken_up_and_nothing_is_done_twice() {
 #[ignore = "long: tests/long"]
 fn a_run_that_is_killed_at_drawn_points_is_taken_up() {
     let _alone = alone();
-    let told = std::env::var("STOKEHOLD_SEED").expect("tests/long sets STOKEHOLD_SEED");
-    println!("repeat: STOKEHOLD_SEED={told} cargo test --test process drawn_points -- --ignored");
-    let mut dice = Pcg64Mcg::seed_from_u64(told.parse().expect("a number"));
+    let seed = std::env::var("STOKEHOLD_SEED").expect("tests/long sets STOKEHOLD_SEED");
+    println!("repeat: STOKEHOLD_SEED={seed} cargo test --test process drawn_points -- --ignored");
+    let mut rng = Pcg64Mcg::seed_from_u64(seed.parse().expect("a number"));
     let bench = Bench::new(24);
     for round in 0..6 {
         // What is left shrinks with each call that is carried out.
         let mut left = bench.nodes.len();
         let mut points = Vec::new();
         while left > 1 && points.len() < 8 {
-            let call = dice.random_range(0..left.min(4));
-            let point = match dice.random_bool(0.5) {
+            let call = rng.random_range(0..left.min(4));
+            let point = match rng.random_bool(0.5) {
                 true => Point::CarriedOut(call),
                 false => Point::Sent(call),
             };
@@ -129,16 +129,16 @@ fn two_programs_on_one_queue_at_once() {
     let both = [(); 2].map(|()| bench.plan(&arguments).spawn().expect("can be run"));
     let mut ends = both.map(|child| {
         let output = child.wait_with_output().expect("ends");
-        let said = super::text(&output.stdout) + &super::text(&output.stderr);
-        (output.status.code(), said)
+        let printed = super::text(&output.stdout) + &super::text(&output.stderr);
+        (output.status.code(), printed)
     });
     ends.sort_by_key(|(code, _)| *code != Some(0));
-    let [(won, first), (lost, said)] = ends;
+    let [(won, first), (lost, printed)] = ends;
     assert_eq!(won, Some(0), "{first}");
-    assert_ne!(lost, Some(0), "{said}");
+    assert_ne!(lost, Some(0), "{printed}");
     assert!(
-        said.contains("has changed since the plan was made") || said.contains("held already"),
-        "{said}"
+        printed.contains("has changed since the plan was made") || printed.contains("held already"),
+        "{printed}"
     );
     let queues = "/apis/kueue.x-k8s.io/";
     let writes = bench.writes(queues, since);

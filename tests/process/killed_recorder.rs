@@ -9,8 +9,8 @@ use super::{Home, Running, alone, text, until};
 fn recorder(home: &Home, kubeconfig: &str, folder: &str) -> Running {
     let flags = ["record", "--kubeconfig", kubeconfig, "--dir", folder];
     let mut running = Running::start(home, &flags);
-    let said = running.line();
-    assert!(said.starts_with("recording sim-admin into "), "{said}");
+    let line = running.line();
+    assert!(line.starts_with("recording sim-admin into "), "{line}");
     running
 }
 
@@ -77,12 +77,12 @@ fn a_recorder_that_is_killed_loses_nothing_that_was_written() {
         let flags = ["diff", "--record", &place, "--from", from, "--to", to];
         home.run(&[&flags[..], &["-o", "json"]].concat())
     };
-    let told = diff(&start, "-1s");
-    assert_eq!(told.status.code(), Some(0), "{}", text(&told.stderr));
-    let told: Value = serde_json::from_slice(&told.stdout).expect("is JSON");
-    assert_eq!(told["from"].as_str(), Some(start.as_str()));
+    let printed = diff(&start, "-1s");
+    assert_eq!(printed.status.code(), Some(0), "{}", text(&printed.stderr));
+    let printed: Value = serde_json::from_slice(&printed.stdout).expect("is JSON");
+    assert_eq!(printed["from"].as_str(), Some(start.as_str()));
     // At the start nothing was listed yet: nodes are not new because of that.
-    let joined = told["changes"].as_array().expect("a list").iter();
+    let joined = printed["changes"].as_array().expect("a list").iter();
     let joined = joined.filter(|change| change["change"] == "joined").count();
     assert!(joined < there, "{joined} of {there} nodes joined");
     let backwards = diff("-1s", &start);

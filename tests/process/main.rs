@@ -10,6 +10,9 @@
 
 #[cfg(target_os = "linux")]
 mod empty_root;
+#[path = "../exec/faulty_service.rs"]
+#[expect(dead_code, reason = "what other tests do on it")]
+mod faulty_service;
 mod gate;
 mod killed;
 mod killed_recorder;
@@ -18,9 +21,6 @@ mod link;
 #[path = "../cli/manifest.rs"]
 mod manifest;
 mod pipes;
-#[path = "../exec/road.rs"]
-#[expect(dead_code, reason = "what other tests do on it")]
-mod road;
 mod secrets;
 mod services;
 mod shell;
@@ -115,7 +115,7 @@ impl Running {
     }
 
     /// The rest of the next line of standard error that begins with this.
-    fn told(&mut self, start: &str) -> String {
+    fn line_after(&mut self, start: &str) -> String {
         loop {
             let mut line = String::new();
             self.err.read_line(&mut line).expect("is text");

@@ -71,15 +71,15 @@ fn planted_credentials_are_in_no_log_journal_record_picture_or_output() {
     assert_ne!(by_plugin, direct);
     let by_plugin = home.write("by-plugin", by_plugin).display().to_string();
 
-    let mut said = Vec::new();
+    let mut printed = Vec::new();
     let mut run = |arguments: &[&str]| {
         let mut command = home.command(arguments);
         command
             .args(["--log-file", "log"])
             .env("STOKEHOLD_LOG", "trace");
         let output = command.output().expect("can be run");
-        said.extend_from_slice(&output.stdout);
-        said.extend_from_slice(&output.stderr);
+        printed.extend_from_slice(&output.stdout);
+        printed.extend_from_slice(&output.stderr);
         output
     };
     let nodes = run(&["get", "nodes", "-o", "name", "--kubeconfig", &by_plugin]);
@@ -163,7 +163,7 @@ fn planted_credentials_are_in_no_log_journal_record_picture_or_output() {
     for keys in ["6", "y", "\u{1b}", "\u{13}", "3", "l", "\u{1b}"] {
         link.keys(keys);
         link.read(Duration::from_millis(400), 65_536);
-        said.extend_from_slice(link.text().as_bytes());
+        printed.extend_from_slice(link.text().as_bytes());
     }
     link.keys("q");
     link.end();
@@ -192,7 +192,7 @@ fn planted_credentials_are_in_no_log_journal_record_picture_or_output() {
                     .windows(shape.len())
                     .any(|part| part == shape.as_bytes())
             };
-            assert!(!holds(&said), "{shape} was printed");
+            assert!(!holds(&printed), "{shape} was printed");
             for path in &all {
                 let bytes = fs::read(path).expect("can be read");
                 assert!(!holds(&bytes), "{shape} stands in {}", path.display());

@@ -85,8 +85,8 @@ fn a_recorder_is_ready_once_it_writes() {
     // Its address is taken.
     let taken = home.run(&["record", "--demo", "--listen", &address, "--dir", "other"]);
     assert_eq!(taken.status.code(), Some(1));
-    let said = text(&taken.stderr);
-    assert!(said.contains("--listen 127.0.0.1:"), "{said}");
+    let message = text(&taken.stderr);
+    assert!(message.contains("--listen 127.0.0.1:"), "{message}");
 }
 
 #[test]

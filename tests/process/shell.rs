@@ -313,10 +313,10 @@ fn a_shell_opens_behind_the_grant_alone_and_its_refusal_says_why() {
 
     let missing = run(&["--write", "pod", "nlp/a"], false);
     assert_eq!(missing.status.code(), Some(1));
-    let said = text(&missing.stderr);
-    assert!(said.contains("kubectl is not on PATH"), "{said}");
+    let message = text(&missing.stderr);
+    assert!(message.contains("kubectl is not on PATH"), "{message}");
     assert!(
-        said.contains("-n nlp exec -it a -- sh -c 'command -v bash"),
-        "to be copied: {said}"
+        message.contains("-n nlp exec -it a -- sh -c 'command -v bash"),
+        "to be copied: {message}"
     );
 }

@@ -31,7 +31,7 @@ impl Sim {
         let mut running = Running::start(home, &[&fleet[..], &place, &served].concat());
         let ready = running.line();
         assert!(ready.starts_with("ready https://127.0.0.1:"), "{ready}");
-        let prometheus = running.told("prometheus ");
+        let prometheus = running.line_after("prometheus ");
         Self {
             running,
             kubeconfig,
@@ -72,16 +72,17 @@ fn a_team_bound_to_its_namespaces_sees_its_jobs_and_their_devices() {
     // The context's namespace, where all are refused.
     let own = team("jobs", &[]);
     assert_eq!(own.status.code(), Some(3));
-    let said = text(&own.stderr);
+    let message = text(&own.stderr);
     // One message for all that is refused.
     assert!(
-        said.contains("nodes, namespaces, resourceslices and deviceclasses are not visible to you"),
-        "{said}"
+        message
+            .contains("nodes, namespaces, resourceslices and deviceclasses are not visible to you"),
+        "{message}"
     );
-    assert!(said.contains("reading namespace"), "{said}");
+    assert!(message.contains("reading namespace"), "{message}");
     // (A machine that is busy is told how far it is.)
-    let lines = said.lines().filter(|line| !line.contains("listing: "));
-    assert_eq!(lines.count(), 1, "{said}");
+    let lines = message.lines().filter(|line| !line.contains("listing: "));
+    assert_eq!(lines.count(), 1, "{message}");
     let namespaces = |rows: &[Value]| -> BTreeSet<String> {
         rows.iter()
             .map(|row| row["namespace"].as_str().expect("a text").to_owned())
@@ -184,9 +185,9 @@ fn advice_comes_from_the_past_of_a_prometheus() {
     // Nothing is said where nothing is known of the last half hour.
     let blind = sim.get(&home, &["advice"]);
     assert_eq!(blind.status.code(), Some(1), "{}", text(&blind.stdout));
-    let said = text(&blind.stderr);
-    assert!(said.contains("no job is judged"), "{said}");
-    assert!(said.contains("--for 30m"), "{said}");
+    let message = text(&blind.stderr);
+    assert!(message.contains("no job is judged"), "{message}");
+    assert!(message.contains("--for 30m"), "{message}");
 
     let ask = |arguments: &[&str]| {
         let mut command = home.command(&["advise", "--kubeconfig", &sim.kubeconfig]);
@@ -231,8 +232,8 @@ fn advice_comes_from_the_past_of_a_prometheus() {
     let own: Value = serde_json::from_slice(&job.stdout).expect("is JSON");
     let own = own.as_array().expect("is a list");
     assert!(!own.is_empty() && own.iter().all(|row| name(row) == name(first)));
-    let said = text(&job.stderr);
-    assert!(said.contains("bound by"), "{said}");
+    let message = text(&job.stderr);
+    assert!(message.contains("bound by"), "{message}");
     let team = first["team"].as_str().expect("a name");
     let of_team = ask(&["team", team, "-o", "json"]);
     let of_team: Value = serde_json::from_slice(&of_team.stdout).expect("is JSON");

@@ -71,8 +71,8 @@ fn a_watcher_that_is_killed_goes_on_without_sending_anything_twice() {
     let alerts = pager.until("alerts", |came| !came.is_empty());
     let all = alerts[0].as_array().expect("a list").len();
     assert!(all > 0);
-    let told = hook.until("all of them", |came| begun(came).len() >= all);
-    let ids = begun(&told);
+    let received = hook.until("all of them", |came| begun(came).len() >= all);
+    let ids = begun(&received);
     assert_eq!(ids.windows(2).find(|pair| pair[0] == pair[1]), None);
     assert_eq!(watch.ask("/readyz"), (200, "ok\n".to_owned()));
     let findings = watch.metric("stokehold_findings{");
@@ -88,9 +88,9 @@ fn a_watcher_that_is_killed_goes_on_without_sending_anything_twice() {
     let arguments = ["watch", "--kubeconfig", &sim.kubeconfig, "--dir", &state];
     let other = home.run(&arguments);
     assert_eq!(other.status.code(), Some(1));
-    let said = text(&other.stderr);
+    let message = text(&other.stderr);
     let words = format!("another process uses {state}");
-    assert!(said.contains(&words), "{said}");
+    assert!(message.contains(&words), "{message}");
     // The last outcome is on disk before the next message goes out.
     let settled = watch.metric("stokehold_notify_waiting_messages{");
     assert!(
@@ -108,14 +108,14 @@ fn a_watcher_that_is_killed_goes_on_without_sending_anything_twice() {
         "{{\"version\":1,\"context\":{{\"sim-admin\":{{\"{id}\":{{\"state\":\"muted\",\"at\":\"{at}\"}}}}}}}}"
     );
     home.write(".local/state/stokehold/alerts.json", muted);
-    let told = hook.until("it is muted", |came| came.len() > before);
+    let received = hook.until("it is muted", |came| came.len() > before);
     assert_eq!(
-        told.len(),
+        received.len(),
         before + 1,
         "nothing was sent twice: {:?}",
-        &told[before..]
+        &received[before..]
     );
-    let last = &told[before];
+    let last = &received[before];
     assert_eq!(
         (&last["status"], &last["alerts"][0]["id"]),
         (&"muted".into(), &id.as_str().into())
@@ -146,8 +146,8 @@ fn a_recorder_sends_findings_as_well() {
         "[[notify]]\nname = \"hook\"\nkind = \"webhook\"\nurl = \"{url}\"\nmin_severity = \"info\"\n",
     ));
     let recorder = Running::start(&home, &arguments);
-    let told = hook.until("a message", |came| !came.is_empty());
-    assert_eq!(told[0]["status"], "firing");
+    let received = hook.until("a message", |came| !came.is_empty());
+    assert_eq!(received[0]["status"], "firing");
     assert_eq!(recorder.end(), Some(0));
     assert!(home.path("record/watch/notified.json").is_file());
     // The record is whole all the same.

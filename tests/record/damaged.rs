@@ -34,23 +34,23 @@ fn small() -> Small {
     let path = only_segment(folder.path());
     let size = || fs::metadata(&path).expect("is there").len() as usize;
     let mut steps = vec![(size(), 0)];
-    let mut said = 0;
+    let mut count = 0;
     for round in 0..5u64 {
         let second = round * 10 + 1;
         recorder.see(at(second), &node(&format!("n{round}"), false));
         recorder.see(at(second), &page("n0", at(second), round as f64));
         recorder.see(at(second), &source("dcgm n0", at(second), ""));
-        said += 3;
+        count += 3;
         if round == 2 {
             recorder.want_keyframe();
         }
         flush(&mut recorder, at(second + 9));
-        steps.push((size(), said));
+        steps.push((size(), count));
     }
     drop(recorder);
     let archive = Archive::open(folder.path()).expect("can be read");
     let all = everything(&archive);
-    assert_eq!(all.len(), said);
+    assert_eq!(all.len(), count);
     let name = path
         .file_name()
         .expect("a name")
@@ -78,15 +78,15 @@ fn a_file_cut_at_any_byte_gives_every_complete_entry_once() {
         fs::write(&path, &bytes[..length]).expect("is written");
         let whole = steps.iter().rev().find(|(size, _)| *size <= length);
         match (Archive::open(folder.path()), whole) {
-            (Ok(archive), Some((size, said))) => {
+            (Ok(archive), Some((size, count))) => {
                 // A keyframe stands behind the third frame: its half is cut without a loss.
                 let read = everything(&archive);
-                assert!(read.len() >= *said, "{length}: {} of {said}", read.len());
+                assert!(read.len() >= *count, "{length}: {} of {count}", read.len());
                 assert_eq!(read[..], all[..read.len()], "{length}");
                 let more = steps.iter().find(|(size, _)| *size > length);
                 assert!(more.is_none_or(|(_, next)| read.len() <= *next), "{length}");
                 let is_cut = !archive.warnings().is_empty();
-                assert!(is_cut || *size == length || read.len() > *said, "{length}");
+                assert!(is_cut || *size == length || read.len() > *count, "{length}");
             }
             (Err(fault), None) => {
                 let words = fault.to_string();
@@ -136,7 +136,7 @@ fn a_byte_that_changed_is_noticed_and_the_rest_is_read() {
         player
             .until(end, |step| match step {
                 Step::Entry((at, RecordedEvent::Seen(observation))) => {
-                    read.push(told(at, &observation))
+                    read.push(describe_observation(at, &observation))
                 }
                 Step::Entry((_, RecordedEvent::Judged)) => {}
                 Step::Restart(_) => restarted = true,
@@ -205,7 +205,7 @@ fn a_frame_that_goes_back_in_time_ends_its_segment() {
         all,
         name,
     } = small();
-    let [.., (last, said), _] = steps[..] else {
+    let [.., (last, count), _] = steps[..] else {
         panic!("has frames");
     };
     // The last frame with another span and a right checksum: magic, kind, then `from` and `to`; the checksum is at 44.
@@ -223,7 +223,7 @@ fn a_frame_that_goes_back_in_time_ends_its_segment() {
     fs::write(folder.path().join(name), &bytes).expect("is written");
     let archive = Archive::open(folder.path()).expect("can be read");
     assert!(archive.start() <= archive.end());
-    assert_eq!(everything(&archive), all[..said]);
+    assert_eq!(everything(&archive), all[..count]);
     assert!(
         archive.warnings()[0].contains("left out"),
         "{:?}",

@@ -105,7 +105,7 @@ fn source(name: &str, last_ok: Moment, message: &str) -> Observation {
 }
 
 /// An entry as a text that tells it from any other.
-fn told(at: Moment, observation: &Observation) -> String {
+fn describe_observation(at: Moment, observation: &Observation) -> String {
     format!("{} {observation:?}", at.millis())
 }
 
@@ -115,12 +115,14 @@ fn everything(archive: &Archive) -> Vec<String> {
     let mut all: Vec<String> = keyframe
         .observations
         .iter()
-        .map(|observation| told(keyframe.at, observation))
+        .map(|observation| describe_observation(keyframe.at, observation))
         .collect();
     let end = archive.end().plus(Duration::from_secs(86_400 * 365));
     player
         .until(end, |step| match step {
-            Step::Entry((at, RecordedEvent::Seen(observation))) => all.push(told(at, &observation)),
+            Step::Entry((at, RecordedEvent::Seen(observation))) => {
+                all.push(describe_observation(at, &observation))
+            }
             Step::Entry((at, RecordedEvent::Judged)) => all.push(format!("{} judged", at.millis())),
             Step::Restart(keyframe) => {
                 all.push(format!("restart with {}", keyframe.observations.len()));

@@ -69,7 +69,7 @@ fn recorded_events_are_read_back_in_order() {
     let archive = Archive::open(folder.path()).expect("can be read");
     let wanted: Vec<String> = all
         .iter()
-        .map(|(second, observation)| told(at(*second), observation))
+        .map(|(second, observation)| describe_observation(at(*second), observation))
         .collect();
     assert_eq!(everything(&archive), wanted);
 }
@@ -102,8 +102,8 @@ fn a_list_that_comes_again_is_written_as_what_it_changes() {
     assert_eq!(
         tail,
         [
-            &told(at(11), &node("c", true)),
-            &told(
+            &describe_observation(at(11), &node("c", true)),
+            &describe_observation(
                 at(11),
                 &Observation::Gone(Table::Nodes, ObjectKey::new("", "b"))
             ),
@@ -257,7 +257,7 @@ proptest! {
                 _ => true,
             };
             if news {
-                wanted.push(told(at(second), &observation));
+                wanted.push(describe_observation(at(second), &observation));
             }
             if recorder.is_due(at(second)) {
                 flush(&mut recorder, at(second));

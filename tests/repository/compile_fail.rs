@@ -87,15 +87,15 @@ fn nothing_writes_without_a_grant() {
             .0;
         assert!(text.contains("//~ "), "{name} has no twin");
         let bad = compile(name, &text, deps, &library, folder.path());
-        let said = String::from_utf8_lossy(&bad.stderr);
+        let message = String::from_utf8_lossy(&bad.stderr);
         assert!(!bad.status.success(), "{name} compiles");
-        let errors: Vec<&str> = said
+        let errors: Vec<&str> = message
             .lines()
             .filter(|line| line.starts_with("error["))
             .collect();
         assert!(
             !errors.is_empty() && errors.iter().all(|line| line.contains(wanted)),
-            "{name} fails for another reason than {wanted}:\n{said}"
+            "{name} fails for another reason than {wanted}:\n{message}"
         );
         let good = compile(
             &format!("{name}_twin"),
@@ -104,10 +104,10 @@ fn nothing_writes_without_a_grant() {
             &library,
             folder.path(),
         );
-        let said = String::from_utf8_lossy(&good.stderr);
+        let message = String::from_utf8_lossy(&good.stderr);
         assert!(
             good.status.success(),
-            "the twin of {name} does not compile:\n{said}"
+            "the twin of {name} does not compile:\n{message}"
         );
     }
 }

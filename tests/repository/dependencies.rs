@@ -27,8 +27,8 @@ fn shipped() -> Vec<[String; 3]> {
         command.args(["--target", target]);
     }
     let output = command.output().expect("cargo can be run");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{message}");
     let text = String::from_utf8(output.stdout).expect("is text");
     let lines: BTreeSet<&str> = text
         .lines()

@@ -23,8 +23,8 @@ fn text(bytes: &[u8]) -> String {
 /// What a command prints; fails unless it ends well.
 fn printed(command: &mut Command) -> String {
     let output = command.output().expect("can be run");
-    let said = text(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {said}");
+    let message = text(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {message}");
     text(&output.stdout)
 }
 
@@ -67,9 +67,9 @@ fn packaged(folder: &Path, name: &str) -> (BTreeMap<String, String>, bool) {
     assert!(install.wait().expect("ends").success());
     let out = folder.join(name);
     let output = package(&program, &out);
-    let said = text(&output.stderr);
-    let debian = !said.contains("dpkg-deb is not on the PATH");
-    assert_eq!(output.status.success(), debian, "{said}");
+    let message = text(&output.stderr);
+    let debian = !message.contains("dpkg-deb is not on the PATH");
+    assert_eq!(output.status.success(), debian, "{message}");
     let sums = fs::read_to_string(out.join("SHA256SUMS")).expect("was written");
     let sums: BTreeMap<String, String> = sums
         .lines()
@@ -330,8 +330,8 @@ fn wrong_use_is_refused() {
             "is no program",
         ),
     ] {
-        let (code, said) = release(arguments);
-        assert_eq!(code, Some(1), "{said}");
-        assert!(said.contains(wanted), "{said}");
+        let (code, message) = release(arguments);
+        assert_eq!(code, Some(1), "{message}");
+        assert!(message.contains(wanted), "{message}");
     }
 }

@@ -17,8 +17,8 @@ use super::workspace::{root, rust_files};
 const LIMITS: [(&str, usize); 6] = [
     ("lines of the program", 191_181),
     ("lines of hand-written JSON Schema", 0),
-    ("doc lines of one to three words", 811),
-    ("doc comments of one to three words", 260),
+    ("doc lines of one to three words", 589),
+    ("doc comments of one to three words", 32),
     ("names of several structs or enums", 164),
     ("circles of more than three files", 0),
 ];

@@ -239,8 +239,9 @@ fn every_dependency_says_why_it_is_here() {
 fn lost_effects(file: &str, text: &str) -> Vec<String> {
     let most = usize::from(file == "effects.rs");
     let lines = text.lines().enumerate();
-    let told = lines.filter(|(_, line)| line.contains("app.update("));
-    told.skip(most)
+    let calls = lines.filter(|(_, line)| line.contains("app.update("));
+    calls
+        .skip(most)
         .map(|(at, _)| format!("{file}:{}: tell it by `desk::deliver`", at + 1))
         .collect()
 }

@@ -110,10 +110,10 @@ async fn every_manifest_is_applied_and_read_back() {
         let before = get(&service, &path).await.code;
         // A namespace must exist before what is in it, on a dry run as on a real server.
         for query in ["fieldManager=kubectl&dryRun=All", "fieldManager=kubectl"] {
-            let told = apply(&service, &path, query, document).await;
+            let answer = apply(&service, &path, query, document).await;
             let code = if before == 404 { 201 } else { 200 };
-            assert_eq!(told.code, code, "{what}: {}", told.text);
-            assert!(says(&told.json(), document), "{what}: {}", told.text);
+            assert_eq!(answer.code, code, "{what}: {}", answer.text);
+            assert!(says(&answer.json(), document), "{what}: {}", answer.text);
             let after = get(&service, &path).await.code;
             let dry = query.contains("dryRun");
             assert_eq!(after, if dry { before } else { 200 }, "{what}");
@@ -142,14 +142,14 @@ async fn every_manifest_is_created_and_patched() {
         let json = [("content-type", "application/json")];
         if get(&service, &path).await.code == 404 {
             let dry = format!("{all}?dryRun=All&fieldManager=kubectl-client-side-apply");
-            let told = send(&service, "POST", &dry, &json, document.to_string()).await;
-            assert_eq!(told.code, 201, "{what}: {}", told.text);
-            let told = send(&service, "POST", &all, &json, document.to_string()).await;
-            assert_eq!(told.code, 201, "{what}: {}", told.text);
+            let answer = send(&service, "POST", &dry, &json, document.to_string()).await;
+            assert_eq!(answer.code, 201, "{what}: {}", answer.text);
+            let answer = send(&service, "POST", &all, &json, document.to_string()).await;
+            assert_eq!(answer.code, 201, "{what}: {}", answer.text);
         }
         let note = json!({"metadata": {"annotations": {"note": "b"}}});
-        let told = patch(&service, &path, "strategic-merge-patch", &note).await;
-        assert_eq!(told.code, 200, "{what}: {}", told.text);
+        let answer = patch(&service, &path, "strategic-merge-patch", &note).await;
+        assert_eq!(answer.code, 200, "{what}: {}", answer.text);
         let read = get(&service, &path).await.json();
         assert!(
             says(&read, document) && says(&read, &note),
@@ -178,12 +178,12 @@ async fn fields_belong_to_the_manager_that_applied_them() {
         "web:1",
         json!({"args": ["a"], "env": [{"name": "X", "value": "1"}]}),
     );
-    let told = apply(&service, path, "fieldManager=one", &first).await;
-    assert_eq!(told.code, 201, "{}", told.text);
+    let answer = apply(&service, path, "fieldManager=one", &first).await;
+    assert_eq!(answer.code, 201, "{}", answer.text);
     // Another manager adds a field, and takes one only by force.
     let replicas = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "front"}, "spec": {"replicas": 3}});
-    let told = apply(&service, path, "fieldManager=scaler", &replicas).await;
-    assert_eq!(told.code, 200, "{}", told.text);
+    let answer = apply(&service, path, "fieldManager=scaler", &replicas).await;
+    assert_eq!(answer.code, 200, "{}", answer.text);
     let other = front("web:2", json!({"args": ["b"]}));
     let refused = apply(&service, path, "fieldManager=two", &other).await;
     assert_eq!(refused.code, 409, "{}", refused.text);
@@ -219,13 +219,13 @@ async fn fields_belong_to_the_manager_that_applied_them() {
     );
     // What a manager applies no more goes, but for what others own and what the server filled in.
     let bare = front("web:2", json!({}));
-    let told = apply(&service, path, "fieldManager=one", &bare)
+    let answer = apply(&service, path, "fieldManager=one", &bare)
         .await
         .json();
-    assert_eq!(container(&told)["args"], json!(["b"]));
-    assert!(container(&told).get("env").is_none(), "{told}");
-    assert_eq!(container(&told)["imagePullPolicy"], "IfNotPresent");
-    assert_eq!(told["spec"]["replicas"], 3);
+    assert_eq!(container(&answer)["args"], json!(["b"]));
+    assert!(container(&answer).get("env").is_none(), "{answer}");
+    assert_eq!(container(&answer)["imagePullPolicy"], "IfNotPresent");
+    assert_eq!(answer["spec"]["replicas"], 3);
     let none = apply(&service, path, "force=true", &bare).await;
     assert_eq!(none.code, 422, "{}", none.text);
     // A user without rights to write is refused.
@@ -241,22 +241,22 @@ async fn custom_resources_and_status_are_applied_too() {
     let service = fleet();
     let path = "/apis/kueue.x-k8s.io/v1beta1/resourceflavors/spare";
     let flavor = |labels: Value| json!({"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "ResourceFlavor", "metadata": {"name": "spare"}, "spec": {"nodeLabels": labels}});
-    let told = apply(
+    let answer = apply(
         &service,
         path,
         "fieldManager=one",
         &flavor(json!({"a": "1", "b": "2"})),
     )
     .await;
-    assert_eq!(told.code, 201, "{}", told.text);
-    let told = apply(
+    assert_eq!(answer.code, 201, "{}", answer.text);
+    let answer = apply(
         &service,
         path,
         "fieldManager=one",
         &flavor(json!({"b": "3"})),
     )
     .await;
-    assert_eq!(told.code, 200, "{}", told.text);
+    assert_eq!(answer.code, 200, "{}", answer.text);
     assert_eq!(
         get(&service, path).await.json()["spec"]["nodeLabels"],
         json!({"b": "3"})
@@ -264,7 +264,7 @@ async fn custom_resources_and_status_are_applied_too() {
     // YAML, as a person writes it.
     let yaml = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata:\n  name: data\nspec:\n  accessModes: [ReadWriteOnce]\n";
     let claim = "/api/v1/namespaces/default/persistentvolumeclaims/data";
-    let told = send(
+    let answer = send(
         &service,
         "PATCH",
         &format!("{claim}?fieldManager=one"),
@@ -272,18 +272,18 @@ async fn custom_resources_and_status_are_applied_too() {
         yaml,
     )
     .await;
-    assert_eq!(told.code, 201, "{}", told.text);
-    assert_eq!(told.json()["status"]["phase"], "Pending");
+    assert_eq!(answer.code, 201, "{}", answer.text);
+    assert_eq!(answer.json()["status"]["phase"], "Pending");
     let status =
         json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "status": {"phase": "Bound"}});
-    let told = apply(
+    let answer = apply(
         &service,
         &format!("{claim}/status"),
         "fieldManager=binder",
         &status,
     )
     .await;
-    assert_eq!(told.code, 200, "{}", told.text);
+    assert_eq!(answer.code, 200, "{}", answer.text);
     let read = get(&service, claim).await.json();
     assert_eq!(
         (&read["status"]["phase"], &read["spec"]["accessModes"]),

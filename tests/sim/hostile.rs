@@ -175,8 +175,8 @@ proptest! {
                     4 => ("DELETE", "application/json", at.get(OBJECTS)),
                     _ => ("POST", "application/json", at.get(LISTS)),
                 };
-                let told = send(&service, method, path, &[("content-type", kind)], body.to_string()).await;
-                assert!((200..600).contains(&told.code), "{method} {path} {body}: {}", told.code);
+                let answer = send(&service, method, path, &[("content-type", kind)], body.to_string()).await;
+                assert!((200..600).contains(&answer.code), "{method} {path} {body}: {}", answer.code);
                 let eviction = json!({"metadata": {"name": "serve-2"}, "deleteOptions": {"dryRun": ["All"]}});
                 super::post(&service, "/api/v1/namespaces/nlp/pods/serve-2/eviction", &eviction).await;
             }

@@ -143,7 +143,7 @@ async fn every_kind_is_discovered_listed_and_printed() {
 #[tokio::test(start_paused = true)]
 async fn each_user_reads_what_its_role_says() {
     let service = fleet();
-    let (viewer, team, nobody) = (
+    let (viewer, team, unprivileged) = (
         as_user(&service, User::Viewer),
         as_user(&service, User::Team),
         as_user(&service, User::Nobody),
@@ -163,7 +163,7 @@ async fn each_user_reads_what_its_role_says() {
         assert_eq!(get(&team, &wide).await.code, 403, "{wide}");
         let may = if namespaced { 200 } else { 403 };
         assert_eq!(get(&team, &own).await.code, may, "{own}");
-        assert_eq!(get(&nobody, &own).await.code, 403, "{own}");
+        assert_eq!(get(&unprivileged, &own).await.code, 403, "{own}");
     }
 }
 
@@ -189,8 +189,8 @@ async fn what_plans_write_is_carried_out() {
         {"op": "test", "path": "/spec/runPolicy/suspend", "value": false},
         {"op": "add", "path": "/spec/runPolicy/suspend", "value": true},
     ]);
-    let told = patch(&service, job, "json-patch", &body).await;
-    assert_eq!(told.code, 200, "{}", told.text);
+    let answer = patch(&service, job, "json-patch", &body).await;
+    assert_eq!(answer.code, 200, "{}", answer.text);
     pass(&service, 60);
     let now = get(&service, job).await.json();
     let suspended = |row: &Value| row["type"] == "Suspended" && row["status"] == "True";
@@ -203,9 +203,9 @@ async fn what_plans_write_is_carried_out() {
     let commands = "/apis/bus.volcano.sh/v1alpha1/namespaces/lab/commands";
     let body = json!({"apiVersion": "bus.volcano.sh/v1alpha1", "kind": "Command",
         "metadata": {"name": "stokehold-r-1", "namespace": "lab"}, "action": "AbortJob", "target": target});
-    let told = post(&service, commands, &body).await;
-    assert_eq!(told.code, 201, "{}", told.text);
-    assert!(told.json()["metadata"]["uid"].is_string());
+    let answer = post(&service, commands, &body).await;
+    assert_eq!(answer.code, 201, "{}", answer.text);
+    assert!(answer.json()["metadata"]["uid"].is_string());
     assert_eq!(post(&service, commands, &body).await.code, 409);
     pass(&service, 60);
     let now = get(&service, job).await.json();
@@ -215,8 +215,8 @@ async fn what_plans_write_is_carried_out() {
     let scale = "/apis/leaderworkerset.x-k8s.io/v1/namespaces/nlp/leaderworkersets/chat-70b/scale";
     assert_eq!(get(&service, scale).await.json()["spec"]["replicas"], 2);
     let body = json!({"spec": {"replicas": 1}});
-    let told = patch(&service, scale, "merge-patch", &body).await;
-    assert_eq!(told.code, 200, "{}", told.text);
+    let answer = patch(&service, scale, "merge-patch", &body).await;
+    assert_eq!(answer.code, 200, "{}", answer.text);
     pass(&service, 60);
     let set = scale.trim_end_matches("/scale");
     assert_eq!(get(&service, set).await.json()["status"]["replicas"], 1);

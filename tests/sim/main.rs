@@ -8,8 +8,8 @@ mod kinds;
 mod reading;
 mod recorded;
 mod rights;
-mod scene;
 mod serving;
+mod tiny_world;
 mod watching;
 mod writing;
 
@@ -50,7 +50,7 @@ impl TestResponse {
 /// A tiny cluster whose clock stands still until it is moved.
 fn cluster() -> Service {
     let clock = Arc::new(|| Moment::from_seconds(0));
-    embed(Box::new(scene::Tiny::new()), clock, 0.0, 7).expect("a cluster")
+    embed(Box::new(tiny_world::Tiny::new()), clock, 0.0, 7).expect("a cluster")
 }
 
 /// Moves the virtual clock by seconds.

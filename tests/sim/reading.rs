@@ -135,8 +135,8 @@ async fn an_expired_page_offers_to_go_on_inconsistently() {
         ..Default::default()
     };
     let clock = std::sync::Arc::new(|| model::base::Moment::from_seconds(0));
-    let scene = Box::new(super::scene::Tiny::new());
-    let running = sim::Server::start(options, scene, clock)
+    let tiny_world = Box::new(super::tiny_world::Tiny::new());
+    let running = sim::Server::start(options, tiny_world, clock)
         .await
         .expect("serves");
     let service = running.service().signed(sim::User::Admin);
@@ -278,7 +278,7 @@ async fn metadata_alone_and_yaml_are_offered() {
         (406, Some("NotAcceptable"))
     );
     let protobuf = "application/vnd.kubernetes.protobuf";
-    let told = send(
+    let answer = send(
         &service,
         "GET",
         "/api/v1/nodes",
@@ -286,7 +286,7 @@ async fn metadata_alone_and_yaml_are_offered() {
         "",
     )
     .await;
-    assert_eq!(told.headers["content-type"], "application/json");
+    assert_eq!(answer.headers["content-type"], "application/json");
 }
 
 #[tokio::test(start_paused = true)]
@@ -305,17 +305,17 @@ async fn not_found_responses_equal_those_of_the_real_server() {
         "/apis/none.example/v1/things",
         "/nowhere",
     ] {
-        let told = get(&service, path).await;
+        let answer = get(&service, path).await;
         assert_eq!(
-            (told.code, told.text.as_str()),
+            (answer.code, answer.text.as_str()),
             (404, "404 page not found\n"),
             "{path}"
         );
     }
     for path in ["/api/v1/nonsense", "/apis/apps/v1/namespaces/a/b/c/d"] {
-        let told = get(&service, path).await;
+        let answer = get(&service, path).await;
         assert_eq!(
-            (told.code, told.message().as_str()),
+            (answer.code, answer.message().as_str()),
             (404, "the server could not find the requested resource"),
             "{path}"
         );
@@ -375,12 +375,12 @@ async fn discovery_names_every_resource_plain_and_aggregated() {
     let accept =
         "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
     for path in ["/api", "/apis"] {
-        let told = send(&service, "GET", path, &[("accept", accept)], "").await;
+        let answer = send(&service, "GET", path, &[("accept", accept)], "").await;
         assert_eq!(
-            told.headers["content-type"],
+            answer.headers["content-type"],
             "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
         );
-        assert_eq!(told.json()["kind"], "APIGroupDiscoveryList");
+        assert_eq!(answer.json()["kind"], "APIGroupDiscoveryList");
     }
     let index = get(&service, "/openapi/v3").await.json();
     for (path, entry) in index["paths"].as_object().expect("paths") {

@@ -8,9 +8,9 @@
 mod differences;
 mod exclusions;
 mod normal;
+mod recorded_world;
 mod recording;
 mod replay;
-mod scene;
 
 use exclusions::Excuses;
 use recording::Recording;

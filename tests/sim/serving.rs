@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sim::{Options, Running, Server};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::scene::Tiny;
+use super::tiny_world::Tiny;
 
 async fn serve(options: Options) -> Running {
     let clock = Arc::new(|| Moment::from_seconds(0));

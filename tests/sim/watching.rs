@@ -48,7 +48,7 @@ impl Watcher {
         }
     }
 
-    async fn told(&mut self) -> (String, String) {
+    async fn next_event(&mut self) -> (String, String) {
         let event = self.next().await.expect("an event");
         let name = event["object"]["metadata"]["name"]
             .as_str()
@@ -122,18 +122,21 @@ async fn a_watch_sends_each_change_once_from_any_revision() {
         pair("DELETED", "serve-2"),
     ];
     for expected in &all {
-        assert_eq!(&live.told().await, expected);
+        assert_eq!(&live.next_event().await, expected);
     }
     assert!(live.quiet().await);
     let mut late = Watcher::open(&service, &path).await;
     for expected in &all {
-        assert_eq!(&late.told().await, expected);
+        assert_eq!(&late.next_event().await, expected);
     }
     let revision = middle["metadata"]["resourceVersion"]
         .as_str()
         .expect("a revision");
     let resumed = format!("/api/v1/namespaces/nlp/pods?watch=true&resourceVersion={revision}");
-    assert_eq!(Watcher::open(&service, &resumed).await.told().await, all[2]);
+    assert_eq!(
+        Watcher::open(&service, &resumed).await.next_event().await,
+        all[2]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,14 +145,14 @@ async fn a_watch_without_a_revision_begins_with_what_there_is() {
     for query in ["watch=1", "watch=1&resourceVersion=0"] {
         let mut watcher = Watcher::open(&service, &format!("/api/v1/nodes?{query}")).await;
         for name in ["gpu-a", "gpu-b", "gpu-c"] {
-            assert_eq!(watcher.told().await, pair("ADDED", name));
+            assert_eq!(watcher.next_event().await, pair("ADDED", name));
         }
         assert!(watcher.quiet().await);
     }
     let listing = "/api/v1/nodes?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
     let mut watcher = Watcher::open(&service, listing).await;
     for name in ["gpu-a", "gpu-b", "gpu-c"] {
-        assert_eq!(watcher.told().await, pair("ADDED", name));
+        assert_eq!(watcher.next_event().await, pair("ADDED", name));
     }
     let bookmark = watcher.next().await.expect("a bookmark");
     assert_eq!(bookmark["type"], "BOOKMARK");
@@ -174,7 +177,7 @@ async fn an_object_that_leaves_the_selector_is_deleted_for_its_watcher() {
     label(&service, "serve-0", json!("a")).await;
     label(&service, "serve-1", json!("b")).await;
     let left = label(&service, "serve-0", json!("b")).await;
-    assert_eq!(watcher.told().await, pair("ADDED", "serve-0"));
+    assert_eq!(watcher.next_event().await, pair("ADDED", "serve-0"));
     let gone = watcher.next().await.expect("an event");
     assert_eq!(gone["type"], "DELETED");
     assert_eq!(
@@ -186,7 +189,7 @@ async fn an_object_that_leaves_the_selector_is_deleted_for_its_watcher() {
         "/api/v1/namespaces/nlp/pods?watch=1&fieldSelector=metadata.name%3Dserve-1&resourceVersion={from}"
     );
     let mut watcher = Watcher::open(&service, &one).await;
-    assert_eq!(watcher.told().await, pair("MODIFIED", "serve-1"));
+    assert_eq!(watcher.next_event().await, pair("MODIFIED", "serve-1"));
     assert!(watcher.quiet().await);
 }
 

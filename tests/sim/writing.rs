@@ -66,8 +66,8 @@ async fn json_patch_guards_with_test() {
         (422, Some("Invalid"))
     );
     let apply = [("content-type", "application/apply-patch+yaml")];
-    let told = send(&service, "PATCH", NODE, &apply, "{}").await;
-    assert_eq!(told.code, 422, "an apply names its manager");
+    let answer = send(&service, "PATCH", NODE, &apply, "{}").await;
+    assert_eq!(answer.code, 422, "an apply names its manager");
     let custom = "/apis/kueue.x-k8s.io/v1beta1/namespaces/nlp/workloads/job-x";
     assert_eq!(
         patch(&service, custom, "strategic-merge-patch", &json!({}))
@@ -137,7 +137,7 @@ async fn status_and_spec_are_written_apart() {
         (&json!(true), &json!("8"))
     );
     let status = json!({"spec": {"unschedulable": false}, "status": {"conditions": [{"type": "Ready", "status": "False"}]}});
-    let told = patch(
+    let answer = patch(
         &service,
         &format!("{NODE}/status"),
         "strategic-merge-patch",
@@ -145,8 +145,8 @@ async fn status_and_spec_are_written_apart() {
     )
     .await
     .json();
-    assert_eq!(told["spec"]["unschedulable"], true);
-    let ready = &told["status"]["conditions"][0];
+    assert_eq!(answer["spec"]["unschedulable"], true);
+    let ready = &answer["status"]["conditions"][0];
     assert_eq!(
         (&ready["status"], &ready["reason"]),
         (&json!("False"), &json!("KubeletReady"))
@@ -331,7 +331,7 @@ async fn workloads_scale() {
         ),
         (&json!("Scale"), &json!(3), &json!("app=serve"))
     );
-    let told = patch(
+    let answer = patch(
         &service,
         path,
         "merge-patch",
@@ -339,7 +339,7 @@ async fn workloads_scale() {
     )
     .await
     .json();
-    assert_eq!(told["spec"]["replicas"], 5);
+    assert_eq!(answer["spec"]["replicas"], 5);
     let set = get(&service, "/apis/apps/v1/namespaces/nlp/replicasets/serve")
         .await
         .json();

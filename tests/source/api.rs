@@ -205,14 +205,14 @@ struct Inner {
 
 impl ServedTable {
     pub fn new(items: Vec<Value>, page: usize) -> Self {
-        let shelf = Self::default();
+        let table = Self::default();
         {
-            let mut inner = shelf.0.lock().unwrap();
+            let mut inner = table.0.lock().unwrap();
             inner.items = items;
             inner.page = page;
             inner.revision = 100;
         }
-        shelf
+        table
     }
 
     pub fn before_list(&self, reply: Reply) {
@@ -454,8 +454,9 @@ pub fn node(name: &str) -> Value {
 }
 
 /// What was told of nodes, in short: `+a`, `-a`, `begin`, `end`, `lost`, `back`.
-pub fn story(told: &[Observation]) -> Vec<String> {
-    told.iter()
+pub fn story(observations: &[Observation]) -> Vec<String> {
+    observations
+        .iter()
         .filter_map(|one| match one {
             Observation::Begin(Table::Nodes) => Some("begin".to_owned()),
             Observation::End(Table::Nodes) => Some("end".to_owned()),

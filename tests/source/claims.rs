@@ -108,7 +108,7 @@ fn server(version: &'static str, refuses: Option<&'static str>) -> Server {
         "resourceclaimtemplates",
         "deviceclasses",
     ];
-    let shelves: Vec<(String, ServedTable)> = TABLES
+    let tables: Vec<(String, ServedTable)> = TABLES
         .iter()
         .map(|table| {
             let plural = table.plural();
@@ -134,20 +134,20 @@ fn server(version: &'static str, refuses: Option<&'static str>) -> Server {
         if refuses.is_some_and(|plural| asked.path.ends_with(plural)) {
             return status(403, "Forbidden", "may not list");
         }
-        let shelf = shelves.iter().find(|(path, _)| *path == asked.path);
-        shelf.map_or_else(not_found, |(_, shelf)| shelf.answer(asked))
+        let served = tables.iter().find(|(path, _)| *path == asked.path);
+        served.map_or_else(not_found, |(_, served)| served.answer(asked))
     })
 }
 
 async fn fleet(version: &'static str, refuses: Option<&'static str>) -> Fleet {
     let server = server(version, refuses);
     let mut bench = run(&server, TABLES);
-    let mut told = std::collections::BTreeSet::new();
+    let mut seen = std::collections::BTreeSet::new();
     let heard = |one: &Observation| {
         if let Observation::End(table) | Observation::Lost(table, _) = one {
-            told.insert(*table);
+            seen.insert(*table);
         }
-        told.len() == TABLES.len()
+        seen.len() == TABLES.len()
     };
     bench.until("every table", heard).await;
     let mut ledger = Ledger::new(Arc::new(Policy::default()));

@@ -26,11 +26,11 @@ fn groups(served: &[(&str, &str, &str)]) -> Reply {
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_is_installed_later_is_found_and_one_removed_is_absent() {
     let served = Arc::new(Mutex::new(None::<&'static str>));
-    let shelf = ServedTable::new(
+    let table = ServedTable::new(
         vec![json!({"metadata": {"name": "nlp", "resourceVersion": "1"}})],
         0,
     );
-    let (what, list) = (Arc::clone(&served), shelf.clone());
+    let (what, list) = (Arc::clone(&served), table.clone());
     let server = Server::new(move |asked| {
         let version = *what.lock().unwrap();
         let path = version.map(|version| format!("/apis/kueue.x-k8s.io/{version}/clusterqueues"));
@@ -49,18 +49,18 @@ async fn a_kind_that_is_installed_later_is_found_and_one_removed_is_absent() {
     bench.until("absence", absent).await;
     // Its definition comes: it is found without a restart.
     *served.lock().unwrap() = Some("v1beta1");
-    let told = bench.during(Duration::from_secs(150)).await;
-    assert!(told.iter().any(listed) && !told.iter().any(absent));
+    let observed = bench.during(Duration::from_secs(150)).await;
+    assert!(observed.iter().any(listed) && !observed.iter().any(absent));
     // Another version takes its place: the next list is of that one, and nothing was absent meanwhile.
     *served.lock().unwrap() = Some("v1beta2");
-    shelf.expire();
-    let told = bench.during(Duration::from_secs(60)).await;
-    assert!(told.iter().any(listed) && !told.iter().any(absent));
+    table.expire();
+    let observed = bench.during(Duration::from_secs(60)).await;
+    assert!(observed.iter().any(listed) && !observed.iter().any(absent));
     // It is removed.
     *served.lock().unwrap() = None;
-    shelf.expire();
-    let told = bench.during(Duration::from_secs(60)).await;
-    assert!(told.iter().any(absent));
+    table.expire();
+    let observed = bench.during(Duration::from_secs(60)).await;
+    assert!(observed.iter().any(absent));
     let lost = |one: &Observation| matches!(one, Observation::Lost(..));
     assert!(
         !bench.observations.iter().any(lost),
@@ -99,14 +99,14 @@ async fn tables_that_are_not_there_share_one_question() {
 
 #[tokio::test(start_paused = true)]
 async fn the_order_of_pending_work_is_asked_for_where_it_is_served() {
-    let shelf = ServedTable::new(
+    let table = ServedTable::new(
         vec![
             json!({"metadata": {"name": "nlp", "resourceVersion": "1"}, "status": {"pendingWorkloads": 2}}),
             json!({"metadata": {"name": "idle", "resourceVersion": "1"}, "status": {"pendingWorkloads": 0}}),
         ],
         0,
     );
-    let list = shelf.clone();
+    let list = table.clone();
     let server = Server::new(move |asked| match asked.path.as_str() {
         "/apis" => groups(&[("kueue.x-k8s.io", "v1beta2", "clusterqueues")]),
         "/apis/kueue.x-k8s.io/v1beta2/clusterqueues" => list.answer(asked),

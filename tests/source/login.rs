@@ -155,10 +155,11 @@ async fn a_plugin_has_no_terminal_and_its_words_go_into_the_error() {
         "read:\n",
         "its input is empty"
     );
-    let told = std::fs::read_to_string(folder.path().join("told")).unwrap();
+    let input = std::fs::read_to_string(folder.path().join("told")).unwrap();
     assert!(
-        told.contains("\"interactive\":false") && told.contains("client.authentication.k8s.io/v1"),
-        "{told}"
+        input.contains("\"interactive\":false")
+            && input.contains("client.authentication.k8s.io/v1"),
+        "{input}"
     );
 
     let plugin = script(

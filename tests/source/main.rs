@@ -5,7 +5,6 @@
     reason = "what a test is made of is there, or the test fails"
 )]
 
-mod again;
 mod api;
 mod claims;
 mod config;
@@ -15,6 +14,7 @@ mod notify;
 mod prometheus;
 mod reading;
 mod remote_write;
+mod reread;
 mod scrape;
 mod simulated;
 mod tables;

@@ -104,7 +104,7 @@ async fn a_message_is_json_with_a_token_at_the_path_of_the_protocol() {
 
 #[tokio::test]
 async fn an_answer_says_whether_it_may_be_sent_again() {
-    for (answer, again, said) in [
+    for (answer, again, expected) in [
         ("500 Internal Server Error", true, "answered 500; it failed"),
         ("503 Service Unavailable", true, "answered 503"),
         ("429 Too Many Requests", true, "it is throttling"),
@@ -118,7 +118,7 @@ async fn an_answer_says_whether_it_may_be_sent_again() {
             PostOutcome::Rejected(why) if !again => why,
             other => panic!("{answer}: {other:?}"),
         };
-        assert!(why.contains(said), "{answer}: {why}");
+        assert!(why.contains(expected), "{answer}: {why}");
         assert_eq!(came.borrow().len(), 1, "sent once");
     }
     let (url, _) = receiver("429 Too Many Requests\r\nRetry-After: 7").await;
@@ -154,8 +154,8 @@ async fn a_receiver_that_hangs_is_left() {
         .await
         .expect("no panic");
     let why = again(outcome);
-    let said = format!("no answer within {} s", limit.as_secs());
-    assert!(why.starts_with(&said), "{why}");
+    let expected = format!("no answer within {} s", limit.as_secs());
+    assert!(why.starts_with(&expected), "{why}");
     assert_eq!(came.borrow().len(), 1);
 }
 

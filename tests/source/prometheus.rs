@@ -329,7 +329,7 @@ fn watched() -> (Server, Arc<Watched>) {
         queries: Mutex::default(),
         scraped: AtomicUsize::new(0),
     });
-    let shelf = ServedTable::new(
+    let table = ServedTable::new(
         vec![
             exporter("dcgm-a", "gpu-a", "10.0.0.1"),
             exporter("dcgm-b", "gpu-b", "10.0.0.2"),
@@ -342,7 +342,7 @@ fn watched() -> (Server, Arc<Watched>) {
             return Reply::Broken(std::io::ErrorKind::ConnectionRefused);
         }
         if asked.path == "/api/v1/pods" {
-            return shelf.answer(asked);
+            return table.answer(asked);
         }
         if asked.path == "/api/v1/services" {
             let item = json!({"metadata": {"name": "prometheus", "namespace": "monitoring"},
@@ -598,9 +598,9 @@ async fn a_prometheus_of_the_cluster_is_found_by_its_service() {
 
 #[tokio::test(start_paused = true)]
 async fn where_services_may_not_be_listed_exporters_are_asked_at_once() {
-    let shelf = ServedTable::new(vec![exporter("dcgm-a", "gpu-a", "10.0.0.1")], 0);
+    let table = ServedTable::new(vec![exporter("dcgm-a", "gpu-a", "10.0.0.1")], 0);
     let server = Server::new(move |asked| match &*asked.path {
-        "/api/v1/pods" => shelf.answer(asked),
+        "/api/v1/pods" => table.answer(asked),
         "/api/v1/services" => status(403, "Forbidden", "services is forbidden"),
         path if path.contains("/pods/dcgm-") => {
             let page = b"DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"GPU-x\"} 11\n";

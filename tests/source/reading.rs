@@ -220,9 +220,9 @@ async fn logs_and_objects_without_an_end_are_cut() {
         let ends = within("the end of a log that nobody reads", task).await;
         ends.expect("no panic");
         let thing = ObjectRef::new("Pod", ObjectKey::new("ml", "endless"));
-        let said = fetch::yaml(&connection.client, &thing).await;
-        let said = said.expect_err("has no end");
-        assert!(said.contains("larger than 8 MiB"), "{said}");
+        let result = fetch::yaml(&connection.client, &thing).await;
+        let result = result.expect_err("has no end");
+        assert!(result.contains("larger than 8 MiB"), "{result}");
     }
 }
 

@@ -58,11 +58,11 @@ fn bomb() -> Vec<u8> {
     out.finish().unwrap()
 }
 
-fn serving(shelf: &ServedTable, page: impl Fn(&str) -> Reply + Send + Sync + 'static) -> Server {
-    let shelf = shelf.clone();
+fn serving(table: &ServedTable, page: impl Fn(&str) -> Reply + Send + Sync + 'static) -> Server {
+    let table = table.clone();
     Server::new(move |asked| {
         if asked.path == "/api/v1/pods" {
-            return shelf.answer(asked);
+            return table.answer(asked);
         }
         match asked
             .path
@@ -107,8 +107,8 @@ fn page() -> Reply {
 
 #[tokio::test(start_paused = true)]
 async fn all_exporters_are_reported_before_discovery_is_complete() {
-    let shelf = ServedTable::new(["a", "b", "c"].map(|node| exporter(node, node)).to_vec(), 0);
-    let server = serving(&shelf, |_| page());
+    let table = ServedTable::new(["a", "b", "c"].map(|node| exporter(node, node)).to_vec(), 0);
+    let server = serving(&table, |_| page());
     let mut bench = bench(&server, options(Mode::Auto));
     let found = |one: &Observation| matches!(one, Observation::ExportersFound);
     bench.until("the end of the list", found).await;
@@ -124,14 +124,14 @@ async fn all_exporters_are_reported_before_discovery_is_complete() {
 
 #[tokio::test(start_paused = true)]
 async fn a_page_comes_through_the_proxy_and_is_its_nodes() {
-    let shelf = ServedTable::new(
+    let table = ServedTable::new(
         vec![
             exporter("dcgm-a", "gpu-a"),
             json!({"metadata": {"name": "web", "resourceVersion": "1"}}),
         ],
         0,
     );
-    let server = serving(&shelf, |rest| match rest {
+    let server = serving(&table, |rest| match rest {
         "dcgm-a:9400/proxy/metrics" => page(),
         _ => not_found(),
     });
@@ -165,13 +165,13 @@ async fn a_page_comes_through_the_proxy_and_is_its_nodes() {
     bench.during(Duration::from_secs(29)).await;
     assert_eq!(pages(&server).len(), 1);
     // A pod that goes takes its row along.
-    shelf.event("DELETED", exporter("dcgm-a", "gpu-a"));
+    table.event("DELETED", exporter("dcgm-a", "gpu-a"));
     bench.until("end of the row", |one| matches!(one, Observation::SourceGone(name) if &**name == "dcgm gpu-operator/dcgm-a")).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn exporter_faults_are_reported_with_the_fix() {
-    let shelf = ServedTable::new(
+    let table = ServedTable::new(
         [
             "good", "absent", "broken", "html", "bomb", "hung", "unready", "noise",
         ]
@@ -180,7 +180,7 @@ async fn exporter_faults_are_reported_with_the_fix() {
         0,
     );
     let bomb = bomb();
-    let server = serving(&shelf, move |rest| match rest.split(':').next().unwrap() {
+    let server = serving(&table, move |rest| match rest.split(':').next().unwrap() {
         "good" => page(),
         "absent" => status(404, "NotFound", "pods \"absent\" not found"),
         "broken" => Reply::Text(500, "text/plain", b"collector panicked\n".to_vec()),
@@ -240,14 +240,14 @@ async fn an_exporter_that_has_just_come_is_not_lost_yet() {
     let mut young = exporter("young", "young");
     let now = clock()().rfc3339();
     young["status"]["containerStatuses"][0]["state"]["running"]["startedAt"] = json!(now);
-    let shelf = ServedTable::new(vec![young, exporter("old", "old")], 0);
-    let server = serving(&shelf, |_| status(404, "NotFound", "not there"));
+    let table = ServedTable::new(vec![young, exporter("old", "old")], 0);
+    let server = serving(&table, |_| status(404, "NotFound", "not there"));
     let mut bench = bench(&server, options(Mode::Proxy));
     for (name, state) in [("old", SourceState::Lost), ("young", SourceState::Stale)] {
         let name = format!("dcgm gpu-operator/{name}");
         let tried = |one: &Observation| matches!(one, Observation::Source(row) if *row.name == *name && row.errors > 0);
-        let told = bench.observations.iter().find(|one| tried(one)).cloned();
-        let found = match told {
+        let observation = bench.observations.iter().find(|one| tried(one)).cloned();
+        let found = match observation {
             Some(found) => found,
             None => bench.until(&name, tried).await,
         };
@@ -269,8 +269,8 @@ async fn hung_exporters_hold_no_other_up() {
             )
         })
         .collect();
-    let shelf = ServedTable::new(all, 0);
-    let server = serving(&shelf, |rest| {
+    let table = ServedTable::new(all, 0);
+    let server = serving(&table, |rest| {
         if rest.starts_with("hung") {
             Reply::Hang
         } else {
@@ -306,8 +306,8 @@ async fn the_budget_holds_on_the_wire() {
     let all: Vec<Value> = (0..80)
         .map(|at| exporter(&format!("good-{at}"), &format!("n{at}")))
         .collect();
-    let shelf = ServedTable::new(all, 0);
-    let server = serving(&shelf, |_| page());
+    let table = ServedTable::new(all, 0);
+    let server = serving(&table, |_| page());
     let mut bench = bench(
         &server,
         ScrapeOptions {
@@ -344,14 +344,14 @@ async fn the_budget_holds_on_the_wire() {
 
 #[tokio::test(start_paused = true)]
 async fn throttling_is_obeyed() {
-    let shelf = ServedTable::new(
+    let table = ServedTable::new(
         (0..20)
             .map(|at| exporter(&format!("e-{at}"), &format!("n{at}")))
             .collect(),
         0,
     );
     let first = Arc::new(Mutex::new(true));
-    let server = serving(&shelf, move |_| {
+    let server = serving(&table, move |_| {
         if std::mem::take(&mut *first.lock().unwrap()) {
             Reply::With(429, vec![("retry-after", "2".into())], Vec::new())
         } else {
@@ -393,9 +393,9 @@ fn pages(server: &Server) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn a_first_look_is_a_burst_and_the_first_429_ends_it() {
     let exporters = (0..300).map(|at| exporter(&format!("e-{at}"), &format!("n{at}")));
-    let shelf = ServedTable::new(exporters.collect(), 0);
+    let table = ServedTable::new(exporters.collect(), 0);
     let left = Arc::new(Mutex::new(100));
-    let server = serving(&shelf, move |_| {
+    let server = serving(&table, move |_| {
         let mut left = left.lock().unwrap();
         *left -= 1;
         match *left {
@@ -424,8 +424,8 @@ async fn a_first_look_is_a_burst_and_the_first_429_ends_it() {
 
 #[tokio::test(start_paused = true)]
 async fn only_exporters_whose_readings_are_needed_are_asked() {
-    let shelf = ServedTable::new(["a", "b", "c"].map(|node| exporter(node, node)).to_vec(), 0);
-    let server = serving(&shelf, |_| page());
+    let table = ServedTable::new(["a", "b", "c"].map(|node| exporter(node, node)).to_vec(), 0);
+    let server = serving(&table, |_| page());
     let found = |one: &Observation| matches!(one, Observation::ExportersFound);
     let mut bench = bench(&server, options(Mode::Proxy));
     bench.reach.send_replace(Reach::Undecided);
@@ -471,8 +471,8 @@ async fn where_the_proxy_is_refused_the_pod_is_asked_itself() {
     let (port, asked) = listening(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\nDCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"GPU-1\"} 50\n").await;
     let mut pod = exporter("dcgm-a", "gpu-a");
     pod["spec"]["containers"][0]["ports"][0]["containerPort"] = port.into();
-    let shelf = ServedTable::new(vec![pod], 0);
-    let server = serving(&shelf, |_| {
+    let table = ServedTable::new(vec![pod], 0);
+    let server = serving(&table, |_| {
         status(403, "Forbidden", "cannot get resource \"pods/proxy\"")
     });
     let mut auto = bench(&server, over_sockets(Mode::Auto));

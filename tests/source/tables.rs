@@ -11,24 +11,24 @@ use source::kubernetes::Namespaces;
 
 use super::api::*;
 
-fn nodes(shelf: &ServedTable) -> Server {
-    let shelf = shelf.clone();
+fn nodes(table: &ServedTable) -> Server {
+    let table = table.clone();
     Server::new(move |asked| match asked.path.as_str() {
-        "/api/v1/nodes" => shelf.answer(asked),
+        "/api/v1/nodes" => table.answer(asked),
         _ => not_found(),
     })
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_list_comes_in_pages_and_goes_on_as_events() {
-    let shelf = ServedTable::new(["a", "b", "c", "d", "e"].map(node).to_vec(), 2);
-    let server = nodes(&shelf);
+    let table = ServedTable::new(["a", "b", "c", "d", "e"].map(node).to_vec(), 2);
+    let server = nodes(&table);
     let mut bench = run(&server, &[Table::Nodes]);
     bench.end(Table::Nodes).await;
-    shelf.watched(1).await;
-    shelf.event("ADDED", node("f"));
-    shelf.event("MODIFIED", node("a"));
-    shelf.event("DELETED", node("b"));
+    table.watched(1).await;
+    table.event("ADDED", node("f"));
+    table.event("MODIFIED", node("a"));
+    table.event("DELETED", node("b"));
     bench
         .until("deletion", |one| matches!(one, Observation::Gone(..)))
         .await;
@@ -60,22 +60,22 @@ async fn a_list_comes_in_pages_and_goes_on_as_events() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dropped_watch_goes_on_where_it_was() {
-    let shelf = ServedTable::new(vec![node("a")], 0);
-    let server = nodes(&shelf);
+    let table = ServedTable::new(vec![node("a")], 0);
+    let server = nodes(&table);
     let mut bench = run(&server, &[Table::Nodes]);
     bench.end(Table::Nodes).await;
-    shelf.watched(1).await;
-    shelf.event("ADDED", node("b"));
-    shelf.line(r#"{"type":"BOOKMARK","object":{"kind":"Node","apiVersion":"v1","metadata":{"resourceVersion":"150"}}}"#);
+    table.watched(1).await;
+    table.event("ADDED", node("b"));
+    table.line(r#"{"type":"BOOKMARK","object":{"kind":"Node","apiVersion":"v1","metadata":{"resourceVersion":"150"}}}"#);
     bench
         .until(
             "b",
             |one| matches!(one, Observation::Node(seen) if &*seen.name == "b"),
         )
         .await;
-    shelf.drop_watches();
-    shelf.watched(2).await;
-    shelf.event("ADDED", node("c"));
+    table.drop_watches();
+    table.watched(2).await;
+    table.event("ADDED", node("c"));
     bench
         .until(
             "c",
@@ -101,16 +101,16 @@ async fn a_dropped_watch_goes_on_where_it_was() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_vanishes_and_comes_back_loses_nothing() {
-    let shelf = ServedTable::new(vec![node("a")], 0);
-    let server = nodes(&shelf);
+    let table = ServedTable::new(vec![node("a")], 0);
+    let server = nodes(&table);
     let mut bench = run(&server, &[Table::Nodes]);
     bench.end(Table::Nodes).await;
-    shelf.watched(1).await;
+    table.watched(1).await;
     for _ in 0..2 {
-        shelf.before_watch(Reply::Broken(ErrorKind::ConnectionRefused));
+        table.before_watch(Reply::Broken(ErrorKind::ConnectionRefused));
     }
-    shelf.raw(Err(ErrorKind::ConnectionReset.into()));
-    shelf.drop_watches();
+    table.raw(Err(ErrorKind::ConnectionReset.into()));
+    table.drop_watches();
     let lost = bench.lost(Table::Nodes).await;
     assert_eq!(lost.kind, LostKind::Unreachable);
     assert!(lost.message.contains("connection"), "{}", lost.message);
@@ -119,13 +119,13 @@ async fn a_server_that_vanishes_and_comes_back_loses_nothing() {
             matches!(one, Observation::Back(Table::Nodes))
         })
         .await;
-    let told = story(&bench.observations);
+    let events = story(&bench.observations);
     assert!(
-        !told.iter().any(|word| word.starts_with('-'))
-            && told.iter().filter(|word| *word == "begin").count() == 1,
-        "{told:?}"
+        !events.iter().any(|word| word.starts_with('-'))
+            && events.iter().filter(|word| *word == "begin").count() == 1,
+        "{events:?}"
     );
-    shelf.event("ADDED", node("b"));
+    table.event("ADDED", node("b"));
     bench
         .until(
             "b",
@@ -142,13 +142,13 @@ async fn a_server_that_vanishes_and_comes_back_loses_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn an_expired_revision_lists_anew_and_is_no_failure() {
-    let shelf = ServedTable::new(vec![node("a"), node("b")], 0);
-    let server = nodes(&shelf);
+    let table = ServedTable::new(vec![node("a"), node("b")], 0);
+    let server = nodes(&table);
     let mut bench = run(&server, &[Table::Nodes]);
     bench.end(Table::Nodes).await;
-    shelf.watched(1).await;
-    shelf.set(vec![node("b"), node("c")]);
-    shelf.line(r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version"}}"#);
+    table.watched(1).await;
+    table.set(vec![node("b"), node("c")]);
+    table.line(r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version"}}"#);
     bench.end(Table::Nodes).await;
     assert_eq!(
         story(&bench.observations),
@@ -158,15 +158,15 @@ async fn an_expired_revision_lists_anew_and_is_no_failure() {
 
 #[tokio::test(start_paused = true)]
 async fn half_a_list_is_no_list() {
-    let shelf = ServedTable::new(["a", "b", "c", "d"].map(node).to_vec(), 2);
+    let table = ServedTable::new(["a", "b", "c", "d"].map(node).to_vec(), 2);
     let first = json!({"metadata": {"resourceVersion": "100", "continue": "2"}, "items": [node("a"), node("b")]});
-    shelf.before_list(Reply::Json(200, first));
-    shelf.before_list(status(
+    table.before_list(Reply::Json(200, first));
+    table.before_list(status(
         410,
         "Expired",
         "The provided continue parameter is too old",
     ));
-    let server = nodes(&shelf);
+    let server = nodes(&table);
     let mut bench = run(&server, &[Table::Nodes]);
     bench.end(Table::Nodes).await;
     assert_eq!(
@@ -238,9 +238,9 @@ async fn every_refusal_is_lost_and_never_empty() {
 }
 
 async fn refused(reply: Reply, kind: LostKind, words: &str) {
-    let shelf = ServedTable::new(vec![node("a")], 0);
-    shelf.before_list(reply);
-    let server = nodes(&shelf);
+    let table = ServedTable::new(vec![node("a")], 0);
+    table.before_list(reply);
+    let server = nodes(&table);
     let mut bench = run(&server, &[Table::Nodes]);
     if words.is_empty() {
         // A list without a revision cannot be trusted; it is asked for again.
@@ -263,13 +263,13 @@ async fn refused(reply: Reply, kind: LostKind, words: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn a_busy_server_is_waited_for_and_nothing_is_lost() {
-    let shelf = ServedTable::new(vec![node("a")], 0);
-    shelf.before_list(Reply::With(
+    let table = ServedTable::new(vec![node("a")], 0);
+    table.before_list(Reply::With(
         429,
         vec![("retry-after", "1".to_owned())],
         b"{}".to_vec(),
     ));
-    let server = nodes(&shelf);
+    let server = nodes(&table);
     let mut bench = run(&server, &[Table::Nodes]);
     bench.end(Table::Nodes).await;
     assert_eq!(story(&bench.observations), ["begin", "begin", "+a", "end"]);
@@ -283,11 +283,11 @@ async fn a_busy_server_is_waited_for_and_nothing_is_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn nonsense_in_a_watch_costs_itself_and_no_more() {
-    let shelf = ServedTable::new(vec![node("a")], 0);
-    let server = nodes(&shelf);
+    let table = ServedTable::new(vec![node("a")], 0);
+    let server = nodes(&table);
     let mut bench = run(&server, &[Table::Nodes]);
     bench.end(Table::Nodes).await;
-    shelf.watched(1).await;
+    table.watched(1).await;
     for line in [
         "{",
         "7",
@@ -298,17 +298,17 @@ async fn nonsense_in_a_watch_costs_itself_and_no_more() {
         "<html>",
         "",
     ] {
-        shelf.line(line);
+        table.line(line);
     }
-    shelf.event(
+    table.event(
         "ADDED",
         json!({"metadata": {"name": null}, "spec": null, "status": 7}),
     );
-    shelf.event(
+    table.event(
         "ADDED",
         json!({"metadata": {"name": "odd", "labels": [1]}, "spec": {"taints": {}}, "status": null}),
     );
-    shelf.event("MODIFIED", node("b"));
+    table.event("MODIFIED", node("b"));
     bench
         .until(
             "b",
@@ -320,9 +320,9 @@ async fn nonsense_in_a_watch_costs_itself_and_no_more() {
         ["begin", "+a", "end", "+odd", "+b"]
     );
     // A part that is no text at all breaks the stream; the watch goes on.
-    shelf.raw(Ok(Bytes::from_static(&[0xff, 0xfe, b'\n'])));
-    shelf.watched(2).await;
-    shelf.event("MODIFIED", node("c"));
+    table.raw(Ok(Bytes::from_static(&[0xff, 0xfe, b'\n'])));
+    table.watched(2).await;
+    table.event("MODIFIED", node("c"));
     bench
         .until(
             "c on the next watch",
@@ -355,14 +355,14 @@ async fn a_table_that_is_not_served_is_absent() {
 
 #[tokio::test(start_paused = true)]
 async fn job_sets_are_asked_for_in_the_version_that_is_served() {
-    let shelf = ServedTable::new(
+    let table = ServedTable::new(
         vec![
             json!({"metadata": {"name": "js", "namespace": "ml", "resourceVersion": "1"},
             "spec": {"replicatedJobs": [{"replicas": 2, "template": {"spec": {"parallelism": 2}}}]}}),
         ],
         0,
     );
-    let served = shelf.clone();
+    let served = table.clone();
     let server = Server::new(move |asked| match asked.path.as_str() {
         "/apis/jobset.x-k8s.io" => Reply::Json(
             200,
@@ -382,11 +382,11 @@ async fn job_sets_are_asked_for_in_the_version_that_is_served() {
 
 #[tokio::test(start_paused = true)]
 async fn without_cluster_wide_rights_one_namespace_is_shown_with_a_notice() {
-    let shelf = ServedTable::new(
+    let table = ServedTable::new(
         vec![json!({"metadata": {"name": "p", "namespace": "ml", "resourceVersion": "1"}})],
         0,
     );
-    let served = shelf.clone();
+    let served = table.clone();
     let server = Server::new(move |asked| match asked.path.as_str() {
         "/api/v1/namespaces/ml/pods" => served.answer(asked),
         "/api/v1/pods" => status(403, "Forbidden", "pods is forbidden"),
@@ -415,8 +415,8 @@ async fn without_cluster_wide_rights_one_namespace_is_shown_with_a_notice() {
 #[tokio::test(start_paused = true)]
 async fn streamed_lists_are_used_where_served_and_left_where_not() {
     for refuses in [false, true] {
-        let shelf = ServedTable::new(vec![node("a")], 0);
-        let served = shelf.clone();
+        let table = ServedTable::new(vec![node("a")], 0);
+        let served = table.clone();
         let server = Server::new(move |asked| match asked.path.as_str() {
             "/version" => Reply::Json(
                 200,
@@ -432,9 +432,9 @@ async fn streamed_lists_are_used_where_served_and_left_where_not() {
         });
         let mut bench = run(&server, &[Table::Nodes]);
         if !refuses {
-            shelf.watched(1).await;
-            shelf.event("ADDED", node("a"));
-            shelf.line(r#"{"type":"BOOKMARK","object":{"kind":"Node","apiVersion":"v1","metadata":{"resourceVersion":"101","annotations":{"k8s.io/initial-events-end":"true"}}}}"#);
+            table.watched(1).await;
+            table.event("ADDED", node("a"));
+            table.line(r#"{"type":"BOOKMARK","object":{"kind":"Node","apiVersion":"v1","metadata":{"resourceVersion":"101","annotations":{"k8s.io/initial-events-end":"true"}}}}"#);
         }
         bench.end(Table::Nodes).await;
         assert_eq!(
@@ -452,10 +452,10 @@ async fn streamed_lists_are_used_where_served_and_left_where_not() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_ends_at_once_does_not_storm_the_server() {
-    let shelf = ServedTable::new(vec![node("a")], 0);
-    let server = nodes(&shelf);
+    let table = ServedTable::new(vec![node("a")], 0);
+    let server = nodes(&table);
     for _ in 0..10_000 {
-        shelf.before_watch(Reply::Text(200, "application/json", Vec::new()));
+        table.before_watch(Reply::Text(200, "application/json", Vec::new()));
     }
     let mut bench = run(&server, &[Table::Nodes]);
     bench.during(Duration::from_secs(600)).await;
@@ -505,8 +505,8 @@ async fn the_servers_clock_is_found() {
 
 #[tokio::test(start_paused = true)]
 async fn dropped_sources_end() {
-    let shelf = ServedTable::new(vec![node("a")], 0);
-    let server = nodes(&shelf);
+    let table = ServedTable::new(vec![node("a")], 0);
+    let server = nodes(&table);
     let mut bench = run(&server, &[Table::Nodes]);
     bench.end(Table::Nodes).await;
     drop(bench.sources);

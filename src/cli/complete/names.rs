@@ -63,7 +63,7 @@ impl CompletionCluster {
                     quiet: true,
                     host: global.host.clone(),
                 };
-                let facts = setup::glance(&at, &Needs::of(&query, Format::Name), MOST)?;
+                let facts = setup::read_within(&at, &Needs::of(&query, Format::Name), MOST)?;
                 Some((facts.scoped(&query.scope), query))
             }
             #[cfg(test)]

@@ -203,17 +203,17 @@ pub(super) fn run(
     let format = get.output.format();
     if get.watch {
         let mut follower = Follower::new(query, format);
-        let mut told = Vec::new();
+        let mut printed = Vec::new();
         setup::follow(situation, err, &mut |facts, err| {
             let facts = &part_of(facts, &follower.query);
             let text = follower.take(facts)?;
             let lost: Vec<String> = losses(facts, follower.query.kind)
                 .into_iter()
-                .map(|(_, said)| said)
+                .map(|(_, message)| message)
                 .collect();
-            if lost != told {
+            if lost != printed {
                 out::print_message(err, &lost.join("\n"));
-                told = lost;
+                printed = lost;
             }
             out::write(out, &text)
         })?;
@@ -240,8 +240,8 @@ pub(super) fn run(
 
 /// Warns that a team or namespace without known objects may be misspelled.
 pub(super) fn say_unknown_scope(facts: &Facts, query: &Query, err: &mut dyn Write) {
-    for said in query.scope.unknown(facts) {
-        out::print_message(err, &said);
+    for message in query.scope.unknown(facts) {
+        out::print_message(err, &message);
     }
 }
 
@@ -308,8 +308,8 @@ pub fn print(
         Err(Unanswered::Refused(why)) => return Err(Failure::new(Exit::Usage, why)),
         Err(missing) => {
             // Objects of a kind that was not listed may still exist.
-            for (_, said) in &lost {
-                out::print_message(err, said);
+            for (_, message) in &lost {
+                out::print_message(err, message);
             }
             let exit = lost.iter().map(|(exit, _)| *exit).max();
             return Err(Failure::new(
@@ -319,20 +319,20 @@ pub fn print(
         }
     };
     out::write(out, &text)?;
-    for (_, said) in &lost {
-        out::print_message(err, said);
+    for (_, message) in &lost {
+        out::print_message(err, message);
     }
     // Names have no readings.
-    if let Some(said) = silent(facts, query.kind).filter(|_| format != Format::Name) {
-        out::print_message(err, &said);
+    if let Some(message) = silent(facts, query.kind).filter(|_| format != Format::Name) {
+        out::print_message(err, &message);
     }
-    if let Some(said) = (query.kind.output().note)(facts, format) {
-        out::print_message(err, &said);
+    if let Some(message) = (query.kind.output().note)(facts, format) {
+        out::print_message(err, &message);
     }
     if matches!(format, Format::Table | Format::Wide)
-        && let Some(said) = table::rows::list_price::note(&text)
+        && let Some(message) = table::rows::list_price::note(&text)
     {
-        out::print_message(err, said);
+        out::print_message(err, message);
     }
     let exit = lost.iter().map(|(exit, _)| *exit).max();
     Ok(exit.unwrap_or(selected(facts, query, err)))
@@ -341,11 +341,11 @@ pub fn print(
 /// Reports what a selector could not decide, and the likely mistake in one that matches nothing. Output with unknown rows left
 /// out ends with the exit code of a refused request.
 fn selected(facts: &Facts, query: &Query, err: &mut dyn Write) -> Exit {
-    let said = query
+    let message = query
         .select
         .asks_labels()
         .then(|| output::unselected(facts, query));
-    match said.flatten() {
+    match message.flatten() {
         Some(output::Unselected::NotKnown(why)) => {
             out::print_message(err, &why);
             Exit::Refused

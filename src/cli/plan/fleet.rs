@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use crate::cli::out;
 use crate::cli::setup::{self, Situation};
-use crate::runtime::aftermath::FleetLook;
 use crate::runtime::past_plans::plannable;
+use crate::runtime::run_outcome::FleetLook;
 use engine::explain::Explanation;
 use engine::live;
 use engine::snapshot::Snapshot;
-use exec::look::Unseen;
+use exec::target_reader::Unseen;
 use model::base::{Exit, Failure};
 use model::fleet::job::JobKey;
 use model::plan::{Intent, Known, Plan, Refusal};
@@ -57,7 +57,7 @@ impl Seen {
     ) -> Result<Self, Failure> {
         let facts = setup::snapshot(&whole(situation), &Needs::decision(), err)?;
         let lost = table::losses(&facts, Kind::Fleet);
-        let gaps = lost.into_iter().map(|(_, said)| said).collect();
+        let gaps = lost.into_iter().map(|(_, message)| message).collect();
         Ok(Self::with(facts, gaps))
     }
 

@@ -16,12 +16,12 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::runtime::action_service::ActionService;
-use crate::runtime::aftermath::Outcome;
 use crate::runtime::host::Host;
 use crate::runtime::past_plans::OF_JOURNAL;
+use crate::runtime::run_outcome::Outcome;
 use crate::runtime::shown_plan;
-use exec::look::Unseen;
 use exec::record::Record;
+use exec::target_reader::Unseen;
 use exec::{Journal, Progress, RunEnd, StepResult, StepStatus};
 use model::base::name::{is_hostile, printable};
 use model::base::{Exit, Failure, When};
@@ -434,7 +434,7 @@ async fn carry_out(
                 let approved = action_service.approve(*plan, Confirmation { reason, confirmed })?;
                 action_service.carry_out(&approved, progress, stopped).await
             }
-            RunStart::Continue(run) => action_service.take_up(run, progress, stopped).await,
+            RunStart::Continue(run) => action_service.resume_run(run, progress, stopped).await,
         }
     };
     let print_progress = async {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use model::plan::Object;
 
-/// Whom the server is to name as the writer of our fields.
+/// The field manager that the server records for our fields.
 pub const AGENT: &str = "stokehold";
 
 /// How a call writes.

@@ -25,9 +25,9 @@ pub struct Mark<'a> {
 /// # Errors
 /// The kind does not support the mutation, or the object's state does not allow it.
 pub fn call(step: &Step, object: &Value, mark: Mark<'_>) -> Result<Call, Refusal> {
-    supports(&step.object, &step.lever)?;
+    supports(&step.object, &step.mutation)?;
     illegal(step, object)?;
-    match &step.lever {
+    match &step.mutation {
         Mutation::Evict { grace_seconds } => Ok(evict(step, *grace_seconds)),
         Mutation::VolcanoCommand { action } => Ok(command(step, object, action.word(), mark)),
         _ => Ok(Call {
@@ -204,7 +204,7 @@ fn patch(step: &Step, object: &Value, mark: Mark<'_>) -> Result<Value, Refusal> 
             Test::Version { .. } => draft.test("/metadata/resourceVersion"),
         }
     }
-    match &step.lever {
+    match &step.mutation {
         Mutation::Suspend { value } => {
             let path = suspend_path(&step.object).ok_or_else(|| no_way(step))?;
             draft.set(path, (*value).into());
@@ -274,7 +274,6 @@ fn no_way(step: &Step) -> Refusal {
     )
 }
 
-/// True for the taint of this key and effect.
 pub(super) fn is_taint(taint: &Value, key: &str, effect: &str) -> bool {
     text(taint, "/key") == key && text(taint, "/effect") == effect
 }

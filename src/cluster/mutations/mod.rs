@@ -61,7 +61,6 @@ pub fn is_mirror(object: &Value) -> bool {
     entry(object, "annotations", "kubernetes.io/config.mirror").is_some()
 }
 
-/// True when a condition has this status.
 pub fn has_condition(object: &Value, name: &str, status: &str) -> bool {
     object
         .pointer("/status/conditions")
@@ -132,7 +131,7 @@ pub fn check_fact(fact: &Fact, object: Option<&Value>) -> Result<(), String> {
 /// True when the object (`None`: it does not exist) already has the step's target state.
 pub fn is_done(step: &Step, object: Option<&Value>) -> bool {
     let Some(object) = object else {
-        return matches!(step.lever, Mutation::Evict { .. });
+        return matches!(step.mutation, Mutation::Evict { .. });
     };
     let other = step
         .object
@@ -141,10 +140,10 @@ pub fn is_done(step: &Step, object: Option<&Value>) -> bool {
         .is_some_and(|uid| text(object, "/metadata/uid") != uid.as_str());
     if other {
         // The pod to evict is deleted; another object of that name is not the target.
-        return matches!(step.lever, Mutation::Evict { .. });
+        return matches!(step.mutation, Mutation::Evict { .. });
     }
     let is = |path: &str, value: Value| is_value(object, path, &value);
-    match &step.lever {
+    match &step.mutation {
         Mutation::Suspend { value } => {
             support::suspend_path(&step.object).is_some_and(|path| is(path, (*value).into()))
                 && (*value || states_no_hold(object))
@@ -202,7 +201,7 @@ pub fn is_done(step: &Step, object: Option<&Value>) -> bool {
     }
 }
 
-/// True where an object states no hold of a run; what is resumed must not state one.
+/// True where an object states no hold of a run; a resumed object must not state one.
 fn states_no_hold(object: &Value) -> bool {
     entry(object, "annotations", HELD).is_none()
 }

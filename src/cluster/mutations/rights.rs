@@ -92,7 +92,7 @@ pub fn rights(step: &Step) -> Vec<Right> {
     for guard in &step.guards {
         all.push(right("get", &guard.object, ""));
     }
-    all.push(match &step.lever {
+    all.push(match &step.mutation {
         Mutation::Evict { .. } => right(Method::Create.verb(), it, "eviction"),
         Mutation::VolcanoCommand { .. } => Right {
             verb: Method::Create.verb(),

@@ -1,4 +1,4 @@
-//! Which kinds of object have which lever, and the states from which there is no way.
+//! Which kinds of object support which mutation, and the states in which none is possible.
 
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ fn unsupported(sentence: String) -> Refusal {
 ///
 /// # Errors
 /// It does not; with an alternative.
-pub fn supports(object: &Object, lever: &Mutation) -> Result<(), Refusal> {
+pub fn supports(object: &Object, mutation: &Mutation) -> Result<(), Refusal> {
     let place = (&*object.place.group, &*object.place.plural);
     let kind = &object.kind;
     let only = |allowed: &[(&str, &str)], what: &str| {
@@ -31,7 +31,7 @@ pub fn supports(object: &Object, lever: &Mutation) -> Result<(), Refusal> {
             Err(unsupported(format!("{object}: a {kind} has no {what}")))
         }
     };
-    match lever {
+    match mutation {
         Mutation::Suspend { .. } => {
             if suspend_path(object).is_some() {
                 return Ok(());
@@ -167,16 +167,16 @@ pub fn has_ended(object: &Value) -> bool {
         )
 }
 
-/// Whether [`illegal`] may refuse a lever for what only the object itself states. (Of pods and nodes the picture of the fleet shows
-/// it.)
-pub const fn depends_on_the_object(lever: &Mutation) -> bool {
+/// Whether [`illegal`] may refuse a mutation for something that only the object itself states. (For pods and nodes, the fleet
+/// shows it.)
+pub const fn depends_on_the_object(mutation: &Mutation) -> bool {
     !matches!(
-        lever,
+        mutation,
         Mutation::Evict { .. } | Mutation::Cordon { .. } | Mutation::Uncordon
     )
 }
 
-/// Whether the object as it was just read is in a state from which the lever leads nowhere, or only back.
+/// Whether the object, as it was just read, is in a state in which the mutation has no effect or would be reverted.
 ///
 /// # Errors
 /// Why, with what can be done instead.
@@ -187,7 +187,7 @@ pub fn illegal(step: &Step, object: &Value) -> Result<(), Refusal> {
         let sentence = format!("{it} has ended: there is nothing left to change");
         Err(Refusal::new(RefusalCode::IllegalState, sentence))
     };
-    match &step.lever {
+    match &step.mutation {
         Mutation::Suspend { value } => {
             if has_ended(object) {
                 return over();
@@ -320,8 +320,9 @@ pub(super) fn unsuspendable_ray(it: &Object, now: &Value) -> Option<Refusal> {
 pub(super) fn foreign_manager<'a>(it: &Object, now: &'a Value) -> Option<&'a str> {
     let place = (&*it.place.group, &*it.place.plural);
     let paths = ["/spec/managedBy", "/spec/runPolicy/managedBy"];
-    let told = paths.map(|path| text(now, path)).into_iter();
-    told.filter(|by| !by.is_empty())
+    let controllers = paths.map(|path| text(now, path)).into_iter();
+    controllers
+        .filter(|by| !by.is_empty())
         .find(|by| !is_own_controller(place, by))
 }
 

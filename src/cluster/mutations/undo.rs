@@ -18,7 +18,7 @@ pub enum Inverse {
     Never(String),
 }
 
-/// The paths of the fields that a lever writes, for the journal.
+/// The paths of the fields that a mutation writes, for the journal.
 pub fn fields(step: &Step) -> Vec<String> {
     let key = |map: &str, key: &str| {
         format!(
@@ -26,7 +26,7 @@ pub fn fields(step: &Step) -> Vec<String> {
             key.replace('~', "~0").replace('/', "~1")
         )
     };
-    match &step.lever {
+    match &step.mutation {
         Mutation::Suspend { .. } => suspend_path(&step.object)
             .map(str::to_owned)
             .into_iter()
@@ -62,7 +62,7 @@ pub fn inverse(step: &Step, before: &Value) -> Inverse {
         return Inverse::Nothing;
     }
     let never = |why: &str| Inverse::Never(format!("{}: {why}", step.object));
-    let (verb, lever) = match &step.lever {
+    let (verb, mutation) = match &step.mutation {
         Mutation::Suspend { value } => (
             if *value { Verb::Resume } else { Verb::Suspend },
             Mutation::Suspend { value: !value },
@@ -178,15 +178,15 @@ pub fn inverse(step: &Step, before: &Value) -> Inverse {
             },
         ),
     };
-    let mut back = Step::new(verb, step.object.clone(), lever);
+    let mut back = Step::new(verb, step.object.clone(), mutation);
     back.job = step.job.clone();
     back.guards = written(step);
     back.side_effects = SideEffects {
         interrupts: matches!(
-            back.lever,
+            back.mutation,
             Mutation::Suspend { value: true } | Mutation::WorkloadActive { value: false }
         ) || matches!(
-            back.lever,
+            back.mutation,
             Mutation::VolcanoCommand {
                 action: VolcanoAction::AbortJob
             } | Mutation::StopPolicy {
@@ -212,7 +212,7 @@ fn taint_before(before: &Value, key: &str, effect: &str) -> Option<String> {
 
 /// The values that a step has written, as facts that hold until another client writes.
 fn written(step: &Step) -> Vec<Fact> {
-    let value: Value = match &step.lever {
+    let value: Value = match &step.mutation {
         Mutation::Suspend { value } | Mutation::WorkloadActive { value } => (*value).into(),
         Mutation::WorkloadPriority { value } => (*value).into(),
         Mutation::KueuePriorityClass { name }

@@ -190,7 +190,7 @@ impl App {
                 self.refresh(true);
             }
             Msg::JobExplanations(answers) => self.answered(answers),
-            Msg::Usage(usage) => self.told_usage(usage),
+            Msg::Usage(usage) => self.receive_usage(usage),
             Msg::ActionState(acts) => self.acted(acts),
             Msg::PlanOutcome(number, mut made) => {
                 if let PlanOutcome::Plan(plan) = &mut made {
@@ -213,8 +213,8 @@ impl App {
             Msg::NoSession(why) => self.no_session(why),
             Msg::Rewound(facts, timeline) => self.rewound(*facts, timeline),
             Msg::Live => self.returned(),
-            Msg::Changes(name, told) => {
-                Arc::make_mut(&mut self.facts.compared).put(name, told);
+            Msg::Changes(name, compared) => {
+                Arc::make_mut(&mut self.facts.compared).put(name, compared);
                 self.refresh(true);
             }
             Msg::Timeline(timeline) => {

@@ -121,11 +121,11 @@ impl App {
     /// Jumps to a moment of the record.
     pub(super) fn go_to(&mut self, at: Moment, effects: &mut Vec<Effect>) {
         // During playback, the moment on screen has moved on before the next press.
-        let stands = self
+        let is_paused = self
             .timeline
             .as_ref()
             .is_some_and(|timeline| timeline.speed.is_none());
-        self.aim = stands.then_some(at);
+        self.aim = is_paused.then_some(at);
         effects.push(Effect::Replay(Playback::Go(at)));
     }
 

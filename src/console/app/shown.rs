@@ -12,7 +12,7 @@ use table::explanations::JobExplanations;
 use table::silence::SilenceEntry;
 use table::spend::UsageFacts;
 use table::what_if::Supposed;
-use table::{Facts, past};
+use table::{Facts, past_facts};
 
 use super::{App, QUIET};
 
@@ -100,7 +100,7 @@ impl App {
     }
 
     /// Updates the usage ledger's figures.
-    pub(super) fn told_usage(&mut self, usage: Arc<UsageFacts>) {
+    pub(super) fn receive_usage(&mut self, usage: Arc<UsageFacts>) {
         if let ShownFacts::Still(newest) | ShownFacts::Past(newest) = &mut self.shown_facts {
             newest.take_usage(Arc::clone(&usage));
         }
@@ -259,7 +259,7 @@ impl App {
             self.live();
             return;
         }
-        let Some(facts) = past::at(&newest, to) else {
+        let Some(facts) = past_facts::at(&newest, to) else {
             self.notify(match newest.history.readings_since() {
                 Some(since) => format!(
                     "no readings are kept before {}; T goes to a time in the record",

@@ -145,7 +145,7 @@ pub(super) fn draw(
     let room = inside.width.saturating_sub(column + 2);
     let mut rows = Vec::new();
     // The description is wrapped over as many lines as it needs.
-    let told = |rows: &mut Vec<(Row, String)>, keys: String, doc: &str| {
+    let entry = |rows: &mut Vec<(Row, String)>, keys: String, doc: &str| {
         let whole = format!("{keys} {doc}");
         let mut keys = Some(keys);
         for line in wrap(doc, usize::from(room.max(8))) {
@@ -162,7 +162,7 @@ pub(super) fn draw(
         if place == here.len() {
             rows.extend([plain(Row::Gap), plain(Row::Head("signs"))]);
             for (sign, doc) in SIGNS {
-                told(&mut rows, sign.to_owned(), doc);
+                entry(&mut rows, sign.to_owned(), doc);
             }
         }
         if !rows.is_empty() {
@@ -171,7 +171,7 @@ pub(super) fn draw(
         rows.push(plain(Row::Head(context.title())));
         for (spec, keys) in screen.keys().listed(*context) {
             let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
-            told(&mut rows, keys.join(" "), spec.doc);
+            entry(&mut rows, keys.join(" "), spec.doc);
         }
     }
     let rows = only(rows, help.filter.text());

@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn a_command_is_shown_as_its_key() {
         let keys = Keymap::builtin();
-        for (words, told) in [
+        for (words, expected) in [
             (
                 "look at what holds it: `explain job nlp/a`",
                 "look at what holds it: d on nlp/a",
@@ -83,7 +83,7 @@ mod tests {
             ("`plan undo RUN`", "U on its run in 9"),
             ("no command", "no command"),
         ] {
-            assert_eq!(with_keys(words, &keys), told);
+            assert_eq!(with_keys(words, &keys), expected);
         }
         assert_eq!(key_of("plan drain a100-17 --deadline 30m", &keys), None);
         let mine = Keymap::builtin().with("keys.toml", "[global]\nd = \"none\"\n");

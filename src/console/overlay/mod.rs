@@ -87,8 +87,8 @@ impl Overlay {
     }
 
     /// A plan dialog for a request with this number.
-    pub fn plan(number: u64, wish: ActionRequest, now: Moment) -> Self {
-        Self::Plan(Box::new(plan::Dialog::new(number, wish, now)))
+    pub fn plan(number: u64, request: ActionRequest, now: Moment) -> Self {
+        Self::Plan(Box::new(plan::Dialog::new(number, request, now)))
     }
 
     /// The contexts whose keys apply while it is open.

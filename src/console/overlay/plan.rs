@@ -26,7 +26,6 @@ const ANEW: Duration = Duration::from_secs(6);
 /// Input that is needed before a plan can be made.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum PlanInput {
-    /// A priority for a job.
     Priority(JobName),
     /// A number of replicas for a workload.
     Replicas(JobKey),
@@ -40,7 +39,6 @@ pub(super) enum Phase {
     Value(PlanInput),
     /// The plan is being computed.
     Computing,
-    /// The plan is shown.
     Shown(Box<Plan>),
     /// The plan was refused.
     Refused(Refusal),
@@ -86,7 +84,7 @@ pub struct Dialog {
     /// The last chosen field; [`Dialog::focus`] says which one is shown.
     chosen: Focus,
     pub(super) skip: usize,
-    /// What is known now, where it differs from the plan that is shown; that one stands still until it is made anew.
+    /// Newer facts where they differ from the shown plan, which does not change until it is made again.
     newer: Option<Newer>,
     pub(super) error: Option<String>,
     asked_at: Moment,
@@ -382,9 +380,9 @@ impl Dialog {
         self.error = None;
         match &self.phase {
             Phase::Value(wanted) => {
-                let said = self.value.text().trim().to_owned();
+                let typed = self.value.text().trim().to_owned();
                 if let PlanInput::Priority(job) = wanted
-                    && let Some(why) = priority_prompt::refused(job, &said, screen.facts())
+                    && let Some(why) = priority_prompt::refused(job, &typed, screen.facts())
                 {
                     self.error = Some(why);
                     return Verdict::Stay;
@@ -392,11 +390,11 @@ impl Dialog {
                 self.intent = Some(match wanted {
                     PlanInput::Priority(job) => Intent::Reprioritise {
                         job: job.clone(),
-                        priority: said,
+                        priority: typed,
                     },
                     PlanInput::Replicas(id) => {
                         let pods = screen.facts().fleet.job(id).map(|job| job.pods.len());
-                        let Some(replicas) = replica_count(&said, pods) else {
+                        let Some(replicas) = replica_count(&typed, pods) else {
                             let words =
                                 "a number of replicas, 0 or more; +2 or -2 changes it by two";
                             self.error = Some(String::from(words));
@@ -409,7 +407,7 @@ impl Dialog {
                     }
                     PlanInput::Cordon(nodes) => Intent::Cordon {
                         nodes: nodes.clone(),
-                        reason: said,
+                        reason: typed,
                     },
                 });
                 if matches!(wanted, PlanInput::Cordon(_)) {

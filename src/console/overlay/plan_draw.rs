@@ -71,15 +71,15 @@ fn draw_box(painter: &mut Painter<'_>, area: Rect, title: &str, lines: &[Line]) 
 }
 
 fn draw_refused(refusal: &Refusal, screen: &dyn Screen, painter: &mut Painter<'_>, area: Rect) {
-    let told = |words: &str| with_hours(&with_keys(words, screen.keys()), screen.facts().now);
+    let sentence = |words: &str| with_hours(&with_keys(words, screen.keys()), screen.facts().now);
     let mut lines = vec![Line::Words(
         "no plan".into(),
-        told(&refusal.sentence),
+        sentence(&refusal.sentence),
         Role::Warn,
     )];
     let mut label = "instead";
     for instead in &refusal.instead {
-        lines.push(Line::Words(label.into(), told(instead), Role::Text));
+        lines.push(Line::Words(label.into(), sentence(instead), Role::Text));
         label = "or";
     }
     lines.push(Line::Gap);

@@ -125,16 +125,16 @@ impl<'a> PlanExtent<'a> {
         let whole = (1..=room.min(all)).rev().find(|at| !torn(at));
         let first = whole.or_else(|| (room..=all).find(|at| !torn(at)));
         let first = first.unwrap_or(all);
-        let told = first
+        let steps_before = first
             .checked_sub(1)
             .map_or(0, |last| self.steps.steps_done[last]);
-        if first >= all || told >= steps {
+        if first >= all || steps_before >= steps {
             parts.extend([PlanBlock::Steps(0..all), PlanBlock::Gap, PlanBlock::About]);
             return parts;
         }
         parts.extend([
             PlanBlock::Steps(0..first),
-            PlanBlock::More(steps - told),
+            PlanBlock::More(steps - steps_before),
             PlanBlock::Gap,
         ]);
         parts.extend([
@@ -239,7 +239,7 @@ type KeptSteps<'a> = (Vec<ColumnHead>, Vec<Vec<Cell<'a>>>, Vec<usize>);
 /// The steps with only the columns that some step uses.
 fn kept<'a>(plan: &'a Plan, common: &CommonPhrases, screen: &'a dyn Screen) -> KeptSteps<'a> {
     let rows = rows(plan);
-    let told = rows.iter().map(|row| row.last()).collect();
+    let ends = rows.iter().map(|row| row.last()).collect();
     let mut rows: Vec<_> = rows
         .iter()
         .map(|row| cells(row, common, screen.facts()))
@@ -251,7 +251,7 @@ fn kept<'a>(plan: &'a Plan, common: &CommonPhrases, screen: &'a dyn Screen) -> K
         row.retain(|_| kept.next().is_some_and(|kept| *kept));
     }
     let heads = STEPS.iter().zip(&kept).filter(|(_, kept)| **kept);
-    (heads.map(|(head, _)| *head).collect(), rows, told)
+    (heads.map(|(head, _)| *head).collect(), rows, ends)
 }
 
 /// The steps with details in the last column, wrapped.
@@ -263,16 +263,16 @@ fn beside<'a>(
     // The table reserves two cells for its edges, which are the border's padding.
     let how = [heads.len().saturating_sub(1)];
     let steps = wrapped(painter, width.saturating_sub(2), &heads, rows, &how);
-    let mut told = Vec::new();
+    let mut step_ends = Vec::new();
     for (lines, end) in steps.rows.iter().zip(ends) {
-        told.extend(lines.iter().map(|_| end));
+        step_ends.extend(lines.iter().map(|_| end));
     }
     let rows: Vec<_> = steps.rows.into_iter().flatten().collect();
     Lines {
         heads,
         under: rows.iter().map(|_| None).collect(),
         rows,
-        steps_done: told,
+        steps_done: step_ends,
         widest: steps.widest,
     }
 }
@@ -293,24 +293,24 @@ fn below_each<'a>(
         whole.push(row);
     }
     let steps = wrapped(painter, width.saturating_sub(2), &heads, whole, &[]);
-    let (mut rows, mut under, mut told) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut rows, mut under, mut step_ends) = (Vec::new(), Vec::new(), Vec::new());
     for ((lines, way), end) in steps.rows.into_iter().zip(ways).zip(ends) {
         for line in lines {
             rows.push(line);
             under.push(None);
-            told.push(end);
+            step_ends.push(end);
         }
         for words in way.into_iter().filter(|words| !words.is_empty()) {
             rows.push(heads.iter().map(|_| Cell::new(Value::Empty)).collect());
             under.push(Some(words));
-            told.push(end);
+            step_ends.push(end);
         }
     }
     Lines {
         heads,
         rows,
         under,
-        steps_done: told,
+        steps_done: step_ends,
         widest: steps.widest,
     }
 }

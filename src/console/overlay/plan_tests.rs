@@ -33,7 +33,7 @@ fn shown(dialog: &Dialog) -> Vec<String> {
 }
 
 #[test]
-fn an_open_plan_stands_still_and_what_has_changed_is_marked() {
+fn an_open_plan_does_not_change_and_changes_are_marked() {
     let mut dialog = asked();
     let at = Moment::from_seconds;
     dialog.made(6, PlanOutcome::Plan(Box::new(plan(&["old"]))), at(1));
@@ -64,7 +64,7 @@ fn an_open_plan_stands_still_and_what_has_changed_is_marked() {
 }
 
 #[test]
-fn a_plan_that_is_no_longer_possible_stands_until_it_is_made_anew() {
+fn an_impossible_plan_is_shown_until_it_is_made_again() {
     let mut dialog = asked();
     let at = Moment::from_seconds;
     dialog.made(7, PlanOutcome::Plan(Box::new(plan(&["a"]))), at(1));
@@ -72,8 +72,8 @@ fn a_plan_that_is_no_longer_possible_stands_until_it_is_made_anew() {
     let refusal = Refusal::new(model::plan::RefusalCode::AlreadySo, "it runs already");
     dialog.made(7, PlanOutcome::Refused(refusal.clone()), at(10));
     assert!(matches!(dialog.phase, Phase::Shown(_)));
-    let said = "it runs already; ctrl-r makes the plan anew";
-    assert_eq!(dialog.changed().as_deref(), Some(said));
+    let message = "it runs already; ctrl-r makes the plan anew";
+    assert_eq!(dialog.changed().as_deref(), Some(message));
     dialog.make_anew(at(11));
     assert_eq!(dialog.phase, Phase::Refused(refusal));
 }

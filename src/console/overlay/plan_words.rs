@@ -46,7 +46,6 @@ pub(super) fn rows(plan: &Plan) -> Vec<Row<'_>> {
     rows
 }
 
-/// The cells of a row.
 pub(super) fn cells<'a>(row: &Row<'a>, common: &CommonPhrases, facts: &'a Facts) -> Vec<Cell<'a>> {
     let how = |step: &Step| common.rest(step, phrases(step)).join("; ");
     let (at, step) = (row.at, row.step);
@@ -125,7 +124,7 @@ pub(super) fn common(plan: &Plan) -> CommonPhrases {
 
 /// The mutation and its side effects.
 fn phrases(step: &Step) -> Vec<String> {
-    let mut words = vec![match &step.lever {
+    let mut words = vec![match &step.mutation {
         Mutation::Suspend { value } => format!("suspend = {value}"),
         Mutation::WorkloadActive { value } => format!("Kueue: active = {value}"),
         Mutation::WorkloadPriority { value } => format!("Kueue: priority {value}"),

@@ -85,7 +85,7 @@ impl TableModel {
         self.rows.get(self.cursor).copied()
     }
 
-    /// Where the cursor stands, from 0.
+    /// Row of the cursor, from 0.
     pub fn cursor(&self) -> usize {
         self.cursor
     }
@@ -248,7 +248,7 @@ impl TableModel {
     fn keep(&mut self, facts: &Facts, rows: Vec<Row>) {
         let kind = self.kind;
         let ids: Vec<u64> = rows.iter().map(|row| (kind.id)(facts, *row)).collect();
-        // Where each row stands in its natural order.
+        // Place of each row in its natural order.
         let mut places_now: Vec<usize> = (0..rows.len()).collect();
         if ids == self.ids {
             self.rows = rows;

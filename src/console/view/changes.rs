@@ -216,8 +216,8 @@ impl View for ChangesView {
         TABLE
     }
     fn refresh(&mut self, facts: &Facts, settle: bool) {
-        let told = facts.compared.get(&self.name);
-        self.notes = match told {
+        let compared = facts.compared.get(&self.name);
+        self.notes = match compared {
             Some((_, Ok(changes))) => {
                 let listed = is_by_list(changes).then_some(LIST_NOTE);
                 let notes = changes.notes.iter().map(String::as_str);

@@ -175,7 +175,10 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
 fn budget(state: &BudgetState, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
     let budget = &state.budget;
     let over = |amount: i64| amount > budget.limit;
-    let exceeds = state.forecast.as_ref().is_some_and(|told| over(told.mid));
+    let exceeds = state
+        .forecast
+        .as_ref()
+        .is_some_and(|forecast| over(forecast.mid));
     let role = match state.spent {
         Some(spent) if over(spent) => Role::Crit,
         Some(_) if exceeds => Role::Warn,
@@ -250,12 +253,12 @@ fn totals(facts: &Facts, period: Period) -> [Option<UsageTotals>; 2] {
 fn parts_words(facts: &Facts) -> Option<String> {
     let parts = totals(facts, Period::Month)[0]?.parts_micros?;
     let tenths = shares(&parts)?;
-    let told = CostPart::ALL.iter().zip(tenths);
-    let told = told.filter(|(_, tenths)| *tenths > 0);
-    let told: Vec<String> = told
+    let tenth_shares = CostPart::ALL.iter().zip(tenths);
+    let tenth_shares = tenth_shares.filter(|(_, tenths)| *tenths > 0);
+    let tenth_shares: Vec<String> = tenth_shares
         .map(|(part, tenths)| format!("{} {}.{} %", part.words(), tenths / 10, tenths % 10))
         .collect();
-    Some(format!("of the month: {}", told.join(" · ")))
+    Some(format!("of the month: {}", tenth_shares.join(" · ")))
 }
 
 /// Unit costs of the month.

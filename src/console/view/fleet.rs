@@ -201,7 +201,7 @@ impl View for FleetView {
         }
         let findings = facts.fleet.findings.iter().enumerate();
         self.needs = findings
-            .filter(|(_, finding)| needs_somebody(facts, finding))
+            .filter(|(_, finding)| needs_operator(facts, finding))
             .map(|(at, _)| at as u32)
             .collect();
         self.keep_row();
@@ -286,7 +286,6 @@ impl View for FleetView {
 }
 
 impl FleetView {
-    /// Rows of a panel.
     fn rows(&self, panel: Panel) -> usize {
         match panel {
             Panel::Pools => self.table.table_model.rows().len(),
@@ -418,7 +417,7 @@ impl FleetView {
 }
 
 /// True for a finding above info that is neither muted nor acknowledged.
-pub(super) fn needs_somebody(facts: &Facts, finding: &Finding) -> bool {
+pub(super) fn needs_operator(facts: &Facts, finding: &Finding) -> bool {
     finding.severity != Severity::Info
         && facts.concerns(finding)
         && facts.silences.of(finding, facts.now).is_none()

@@ -76,7 +76,7 @@ impl Heatmap {
     /// Draws the whole view.
     pub(super) fn paint(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         let split = split(facts, area, self.scale);
-        let said = self.draw_head(painter, split.head);
+        let is_stated = self.draw_head(painter, split.head);
         if self.map.spots.is_empty() {
             self.draw_empty(facts, painter, split.map);
         } else if self.zoom() == Zoom::OneNode {
@@ -88,7 +88,7 @@ impl Heatmap {
             self.draw_panel(facts, painter, area);
         }
         if let Some(area) = split.foot {
-            self.draw_foot(facts, painter, area, said);
+            self.draw_foot(facts, painter, area, is_stated);
         }
         if let Some(area) = split.strip {
             time_strip(facts, painter, area, FleetSignal::Util);
@@ -273,7 +273,7 @@ impl Heatmap {
                 model::fleet::Known::NotVisible(_) => {
                     format!(
                         "nodes are not visible to you: {}",
-                        model::fleet::sight::HELP
+                        model::fleet::visibility::HELP
                     )
                 }
                 model::fleet::Known::Waiting => String::from("reading nodes…"),
@@ -452,7 +452,7 @@ impl Heatmap {
     }
 
     /// The panel in two lines, where there is no room for it.
-    fn draw_foot(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect, said: bool) {
+    fn draw_foot(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect, is_stated: bool) {
         let Some(selection) = self.selection(facts) else {
             return;
         };
@@ -491,7 +491,7 @@ impl Heatmap {
         }
         painter.text_in_role(area.x + 2, area.y, area.width - 2, &first, Role::Title);
         painter.text_in_role(area.x + 2, area.y + 1, area.width - 2, &second, Role::Muted);
-        if area.height > 2 && !said {
+        if area.height > 2 && !is_stated {
             let most = self.most_words();
             painter.text_in_role(area.x + 2, area.y + 2, area.width - 2, &most, Role::Info);
         }

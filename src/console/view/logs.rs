@@ -29,7 +29,6 @@ const TAIL: (u32, u32) = (1_000, 40);
 /// Cells of a pod's mark.
 const MARK: usize = 18;
 
-/// A line in the buffer.
 struct BufferedLine {
     line: LogLine,
     role: Role,
@@ -155,7 +154,7 @@ impl LogView {
         })
     }
 
-    fn push(&mut self, line: LogLine, told: bool) {
+    fn push(&mut self, line: LogLine, announced: bool) {
         let role = grade(&line.words);
         let shown = self.passes(&line, role);
         self.bytes += line.words.len();
@@ -163,7 +162,7 @@ impl LogView {
         self.lines.push_back(BufferedLine {
             line,
             role,
-            is_notice: told,
+            is_notice: announced,
             shown,
         });
         while self.lines.len() > LINES || self.bytes > BYTES {

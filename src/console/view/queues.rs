@@ -152,16 +152,23 @@ impl QueuesView {
             .collect();
         // The table keeps two cells for its edge; the panel has air of its own.
         let wide = Rect::new(inside.x - 2, inside.y, inside.width + 2, inside.height);
-        let told = wrapped(painter, wide.width, HEADS, all, &[REASON, START]);
-        let heights: Vec<usize> = told.rows.iter().map(Vec::len).collect();
+        let wrapped_rows = wrapped(painter, wide.width, HEADS, all, &[REASON, START]);
+        let heights: Vec<usize> = wrapped_rows.rows.iter().map(Vec::len).collect();
         let shown = fitting(&heights, self.waiting.len(), room);
-        let rows: Vec<Vec<Cell<'_>>> = told
+        let rows: Vec<Vec<Cell<'_>>> = wrapped_rows
             .rows
             .into_iter()
             .zip(&shown)
             .flat_map(|(lines, high)| first_lines(lines, *high))
             .collect();
-        table(painter, wide, HEADS, &told.widest, &rows, &Look::default());
+        table(
+            painter,
+            wide,
+            HEADS,
+            &wrapped_rows.widest,
+            &rows,
+            &Look::default(),
+        );
         let more = self.waiting.len() - shown.len();
         if more > 0 && inside.height > 1 {
             let words = format!("+{more} more   enter opens them all");

@@ -130,7 +130,7 @@ fn became(facts: &Facts, run: &RunRow, name: &JobName) -> (Back, String, Role) {
     }
     let job = match find(facts, name) {
         Ok(job) => job,
-        Err(told) => return told,
+        Err(notice) => return notice,
     };
     let short = match job.devices_allocated < job.devices_requested {
         true => format!(

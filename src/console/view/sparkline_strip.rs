@@ -141,10 +141,10 @@ impl DeviceStrip {
             } else {
                 single(painter, x + used, area.y, idle);
             }
-            let said = used + 2;
-            let said = said
-                + painter.text_in_role(x + said, area.y, 22, "is allocated but idle", Role::Muted);
-            let mut at = x + said;
+            let width = used + 2;
+            let width = said
+                + painter.text_in_role(x + width, area.y, 22, "is allocated but idle", Role::Muted);
+            let mut at = x + width;
             for (heat, words) in [
                 (HeatLevel::Free, "free"),
                 (HeatLevel::Fault, "fault"),

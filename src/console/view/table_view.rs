@@ -13,7 +13,7 @@ use model::base::{Moment, Name};
 use model::cost::LIST_NOTE;
 use model::fleet::Known;
 use model::fleet::observe::{SourceState, Table};
-use model::fleet::sight::HELP;
+use model::fleet::visibility::HELP;
 use table::Facts;
 use table::cell::{Cell, Value};
 use table::column::ColumnHead;

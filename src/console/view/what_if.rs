@@ -17,7 +17,7 @@ use table::column::{Column, KindSpec, Row, id_of};
 use table::explanations::JobExplanation;
 use table::navigation::{Destination, RowScope, Selection, ViewId};
 use table::role::Role;
-use table::what_if::{Figure, NOBODY, Supposed, figures, title, when};
+use table::what_if::{Figure, NO_JOB_AFFECTED, Supposed, figures, title, when};
 
 use super::table_view::TableView;
 use super::view_trait::{CommandOutcome, TABLE, View};
@@ -85,7 +85,7 @@ static KIND: KindSpec = KindSpec {
     last: |_, _| false,
     searched: None,
     sort: None,
-    none: NOBODY,
+    none: NO_JOB_AFFECTED,
 };
 
 fn shift(facts: &Facts, row: Row) -> Option<(&Shift, Moment)> {
@@ -189,7 +189,7 @@ fn short_of(facts: &Facts, outcome: &Outcome) -> String {
     let mut kinds: Vec<(String, u64)> = Vec::new();
     for job in waiting {
         let what = match facts.answers.job(&job.id) {
-            Some(told) => lacks(told, job.class.as_deref()),
+            Some(explained) => lacks(explained, job.class.as_deref()),
             None => String::from("for reasons still being worked out"),
         };
         match kinds.iter_mut().find(|(known, _)| *known == what) {
@@ -217,8 +217,8 @@ fn short_of(facts: &Facts, outcome: &Outcome) -> String {
 const SHORT: usize = 3;
 
 /// The first shortage of a pending job, as short text.
-fn lacks(told: &JobExplanation, class: Option<&str>) -> String {
-    match told.answer.explanation.reasons.first() {
+fn lacks(explained: &JobExplanation, class: Option<&str>) -> String {
+    match explained.answer.explanation.reasons.first() {
         None => String::from("for the scheduler's next cycle"),
         Some(Reason::Quota { queue, .. } | Reason::OverMost { queue, .. }) => {
             format!("for quota of {queue}")
@@ -284,7 +284,10 @@ impl WhatIfView {
     }
 
     fn answer<'a>(&self, facts: &'a Facts) -> Option<&'a Supposed> {
-        facts.supposed.get(&self.changes).map(|(_, told)| told)
+        facts
+            .supposed
+            .get(&self.changes)
+            .map(|(_, outcome)| outcome)
     }
 
     /// The head as lines of this width.

@@ -42,7 +42,7 @@ const DOTS: [[u32; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x
 /// A braille cell without dots.
 const BLANK: u32 = 0x2800;
 
-/// The plot, `width` cells wide and `height` high, with its axis below: the roof in dots, where it stands as `●`. Nothing where a
+/// The plot, `width` cells wide and `height` high, with its axis below: the roof in dots, the operating point as `●`. Empty if a
 /// figure is not a positive number.
 pub fn roofline(figures: &Roofline, width: usize, height: usize) -> Vec<String> {
     let all = [
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_point_stands_under_the_roof_where_it_belongs() {
+    fn the_point_is_drawn_under_the_roof() {
         // At the peak, far right of the ridge: the top row.
         let lines = roofline(&h100(989e12, 989e9), 33, 6);
         assert_eq!(lines.len(), 7);

@@ -335,7 +335,7 @@ fn header(painter: &mut Painter<'_>, area: Rect, head: &ColumnHead, slot: &Slot,
         Align::Right => x + slot.width.saturating_sub(width),
     };
     painter.text(start, area.y, slot.width, title, style);
-    // The arrow stands in the gap beside the title, so that no column is wider for it.
+    // The arrow is drawn in the gap beside the title, so that no column becomes wider.
     if !arrow.is_empty() {
         let beside = match head.align {
             Align::Left => start + width.min(slot.width),
@@ -380,7 +380,7 @@ fn paint(
         Value::Trend(values, last) if graphic > 0 => {
             let skip = values.len().saturating_sub(usize::from(graphic));
             match last {
-                // Without a past the present stands alone.
+                // Without an earlier value only the present one is shown.
                 Some(ratio) if values.iter().all(Option::is_none) => {
                     let role = if cell.stale {
                         Role::Muted
@@ -414,7 +414,7 @@ fn paint(
                 .strip_prefix(cell.sign.map_or("", |(sign, _)| sign))
                 .map_or(words, |tail| {
                     if cell.sign.is_some() {
-                        // What stands further in stays further in.
+                        // An indented text stays indented.
                         tail.strip_prefix(' ').unwrap_or(tail)
                     } else {
                         tail

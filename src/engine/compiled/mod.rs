@@ -21,11 +21,11 @@ pub use workloads::{CompiledPodSet, CompiledWorkload, Constraint, PodRequest};
 
 /// Index of a node in [`Snapshot::nodes`]; beyond them, a hypothetical node.
 pub type NodeId = usize;
-/// Index in [`Snapshot::workloads`].
+/// Index of a workload in [`Snapshot::workloads`].
 pub type WorkloadId = usize;
 /// Index in [`Tree::branches`]: those of [`Snapshot::queues`], then queues known by name only.
 pub type QueueId = usize;
-/// Index in [`Snapshot::flavors`].
+/// Index of a flavor in [`Snapshot::flavors`].
 pub type FlavorId = usize;
 /// Index of a device resource in [`CompiledFleet::resources`].
 pub type ResourceId = usize;
@@ -80,25 +80,21 @@ impl CompiledFleet {
         }
     }
 
-    /// The node with this name.
     pub fn node(&self, name: &str) -> Option<NodeId> {
         let found = |node: &super::snapshot::Node| (*node.name).cmp(name);
         self.snapshot.nodes.binary_search_by(found).ok()
     }
 
-    /// The flavor with this name.
     pub fn flavor(&self, name: &str) -> Option<FlavorId> {
         let found = |flavor: &super::snapshot::Flavor| (*flavor.name).cmp(name);
         self.snapshot.flavors.binary_search_by(found).ok()
     }
 
-    /// The workload with this key.
     pub fn work(&self, key: &model::fleet::job::JobKey) -> Option<WorkloadId> {
         let found = |work: &super::snapshot::Workload| work.key.cmp(key);
         self.snapshot.workloads.binary_search_by(found).ok()
     }
 
-    /// The workload in the snapshot.
     pub fn workload(&self, work: WorkloadId) -> &super::snapshot::Workload {
         &self.snapshot.workloads[work]
     }

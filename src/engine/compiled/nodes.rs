@@ -37,7 +37,7 @@ pub struct NodeShape {
     pub(crate) kind: usize,
     /// CPU in thousandths of a core.
     pub cpu: i64,
-    /// Memory in bytes.
+    /// Allocatable memory of the node, bytes.
     pub memory: i64,
     /// Allocatable units, by device and slice.
     pub units: Vec<Unit>,

@@ -33,7 +33,6 @@ pub struct TopologyTree {
 }
 
 impl TopologyTree {
-    /// The level with this name.
     pub fn level(&self, name: &str) -> Option<usize> {
         self.levels.iter().position(|level| &**level == name)
     }
@@ -43,7 +42,6 @@ impl TopologyTree {
         std::iter::successors(self.domains[domain].parent, |&up| self.domains[up].parent).count()
     }
 
-    /// The domain of a node at a level.
     pub fn domain_of(&self, node: NodeId, level: usize) -> Option<usize> {
         let path = self.paths.get(node)?;
         path.iter()

@@ -7,7 +7,7 @@ use model::base::Name;
 
 use super::{FlavorId, PairId, QueueId};
 
-/// Resources that share a list of flavors: a pod set gets one flavor for all of them.
+/// Resources that share a list of flavors: a pod set gets one flavor for the whole group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ResourceGroup {
     pub resources: Vec<Name>,
@@ -29,7 +29,7 @@ pub struct Quotas {
     pub subtree: i64,
     /// The part that it never lends.
     pub guaranteed: i64,
-    /// What it could use in an idle tree.
+    /// Upper bound of its usage: the usage that an empty tree would allow.
     pub potential: i64,
 }
 
@@ -82,7 +82,7 @@ fn passed_over(snapshot: &Snapshot) -> BTreeSet<Name> {
 /// The tree, with quotas in dense order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Tree {
-    /// Queues: those of the snapshot, then those that only workloads name, then the one of workloads without a queue.
+    /// Queues: first those of the snapshot, then queues that only workloads name, last the queue of workloads without one.
     pub branches: Vec<Branch>,
     /// Per root: its flavors and resources, in order.
     pub pairs: BTreeMap<QueueId, Vec<(FlavorId, Name)>>,
@@ -156,7 +156,8 @@ impl Tree {
         }
     }
 
-    /// Adds queues known by name only: all of them if no queue is known, and always the one of workloads without a queue.
+    /// Adds queues that are known by name only: every such queue if the snapshot has none, and always the queue of workloads
+    /// without one.
     fn add_names(&mut self, snapshot: &Snapshot) {
         let mut names = BTreeSet::from([Name::default()]);
         if snapshot.queues.is_empty() {
@@ -271,7 +272,6 @@ impl Tree {
         pairs.binary_search_by(order).ok()
     }
 
-    /// The quotas of a queue and pair.
     pub fn quota(&self, queue: QueueId, pair: PairId) -> &Quotas {
         &self.quotas[self.branches[queue].base + pair]
     }

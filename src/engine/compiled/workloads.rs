@@ -11,7 +11,6 @@ use super::topology_tree::{self, TopologyTree};
 use super::tree::Tree;
 use super::{FlavorId, Index, QueueId, ResourceId};
 
-/// Requests of one pod.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PodRequest {
     /// The request in the snapshot.
@@ -32,9 +31,9 @@ pub struct Constraint {
 /// A set of identical pods.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct CompiledPodSet {
-    /// Index in [`super::CompiledFleet::requests`].
+    /// Index of its requests in [`super::CompiledFleet::requests`].
     pub want: usize,
-    /// Index in [`super::CompiledFleet::constraints`].
+    /// Index of its constraints in [`super::CompiledFleet::constraints`].
     pub constraint: usize,
     /// Requested number of pods.
     pub count: u32,
@@ -42,7 +41,7 @@ pub struct CompiledPodSet {
     pub min: u32,
     /// Ladder, level, and whether it is required.
     pub topology_level: Option<(usize, usize, bool)>,
-    /// What each pod uses of quotas, where that is not its requests.
+    /// Quota usage of each pod, where it differs from the requests.
     pub quota: BTreeMap<Name, i64>,
 }
 
@@ -106,7 +105,7 @@ pub(super) fn compile(
                     constraint: at,
                     count: set.count,
                     min: set.min.min(set.count),
-                    topology_level: topology_wish(set, snapshot, ladders),
+                    topology_level: topology_request(set, snapshot, ladders),
                     quota: set.quota.clone(),
                 }
             })
@@ -144,27 +143,27 @@ fn compiled(ask: &ResourceRequests, resources: &[Name]) -> PodRequest {
 }
 
 /// Ladder and level of a topology request. A level that no topology has is treated as a node label key.
-fn topology_wish(
+fn topology_request(
     set: &PodSet,
     snapshot: &Snapshot,
     ladders: &mut Vec<TopologyTree>,
 ) -> Option<(usize, usize, bool)> {
-    let wish = set.topology.as_ref()?;
+    let topology = set.topology.as_ref()?;
     let find = |ladders: &[TopologyTree]| {
         let mut all = ladders.iter().enumerate();
-        all.find_map(|(at, ladder)| Some((at, ladder.level(&wish.level)?)))
+        all.find_map(|(at, ladder)| Some((at, ladder.level(&topology.level)?)))
     };
     let (ladder, level) = find(ladders).unwrap_or_else(|| {
-        let keys = std::slice::from_ref(&wish.level);
-        let mut ladder = topology_tree::of_labels(wish.level.clone(), keys, &snapshot.nodes);
+        let keys = std::slice::from_ref(&topology.level);
+        let mut ladder = topology_tree::of_labels(topology.level.clone(), keys, &snapshot.nodes);
         if ladder.levels.is_empty() {
             // No node has it: a level without domains, which fits nothing.
-            ladder.levels.push(wish.level.clone());
+            ladder.levels.push(topology.level.clone());
         }
         ladders.push(ladder);
         (ladders.len() - 1, 0)
     });
-    Some((ladder, level, wish.required))
+    Some((ladder, level, topology.required))
 }
 
 /// Flavors that a workload names, or else those of the first matching route.

@@ -17,7 +17,7 @@ impl Reservations {
         let mut all = std::mem::take(&mut self.made);
         all.append(&mut self.carried);
         self.carried = all;
-        self.nodes_told = false;
+        self.nodes_passed = false;
         self.ends = None;
         while let Some(late) = self.carried.iter().position(|it| it.at < since) {
             self.give_up(state, late);
@@ -65,7 +65,7 @@ impl Reservations {
     pub(super) fn forget(&mut self) {
         self.made.clear();
         self.carried.clear();
-        self.nodes_told = false;
+        self.nodes_passed = false;
         self.surprises = 0;
         self.in_vain.clear();
     }
@@ -129,7 +129,7 @@ impl Reservations {
         }
         if holds {
             self.made.push(own);
-            self.nodes_told = false;
+            self.nodes_passed = false;
         } else {
             self.forget_workload(state, own.work);
             self.surprises += 1;

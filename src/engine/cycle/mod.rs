@@ -69,7 +69,7 @@ pub struct AdmittedWorkload {
     pub work: WorkloadId,
     /// Its allocation from now on.
     pub allocation: Arc<Allocation>,
-    /// It starts before a workload ahead of it in its queue.
+    /// It starts before a workload that precedes it in its queue.
     pub overtook: bool,
 }
 
@@ -154,7 +154,7 @@ fn not_overdue(end: Moment, now: Moment) -> Moment {
     }
 }
 
-/// Runs a cycle. Afterwards the state contains what was admitted.
+/// Runs a cycle. Afterwards the state contains the admitted workloads.
 pub fn cycle(state: &mut State<'_>, options: Options<'_>) -> Cycle {
     watched(state, options, Watch::default())
 }

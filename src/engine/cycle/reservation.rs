@@ -37,7 +37,7 @@ pub(super) struct Reservations {
     /// Shapes that do not fit even after every workload with a known end has ended.
     pub(super) never: BTreeSet<usize>,
     /// Whether the state already has the list of reserved nodes.
-    pub(super) nodes_told: bool,
+    pub(super) nodes_passed: bool,
     /// How often the fleet deviated from what a reservation assumed.
     pub(super) surprises: usize,
     /// Workloads that got no reservation because of other reservations, and the time until which the search is not repeated.
@@ -53,7 +53,7 @@ impl Reservations {
             made: Vec::new(),
             carried: Vec::new(),
             never: BTreeSet::new(),
-            nodes_told: true,
+            nodes_passed: true,
             surprises: 0,
             in_vain: BTreeMap::new(),
             ends: None,
@@ -66,11 +66,11 @@ impl Reservations {
     }
 
     /// Passes the list of reserved nodes to the state.
-    pub(super) fn tell_nodes(&mut self, state: &mut State<'_>) {
-        if !self.nodes_told {
+    pub(super) fn pass_nodes(&mut self, state: &mut State<'_>) {
+        if !self.nodes_passed {
             let nodes = self.made.iter().flat_map(|made| made.allocation.nodes());
             state.keep_nodes(nodes.collect());
-            self.nodes_told = true;
+            self.nodes_passed = true;
         }
     }
 
@@ -121,12 +121,12 @@ impl Reservations {
                 made.make_room_for(state, work, allocation);
             }
         }
-        self.tell_end(state, work, end);
+        self.add_end(state, work, end);
         self.keep_carried(state, work, allocation, end);
     }
 
     /// Adds the expected end of a workload that starts now.
-    fn tell_end(&mut self, state: &State<'_>, work: WorkloadId, end: Option<Moment>) {
+    fn add_end(&mut self, state: &State<'_>, work: WorkloadId, end: Option<Moment>) {
         let (Some(ends), Some(end)) = (&mut self.ends, end) else {
             return;
         };
@@ -262,7 +262,7 @@ impl Reservations {
             allocation: promise.allocation.clone(),
         };
         self.made.push(promise);
-        self.nodes_told = false;
+        self.nodes_passed = false;
         Ok(reservation)
     }
 

@@ -162,7 +162,7 @@ impl Series {
             }
         }
         state.keep_nodes(std::collections::BTreeSet::new());
-        self.reservations.nodes_told = false;
+        self.reservations.nodes_passed = false;
         for line in &mut self.lines {
             line.works.retain(|work| state.allocation(*work).is_none());
         }
@@ -279,8 +279,8 @@ impl Series {
                 }
             }
         } else {
-            let told = self.shortages.may_pass(state, work);
-            told.unwrap_or_else(|| {
+            let known = self.shortages.may_pass(state, work);
+            known.unwrap_or_else(|| {
                 let misses = state.find(work, &self.relaxation).err().unwrap_or_default();
                 misses.iter().any(|miss| miss.why.may_pass())
             })

@@ -100,7 +100,7 @@ impl Reservations {
         relaxation: &Relaxation,
         against: WorkloadId,
     ) -> Result<Arc<Allocation>, Vec<Miss>> {
-        self.tell_nodes(state);
+        self.pass_nodes(state);
         state.set_beside(true);
         let again = state.find(work, relaxation);
         state.set_beside(false);

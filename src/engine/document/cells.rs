@@ -38,7 +38,7 @@ impl Decimal {
 #[serde(untagged)]
 pub enum Amount {
     Whole(i64),
-    /// Thousandths, `500m`.
+    /// A quantity in thousandths, written `500m`.
     Milli(String),
 }
 
@@ -51,7 +51,7 @@ pub struct FlavorTaint {
     pub key: Name,
     /// Value; may be empty.
     pub value: Name,
-    /// What it does to pods that do not tolerate it.
+    /// Effect on pods that do not tolerate the taint.
     #[schemars(with = "TaintEffect")]
     pub effect: &'static str,
 }
@@ -109,7 +109,7 @@ pub struct EngineQuota {
     /// Resource; absent for accelerators of every kind together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource: Option<Name>,
-    /// Nominal quota.
+    /// Nominal quota of the queue or cohort itself.
     pub nominal: Amount,
     /// Borrowing limit; null is as much as others lend.
     pub borrow_limit: Option<Amount>,
@@ -119,7 +119,7 @@ pub struct EngineQuota {
     pub cap: Option<Amount>,
 }
 
-/// Whom a queue's workloads may preempt.
+/// Which workloads those of a queue may preempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct PreemptionCell {
     /// Which workloads of the same queue.
@@ -195,7 +195,7 @@ pub struct EngineQueue<Q> {
     /// Whether a workload that cannot start blocks those behind it.
     #[schemars(with = "QueueingStrategy")]
     pub strategy: &'static str,
-    /// Whom its workloads may preempt.
+    /// Which workloads its own may preempt.
     pub preemption: PreemptionCell,
     /// How long a workload that started is not preempted.
     pub left_alone: LeftAloneCell,
@@ -280,7 +280,7 @@ pub struct ChoiceCell {
 pub struct OriginCell {
     /// What says the value.
     pub source: Source,
-    /// The object, the file and line; for what is assumed, why it is not known; null where there is nothing to name.
+    /// The object, or the file and line; for an assumed value the reason why it is unknown; null if no object or file states it.
     pub at: Option<Name>,
 }
 
@@ -290,7 +290,7 @@ pub struct RouteCell {
     /// Which workloads it is for.
     #[serde(rename = "match")]
     pub matches: RouteMatch,
-    /// Their flavors.
+    /// Flavors that its workloads may use.
     pub flavors: Vec<ChoiceCell>,
     /// Highest price, USD per device-hour; null for no such bound.
     pub max_usd_per_device_hour: Option<f64>,
@@ -327,7 +327,7 @@ pub struct EngineOrigins {
 /// Options of the engine.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct EngineCell {
-    /// Placement policy.
+    /// Policy by which nodes are chosen.
     pub placement: &'static str,
     /// How deep backfill looks: `none`, `head`, or a number of jobs.
     pub backfill: BackfillCell,
@@ -342,7 +342,7 @@ pub struct EngineCell {
     pub origins: EngineOrigins,
 }
 
-/// What one pod requests.
+/// Resource requests of one pod.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct RequestCell {
     /// CPU of one pod, thousandths of a core.
@@ -361,7 +361,7 @@ pub struct RequirementCell {
     /// How its value is compared.
     #[schemars(with = "model::fleet::siting::Operator")]
     pub operator: &'static str,
-    /// What it is compared with.
+    /// Values to compare the label with.
     pub values: Vec<Name>,
 }
 
@@ -401,7 +401,7 @@ pub struct PlacementCell {
     pub started: Option<String>,
     /// The node that it is on.
     pub node: Name,
-    /// What it holds there.
+    /// Devices or slices that the pod holds there.
     pub devices: Vec<HeldCell>,
 }
 
@@ -410,7 +410,7 @@ pub struct PlacementCell {
 pub struct WorkloadPods {
     /// Name of the set.
     pub name: Name,
-    /// Number of pods.
+    /// Number of pods that it requests.
     pub count: u32,
     /// Minimum number of pods; with fewer, none starts.
     pub min: u32,
@@ -430,13 +430,13 @@ pub struct WorkloadPods {
     pub topology: Option<SetTopology>,
     /// Flavor by resource, where quota is reserved.
     pub admitted: BTreeMap<Name, Name>,
-    /// What each pod uses of quotas by resource, where its queueing system counts in resources of its own; empty: its requests.
+    /// Quota usage of each pod by resource, if its queueing system counts in resources of its own; if empty, the requests count.
     pub quota: BTreeMap<Name, Amount>,
     /// Its pods that are placed.
     pub placements: Vec<PlacementCell>,
 }
 
-/// What may be changed of a workload.
+/// Fields of a workload that may be changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct LeversCell {
     /// True where it can be suspended.
@@ -463,7 +463,7 @@ pub struct OtherObject {
 /// The object of a workload in its queueing system.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct AdmissionObject {
-    /// The queueing system.
+    /// The queueing system that the object belongs to.
     #[schemars(with = "System")]
     pub system: &'static str,
     /// Name of the object.
@@ -496,7 +496,7 @@ pub struct WorkloadCell {
     /// Creation time, RFC 3339.
     #[schemars(with = "Moment")]
     pub created: String,
-    /// What it does now.
+    /// State of the workload at this moment.
     #[schemars(with = "Status")]
     pub state: &'static str,
     /// Its sets of equal pods.
@@ -519,7 +519,8 @@ pub struct WorkloadCell {
     /// True where it never preempts others.
     pub never_preempts: bool,
     /// Its fields that may be changed.
-    pub levers: LeversCell,
+    #[serde(rename = "levers")]
+    pub mutations: LeversCell,
     /// Its object in its queueing system; null where it has none.
     pub admission: Option<AdmissionObject>,
     /// Why neither a queue nor the scheduler can start its pods; null where nothing blocks them. Such a job is not considered;
@@ -535,9 +536,9 @@ pub struct WorkloadCell {
 /// Everything but nodes and priority classes.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct SchedulingCells {
-    /// Queues and cohorts.
+    /// Queues and cohorts with their quotas.
     pub queues: Vec<EngineQueue<EngineQuota>>,
-    /// Flavors of capacity.
+    /// Flavors of capacity that quotas refer to.
     pub flavors: Vec<FlavorCell>,
     /// Topologies of node labels.
     pub topologies: Vec<LabelTopology>,
@@ -553,6 +554,6 @@ pub struct SchedulingCells {
     pub engine: EngineCell,
     /// Workloads as the engine sees them.
     pub workloads: Vec<WorkloadCell>,
-    /// What is outside of what the caller may see: nodes, queues, pods, other namespaces.
+    /// Kinds that the caller cannot see: nodes, queues, pods, other namespaces.
     pub not_visible: Vec<Name>,
 }

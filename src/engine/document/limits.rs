@@ -2,7 +2,7 @@
 
 /// Thousandths of a core: a million cores.
 pub(super) const CPU: i64 = 1_000_000_000;
-/// Bytes: a pebibyte.
+/// Bytes of memory: at most a pebibyte.
 pub(super) const MEMORY: i64 = 1 << 50;
 pub(super) const DEVICES_OF_A_NODE: u32 = 256;
 /// Largest index of a device.

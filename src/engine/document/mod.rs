@@ -93,11 +93,11 @@ fn snapshot(root: &DocumentCell<'_>) -> Read<Snapshot> {
     }
 
     let flavors = root.list("flavors", queues::flavor)?;
-    let mut told = BTreeSet::new();
+    let mut seen = BTreeSet::new();
     let mut pods_in_all = 0_u64;
     let mut all = root.list("workloads", |cell| {
         let key = workloads::key(cell)?;
-        if !told.insert(key) {
+        if !seen.insert(key) {
             return cell.wrong("another workload has this kind, namespace and name");
         }
         let workload = workloads::workload(cell)?;
@@ -110,7 +110,7 @@ fn snapshot(root: &DocumentCell<'_>) -> Read<Snapshot> {
     names::check(root, &fleet, &flavors)?;
     let mut pods = jobs::pods(root, &fleet)?;
     all.extend(root.list("jobs", |cell| {
-        let fresh = told.insert(workloads::key(cell)?);
+        let fresh = seen.insert(workloads::key(cell)?);
         let job = jobs::job(cell, &mut pods, &grips, &fleet)?.filter(|_| fresh);
         pods_in_all += job.as_ref().map_or(0, |job| job.pod_count());
         if pods_in_all > limits::ALL_PODS {
@@ -122,7 +122,7 @@ fn snapshot(root: &DocumentCell<'_>) -> Read<Snapshot> {
     all.extend(
         orphans
             .into_iter()
-            .map(|job| (!told.contains(&job.key)).then_some(job)),
+            .map(|job| (!seen.contains(&job.key)).then_some(job)),
     );
 
     let mut snapshot = Snapshot {

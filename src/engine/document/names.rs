@@ -60,11 +60,11 @@ fn known(cell: &DocumentCell<'_>, what: &str, names: &BTreeSet<&str>) -> Read<()
     if names.contains(name) {
         return Ok(());
     }
-    let said = format!("there is no {what} `{}`", shown(name));
+    let message = format!("there is no {what} `{}`", shown(name));
     cell.wrong(match nearest(name, names.iter().copied()) {
-        Some(near) => format!("{said}; did you mean `{}`?", shown(near)),
-        None if names.is_empty() => format!("{said}: the document lists no {what}s"),
-        None => said,
+        Some(near) => format!("{message}; did you mean `{}`?", shown(near)),
+        None if names.is_empty() => format!("{message}: the document lists no {what}s"),
+        None => message,
     })
 }
 

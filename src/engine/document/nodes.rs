@@ -227,8 +227,8 @@ fn place(cell: &DocumentCell<'_>) -> Read<Vec<(Name, Name)>> {
     };
     for key in ["rack", "clique"] {
         if let Some(value) = cell.maybe(key, |cell| cell.filled())? {
-            let told = |(level, told): &(Name, Name)| &**level == key || *told == value;
-            if !place.iter().any(told) {
+            let is_known = |(level, is_known): &(Name, Name)| &**level == key || *is_known == value;
+            if !place.iter().any(is_known) {
                 place.push((Name::from(key), value));
             }
         }

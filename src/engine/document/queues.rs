@@ -172,11 +172,11 @@ pub(super) fn check_tree(cell: &DocumentCell<'_>, queues: &[Queue]) -> Read<()> 
             Some(parent) => match at.get(&**parent) {
                 Some(&parent) => Some(parent),
                 None => {
-                    let said = format!(
+                    let words = format!(
                         "its parent `{}` is not in the list; add it, with `admits: false` for a cohort",
                         shown(parent)
                     );
-                    return Err(flaw(which, said));
+                    return Err(flaw(which, words));
                 }
             },
         });
@@ -285,7 +285,6 @@ pub(super) fn route(cell: &DocumentCell<'_>) -> Read<Route> {
     })
 }
 
-/// Origin of a value.
 fn origin(cell: &DocumentCell<'_>) -> Read<Origin> {
     cell.must_be_object()?;
     let source = cell.need("source", |cell| cell.word("source", &Source::NAMES))?;

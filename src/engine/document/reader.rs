@@ -341,7 +341,7 @@ impl<'a> DocumentCell<'a> {
         }
     }
 
-    /// Dollars, in millionths.
+    /// Reads a rate in USD as micro-USD.
     pub(super) fn dollars(&self) -> Read<i64> {
         let rate = self
             .value

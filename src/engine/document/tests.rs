@@ -113,7 +113,7 @@ fn the_order_of_lists_does_not_matter() {
 
 #[test]
 fn a_mistake_is_named_with_its_place() {
-    for (text, said) in [
+    for (text, expected) in [
         ("{", "f:1: is not JSON"),
         ("[]", "f: is a list, must be an object"),
         ("{}", "f: lacks `version`"),
@@ -197,7 +197,7 @@ fn a_mistake_is_named_with_its_place() {
         ),
     ] {
         let fault = read(text, "f").expect_err(text).to_string();
-        assert!(fault.starts_with(said), "{text}\n{fault}\n{said}");
+        assert!(fault.starts_with(expected), "{text}\n{fault}\n{expected}");
     }
 }
 

@@ -331,7 +331,7 @@ fn workload(workload: &Workload) -> WorkloadCell {
         deadline: workload.deadline.map(moment),
         preemptible: workload.preemptible,
         never_preempts: workload.never_preempts,
-        levers: LeversCell {
+        mutations: LeversCell {
             suspend: workload.mutations.suspend,
             reprioritise: workload.mutations.reprioritise,
             honours_budgets: workload.mutations.honours_budgets,

@@ -13,7 +13,6 @@ use model::plan::{Evicted, JobName, evicted_words};
 /// Maximum number of jobs or nodes that are named.
 const NAMED: usize = 5;
 
-/// Name of a taint.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 pub struct TaintName {
     pub key: Name,
@@ -33,7 +32,6 @@ impl TaintName {
         }
     }
 
-    /// The toleration for it.
     pub fn toleration(&self) -> Toleration {
         let mut effects = TaintEffect::ALL.into_iter();
         Toleration {
@@ -255,8 +253,8 @@ impl UnblockChange {
             }
             Self::RelaxTopology { .. } => {
                 for set in workload.iter_mut().flat_map(|work| &mut work.sets) {
-                    if let Some(wish) = &mut set.topology {
-                        wish.required = false;
+                    if let Some(topology) = &mut set.topology {
+                        topology.required = false;
                     }
                 }
             }
@@ -427,8 +425,7 @@ impl Unblock {
         }
     }
 
-    /// What it adds beyond what a workload with this many devices can use, in words: other jobs take it. `None` if there is no
-    /// surplus.
+    /// Surplus that a workload with this many devices cannot use, in words: other jobs take it. `None` if there is no surplus.
     pub fn for_others(&self, devices: u64) -> Option<String> {
         // If both are given, the node count decides.
         let nodes = self.changes.iter().find_map(|change| match change {
@@ -482,7 +479,7 @@ impl Unblock {
         let dearest = self.changes.iter().map(|change| change.cost(now)).max();
         let is_wait = matches!(self.changes[..], [UnblockChange::Wait { .. }]);
         let dearest = match dearest.unwrap_or(0) {
-            // Evicted workloads lose work, whatever the change.
+            // Evicted workloads lose work with every kind of change.
             cost if !is_wait && !self.victims.is_empty() => cost.max(UnblockChange::PREEMPT),
             cost => cost,
         };

@@ -5,18 +5,18 @@
 //! the workload; their number is limited in turns (workloads tried by a cycle), not in time, so that answers are the same
 //! on every machine. Beyond the limit an amount is an estimate and marked as such.
 
-mod around;
 mod change;
-mod exact;
-mod others;
+mod estimates;
+mod node_capacity;
+mod operator_changes;
 mod reason;
-mod reckon;
 mod sums;
-mod trial;
+mod trials;
 mod unblock;
+mod verification;
 
 #[cfg(test)]
-mod laws;
+mod properties;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -41,11 +41,11 @@ use model::plan::{Evicted, JobName};
 
 pub use change::{TaintName, Unblock, UnblockChange, amount, of_flavor};
 pub(super) use change::{add_nodes, add_quota, job};
+pub(crate) use estimates::pods_of;
 pub(super) use reason::read;
 pub use reason::{NodeSupply, Reason};
-pub(crate) use reckon::pods_of;
 
-use trial::Trials;
+use trials::Trials;
 
 /// Turn budget for one workload.
 const TURNS_FOR_ONE: usize = 4_000;
@@ -57,7 +57,7 @@ const TURNS_FOR_ALL: usize = 40_000;
 const LARGE: usize = 1_000;
 
 /// Cycle options for answers: as the cluster's own scheduler decides.
-pub(super) const AS_TOLD: cycle::Options<'static> = cycle::Options {
+pub(super) const CLUSTER_CYCLE: cycle::Options<'static> = cycle::Options {
     durations: None,
     spare_all: false,
     quota_alone: false,
@@ -155,11 +155,11 @@ pub struct Explainer<'p> {
     settled: State<'p>,
     /// By shape: reasons, which are expensive to compute.
     read: BTreeMap<(usize, Arc<[Miss]>), Vec<Reason>>,
-    around: around::Arounds,
+    around: node_capacity::Arounds,
     sums: sums::Sums,
-    /// By workload that could not start in the cycle: what would have helped at that point.
+    /// For each workload that could not start in the cycle: changes that would have started it at that point.
     trials: BTreeMap<WorkloadId, Arc<Trials>>,
-    lacks: BTreeMap<usize, Arc<reckon::Lack>>,
+    lacks: BTreeMap<usize, Arc<estimates::Lack>>,
     /// Duration of each workload.
     durations: Arc<[Option<i64>]>,
     /// Cost of one turn of a cycle: higher in a large fleet.
@@ -171,7 +171,7 @@ pub struct Explainer<'p> {
     /// Going before all others may help the last workload: nothing excludes it.
     order_helps: bool,
     /// Some workload is admitted and has no pod on a node.
-    has_let_in: bool,
+    has_reserved: bool,
     /// Remaining workloads for which evictions by an operator are searched.
     by_hand: usize,
     /// By stopped queue: workloads that start after it is resumed, with the evictions for each.
@@ -206,11 +206,11 @@ impl<'p> Explainer<'p> {
                 places[work] = Some(place);
             }
         }
-        let mut trier = trial::Trier::default();
+        let mut trier = trials::Trier::default();
         let mark = state.mark();
         let cycle = cycle::watched(
             &mut state,
-            AS_TOLD,
+            CLUSTER_CYCLE,
             Watch {
                 missed: Some(&mut |turn| trier.missed(turn)),
                 ..Watch::default()
@@ -218,13 +218,13 @@ impl<'p> Explainer<'p> {
         );
         let settled = state.clone();
         state.undo_to(mark);
-        let has_let_in = !cycle::unplaced(&state, &[]).is_empty();
+        let has_reserved = !cycle::unplaced(&state, &[]).is_empty();
         Self {
             queued: None,
             state,
             cycle,
             settled,
-            around: around::Arounds::default(),
+            around: node_capacity::Arounds::default(),
             sums: sums::Sums::default(),
             lines,
             places,
@@ -236,8 +236,8 @@ impl<'p> Explainer<'p> {
             turns: 0,
             spared: false,
             order_helps: true,
-            has_let_in,
-            by_hand: others::MOST_BY_HAND,
+            has_reserved,
+            by_hand: operator_changes::MOST_BY_HAND,
             resumed: BTreeMap::new(),
         }
     }
@@ -258,7 +258,7 @@ impl<'p> Explainer<'p> {
         forecast::forecast_from(&self.state, cycle, Some(work)).remove(&work)
     }
 
-    /// Why a workload is pending, and what would help.
+    /// Explains why a workload is pending and which changes start it.
     pub fn explain(&mut self, work: WorkloadId) -> Explanation {
         self.turns = TURNS_FOR_ONE;
         self.one(work)
@@ -299,7 +299,7 @@ impl<'p> Explainer<'p> {
             (false, StartState::Blocked) => blocked(workload).into_iter().collect(),
             (false, _) => Vec::new(),
         };
-        let told: Vec<String> = reasons.iter().map(Reason::sentence).collect();
+        let sentences: Vec<String> = reasons.iter().map(Reason::sentence).collect();
         Explanation {
             job: job(&workload.key),
             kind: workload.key.kind.clone(),
@@ -309,7 +309,7 @@ impl<'p> Explainer<'p> {
             position: None,
             ahead: None,
             ahead_first: Vec::new(),
-            reason: told.join("; "),
+            reason: sentences.join("; "),
             reasons,
             victims: Vec::new(),
             unblock: None,
@@ -390,8 +390,8 @@ impl<'p> Explainer<'p> {
             }
             StartState::Ready | StartState::Running | StartState::Ending => {}
         }
-        let told: Vec<String> = out.reasons.iter().map(Reason::sentence).collect();
-        out.reason = told.join("; ");
+        let sentences: Vec<String> = out.reasons.iter().map(Reason::sentence).collect();
+        out.reason = sentences.join("; ");
         out
     }
 
@@ -435,9 +435,9 @@ fn victims_of(compiled: &CompiledFleet, cycle: &Cycle, work: WorkloadId) -> Vec<
 /// Topology levels that a workload requires, in the order of its sets.
 fn job_levels(compiled: &CompiledFleet, work: WorkloadId) -> Vec<Name> {
     let sets = &compiled.workload(work).sets;
-    let wishes = sets.iter().filter_map(|set| set.topology.as_ref());
-    wishes
-        .filter(|wish| wish.required)
-        .map(|wish| wish.level.clone())
+    let topologies = sets.iter().filter_map(|set| set.topology.as_ref());
+    topologies
+        .filter(|topology| topology.required)
+        .map(|topology| topology.level.clone())
         .collect()
 }

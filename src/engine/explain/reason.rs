@@ -10,11 +10,11 @@ use crate::compiled::{FlavorId, PairId, WorkloadId};
 use crate::fit::{Miss, Why};
 use crate::state::State;
 use model::base::{Name, SmallSort};
-use model::fleet::sight::unseen_words;
+use model::fleet::visibility::unseen_words;
 use model::plan::JobName;
 
-use super::around::{Arounds, around, capacity_reasons};
 use super::change::{TaintName, amount, job, of_flavor, with_resource};
+use super::node_capacity::{Arounds, around, capacity_reasons};
 
 /// One reason. Quota amounts are in thousandths, of memory in bytes; node capacity is in pods.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -429,7 +429,7 @@ fn of_miss(
     known: &mut Arounds,
 ) -> Vec<Reason> {
     let compiled = state.compiled();
-    let told = compiled.workload(work).queue.clone().unwrap_or_default();
+    let queue_name = compiled.workload(work).queue.clone().unwrap_or_default();
     let queue = compiled.workloads[work].queue;
     let name = |flavor: FlavorId| compiled.snapshot.flavors[flavor].name.clone();
     let pair = |state: &State<'_>, pair: PairId| {
@@ -438,13 +438,13 @@ fn of_miss(
         (name(*flavor), resource.clone())
     };
     let one = match &miss.why {
-        Why::NoQueue => Reason::NoQueue { queue: told },
-        Why::Cohort => Reason::Cohort { queue: told },
+        Why::NoQueue => Reason::NoQueue { queue: queue_name },
+        Why::Cohort => Reason::Cohort { queue: queue_name },
         Why::Stopped { queue } => Reason::Stopped {
             queue: state.tree().branches[*queue].name.clone(),
         },
         Why::NotCovered { resource } => Reason::NotCovered {
-            queue: told,
+            queue: queue_name,
             resource: resource.clone(),
         },
         Why::NoFlavor => {
@@ -458,7 +458,7 @@ fn of_miss(
             let groups = groups.filter(|group| !group.resources.iter().all(plain));
             let offered = groups.flat_map(|group| &group.flavors);
             Reason::NoFlavor {
-                queue: told,
+                queue: queue_name,
                 offered: offered.map(|flavor| name(*flavor)).collect(),
             }
         }
@@ -476,7 +476,7 @@ fn of_miss(
         } => {
             let (flavor, resource) = pair(state, *at);
             Reason::OverMost {
-                queue: told,
+                queue: queue_name,
                 flavor,
                 resource,
                 asked: *asked,
@@ -505,7 +505,7 @@ fn of_miss(
                 false => (*asked, *free),
             };
             Reason::Quota {
-                queue: told,
+                queue: queue_name,
                 flavor,
                 resource,
                 asked,

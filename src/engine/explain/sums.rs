@@ -175,7 +175,7 @@ impl Explainer<'_> {
                     });
                     for set in compiled.workloads[other].sets.iter().filter(|_| waits) {
                         let gate = self.state.gate(set.constraint, &[], &Relaxation::default());
-                        let each = super::reckon::pods_of(compiled, make, set.want);
+                        let each = super::estimates::pods_of(compiled, make, set.want);
                         if each > 0 && gate[compiled.node_shapes[make].zone] {
                             parts[place] += (i64::from(set.count) + each - 1) / each;
                         }
@@ -207,7 +207,8 @@ impl Explainer<'_> {
         let mut able: Vec<(bool, i64, NodeId)> = Vec::new();
         for (node, site) in compiled.nodes.iter().enumerate() {
             let make = &compiled.node_shapes[site.node_shape];
-            if gate[make.zone] && super::reckon::pods_of(compiled, site.node_shape, it.want) > 0 {
+            if gate[make.zone] && super::estimates::pods_of(compiled, site.node_shape, it.want) > 0
+            {
                 let left = self.state.left(node).iter();
                 let free: i64 = left.map(|left| i64::from(*left)).sum();
                 able.push((!site.open, -free, node));

@@ -559,8 +559,8 @@ fn flavors_that_do_not_suit_say_what_of_them() {
     quota.push(json!({ "flavor": "tpu", "resource": "google.com/tpu", "nominal": 8 }));
     let denied = ask(two, "waits");
     assert_eq!(codes(&denied), ["no-flavor"]);
-    let told = "no flavor of queue q fits its request, but f";
-    assert_eq!(denied.reason, told);
+    let reason = "no flavor of queue q fits its request, but f";
+    assert_eq!(denied.reason, reason);
 }
 
 #[test]

@@ -120,7 +120,7 @@ impl Explainer<'_> {
             out.extend(self.preempt(work));
         }
         // Capacity that it regains may fit workloads that are admitted before it.
-        if room || behind || self.has_let_in {
+        if room || behind || self.has_reserved {
             out.extend(self.uncordon(work));
             out.extend(self.nodes(work, misses));
         }
@@ -143,7 +143,7 @@ impl Explainer<'_> {
             out.extend(self.smaller_ask(work));
         }
         if out.is_empty() && self.spared {
-            out.extend(self.reckoned(work));
+            out.extend(self.estimate(work));
         }
         // Waiting comes last, since it changes nothing; active changes are searched anyway.
         out.extend(reserved.map(|at| Unblock::new(vec![UnblockChange::Wait { at }], true)));
@@ -265,7 +265,7 @@ impl Explainer<'_> {
             self.state.set_priority(work, to);
         }
         suppose(&mut self.state);
-        if self.has_let_in {
+        if self.has_reserved {
             cycle::place(&mut self.state, &[]);
         }
         let watch = Watch {
@@ -336,7 +336,7 @@ impl Explainer<'_> {
         Some(change(steps[high], true, victims))
     }
 
-    /// Quotas that stopped it, then those that it would use.
+    /// Quotas that stopped it come first, then quotas that it would use.
     fn quota_axes(&mut self, work: WorkloadId, misses: &[Miss]) -> Vec<Axis> {
         let Some(queue) = self.state.compiled().workloads[work].queue else {
             return Vec::new();
@@ -424,7 +424,7 @@ impl Explainer<'_> {
     pub(super) fn amount(&mut self, work: WorkloadId, axis: Axis) -> Option<Unblock> {
         let most = self.demand(work, axis);
         if !self.affords(work, 2, None) {
-            return self.reckoned_amount(work, axis);
+            return self.estimated_amount(work, axis);
         }
         // Exponential search until it helps, then binary search between the last two.
         let (mut no, mut yes) = (0, 1);
@@ -436,7 +436,7 @@ impl Explainer<'_> {
                 return self.scan(work, axis);
             }
             if !self.affords(work, 1, None) {
-                return self.reckoned_amount(work, axis);
+                return self.estimated_amount(work, axis);
             }
             no = yes;
             yes = (yes * 2).min(most);

@@ -1,4 +1,4 @@
-//! Lower bounds of what must become free before a workload can start: cheap sums that avoid useless attempts.
+//! Lower bounds of the resources that must become free before a workload can start: cheap sums that avoid useless attempts.
 
 use std::sync::Arc;
 
@@ -42,15 +42,20 @@ impl<'p> Reach<'p> {
         let want = &compiled.requests[own.want];
         let gate = state.gate(own.constraint, flavors, &Relaxation::default());
         let device = want.devices.first();
-        let wish = own.topology_level.filter(|wish| wish.2);
-        let view = state.take_view(own.want, &gate, wish.map(|wish| wish.0), false);
+        let topology_level = own.topology_level.filter(|topology_level| topology_level.2);
+        let view = state.take_view(
+            own.want,
+            &gate,
+            topology_level.map(|topology_level| topology_level.0),
+            false,
+        );
         let narrow = |sum: u64| i64::try_from(sum).unwrap_or(i64::MAX / 2);
         let total = narrow(view.total);
-        let sums: Vec<i64> = wish.map_or_else(Vec::new, |(ladder, _, _)| {
+        let sums: Vec<i64> = topology_level.map_or_else(Vec::new, |(ladder, _, _)| {
             view.sums(ladder).iter().map(|sum| narrow(*sum)).collect()
         });
         state.give_view(view);
-        let level = wish.map(|(ladder, level, _)| (&compiled.ladders[ladder], level));
+        let level = topology_level.map(|(ladder, level, _)| (&compiled.ladders[ladder], level));
         let best = level.map_or(0, |(ladder, level)| {
             let all = sums.iter().zip(&ladder.domains);
             let own = all.filter(|(_, domain)| domain.level == level);
@@ -143,8 +148,8 @@ impl<'p> Reach<'p> {
 }
 
 impl State<'_> {
-    /// How many workloads must end, in order, before a workload can fit at all; none if it cannot even after all of them. It may
-    /// need more of them to fit.
+    /// How many workloads must end, in the given order, before a workload can fit at all: a lower bound. `None` if it cannot fit
+    /// even after all of them have ended.
     pub(crate) fn least_ends(
         &mut self,
         work: WorkloadId,

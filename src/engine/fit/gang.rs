@@ -90,7 +90,7 @@ impl<'p> State<'p> {
         let compiled: &'p CompiledFleet = self.compiled();
         let it = &compiled.workloads[work].sets[set];
         let want = it.want;
-        let wish = it.topology_level.filter(|_| !relaxation.no_topology);
+        let level = it.topology_level.filter(|_| !relaxation.no_topology);
         let gate = self.gate(it.constraint, flavors, relaxation);
         if count == 0 {
             return Ok(Vec::new());
@@ -100,11 +100,11 @@ impl<'p> State<'p> {
             let why = Why::Nodes { set, asked, room };
             (why, u32::try_from(room).unwrap_or(count).min(count))
         };
-        if count == 1 && wish.is_none_or(|(_, _, required)| !required) {
+        if count == 1 && level.is_none_or(|(_, _, required)| !required) {
             let node = self.best_node(want, &gate).ok_or_else(|| short(0))?;
             return Ok(vec![self.take_seat(node, want)]);
         }
-        let at = match wish {
+        let at = match level {
             Some((ladder, _, _)) => ladder,
             None => self.ladder_of(flavors),
         };
@@ -117,14 +117,14 @@ impl<'p> State<'p> {
         }
         let may_hold = view.may_hold(count);
         self.give_view(view);
-        if wish.is_none()
+        if level.is_none()
             && may_hold
             && let Some(node) = self.one_node(want, &gate, count)
         {
             return Ok((0..count).map(|_| self.take_seat(node, want)).collect());
         }
         let view = self.take_view(want, &gate, Some(at), false);
-        let parts = self.parts(&view, at, set, count, wish);
+        let parts = self.parts(&view, at, set, count, level);
         self.give_view(view);
         let parts = parts?;
         if parts.is_empty() {
@@ -146,7 +146,7 @@ impl<'p> State<'p> {
         at: usize,
         set: usize,
         count: u32,
-        wish: Option<(usize, usize, bool)>,
+        topology_level: Option<(usize, usize, bool)>,
     ) -> Result<Vec<DomainShare>, (Why, u32)> {
         let compiled: &'p CompiledFleet = self.compiled();
         let ladder = &compiled.ladders[at];
@@ -157,7 +157,7 @@ impl<'p> State<'p> {
             total: view.total,
         };
         let all = 0..ladder.domains.len();
-        let chosen = match wish {
+        let chosen = match topology_level {
             None => rooms.tightest(all, asked),
             Some((at, level, required)) => {
                 let of_level = |&domain: &usize| ladder.domains[domain].level == level;
@@ -192,7 +192,7 @@ impl<'p> State<'p> {
         domain: Option<usize>,
         gate: &Gate,
     ) -> Vec<NodeId> {
-        let told = self.compiled().nodes.len();
+        let real_nodes = self.compiled().nodes.len();
         let right = |node: NodeId| {
             let room = self.node_free(node);
             ladder.paths[room.origin].last().copied() == domain
@@ -201,10 +201,10 @@ impl<'p> State<'p> {
         let of = |domain: usize| ladder.domains[domain].nodes.iter().copied();
         let mut nodes: Vec<NodeId> = match domain {
             Some(domain) => of(domain).filter(|node| right(*node)).collect(),
-            None => (0..told).filter(|node| right(*node)).collect(),
+            None => (0..real_nodes).filter(|node| right(*node)).collect(),
         };
         // Hypothetical nodes.
-        nodes.extend((told..self.nodes()).filter(|node| right(*node)));
+        nodes.extend((real_nodes..self.nodes()).filter(|node| right(*node)));
         nodes
     }
 
@@ -214,11 +214,11 @@ impl<'p> State<'p> {
         let mut names = flavors
             .iter()
             .filter_map(|flavor| compiled.snapshot.flavors[*flavor].topology.as_ref());
-        let told = names.find_map(|name| {
+        let position = names.find_map(|name| {
             let mut ladders = compiled.ladders.iter();
             ladders.position(|ladder| ladder.name == *name)
         });
-        told.unwrap_or(0)
+        position.unwrap_or(0)
     }
 
     /// The best node that fits all of these pods.

@@ -449,7 +449,7 @@ impl State<'_> {
         }
         let sets = &self.compiled().workloads[work].sets;
         let mut close = by_size.clone();
-        close.sort_by_key(|&set| !sets[set].topology_level.is_some_and(|wish| wish.2));
+        close.sort_by_key(|&set| !sets[set].topology_level.is_some_and(|level| level.2));
         let reverse: Vec<usize> = by_size.iter().rev().copied().collect();
         let mut orders = vec![by_size];
         for order in [close, reverse] {

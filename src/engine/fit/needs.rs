@@ -132,8 +132,7 @@ impl Shortages {
         })
     }
 
-    /// Whether resources that may become free block a workload that does not fit; none if only an attempt
-    /// can tell.
+    /// Whether the workload lacks resources that may become free. `None` if only an attempt can decide.
     pub(crate) fn may_pass(&mut self, state: &mut State<'_>, work: WorkloadId) -> Option<bool> {
         let shape = state.compiled().workloads[work].shape;
         self.learn(state, work, shape);
@@ -200,8 +199,8 @@ impl Shortages {
                 let gate = state.gate(it.constraint, &flavors, &relaxation);
                 let level = it
                     .topology_level
-                    .filter(|wish| wish.2)
-                    .map(|wish| (wish.0, wish.1));
+                    .filter(|topology_level| topology_level.2)
+                    .map(|topology_level| (topology_level.0, topology_level.1));
                 let spots = &mut self.spots;
                 let spot = *self
                     .spot_index

@@ -25,18 +25,18 @@ impl State<'_> {
         let branch = &self.tree().branches[queue];
         let own = &self.compiled().workloads[work].sets[set];
         let ask = &self.compiled().requests[own.want].ask;
-        let told = own.quota.iter().filter(|(_, each)| **each > 0);
-        let told = told.map(|(resource, _)| (&**resource, false));
-        let is_told = !own.quota.is_empty();
+        let quota_requests = own.quota.iter().filter(|(_, each)| **each > 0);
+        let quota_requests = quota_requests.map(|(resource, _)| (&**resource, false));
+        let has_quota = !own.quota.is_empty();
         let devices = ask.devices.iter().map(|device| (&*device.resource, true));
         let plain = [("cpu", ask.cpu_milli), ("memory", ask.memory_bytes)];
         let plain = plain
             .into_iter()
             .filter(|(_, amount)| *amount > 0)
             .map(|(name, _)| (name, false));
-        let asked = devices.chain(plain).filter(|_| !is_told);
+        let asked = devices.chain(plain).filter(|_| !has_quota);
         let mut used = Vec::new();
-        for (resource, device) in told.chain(asked) {
+        for (resource, device) in quota_requests.chain(asked) {
             let own =
                 |group: &ResourceGroup| group.resources.iter().any(|name| &**name == resource);
             let any = |group: &ResourceGroup| {
@@ -155,13 +155,16 @@ impl State<'_> {
                 .groups
                 .iter()
                 .find(|group| group.flavors.contains(&flavor));
-            let tells = |key: &Name| {
+            let is_flavor_label = |key: &Name| {
                 let flavors = group.into_iter().flat_map(|group| &group.flavors);
                 flavors
                     .map(|flavor| &compiled.snapshot.flavors[*flavor])
                     .any(|flavor| flavor.labels.contains_key(key))
             };
-            let mut asked = constraint.selector.iter().filter(|(key, _)| tells(key));
+            let mut asked = constraint
+                .selector
+                .iter()
+                .filter(|(key, _)| is_flavor_label(key));
             let suits = asked.all(|(key, value)| model.labels.get(key) == Some(value));
             if !relaxation.no_labels && !suits {
                 return Err(Why::FlavorLabels { flavor });

@@ -27,8 +27,8 @@ impl State<'_> {
         placement
     }
 
-    /// A workload's allocation on the same nodes, with any free units on some of them and the same units on the others;
-    /// none if its quota or one of its pods does not fit. The state is unchanged.
+    /// Reallocates a workload on the same nodes: any free units on some of them, the same units on the others. `None` if its
+    /// quota or one of its pods does not fit. The state is unchanged.
     pub(crate) fn seat_again(
         &mut self,
         work: WorkloadId,

@@ -22,7 +22,7 @@ use model::base::{Moment, Name};
 
 use super::compiled::{CompiledFleet, WorkloadId};
 use super::cycle::{self, Cycle, Series, at_speed};
-use super::explain::{AS_TOLD, job};
+use super::explain::{CLUSTER_CYCLE, job};
 use super::preempt::evicted;
 use super::rng::Rng;
 use super::snapshot::Status;
@@ -150,7 +150,7 @@ fn forecast_for(state: &State<'_>, only: Option<WorkloadId>) -> BTreeMap<Workloa
         return BTreeMap::new();
     }
     let mut settled = state.clone();
-    let cycle = cycle::cycle(&mut settled, AS_TOLD);
+    let cycle = cycle::cycle(&mut settled, CLUSTER_CYCLE);
     forecast_from(state, (&settled, &cycle), only)
 }
 

@@ -21,8 +21,8 @@ pub(super) fn past(compiled: &CompiledFleet, work: WorkloadId) -> Option<&Runs> 
 /// Total runtime of a workload at speed 1, in milliseconds: its own estimate, or the quantile `share` (in thousandths) of
 /// its owner's past runs.
 pub fn runtime(compiled: &CompiledFleet, work: WorkloadId, share: u32) -> Option<i64> {
-    let told = compiled.workload(work).estimate_ms;
-    told.or_else(|| {
+    let estimate = compiled.workload(work).estimate_ms;
+    estimate.or_else(|| {
         Some(quantile(
             past(compiled, work)?,
             i128::from(share.min(999)) * FINE,

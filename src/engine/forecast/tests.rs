@@ -140,7 +140,7 @@ fn stepped(compiled: &CompiledFleet) -> BTreeMap<WorkloadId, Moment> {
             }
         }
         if minute == 0 {
-            for admission in cycle::cycle(&mut state, AS_TOLD).admitted {
+            for admission in cycle::cycle(&mut state, CLUSTER_CYCLE).admitted {
                 starts.insert(admission.work, state.now());
             }
         }
@@ -168,7 +168,7 @@ fn by_cycles(compiled: &CompiledFleet) -> BTreeMap<WorkloadId, Moment> {
     let mut ends: BTreeSet<(Moment, WorkloadId)> =
         state.holders().map(|work| end(&state, work)).collect();
     let mut starts = BTreeMap::new();
-    let mut options = AS_TOLD;
+    let mut options = CLUSTER_CYCLE;
     loop {
         for admission in cycle::cycle(&mut state, options).admitted {
             starts.insert(admission.work, state.now());
@@ -227,17 +227,21 @@ fn a_crowded_fleet_has_ranges_that_hold_the_moment() {
     .snapshot();
     estimate_all(&mut snapshot);
     let compiled = CompiledFleet::new(snapshot);
-    let (told, cycles) = (forecast(&State::new(&compiled)), by_cycles(&compiled));
-    let ranges = told.values().filter(|start| start.p10 < start.p50);
+    let (forecasts, cycles) = (forecast(&State::new(&compiled)), by_cycles(&compiled));
+    let ranges = forecasts.values().filter(|start| start.p10 < start.p50);
     assert!(ranges.count() > 10, "so much is not worked out end by end");
     // A range covers 80 %.
-    let within = told.iter().filter(|(work, start)| {
+    let within = forecasts.iter().filter(|(work, start)| {
         let real = cycles.get(work).copied();
         let wait = |at: Option<Moment>| at.map(|at| at.millis() - compiled.snapshot.at.millis());
         wait(start.p10) <= wait(real) && wait(real) <= wait(start.p90)
     });
     let within = within.count();
-    assert!(within * 10 >= told.len() * 8, "{within} of {}", told.len());
+    assert!(
+        within * 10 >= forecasts.len() * 8,
+        "{within} of {}",
+        forecasts.len()
+    );
 }
 
 fn estimate_all(snapshot: &mut Snapshot) {
@@ -268,11 +272,11 @@ proptest! {
             }
         }
         let compiled = CompiledFleet::new(snapshot);
-        let told: BTreeMap<WorkloadId, Moment> = forecast(&State::new(&compiled))
+        let forecasts: BTreeMap<WorkloadId, Moment> = forecast(&State::new(&compiled))
             .into_iter()
             .filter_map(|(work, start)| Some((work, start.p50?)))
             .collect();
-        prop_assert_eq!(told, by_cycles(&compiled));
+        prop_assert_eq!(forecasts, by_cycles(&compiled));
     }
 }
 
@@ -295,11 +299,11 @@ proptest! {
         }));
         let nodes: Vec<Value> = (0..4).map(|at| node(&format!("n{at}"), 8, "r", "b")).collect();
         let compiled = compiled(json!({ "nodes": nodes, "workloads": works, "engine": { "backfill": backfill } }));
-        let told: BTreeMap<WorkloadId, Moment> = forecast(&State::new(&compiled))
+        let forecasts: BTreeMap<WorkloadId, Moment> = forecast(&State::new(&compiled))
             .into_iter()
             .filter_map(|(work, start)| Some((work, start.p50?)))
             .collect();
-        prop_assert_eq!(told, stepped(&compiled));
+        prop_assert_eq!(forecasts, stepped(&compiled));
     }
 }
 
@@ -318,10 +322,10 @@ fn who_starts_in_a_second_cycle_at_once_starts_now() {
         let mut snapshot = recipe.snapshot();
         estimate_all(&mut snapshot);
         let compiled = CompiledFleet::new(snapshot);
-        let told: BTreeMap<WorkloadId, Moment> = forecast(&State::new(&compiled))
+        let forecasts: BTreeMap<WorkloadId, Moment> = forecast(&State::new(&compiled))
             .into_iter()
             .filter_map(|(work, start)| Some((work, start.p50?)))
             .collect();
-        assert_eq!(told, by_cycles(&compiled), "seed {seed}");
+        assert_eq!(forecasts, by_cycles(&compiled), "seed {seed}");
     }
 }

@@ -1,4 +1,4 @@
-//! What a job uses of quotas where Kueue itself has not said it: by Kueue's configuration, and unknown without it.
+//! Quota usage of a job, computed from Kueue's configuration where Kueue has not reported it; unknown without that configuration.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ fn configured(fleet: &Fleet) -> Option<&KueueResources> {
     fleet.kueue.as_ref()?.resources.as_ref()
 }
 
-/// What each pod with this request uses of quotas; empty where it uses what it requests.
+/// Quota usage of each pod with this request; empty if it equals the request.
 pub(super) fn quota(fleet: &Fleet, job: &Job, request: &Resources) -> BTreeMap<Name, i64> {
     let resources = configured(fleet).filter(|_| job.queue_system == QueueSystem::Kueue);
     let counted = resources.map(|resources| resources.count(request));
@@ -40,12 +40,12 @@ pub(super) fn uncounted(fleet: &Fleet, job: &Job, has_quota: bool) -> Option<Nam
     if has_quota || !waits || job.queue_system != QueueSystem::Kueue {
         return None;
     }
-    let told = job.admission.iter().flat_map(|it| it.seen.requests.iter());
-    let is_told = |set: &Name| told.clone().any(|(own, _)| own == set);
+    let reported = job.admission.iter().flat_map(|it| it.seen.requests.iter());
+    let is_reported = |set: &Name| reported.clone().any(|(own, _)| own == set);
     let asked = job.pod_sets.iter();
-    let mut asked = asked.filter(|set| set.count > 0 && !is_told(&set_name(set)));
+    let mut asked = asked.filter(|set| set.count > 0 && !is_reported(&set_name(set)));
     let Some(resources) = configured(fleet) else {
-        // Without a mapping a resource counts as itself: where the queue has a quota for it, that is what is meant.
+        // A resource without a mapping counts as itself, if the queue has a quota for it.
         let name = job.queue.as_ref()?;
         let queue = fleet.queues.iter().find(|queue| {
             queue.system() == QueueSystem::Kueue

@@ -164,7 +164,7 @@ fn faults_by_node(fleet: &Fleet) -> BTreeMap<&str, Vec<&Finding>> {
     all
 }
 
-/// What speaks against uncordoning a node: its own object, and findings of it.
+/// Reasons against uncordoning a node: its own object, and findings about it.
 fn against_uncordon(node: &node::Node, faults: &BTreeMap<&str, Vec<&Finding>>) -> Vec<Name> {
     if node.cordon.is_none() {
         return Vec::new();
@@ -225,8 +225,9 @@ fn place(node: &node::Node) -> Vec<(Name, Name)> {
         .collect();
     for (level, value) in [("rack", &node.rack), ("clique", &node.clique)] {
         if let Some(value) = value.as_ref().filter(|value| !value.is_empty()) {
-            let told = |(known, told): &(Name, Name)| known.as_str() == level || told == value;
-            if !place.iter().any(told) {
+            let is_known =
+                |(known, is_known): &(Name, Name)| known.as_str() == level || is_known == value;
+            if !place.iter().any(is_known) {
                 place.push((Name::new(level), value.clone()));
             }
         }

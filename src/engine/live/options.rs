@@ -18,22 +18,22 @@ pub(super) fn options(fleet: &Fleet) -> (EngineOptions, Origins) {
         ..EngineOptions::default()
     };
     let mut origins = Origins::default();
-    if let Some(said) = &rules.placement
-        && let Ok(policy) = said.value.parse::<Policy>()
+    if let Some(given) = &rules.placement
+        && let Ok(policy) = given.value.parse::<Policy>()
     {
         options.placement = policy;
-        origins.placement = setting(said);
+        origins.placement = setting(given);
     }
-    if let Some(said) = &rules.backfill {
-        options.backfill = match said.value {
+    if let Some(given) = &rules.backfill {
+        options.backfill = match given.value {
             0 => Backfill::None,
             1 => Backfill::Head,
             depth => Backfill::Depth(depth),
         };
-        origins.backfill = setting(said);
+        origins.backfill = setting(given);
     }
     let (fair, origin) = match &rules.fair_sharing {
-        Some(said) => (said.value.as_slice(), setting(said)),
+        Some(given) => (given.value.as_slice(), setting(given)),
         None => of_kueue(fleet),
     };
     options.fair_sharing = (!fair.is_empty()).then(|| fair.iter().copied().map(strategy).collect());
@@ -98,16 +98,16 @@ const fn strategy(strategy: scheduling::FairStrategy) -> FairStrategy {
     }
 }
 
-fn setting<T>(said: &Setting<T>) -> Origin {
-    Origin::new(Source::Setting, said.place.clone())
+fn setting<T>(given: &Setting<T>) -> Origin {
+    Origin::new(Source::Setting, given.place.clone())
 }
 
 /// Routes of the settings, in order.
 pub(super) fn routes(fleet: &Fleet) -> Vec<Route> {
     let routes = fleet.policy.engine.routes.iter();
     routes
-        .map(|said| {
-            let rule = &said.value;
+        .map(|given| {
+            let rule = &given.value;
             let choice = |(flavor, speed_milli): &(Name, i64)| FlavorChoice {
                 flavor: flavor.clone(),
                 speed_milli: *speed_milli,
@@ -117,7 +117,7 @@ pub(super) fn routes(fleet: &Fleet) -> Vec<Route> {
                 labels: rule.labels.iter().cloned().collect(),
                 flavors: rule.flavors.iter().map(choice).collect(),
                 most_price: rule.most_micro_usd,
-                origin: setting(said),
+                origin: setting(given),
             }
         })
         .collect()
@@ -154,7 +154,7 @@ mod tests {
         fleet
     }
 
-    fn said<T>(value: T) -> Option<Setting<T>> {
+    fn setting_of<T>(value: T) -> Option<Setting<T>> {
         let place = Name::new("/etc/stokehold.toml:7");
         Some(Setting { value, place })
     }
@@ -180,26 +180,26 @@ mod tests {
 
     #[test]
     fn room_is_kept_where_govern_admits_and_settings_win() {
-        let told = |fleet: &Fleet| snapshot(fleet, &SpendRates::default()).options.backfill;
+        let read_options = |fleet: &Fleet| snapshot(fleet, &SpendRates::default()).options.backfill;
         let mut fleet = fleet(EngineRules::default());
-        assert_eq!(told(&fleet), Backfill::None, "Kueue keeps no room");
+        assert_eq!(read_options(&fleet), Backfill::None, "Kueue keeps no room");
         let mut queue = Queue::clone(&fleet.queues[0]);
         queue.key.system = QueueSystem::Stokehold;
         fleet.queues = Arc::from([Arc::new(queue)]);
-        assert_eq!(told(&fleet), Backfill::Head);
+        assert_eq!(read_options(&fleet), Backfill::Head);
         let rules = EngineRules {
-            backfill: said(0),
+            backfill: setting_of(0),
             ..EngineRules::default()
         };
         let mut ours = self::fleet(rules);
         ours.queues = fleet.queues;
-        assert_eq!(told(&ours), Backfill::None);
+        assert_eq!(read_options(&ours), Backfill::None);
     }
 
     #[test]
     fn fair_sharing_is_as_kueue_is_configured_and_settings_win() {
         let mut fleet = fleet(EngineRules::default());
-        let told = |fleet: &Fleet| {
+        let read_options = |fleet: &Fleet| {
             let snapshot = snapshot(fleet, &SpendRates::default());
             let fair = snapshot.options.fair_sharing.map(|list| list.len());
             (fair, snapshot.origins.fair_sharing.to_string())
@@ -207,44 +207,51 @@ mod tests {
         let both = scheduling::FairStrategy::ALL.to_vec();
         kueue(&mut fleet, Ok(both));
         let object = "ConfigMap kueue-system/kueue-manager-config";
-        assert_eq!(told(&fleet), (Some(2), object.to_owned()));
+        assert_eq!(read_options(&fleet), (Some(2), object.to_owned()));
         kueue(&mut fleet, Ok(Vec::new()));
-        assert_eq!(told(&fleet), (None, object.to_owned()));
+        assert_eq!(read_options(&fleet), (None, object.to_owned()));
         let rules = EngineRules {
-            fair_sharing: said(vec![scheduling::FairStrategy::InitialShare]),
+            fair_sharing: setting_of(vec![scheduling::FairStrategy::InitialShare]),
             ..EngineRules::default()
         };
         let mut ours = self::fleet(rules);
         kueue(&mut ours, Ok(Vec::new()));
-        assert_eq!(told(&ours), (Some(1), "/etc/stokehold.toml:7".to_owned()));
+        assert_eq!(
+            read_options(&ours),
+            (Some(1), "/etc/stokehold.toml:7".to_owned())
+        );
     }
 
     #[test]
     fn unreadable_options_are_assumed_and_reported() {
         let mut fleet = fleet(EngineRules::default());
-        let told = |fleet: &Fleet| {
+        let read_options = |fleet: &Fleet| {
             let snapshot = snapshot(fleet, &SpendRates::default());
             assert_eq!(snapshot.options.fair_sharing, None);
             snapshot.origins.fair_sharing
         };
-        assert_eq!(told(&fleet).source, Source::Assumed, "not read yet");
+        assert_eq!(read_options(&fleet).source, Source::Assumed, "not read yet");
         let lost = Lost {
             kind: LostKind::Rights,
             since: Moment::default(),
             message: String::from("403: not allowed"),
         };
         Arc::make_mut(&mut fleet.known).insert(Table::KueueConfig, Known::Lost(lost));
-        let why = told(&fleet).to_string();
+        let why = read_options(&fleet).to_string();
         assert_eq!(
             why,
             "assumed, configmaps/kueue-manager-config: 403: not allowed"
         );
         kueue(&mut fleet, Err(Name::new("no YAML")));
-        let why = told(&fleet).to_string();
+        let why = read_options(&fleet).to_string();
         assert!(why.ends_with("cannot be read: no YAML"), "{why}");
         fleet.kueue = None;
         fleet.queues = Arc::from([]);
-        assert_eq!(told(&fleet), Origin::default(), "no Kueue, nothing to ask");
+        assert_eq!(
+            read_options(&fleet),
+            Origin::default(),
+            "no Kueue, nothing to ask"
+        );
     }
 
     #[test]
@@ -257,10 +264,10 @@ mod tests {
         };
         let snapshot = snapshot(
             &fleet(EngineRules {
-                placement: said("fgd"),
-                backfill: said(4),
+                placement: setting_of("fgd"),
+                backfill: setting_of(4),
                 fair_sharing: None,
-                routes: said(route).into_iter().collect(),
+                routes: setting_of(route).into_iter().collect(),
             }),
             &SpendRates::default(),
         );

@@ -12,7 +12,7 @@ use model::fleet::queue::{self, Measure, Queue, QueueKey, QueueKind, QueueSystem
 
 use super::{taint, toleration};
 
-/// Stands for no limit: a multiple of whole devices, so that a document writes it as a plain number.
+/// Means no limit: a multiple of whole devices, so that a document writes it as a plain number.
 const UNBOUNDED: i64 = PLENTY / 1000 * 1000;
 
 /// Maximum number of ancestors of a queue.
@@ -168,30 +168,31 @@ fn amount(resource: &str, measure: Measure, amount: i64) -> i64 {
 }
 
 fn quotas(queue: &Queue) -> Vec<Quota> {
-    let told = queue
+    let reported = queue
         .quotas
         .iter()
         .filter(|quota| !quota.resource.is_empty());
     // In Volcano a queue without its own quota uses what others leave, and gives it back when they need their own.
-    let untold = match queue.system() {
+    let unwritten = match queue.system() {
         QueueSystem::Volcano => 0,
         _ => UNBOUNDED,
     };
-    told.map(|quota| {
-        let amount = |told: i64| amount(&quota.resource, quota.measure, told);
-        Quota {
-            flavor: match quota.flavor.is_empty() {
-                true => Name::new(ANY_FLAVOR),
-                false => quota.flavor.clone(),
-            },
-            resource: quota.resource.clone(),
-            nominal: quota.nominal.map_or(untold, amount),
-            borrow: quota.borrow_limit.map(amount),
-            lend: quota.lend_limit.map(amount),
-            cap: quota.cap.map(amount),
-        }
-    })
-    .collect()
+    reported
+        .map(|quota| {
+            let amount = |reported: i64| amount(&quota.resource, quota.measure, reported);
+            Quota {
+                flavor: match quota.flavor.is_empty() {
+                    true => Name::new(ANY_FLAVOR),
+                    false => quota.flavor.clone(),
+                },
+                resource: quota.resource.clone(),
+                nominal: quota.nominal.map_or(unwritten, amount),
+                borrow: quota.borrow_limit.map(amount),
+                lend: quota.lend_limit.map(amount),
+                cap: quota.cap.map(amount),
+            }
+        })
+        .collect()
 }
 
 /// All flavors, plus the placeholder flavor if a quota needs it. A flavor that is named but not visible (deleted, or not

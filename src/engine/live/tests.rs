@@ -314,13 +314,17 @@ fn pods_stand_where_they_run_and_unplaced_quota_is_held() {
     assert_eq!(seen.workloads[1].sets[0].admitted.len(), 1);
     assert_eq!(seen.workloads[1].admitted_at, Some(Moment::from_seconds(5)));
     assert_eq!(seen.workloads[1].created, Moment::from_seconds(3));
-    let levers = |at: usize| {
-        let levers = seen.workloads[at].mutations;
-        (levers.suspend, levers.reprioritise, levers.honours_budgets)
+    let mutations = |at: usize| {
+        let mutations = seen.workloads[at].mutations;
+        (
+            mutations.suspend,
+            mutations.reprioritise,
+            mutations.honours_budgets,
+        )
     };
-    assert_eq!(levers(1), (true, true, false));
-    assert_eq!(levers(2), (true, false, false));
-    assert_eq!(levers(3), (false, false, true));
+    assert_eq!(mutations(1), (true, true, false));
+    assert_eq!(mutations(2), (true, false, false));
+    assert_eq!(mutations(3), (false, false, true));
     assert_eq!(
         (seen.budgets[0].pods.len(), seen.budgets[0].allowed),
         (3, 0)

@@ -170,7 +170,7 @@ fn comes_later(job: &Job, set: &siting::PodSet, has_quota: bool) -> bool {
         && asking(job).any(|other| !other.follows_role())
 }
 
-/// Why neither a queue nor the scheduler can start its pods; `None` once one of them is on a node.
+/// Why neither a queue nor the scheduler can start its pods; `None` once a pod is on a node.
 fn blocked(job: &Job, has_quota: bool) -> Option<Name> {
     if job.pods.iter().any(|pod| pod.holds_devices()) {
         return None;
@@ -256,7 +256,7 @@ fn preemptible(job: &Job) -> bool {
         return true;
     };
     match (admission.seen.preemptible, admission.system()) {
-        (Some(told), _) => told,
+        (Some(stated), _) => stated,
         (None, QueueSystem::Kai) => job.priority.is_none_or(|priority| priority < KAI_FIRM),
         (None, _) => true,
     }
@@ -352,8 +352,8 @@ fn affinity(siting: &Siting) -> Vec<Vec<Requirement>> {
 }
 
 fn topology(fleet: &Fleet, job: &Job, set: &siting::PodSet) -> Option<TopologyRequest> {
-    let wish = set.topology.as_ref()?;
-    let required = match wish.mode {
+    let requested = set.topology.as_ref()?;
+    let required = match requested.mode {
         ConstraintMode::Required => true,
         ConstraintMode::Preferred => false,
         ConstraintMode::Unconstrained => return None,
@@ -361,13 +361,16 @@ fn topology(fleet: &Fleet, job: &Job, set: &siting::PodSet) -> Option<TopologyRe
     // Volcano's tiers are not labels: if none of our levels has that name, the level is unknown.
     let is_level = || {
         fleet.nodes.iter().any(|node| {
-            node.seen.labels.get(&wish.level).is_some()
-                || node.topology.iter().any(|(level, _)| *level == wish.level)
+            node.seen.labels.get(&requested.level).is_some()
+                || node
+                    .topology
+                    .iter()
+                    .any(|(level, _)| *level == requested.level)
         })
     };
-    let tells = job.queue_system != QueueSystem::Volcano || is_level();
-    (tells && !wish.level.is_empty()).then(|| TopologyRequest {
-        level: wish.level.clone(),
+    let is_enforced = job.queue_system != QueueSystem::Volcano || is_level();
+    (is_enforced && !requested.level.is_empty()).then(|| TopologyRequest {
+        level: requested.level.clone(),
         required,
     })
 }
@@ -438,7 +441,7 @@ fn sets(fleet: &Fleet, job: &Job, has_quota: bool) -> Vec<PodSet> {
                 },
                 quota: kueue()
                     .map(|admission| quota(&admission.seen, set, (has_quota, ended)))
-                    .filter(|told| !told.is_empty())
+                    .filter(|stated| !stated.is_empty())
                     .unwrap_or_else(|| counted::quota(fleet, job, &set.request)),
                 placements: Vec::new(),
             }
@@ -446,8 +449,8 @@ fn sets(fleet: &Fleet, job: &Job, has_quota: bool) -> Vec<PodSet> {
         .collect()
 }
 
-/// What each pod of a set uses of quotas by Kueue's own count, which knows its transformations of resources and mappings of device
-/// classes; empty where Kueue has not said it.
+/// Quota usage of each pod of a set as Kueue counts it, with its transformations of resources and mappings of device classes;
+/// empty if Kueue has not reported it.
 fn quota(
     seen: &GroupSeen,
     set: &siting::PodSet,

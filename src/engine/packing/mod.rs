@@ -13,7 +13,7 @@ mod replay;
 mod trace;
 
 #[cfg(test)]
-mod laws;
+mod properties;
 #[cfg(test)]
 mod tests;
 

@@ -131,7 +131,6 @@ impl Packer {
         (self.fragments, self.demand.total)
     }
 
-    /// The class of a pod.
     pub fn class(&mut self, pod: &TracePod) -> PodClass {
         let ask = PlacementRequest {
             cpu: pod.cpu,

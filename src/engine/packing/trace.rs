@@ -21,7 +21,7 @@ pub struct TraceNode {
     pub name: String,
     /// CPU, in thousandths of a core.
     pub cpu: i64,
-    /// Memory, in MiB.
+    /// Memory of the node, MiB.
     pub memory: i64,
     pub gpus: u32,
     /// Model of its GPUs.
@@ -34,7 +34,7 @@ pub struct TracePod {
     pub name: String,
     /// CPU, in thousandths of a core.
     pub cpu: i64,
-    /// Memory, in MiB.
+    /// Requested memory of the pod, MiB.
     pub memory: i64,
     /// GPUs; 0 for a pod that needs none.
     pub gpus: u32,
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_named() {
         let head = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n";
-        for (row, said) in [
+        for (row, expected) in [
             (
                 "a,1,1,0,5",
                 "p.csv:2: gpu_milli: `5` is set without a GPU; set it to 0, or num_gpu to 1",
@@ -187,7 +187,7 @@ mod tests {
             ),
         ] {
             let fault = pods(format!("{head}{row}\n").as_bytes(), "p.csv").expect_err(row);
-            assert_eq!(fault.to_string(), said);
+            assert_eq!(fault.to_string(), expected);
         }
         let twice = b"sn,cpu_milli,memory_mib,gpu,model\nn,1,1,1,T4\nn,1,1,1,T4\n";
         assert_eq!(

@@ -31,14 +31,14 @@ pub(super) struct MissingResources {
 }
 
 impl MissingResources {
-    pub(super) fn new(state: &mut State<'_>, scene: &SearchContext, list: &[Candidate]) -> Self {
+    pub(super) fn new(state: &mut State<'_>, context: &SearchContext, list: &[Candidate]) -> Self {
         let lost: Vec<i64> = list.iter().map(|candidate| candidate.lost).collect();
         let mut bounds = Self {
             lacks: Vec::new(),
             lost,
         };
-        for &(pair, amount) in &scene.usage {
-            let need = amount - state.available(scene.queue, pair);
+        for &(pair, amount) in &context.usage {
+            let need = amount - state.available(context.queue, pair);
             let brings = |candidate: &Candidate| {
                 let allocation = state.allocation(candidate.work);
                 allocation.map_or(0, |allocation| uses(allocation, pair))
@@ -46,8 +46,8 @@ impl MissingResources {
             let brings = list.iter().map(brings).collect();
             bounds.add(need, brings);
         }
-        for set in 0..scene.flavors.len() {
-            bounds.add_devices(state, scene, list, set);
+        for set in 0..context.flavors.len() {
+            bounds.add_devices(state, context, list, set);
         }
         bounds
     }
@@ -77,20 +77,24 @@ impl MissingResources {
     fn add_devices(
         &mut self,
         state: &mut State<'_>,
-        scene: &SearchContext,
+        context: &SearchContext,
         list: &[Candidate],
         set: usize,
     ) {
         let compiled = state.compiled();
-        let own = &compiled.workloads[scene.work].sets[set];
+        let own = &compiled.workloads[context.work].sets[set];
         let Some(&(resource, each, WHOLE)) = compiled.requests[own.want].devices.first() else {
             return;
         };
         if state.nodes() == 0 || each == 0 {
             return;
         }
-        let count = scene.counts[set];
-        let gate = state.gate(own.constraint, &scene.flavors[set], &Relaxation::default());
+        let count = context.counts[set];
+        let gate = state.gate(
+            own.constraint,
+            &context.flavors[set],
+            &Relaxation::default(),
+        );
         let each = i64::from(each);
         // Per node: free whole units that complete no pod.
         let mut over: BTreeMap<NodeId, i64> = BTreeMap::new();
@@ -131,8 +135,8 @@ impl MissingResources {
         self.add(need.max(0) * PARTS, brings);
     }
 
-    /// Minimum cost (device-milliseconds and victims) to release what these do not, using candidates from `next`
-    /// on. None if even all of them do not suffice.
+    /// Minimum cost (device-milliseconds and victims) to release the resources that the taken candidates do not release, using
+    /// candidates from `next` on. `None` if even all of those do not suffice.
     pub(super) fn least(&self, taken: &[usize], next: usize) -> Option<(i64, usize)> {
         let mut most = (0, 0);
         for lack in &self.lacks {

@@ -42,14 +42,14 @@ impl Candidate {
     pub(super) fn may_go(
         &self,
         state: &mut State<'_>,
-        scene: &SearchContext,
+        context: &SearchContext,
         borrow: bool,
     ) -> bool {
         if self.own {
             return true;
         }
         if state.compiled().snapshot.options.fair_sharing.is_some() {
-            return super::fair::evens_out(state, scene, self);
+            return super::fair::evens_out(state, context, self);
         }
         if borrow && self.only_own {
             return false;
@@ -61,7 +61,7 @@ impl Candidate {
             .collect();
         !around
             .into_iter()
-            .any(|node| scene.is_within_own(state, node))
+            .any(|node| context.is_within_own(state, node))
     }
 }
 
@@ -91,7 +91,7 @@ impl Candidates {
 /// All candidates of a search context.
 pub(super) fn candidates(
     state: &mut State<'_>,
-    scene: &SearchContext,
+    context: &SearchContext,
     holders: &Holders,
     spared: &dyn Fn(WorkloadId) -> bool,
 ) -> Candidates {
@@ -99,32 +99,32 @@ pub(super) fn candidates(
     let mut hierarchical: Vec<(Rank, Candidate)> = Vec::new();
     let mut others: Vec<(Rank, Candidate)> = Vec::new();
     let mut own: Vec<(Rank, Candidate)> = Vec::new();
-    let meets = meets(state, scene);
+    let meets = meets(state, context);
     let now = state.now();
-    let gates: Vec<Arc<Gate>> = (0..scene.flavors.len())
+    let gates: Vec<Arc<Gate>> = (0..context.flavors.len())
         .map(|set| {
-            let constraint = state.compiled().workloads[scene.work].sets[set].constraint;
-            state.gate(constraint, &scene.flavors[set], &Relaxation::default())
+            let constraint = state.compiled().workloads[context.work].sets[set].constraint;
+            state.gate(constraint, &context.flavors[set], &Relaxation::default())
         })
         .collect();
-    let of_use = Use::new(state, scene, gates);
+    let of_use = Use::new(state, context, gates);
     for queue in holders.queues() {
-        let Some(side) = side(state, scene, queue, &meets) else {
+        let Some(side) = side(state, context, queue, &meets) else {
             continue;
         };
         let branches = &state.tree().branches;
-        let same_tree = branches[queue].root == branches[scene.queue].root;
-        let least = left_alone(state, scene, queue, side);
+        let same_tree = branches[queue].root == branches[context.queue].root;
+        let least = left_alone(state, context, queue, side);
         let part = match side {
             Side::Own => &mut own,
             Side::Other { claim: true, .. } => &mut hierarchical,
             Side::Other { .. } => &mut others,
         };
         for holder in holders.of_queue(state, queue) {
-            let Some(candidate) = candidate(state, scene, holder, (queue, side), least) else {
+            let Some(candidate) = candidate(state, context, holder, (queue, side), least) else {
                 continue;
             };
-            if of_use.is_of(state, scene, holder, same_tree)
+            if of_use.is_of(state, context, holder, same_tree)
                 && holder.is_there(state)
                 && !spared(holder.work)
             {
@@ -136,8 +136,8 @@ pub(super) fn candidates(
     let tries = if fair {
         vec![true]
     } else {
-        let no_borrowing = scene.rules.borrow == Borrow::Never;
-        if none_of_others || no_borrowing && !scene.is_under_own(state) {
+        let no_borrowing = context.rules.borrow == Borrow::Never;
+        if none_of_others || no_borrowing && !context.is_under_own(state) {
             vec![true]
         } else if no_borrowing && hierarchical.is_empty() {
             vec![false, true]
@@ -159,11 +159,11 @@ pub(super) fn candidates(
 
 /// Per queue: whether it is the preemptor's queue or an ancestor, and whether the preemptor has a claim on everything below
 /// regardless of priority: it fits the own quota of a subtree below.
-fn meets(state: &State<'_>, scene: &SearchContext) -> Vec<(bool, bool)> {
+fn meets(state: &State<'_>, context: &SearchContext) -> Vec<(bool, bool)> {
     let mut out = vec![(false, false); state.tree().branches.len()];
-    let mut left = scene.usage.clone();
+    let mut left = context.usage.clone();
     let mut claim = false;
-    for node in state.tree().path(scene.queue) {
+    for node in state.tree().path(context.queue) {
         out[node] = (true, claim);
         let mut fits = true;
         for (pair, amount) in &mut left {
@@ -192,20 +192,22 @@ enum Side {
 /// Position of a queue; none if its workloads must not be preempted.
 fn side(
     state: &State<'_>,
-    scene: &SearchContext,
+    context: &SearchContext,
     queue: QueueId,
     meets: &[(bool, bool)],
 ) -> Option<Side> {
     let branches = &state.tree().branches;
-    if scene.by_hand || queue == scene.queue || scene.nameless && branches[queue].nameless {
-        return (scene.rules.within != Within::Never).then_some(Side::Own);
+    if context.by_hand || queue == context.queue || context.nameless && branches[queue].nameless {
+        return (context.rules.within != Within::Never).then_some(Side::Own);
     }
-    if scene.rules.reclaim == Reclaim::Never || branches[queue].root != branches[scene.queue].root {
+    if context.rules.reclaim == Reclaim::Never
+        || branches[queue].root != branches[context.queue].root
+    {
         return None;
     }
     let meet = state.tree().path(queue).find(|node| meets[*node].0)?;
     let mut around = state.tree().path(queue).take_while(|node| *node != meet);
-    if around.any(|node| scene.is_within_own(state, node)) {
+    if around.any(|node| context.is_within_own(state, node)) {
         return None;
     }
     let claim = meets[meet].1;
@@ -213,14 +215,19 @@ fn side(
 }
 
 /// Minimum run time before a queue's workload may be preempted, by the rules for its own queue or for other queues.
-fn left_alone(state: &State<'_>, scene: &SearchContext, queue: QueueId, side: Side) -> Option<i64> {
+fn left_alone(
+    state: &State<'_>,
+    context: &SearchContext,
+    queue: QueueId,
+    side: Side,
+) -> Option<i64> {
     match side {
-        Side::Own if scene.by_hand => None,
-        Side::Own => first_told(state, queue, |queue| queue.left_alone.preempt_ms),
+        Side::Own if context.by_hand => None,
+        Side::Own => first_set(state, queue, |queue| queue.left_alone.preempt_ms),
         // The queue directly below the common ancestor, or else what its ancestors say.
         Side::Other { meet, .. } => {
             let below = state.tree().path(queue).take_while(|node| *node != meet);
-            first_told(state, below.last().unwrap_or(queue), |queue| {
+            first_set(state, below.last().unwrap_or(queue), |queue| {
                 queue.left_alone.reclaim_ms
             })
         }
@@ -230,44 +237,44 @@ fn left_alone(state: &State<'_>, scene: &SearchContext, queue: QueueId, side: Si
 /// A workload of a queue as a candidate, if the rules allow its preemption.
 fn candidate(
     state: &State<'_>,
-    scene: &SearchContext,
+    context: &SearchContext,
     holder: &Holder,
     (queue, side): (QueueId, Side),
     least: Option<i64>,
 ) -> Option<Candidate> {
     let &Holder { work, priority, .. } = holder;
     let fair = state.compiled().snapshot.options.fair_sharing.is_some();
-    let mine = state.priority(scene.work);
-    let came_later = || holder.created > state.workload(scene.work).created;
+    let mine = state.priority(context.work);
+    let came_later = || holder.created > state.workload(context.work).created;
     let rule_allows = match side {
-        Side::Own => scene.rules.within.takes(mine, priority, came_later),
-        Side::Other { .. } => match scene.rules.reclaim {
+        Side::Own => context.rules.within.takes(mine, priority, came_later),
+        Side::Other { .. } => match context.rules.reclaim {
             Reclaim::Never => false,
             Reclaim::LowerPriority => priority < mine,
             Reclaim::Any => true,
         },
     };
-    if !rule_allows || work == scene.work || is_left_alone(state, holder, least) {
+    if !rule_allows || work == context.work || is_left_alone(state, holder, least) {
         return None;
     }
     let plain = Candidate {
         work,
         queue,
-        reason: match scene.by_hand {
+        reason: match context.by_hand {
             true => Reason::ByHand,
             false => Reason::InQueue,
         },
         own: true,
-        meet: scene.queue,
+        meet: context.queue,
         only_own: false,
         lost: 0,
     };
     let Side::Other { meet, claim } = side else {
-        return (!scene.by_hand || holder.can_suspend).then_some(plain);
+        return (!context.by_hand || holder.can_suspend).then_some(plain);
     };
-    let borrows = may_borrow(&scene.rules, priority, mine);
+    let borrows = may_borrow(&context.rules, priority, mine);
     let reason = match (fair, claim, borrows) {
-        (true, _, _) if scene.within_nominal => Reason::Reclaim,
+        (true, _, _) if context.within_nominal => Reason::Reclaim,
         (true, _, _) => Reason::FairSharing,
         (_, true, _) | (_, _, false) => Reason::Reclaim,
         _ => Reason::ReclaimWhileBorrowing,
@@ -282,13 +289,16 @@ fn candidate(
 }
 
 /// The value of a queue, or else of its closest ancestor with a value.
-fn first_told(
+fn first_set(
     state: &State<'_>,
     queue: QueueId,
-    told: impl Fn(&Queue) -> Option<i64>,
+    setting: impl Fn(&Queue) -> Option<i64>,
 ) -> Option<i64> {
     let known = &state.compiled().snapshot.queues;
-    state.tree().path(queue).find_map(|up| told(known.get(up)?))
+    state
+        .tree()
+        .path(queue)
+        .find_map(|up| setting(known.get(up)?))
 }
 
 /// Whether a workload has run too briefly to be preempted. False if its start is unknown.
@@ -306,9 +316,9 @@ fn may_borrow(rules: &Preemption, theirs: i32, mine: i32) -> bool {
 }
 
 /// Whether preempting all candidates may suffice: sums that are far cheaper than an attempt.
-pub(super) fn may_do(state: &mut State<'_>, scene: &SearchContext, list: &[Candidate]) -> bool {
-    for &(pair, amount) in &scene.usage {
-        let mut free = state.available(scene.queue, pair);
+pub(super) fn may_do(state: &mut State<'_>, context: &SearchContext, list: &[Candidate]) -> bool {
+    for &(pair, amount) in &context.usage {
+        let mut free = state.available(context.queue, pair);
         for candidate in list {
             if free >= amount {
                 break;
@@ -320,12 +330,12 @@ pub(super) fn may_do(state: &mut State<'_>, scene: &SearchContext, list: &[Candi
             return false;
         }
     }
-    if state.nodes() == 0 || scene.relaxation.no_nodes {
+    if state.nodes() == 0 || context.relaxation.no_nodes {
         return true;
     }
-    (0..scene.flavors.len()).all(|set| {
-        let flavors = &scene.flavors[set];
-        let mut reach = Reach::new(state, scene.work, set, flavors, scene.counts[set]);
+    (0..context.flavors.len()).all(|set| {
+        let flavors = &context.flavors[set];
+        let mut reach = Reach::new(state, context.work, set, flavors, context.counts[set]);
         for candidate in list {
             if reach.may_fit() {
                 break;

@@ -14,7 +14,7 @@ const MOST_TRIALS: usize = 40_000;
 
 struct Search<'a, 's, 'p> {
     state: &'s mut State<'p>,
-    scene: &'a SearchContext,
+    context: &'a SearchContext,
     list: &'a [Candidate],
     bounds: MissingResources,
     borrow: bool,
@@ -27,15 +27,15 @@ struct Search<'a, 's, 'p> {
 /// The best set, if better than the known one; and whether the search was complete.
 pub(super) fn exact(
     state: &mut State<'_>,
-    scene: &SearchContext,
+    context: &SearchContext,
     list: &[Candidate],
     borrow: bool,
     known: Option<VictimSet>,
 ) -> (Option<VictimSet>, bool) {
-    let bounds = MissingResources::new(state, scene, list);
+    let bounds = MissingResources::new(state, context, list);
     let mut search = Search {
         state,
-        scene,
+        context,
         list,
         bounds,
         borrow,
@@ -71,8 +71,8 @@ impl Search<'_, '_, '_> {
         }
         if fresh && least == (0, 0) && !self.taken.is_empty() {
             self.trials += 1;
-            let (scene, list, borrow) = (self.scene, self.list, self.borrow);
-            if let Some(found) = needs_all(self.state, scene, list, borrow, &self.taken) {
+            let (context, list, borrow) = (self.context, self.list, self.borrow);
+            if let Some(found) = needs_all(self.state, context, list, borrow, &self.taken) {
                 // Further victims only increase the cost.
                 self.best = Some(found);
                 return;
@@ -98,7 +98,7 @@ impl Search<'_, '_, '_> {
         for candidate in &self.list[next..] {
             self.state.evict(candidate.work);
         }
-        let could = self.scene.fits(self.state, self.borrow);
+        let could = self.context.fits(self.state, self.borrow);
         self.state.undo_to(mark);
         could
     }

@@ -41,19 +41,19 @@ fn sides(state: &State<'_>, mine: QueueId, theirs: QueueId) -> Option<(QueueId, 
 }
 
 /// Adds (1) or removes (-1) the workload's usage.
-fn suppose(state: &mut State<'_>, scene: &SearchContext, sign: i64) {
-    for &(pair, amount) in &scene.usage {
-        state.use_quota(scene.queue, pair, sign * amount);
+fn suppose(state: &mut State<'_>, context: &SearchContext, sign: i64) {
+    for &(pair, amount) in &context.usage {
+        state.use_quota(context.queue, pair, sign * amount);
     }
 }
 
 /// Shares with the workload admitted: of its side, of the candidate's side, and of the latter without the candidate.
 fn shares(
     state: &mut State<'_>,
-    scene: &SearchContext,
+    context: &SearchContext,
     candidate: &Candidate,
 ) -> Option<[Share; 3]> {
-    let (mine, theirs) = sides(state, scene.queue, candidate.queue)?;
+    let (mine, theirs) = sides(state, context.queue, candidate.queue)?;
     let (own, before) = (state.share(mine), state.share(theirs));
     let mark = state.mark();
     if let Some(allocation) = state.allocation(candidate.work).cloned() {
@@ -69,23 +69,23 @@ fn shares(
 /// Whether preempting a candidate of another queue now evens out shares, by any of the strategies.
 pub(super) fn evens_out(
     state: &mut State<'_>,
-    scene: &SearchContext,
+    context: &SearchContext,
     candidate: &Candidate,
 ) -> bool {
     let all = strategies(state);
     let mark = state.mark();
-    suppose(state, scene, 1);
-    let shares = shares(state, scene, candidate);
+    suppose(state, context, 1);
+    let shares = shares(state, context, candidate);
     state.undo_to(mark);
     shares.is_some_and(|[mine, before, after]| {
         let lets = || all.iter().any(|it| lets(*it, mine, before, after));
-        before > Share::default() && (scene.within_nominal || lets())
+        before > Share::default() && (context.within_nominal || lets())
     })
 }
 
 /// Selects candidates one by one, in the order of the strategies.
 pub(super) struct Tournament<'a> {
-    scene: &'a SearchContext,
+    context: &'a SearchContext,
     candidates: &'a [Candidate],
     /// Per queue: its remaining candidates, in order.
     left: BTreeMap<QueueId, VecDeque<usize>>,
@@ -97,9 +97,9 @@ pub(super) struct Tournament<'a> {
 }
 
 impl<'a> Tournament<'a> {
-    pub(super) fn new(scene: &'a SearchContext, candidates: &'a [Candidate]) -> Self {
+    pub(super) fn new(context: &'a SearchContext, candidates: &'a [Candidate]) -> Self {
         let mut tournament = Self {
-            scene,
+            context,
             candidates,
             left: BTreeMap::new(),
             again: Vec::new(),
@@ -127,9 +127,9 @@ impl<'a> Tournament<'a> {
                 // No strategy: only its own queue is preempted.
                 return None;
             };
-            suppose(state, self.scene, 1);
+            suppose(state, self.context, 1);
             let found = self.pick(state, *strategy);
-            suppose(state, self.scene, -1);
+            suppose(state, self.context, -1);
             if let Some(at) = found {
                 state.evict(self.candidates[at].work);
                 return Some(at);
@@ -144,7 +144,7 @@ impl<'a> Tournament<'a> {
     }
 
     fn pick(&mut self, state: &mut State<'_>, strategy: FairStrategy) -> Option<usize> {
-        let own = self.scene.queue;
+        let own = self.context.queue;
         if state.tree().branches[own].parent.is_none() {
             return self.left.get_mut(&own)?.pop_front();
         }
@@ -153,21 +153,21 @@ impl<'a> Tournament<'a> {
             let Some(queue) = self.next_queue(state, root) else {
                 continue;
             };
-            if queue == own || self.scene.within_nominal {
+            if queue == own || self.context.within_nominal {
                 return self.left.get_mut(&queue)?.pop_front();
             }
             if self.round > 0 {
                 // The second strategy takes at most one workload per queue.
                 let at = self.left.get_mut(&queue)?.pop_front()?;
                 self.dropped.insert(queue);
-                let [mine, before, after] = shares(state, self.scene, &self.candidates[at])?;
+                let [mine, before, after] = shares(state, self.context, &self.candidates[at])?;
                 if lets(strategy, mine, before, after) {
                     return Some(at);
                 }
                 continue;
             }
             while let Some(at) = self.left.get_mut(&queue)?.pop_front() {
-                let [mine, before, after] = shares(state, self.scene, &self.candidates[at])?;
+                let [mine, before, after] = shares(state, self.context, &self.candidates[at])?;
                 if lets(strategy, mine, before, after) {
                     return Some(at);
                 }
@@ -179,7 +179,7 @@ impl<'a> Tournament<'a> {
 
     /// The next queue below a cohort to preempt from; none if the cohort, or one below it, was dropped just now.
     fn next_queue(&mut self, state: &State<'_>, cohort: QueueId) -> Option<QueueId> {
-        let own: BTreeSet<QueueId> = state.tree().path(self.scene.queue).collect();
+        let own: BTreeSet<QueueId> = state.tree().path(self.context.queue).collect();
         let mut highest: Option<(Share, bool, QueueId)> = None;
         for &child in &state.tree().branches[cohort].children {
             if self.dropped.contains(&child) {

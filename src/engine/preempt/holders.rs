@@ -78,7 +78,7 @@ fn zones<'a>(state: &'a State<'_>, allocation: &'a Allocation) -> impl Iterator<
     open.map(|room| state.compiled().node_shapes[room.node_shape].zone)
 }
 
-/// Workloads with allocations, by queue. Those that have been evicted since are ignored.
+/// Workloads with allocations, by queue. Workloads evicted since then are skipped.
 #[derive(Debug)]
 pub(crate) struct Holders(Vec<OfQueue>);
 
@@ -133,13 +133,13 @@ pub(super) struct Use {
 }
 
 impl Use {
-    pub(super) fn new(state: &State<'_>, scene: &SearchContext, gates: Vec<Arc<Gate>>) -> Self {
+    pub(super) fn new(state: &State<'_>, context: &SearchContext, gates: Vec<Arc<Gate>>) -> Self {
         let zones = state.compiled().zones.len();
         let open = (0..zones).filter(|zone| gates.iter().any(|gate| gate[*zone]));
         Self {
-            pairs: scene.short.iter().fold(0, |bits, pair| bits | bit(*pair)),
+            pairs: context.short.iter().fold(0, |bits, pair| bits | bit(*pair)),
             zones: open.fold(0, |bits, zone| bits | bit(zone)),
-            is_exact: zones <= BITS && state.tree().pairs_of(scene.queue).len() <= BITS,
+            is_exact: zones <= BITS && state.tree().pairs_of(context.queue).len() <= BITS,
             gates,
         }
     }
@@ -148,20 +148,20 @@ impl Use {
     pub(super) fn is_of(
         &self,
         state: &State<'_>,
-        scene: &SearchContext,
+        context: &SearchContext,
         holder: &Holder,
         same_tree: bool,
     ) -> bool {
         let allocation = || state.allocation(holder.work);
         let uses_short = || {
-            let mut short = scene.short.iter();
+            let mut short = context.short.iter();
             allocation().is_some_and(|held| short.any(|pair| uses(held, *pair) > 0))
         };
         let quota = same_tree && self.pairs & holder.pairs != 0 && (self.is_exact || uses_short());
-        if !scene.by_hand && (scene.by_quota || !quota && !scene.short.is_empty()) {
+        if !context.by_hand && (context.by_quota || !quota && !context.short.is_empty()) {
             return quota;
         }
-        if quota && scene.by_quota {
+        if quota && context.by_quota {
             return true;
         }
         // Only node capacity is short.

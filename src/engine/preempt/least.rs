@@ -11,33 +11,33 @@ use super::candidate::{Candidate, uses};
 use super::search::{VictimSet, as_cluster, exhaustive, give_back, in_order, makes_room};
 use super::search_context::SearchContext;
 
-/// Up to this many candidates all heuristics are used; beyond, only the two that consider what is missing.
+/// Up to this many candidates all heuristics are used; above it, only the two that consider the missing resources.
 const MANY: usize = 512;
 
 /// The set with the least lost work, and whether that is proven.
 pub(super) fn least(
     state: &mut State<'_>,
-    scene: &SearchContext,
+    context: &SearchContext,
     list: &[Candidate],
     tries: &[bool],
 ) -> (Option<VictimSet>, bool) {
-    let mut guesses: Vec<Vec<usize>> = vec![by_nodes(state, scene, list)];
+    let mut guesses: Vec<Vec<usize>> = vec![by_nodes(state, context, list)];
     if list.len() <= MANY {
-        guesses.push(by_quota(state, scene, list));
+        guesses.push(by_quota(state, context, list));
         guesses.push((0..list.len()).collect());
     }
     let mut best: Option<VictimSet> = None;
     for &borrow in tries {
         for order in &guesses {
-            let Some(found) = in_order(state, scene, list, borrow, order) else {
+            let Some(found) = in_order(state, context, list, borrow, order) else {
                 continue;
             };
             // Most expensive first.
             let mut dear = found.taken.clone();
             dear.sort_by_key(|at| (std::cmp::Reverse(list[*at].lost), *at));
-            let given = give_back(state, scene, list, found, borrow, Some(&dear));
+            let given = give_back(state, context, list, found, borrow, Some(&dear));
             // Without the removed victims, the others may no longer be eligible.
-            let Some(found) = makes_room(state, scene, list, borrow, &given.taken) else {
+            let Some(found) = makes_room(state, context, list, borrow, &given.taken) else {
                 continue;
             };
             if is_less(&found, best.as_ref(), list) {
@@ -47,7 +47,7 @@ pub(super) fn least(
     }
     // The cluster's own choice is always an option.
     if (best.is_none() || list.len() <= MANY)
-        && let Some(found) = as_cluster(state, scene, list, tries)
+        && let Some(found) = as_cluster(state, context, list, tries)
         && is_less(&found, best.as_ref(), list)
     {
         best = Some(found);
@@ -55,7 +55,7 @@ pub(super) fn least(
     if list.len() > state.compiled().snapshot.options.exact_victims as usize {
         return (best, false);
     }
-    exhaustive(state, scene, list, tries, best)
+    exhaustive(state, context, list, tries, best)
 }
 
 fn is_less(found: &VictimSet, best: Option<&VictimSet>, list: &[Candidate]) -> bool {
@@ -63,10 +63,10 @@ fn is_less(found: &VictimSet, best: Option<&VictimSet>, list: &[Candidate]) -> b
 }
 
 /// Candidates that release most of the missing quota per lost work first.
-fn by_quota(state: &State<'_>, scene: &SearchContext, list: &[Candidate]) -> Vec<usize> {
+fn by_quota(state: &State<'_>, context: &SearchContext, list: &[Candidate]) -> Vec<usize> {
     let brings = |at: usize| {
         let allocation = state.allocation(list[at].work);
-        let short = scene.short.iter();
+        let short = context.short.iter();
         allocation.map_or(0, |allocation| {
             short.map(|pair| uses(allocation, *pair)).sum::<i64>()
         })
@@ -91,10 +91,10 @@ struct Slot {
 }
 
 /// Candidates on the nodes that are cheapest to clear, in the cheapest domain overall; then the others.
-fn by_nodes(state: &mut State<'_>, scene: &SearchContext, list: &[Candidate]) -> Vec<usize> {
-    let rest = by_quota(state, scene, list);
+fn by_nodes(state: &mut State<'_>, context: &SearchContext, list: &[Candidate]) -> Vec<usize> {
+    let rest = by_quota(state, context, list);
     let compiled = state.compiled();
-    let sets = &compiled.workloads[scene.work].sets;
+    let sets = &compiled.workloads[context.work].sets;
     let whole = |set: &usize| {
         let devices = &compiled.requests[sets[*set].want].devices;
         devices.iter().any(|device| device.2 == WHOLE)
@@ -105,9 +105,9 @@ fn by_nodes(state: &mut State<'_>, scene: &SearchContext, list: &[Candidate]) ->
     let Some(set) = (0..sets.len()).filter(whole).max_by_key(size) else {
         return rest;
     };
-    let slots = slots(state, scene, list, set);
+    let slots = slots(state, context, list, set);
     let own = &sets[set];
-    let count = scene.counts[set] as usize;
+    let count = context.counts[set] as usize;
     let cheapest = |slots: Vec<&Slot>| -> Option<(i64, Vec<usize>)> {
         let mut slots = slots;
         if slots.len() < count {
@@ -126,7 +126,7 @@ fn by_nodes(state: &mut State<'_>, scene: &SearchContext, list: &[Candidate]) ->
                 .collect(),
         ))
     };
-    let chosen = match own.topology_level.filter(|wish| wish.2) {
+    let chosen = match own.topology_level.filter(|topology_level| topology_level.2) {
         None => cheapest(slots.iter().collect()),
         Some((ladder, level, _)) => {
             let ladder = &compiled.ladders[ladder];
@@ -151,12 +151,12 @@ fn by_nodes(state: &mut State<'_>, scene: &SearchContext, list: &[Candidate]) ->
 /// Capacity for a set's pods that can be freed on nodes, by whole devices.
 fn slots(
     state: &mut State<'_>,
-    scene: &SearchContext,
+    context: &SearchContext,
     list: &[Candidate],
     set: usize,
 ) -> Vec<Slot> {
     let compiled = state.compiled();
-    let own = &compiled.workloads[scene.work].sets[set];
+    let own = &compiled.workloads[context.work].sets[set];
     let Some(&(resource, each, _)) = compiled.requests[own.want]
         .devices
         .iter()
@@ -164,7 +164,11 @@ fn slots(
     else {
         return Vec::new();
     };
-    let gate = state.gate(own.constraint, &scene.flavors[set], &Relaxation::default());
+    let gate = state.gate(
+        own.constraint,
+        &context.flavors[set],
+        &Relaxation::default(),
+    );
     // Per node: candidates with their units there and their share of the lost work.
     let mut held: BTreeMap<NodeId, BTreeMap<usize, i64>> = BTreeMap::new();
     let mut totals: Vec<i64> = vec![0; list.len()];

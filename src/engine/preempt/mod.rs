@@ -192,7 +192,7 @@ impl State<'_> {
         {
             return Err(Refusal::Needless);
         }
-        // Queues preempt by their own rules, whatever the pods' policy; an operator evicts manually.
+        // Queues preempt by their own rules, not by the pods' policy; an operator evicts manually.
         let model = self.workload(work);
         if model.never_preempts && model.queue.is_none() && mode != Mode::ByHand {
             return Err(Refusal::Protected);
@@ -215,7 +215,7 @@ impl State<'_> {
                     let held = allocation.sets.iter().map(|set| &set.flavors);
                     held.eq(own.iter())
                 };
-                // The list is cut: assignments that it lacks come after those that it has.
+                // The list is cut: missing assignments come after the listed ones.
                 let first = flavors.iter().position(fits).unwrap_or(flavors.len());
                 if !self.preempt_stops(queue) || first == 0 || mode == Mode::ByHand {
                     return Err(Refusal::Needless);

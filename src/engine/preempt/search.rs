@@ -72,28 +72,28 @@ pub(super) fn run(
         let mut best: Option<((i64, i64), Victims)> = None;
         let mut all_proven = true;
         for own in flavors {
-            let Some(mut scene) = SearchContext::of(state, work, queue, own, whole, mode) else {
+            let Some(mut context) = SearchContext::of(state, work, queue, own, whole, mode) else {
                 continue;
             };
-            scene.relaxation = mode.relaxation();
-            let mut some = candidates(state, &scene, holders, spared);
+            context.relaxation = mode.relaxation();
+            let mut some = candidates(state, &context, holders, spared);
             if some.list.is_empty() {
                 if matches!(refusal, Refusal::Hopeless(_)) {
                     refusal = Refusal::Protected;
                 }
                 continue;
             }
-            if !may_do(state, &scene, &some.list) {
+            if !may_do(state, &context, &some.list) {
                 refusal = Refusal::TooFew;
                 continue;
             }
             let found = match mode {
                 Mode::AsCluster | Mode::ByQuota => {
-                    as_cluster(state, &scene, &some.list, &some.tries).map(|found| (found, false))
+                    as_cluster(state, &context, &some.list, &some.tries).map(|found| (found, false))
                 }
                 Mode::Least | Mode::ByHand => {
                     some.weigh(state);
-                    let (found, proven) = least::least(state, &scene, &some.list, &some.tries);
+                    let (found, proven) = least::least(state, &context, &some.list, &some.tries);
                     all_proven &= proven;
                     found.map(|found| (found, proven))
                 }
@@ -102,7 +102,7 @@ pub(super) fn run(
                 refusal = Refusal::TooFew;
                 continue;
             };
-            let borrows = scene_borrows(state, &scene, &found, &some.list);
+            let borrows = context_borrows(state, &context, &found, &some.list);
             let victims = victims(state, &found, &some.list);
             let key = match mode {
                 Mode::Least | Mode::ByHand => (victims.lost_ms, victims.list.len() as i64),
@@ -142,9 +142,9 @@ fn victims(state: &State<'_>, found: &VictimSet, list: &[Candidate]) -> Victims 
     }
 }
 
-fn scene_borrows(
+fn context_borrows(
     state: &mut State<'_>,
-    scene: &SearchContext,
+    context: &SearchContext,
     found: &VictimSet,
     list: &[Candidate],
 ) -> bool {
@@ -153,9 +153,9 @@ fn scene_borrows(
         state.evict(list[*at].work);
     }
     for &(pair, amount) in &found.allocation.usage {
-        state.use_quota(scene.queue, pair, amount);
+        state.use_quota(context.queue, pair, amount);
     }
-    let borrows = scene.borrows(state, &found.allocation);
+    let borrows = context.borrows(state, &found.allocation);
     state.undo_to(mark);
     borrows
 }
@@ -163,39 +163,39 @@ fn scene_borrows(
 /// Selects as Kueue does.
 pub(super) fn as_cluster(
     state: &mut State<'_>,
-    scene: &SearchContext,
+    context: &SearchContext,
     list: &[Candidate],
     tries: &[bool],
 ) -> Option<VictimSet> {
     let fair = state.compiled().snapshot.options.fair_sharing.is_some();
     if fair {
-        let mut tournament = Tournament::new(scene, list);
-        let found = take(state, scene, list, true, |state| tournament.next(state))?;
-        return Some(give_back(state, scene, list, found, true, None));
+        let mut tournament = Tournament::new(context, list);
+        let found = take(state, context, list, true, |state| tournament.next(state))?;
+        return Some(give_back(state, context, list, found, true, None));
     }
     tries.iter().find_map(|&borrow| {
         let found = in_order(
             state,
-            scene,
+            context,
             list,
             borrow,
             &(0..list.len()).collect::<Vec<_>>(),
         )?;
-        Some(give_back(state, scene, list, found, borrow, None))
+        Some(give_back(state, context, list, found, borrow, None))
     })
 }
 
 /// Selects candidates in the given order, each that is eligible at that point, until the workload fits.
 pub(super) fn in_order(
     state: &mut State<'_>,
-    scene: &SearchContext,
+    context: &SearchContext,
     list: &[Candidate],
     borrow: bool,
     order: &[usize],
 ) -> Option<VictimSet> {
     let mut next = order.iter().copied();
-    take(state, scene, list, borrow, |state| {
-        let at = next.find(|at| list[*at].may_go(state, scene, borrow))?;
+    take(state, context, list, borrow, |state| {
+        let at = next.find(|at| list[*at].may_go(state, context, borrow))?;
         state.evict(list[at].work);
         Some(at)
     })
@@ -205,7 +205,7 @@ pub(super) fn in_order(
 /// backwards.
 fn take<'p>(
     state: &mut State<'p>,
-    scene: &SearchContext,
+    context: &SearchContext,
     list: &[Candidate],
     borrow: bool,
     mut next: impl FnMut(&mut State<'p>) -> Option<usize>,
@@ -219,7 +219,7 @@ fn take<'p>(
         if more.is_some() && taken.len() < look_at {
             continue;
         }
-        if scene.fits(state, borrow) {
+        if context.fits(state, borrow) {
             break;
         }
         if more.is_none() {
@@ -241,7 +241,7 @@ fn take<'p>(
         let middle = no.midpoint(yes);
         let mark = state.mark();
         evict(state, &taken[no..middle]);
-        if scene.fits(state, borrow) {
+        if context.fits(state, borrow) {
             yes = middle;
             state.undo_to(mark);
         } else {
@@ -249,7 +249,7 @@ fn take<'p>(
         }
     }
     evict(state, &taken[no..yes]);
-    let allocation = scene.start(state, borrow);
+    let allocation = context.start(state, borrow);
     state.undo_to(start);
     taken.truncate(yes);
     Some(VictimSet {
@@ -262,7 +262,7 @@ fn take<'p>(
 /// first.
 pub(super) fn give_back(
     state: &mut State<'_>,
-    scene: &SearchContext,
+    context: &SearchContext,
     list: &[Candidate],
     found: VictimSet,
     borrow: bool,
@@ -278,7 +278,7 @@ pub(super) fn give_back(
         held[at] = state.evict(list[at].work);
     }
     let mut allocation = Arc::new(allocation);
-    state.admit(scene.work, allocation.clone());
+    state.admit(context.work, allocation.clone());
     let mut nodes: BTreeSet<NodeId> = allocation.nodes().into_iter().collect();
     let reverse: Vec<usize> = taken.iter().rev().skip(1).copied().collect();
     let mut gone: BTreeSet<usize> = BTreeSet::new();
@@ -288,16 +288,16 @@ pub(super) fn give_back(
         };
         let mark = state.mark();
         state.admit(list[at].work, theirs.clone());
-        if stays_placed(state, scene, &allocation, &theirs, &nodes, borrow) {
+        if stays_placed(state, context, &allocation, &theirs, &nodes, borrow) {
             gone.insert(at);
             continue;
         }
         state.undo_to(mark);
-        state.evict(scene.work);
+        state.evict(context.work);
         state.admit(list[at].work, theirs);
-        if let Some(other) = scene.start(state, borrow) {
+        if let Some(other) = context.start(state, borrow) {
             allocation = Arc::new(other);
-            state.allocate(scene.work, allocation.clone());
+            state.allocate(context.work, allocation.clone());
             nodes = allocation.nodes().into_iter().collect();
             gone.insert(at);
         } else {
@@ -315,20 +315,20 @@ pub(super) fn give_back(
 /// Whether the placed workload can stay with one victim restored.
 fn stays_placed(
     state: &State<'_>,
-    scene: &SearchContext,
+    context: &SearchContext,
     allocation: &Allocation,
     theirs: &Allocation,
     nodes: &BTreeSet<NodeId>,
     borrow: bool,
 ) -> bool {
-    let quota = |&(pair, _): &(usize, i64)| state.available(scene.queue, pair) >= 0;
+    let quota = |&(pair, _): &(usize, i64)| state.available(context.queue, pair) >= 0;
     let sound = |node: NodeId| {
         let room = state.node_free(node);
         let left = state.left(node);
         room.cpu >= 0 && room.memory >= 0 && left.iter().all(|left| (0..=WHOLE).contains(left))
     };
     allocation.usage.iter().all(quota)
-        && (borrow || !scene.borrows(state, allocation))
+        && (borrow || !context.borrows(state, allocation))
         && theirs
             .nodes()
             .into_iter()
@@ -339,14 +339,14 @@ fn stays_placed(
 /// then the smallest first, since each leaves less to preempt. Returns them in that order.
 pub(super) fn lawful(
     state: &mut State<'_>,
-    scene: &SearchContext,
+    context: &SearchContext,
     list: &[Candidate],
     borrow: bool,
     taken: &[usize],
 ) -> Option<Vec<usize>> {
     let size = |at: usize| {
         let allocation = state.allocation(list[at].work);
-        let pair = scene.short.first();
+        let pair = context.short.first();
         let uses = |allocation: &Arc<Allocation>| {
             pair.map_or(0, |pair| super::candidate::uses(allocation, *pair))
         };
@@ -360,7 +360,7 @@ pub(super) fn lawful(
     let mark = state.mark();
     let mut lawful = true;
     for &(_, _, at) in &order {
-        if !list[at].may_go(state, scene, borrow) {
+        if !list[at].may_go(state, context, borrow) {
             lawful = false;
             break;
         }
@@ -373,17 +373,17 @@ pub(super) fn lawful(
 /// The preemptor's allocation after these evictions, if they are eligible and sufficient.
 pub(super) fn makes_room(
     state: &mut State<'_>,
-    scene: &SearchContext,
+    context: &SearchContext,
     list: &[Candidate],
     borrow: bool,
     taken: &[usize],
 ) -> Option<VictimSet> {
-    let taken = lawful(state, scene, list, borrow, taken)?;
+    let taken = lawful(state, context, list, borrow, taken)?;
     let mark = state.mark();
     for &at in &taken {
         state.evict(list[at].work);
     }
-    let allocation = scene.start(state, borrow);
+    let allocation = context.start(state, borrow);
     state.undo_to(mark);
     Some(VictimSet {
         taken,
@@ -391,21 +391,21 @@ pub(super) fn makes_room(
     })
 }
 
-/// The same, if all of them are necessary.
+/// The same, if every candidate is necessary.
 pub(super) fn needs_all(
     state: &mut State<'_>,
-    scene: &SearchContext,
+    context: &SearchContext,
     list: &[Candidate],
     borrow: bool,
     taken: &[usize],
 ) -> Option<VictimSet> {
-    let found = makes_room(state, scene, list, borrow, taken)?;
+    let found = makes_room(state, context, list, borrow, taken)?;
     let in_vain = taken.iter().any(|spared| {
         let mark = state.mark();
         for at in taken.iter().filter(|at| *at != spared) {
             state.evict(list[*at].work);
         }
-        let fits = scene.fits(state, borrow);
+        let fits = context.fits(state, borrow);
         state.undo_to(mark);
         fits
     });
@@ -415,7 +415,7 @@ pub(super) fn needs_all(
 /// The smallest set by exhaustive search, if there are few candidates; with whether the search was complete.
 pub(super) fn exhaustive(
     state: &mut State<'_>,
-    scene: &SearchContext,
+    context: &SearchContext,
     list: &[Candidate],
     tries: &[bool],
     start: Option<VictimSet>,
@@ -423,7 +423,7 @@ pub(super) fn exhaustive(
     let mut best = start;
     let mut proven = true;
     for &borrow in tries {
-        let (found, all) = exact::exact(state, scene, list, borrow, best.take());
+        let (found, all) = exact::exact(state, context, list, borrow, best.take());
         best = found;
         proven &= all;
     }

@@ -1,4 +1,4 @@
-//! Search context: one flavor assignment with which a workload could start, and what it lacks.
+//! Search context: one flavor assignment that would let a workload start, and the resources that it lacks.
 
 use crate::compiled::{FlavorId, PairId, QueueId, WorkloadId};
 use crate::fit::Relaxation;
@@ -24,14 +24,14 @@ pub(super) struct SearchContext {
     pub(super) short: Vec<PairId>,
     /// Quota is short, not only node capacity.
     pub(super) by_quota: bool,
-    /// Under fair sharing: with the workload its queue stays within its own quota of what is short, so it reclaims regardless of
-    /// shares. Kueue: `FairSharingPreemptWithinNominal`.
+    /// Under fair sharing: with the workload, its queue stays within its nominal quota of the missing resources, so it reclaims
+    /// regardless of shares (Kueue's `FairSharingPreemptWithinNominal`).
     pub(super) within_nominal: bool,
     /// Preemption rules of its queue.
     pub(super) rules: Preemption,
     /// The queue is unknown: only priority counts.
     pub(super) nameless: bool,
-    /// For an operator, who is not bound by queue policies.
+    /// For an operator: queue policies do not apply.
     pub(super) by_hand: bool,
     /// Relaxation of node checks.
     pub(super) relaxation: Relaxation,
@@ -89,7 +89,7 @@ impl SearchContext {
             within,
             ..Preemption::default()
         };
-        let mut scene = Self {
+        let mut context = Self {
             work,
             queue,
             flavors: flavors.to_vec(),
@@ -107,26 +107,26 @@ impl SearchContext {
             relaxation: Relaxation::default(),
             usage,
         };
-        for &(pair, amount) in &scene.usage {
+        for &(pair, amount) in &context.usage {
             if amount <= state.available(queue, pair) {
                 continue;
             }
-            if !scene.may_get(state, pair, amount) {
+            if !context.may_get(state, pair, amount) {
                 return None;
             }
-            scene.short.push(pair);
+            context.short.push(pair);
         }
-        scene.by_quota = !scene.short.is_empty();
-        scene.within_nominal = compiled.snapshot.options.fair_sharing.is_some()
-            && scene.by_quota
-            && scene.usage.iter().all(|&(pair, amount)| {
+        context.by_quota = !context.short.is_empty();
+        context.within_nominal = compiled.snapshot.options.fair_sharing.is_some()
+            && context.by_quota
+            && context.usage.iter().all(|&(pair, amount)| {
                 let own = state.tree().quota(queue, pair).nominal;
-                !scene.short.contains(&pair) || state.used(queue, pair) + amount <= own
+                !context.short.contains(&pair) || state.used(queue, pair) + amount <= own
             });
-        if !scene.by_quota {
-            scene.short = scene.usage.iter().map(|(pair, _)| *pair).collect();
+        if !context.by_quota {
+            context.short = context.usage.iter().map(|(pair, _)| *pair).collect();
         }
-        Some(scene)
+        Some(context)
     }
 
     /// Whether an amount can be obtained by preemption: within the own quota of the queue or of a cohort below the root, or by
@@ -196,13 +196,13 @@ impl SearchContext {
         usage.any(|(pair, _)| state.borrowed(self.queue, *pair) > 0)
     }
 
-    /// Whether a queue or cohort stays within its own quota of what is short.
+    /// Whether a queue or cohort stays within its nominal quota of the missing resources.
     pub(super) fn is_within_own(&self, state: &State<'_>, queue: QueueId) -> bool {
         let mut short = self.short.iter();
         short.all(|pair| state.borrowed(queue, *pair) == 0)
     }
 
-    /// Whether its own queue uses less than its own quota of all that is short.
+    /// Whether its own queue uses less than its nominal quota of every missing resource.
     pub(super) fn is_under_own(&self, state: &State<'_>) -> bool {
         let mut short = self.short.iter();
         short.all(|&pair| {

@@ -91,17 +91,17 @@ fn by_force(state: &mut State<'_>, new: WorkloadId) -> Option<(i64, usize)> {
     let queue = state.gate_of_queue(new).ok()?;
     let mut best: Option<(i64, usize)> = None;
     for flavors in assignments(state, new, queue) {
-        let Some(scene) = SearchContext::new(state, new, queue, &flavors, false) else {
+        let Some(context) = SearchContext::new(state, new, queue, &flavors, false) else {
             continue;
         };
-        let mut some = candidates(state, &scene, &Holders::new(state), &|_| false);
+        let mut some = candidates(state, &context, &Holders::new(state), &|_| false);
         some.weigh(state);
         for &borrow in &some.tries {
             for mask in 1_u32..1 << some.list.len() {
                 let taken: Vec<usize> = (0..some.list.len())
                     .filter(|at| mask >> at & 1 == 1)
                     .collect();
-                let found = needs_all(state, &scene, &some.list, borrow, &taken);
+                let found = needs_all(state, &context, &some.list, borrow, &taken);
                 let cost = found.map(|found| found.cost(&some.list));
                 best = match (best, cost) {
                     (Some(best), Some(cost)) => Some(best.min(cost)),
@@ -187,7 +187,7 @@ fn work_is_lost_since_the_last_checkpoint() {
 }
 
 #[test]
-fn refusals_tell_rules_from_room() {
+fn refusals_distinguish_rules_from_capacity() {
     let compiled = compiled(json!({
         "nodes": [node("n", 4, "r", "b")],
         "workloads": [

@@ -20,7 +20,6 @@ pub(super) enum Foresight {
     Learnt,
 }
 
-/// Progress of one job.
 #[derive(Clone, Default, Debug)]
 struct JobProgress {
     /// Work done before the current run.

@@ -68,9 +68,9 @@ impl FromStr for Discipline {
 pub struct Span {
     /// Index of the job in the input list.
     pub job: usize,
-    /// Start, in milliseconds.
+    /// Start of the interval, milliseconds.
     pub from: i64,
-    /// End, in milliseconds.
+    /// End of the interval, milliseconds.
     pub until: i64,
     /// Its devices, on the nodes of its queue.
     pub holds: Vec<Hold>,

@@ -25,7 +25,6 @@ const SHORTEST: i64 = 1_000;
 pub struct TraceJob {
     /// Submission time, in milliseconds.
     pub submit: i64,
-    /// Name of its queue.
     pub queue: String,
     /// Devices that it needs at once.
     pub devices: u32,

@@ -28,7 +28,7 @@ pub struct FlavorCandidate {
     pub named: bool,
     /// Price in micro-USD a device-hour; null where unknown.
     pub micro_usd_per_device_hour: Option<i64>,
-    /// True where that is a list price in place of what is paid, which is not known.
+    /// True for a list price used because the price that is paid is unknown.
     pub list_price: bool,
     /// Whether it is within the route's price limit.
     pub allowed: bool,
@@ -84,7 +84,7 @@ pub fn route(compiled: &CompiledFleet, work: WorkloadId) -> Routing {
         (_, super::snapshot::Status::Ending) => StartState::Ending,
         _ => StartState::Waiting,
     };
-    let (named, most) = wishes(&compiled.snapshot, work);
+    let (named, most) = requested_flavors(&compiled.snapshot, work);
     let mut flavors: Vec<(FlavorId, i64, bool)> = named
         .iter()
         .filter_map(|choice| Some((compiled.flavor(&choice.flavor)?, choice.speed_milli, true)))
@@ -97,8 +97,8 @@ pub fn route(compiled: &CompiledFleet, work: WorkloadId) -> Routing {
     let mut ranked: Vec<(Rank, FlavorCandidate)> = flavors
         .into_iter()
         .enumerate()
-        .map(|(order, wish)| {
-            let it = weigh(compiled, work, wish, most);
+        .map(|(order, flavor_choice)| {
+            let it = weigh(compiled, work, flavor_choice, most);
             let key = (
                 !it.allowed,
                 it.done.or(it.start).is_none(),
@@ -130,7 +130,7 @@ pub fn route_of<'s>(snapshot: &'s Snapshot, workload: &Workload) -> Option<&'s R
 }
 
 /// Flavor choices of a workload, or of the first matching route, and the route's price limit.
-fn wishes(snapshot: &Snapshot, work: WorkloadId) -> (Vec<FlavorChoice>, Option<i64>) {
+fn requested_flavors(snapshot: &Snapshot, work: WorkloadId) -> (Vec<FlavorChoice>, Option<i64>) {
     let workload = &snapshot.workloads[work];
     let route = route_of(snapshot, workload);
     let most = route.and_then(|route| route.most_price);
@@ -165,8 +165,8 @@ fn price(compiled: &CompiledFleet, flavor: FlavorId) -> Option<Money> {
         let all = |(key, value)| node.labels.get(key) == Some(value);
         !model.labels.is_empty() && model.labels.iter().all(all)
     };
-    let said = model.price.map(Rate::from_micros).map(Money::known);
-    said.or_else(|| {
+    let stated = model.price.map(Rate::from_micros).map(Money::known);
+    stated.or_else(|| {
         let nodes = compiled.snapshot.nodes.iter().filter(carries);
         nodes
             .flat_map(|node| &node.devices)

@@ -14,7 +14,7 @@ use model::plan::JobName;
 
 use crate::compiled::CompiledFleet;
 use crate::cycle::{self, Options};
-use crate::explain::{AS_TOLD, job};
+use crate::explain::{CLUSTER_CYCLE, job};
 use crate::forecast::Start;
 use crate::snapshot::{Device, Node, Snapshot, Status, Workload};
 use crate::state::State;
@@ -67,7 +67,7 @@ fn starters(snapshot: Snapshot, sparing: bool) -> (BTreeSet<JobKey>, BTreeSet<Na
     let (seated, _) = cycle::place(&mut state, &[]);
     let options = Options {
         spare_all: sparing,
-        ..AS_TOLD
+        ..CLUSTER_CYCLE
     };
     let cycle = cycle::cycle(&mut state, options);
     let admitted = cycle.admitted.iter().map(|one| one.work);
@@ -82,7 +82,6 @@ fn starters(snapshot: Snapshot, sparing: bool) -> (BTreeSet<JobKey>, BTreeSet<Na
     (started, held.collect())
 }
 
-/// The slice of a node, if any.
 fn slice(node: &Node) -> Option<&Name> {
     let mut levels = node.topology.iter();
     levels
@@ -333,7 +332,7 @@ pub fn shrink(
                 forecasts <= MOST_FORECASTS
                     && !now.is_worse(&Outlook::of(lacking(snapshot, without)))
             };
-            // Somebody may carry out this removal and none of the others.
+            // An operator may carry out this removal alone.
             let mut harmless = |count: usize| {
                 let own = names(count);
                 let all = gone.union(&own).cloned().collect();

@@ -114,7 +114,7 @@ fn a_slice_comes_and_goes_whole() {
 }
 
 #[test]
-fn idle_nodes_go_unless_somebody_would_start_later() {
+fn idle_nodes_are_removed_unless_a_job_would_start_later() {
     let nodes = [
         node("a", "h100", json!({})),
         node("b", "h100", json!({})),

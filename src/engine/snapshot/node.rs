@@ -47,14 +47,14 @@ pub struct Slice {
 pub struct Device {
     /// Index on its node.
     pub index: u32,
-    /// Class: `h100-sxm`.
+    /// Class of the accelerator, `h100-sxm`.
     pub class: Name,
     /// Extended resource that requests it: `nvidia.com/gpu`.
     pub resource: Name,
     pub health: EngineHealth,
     /// Price in micro-USD an hour, where known.
     pub price: Option<i64>,
-    /// True for a list price in place of what is paid, which is not known.
+    /// True for a list price used because the price that is paid is unknown.
     pub by_list: bool,
     pub slices: Vec<Slice>,
 }
@@ -63,7 +63,7 @@ impl Device {
     /// Its price, where known.
     pub fn rate(&self) -> Option<Money> {
         let all = self.price.map(Rate::from_micros)?;
-        Some(Money::told(all, self.by_list))
+        Some(Money::with_source(all, self.by_list))
     }
 }
 
@@ -142,7 +142,7 @@ pub struct Node {
     pub ready: bool,
     /// Unschedulable: takes no new pods.
     pub cordoned: bool,
-    /// What speaks against uncordoning it, one sentence each: nobody is told to.
+    /// Reasons against uncordoning it, one sentence each: no advice asks for it.
     pub against_uncordon: Vec<Name>,
     /// Why the pool's autoscaler adds no node; none where it may add one, or where that is not known.
     pub no_more: Option<Name>,

@@ -88,9 +88,9 @@ pub struct Quota {
     pub nominal: i64,
     /// Borrowing limit above the nominal quota. None: as much as others lend.
     pub borrow: Option<i64>,
-    /// Lending limit: how much of the nominal quota others may use. None: all of it.
+    /// Lending limit: the part of the nominal quota that others may use. `None` lends the whole quota.
     pub lend: Option<i64>,
-    /// Maximum usage of the queue and its descendants, whatever else is free.
+    /// Maximum usage of the queue and its descendants, even if more is free.
     pub cap: Option<i64>,
 }
 

@@ -28,7 +28,7 @@ pub struct DeviceRequest {
 pub struct ResourceRequests {
     /// CPU in thousandths of a core.
     pub cpu_milli: i64,
-    /// Memory in bytes.
+    /// Requested memory of the pod, bytes.
     pub memory_bytes: i64,
     /// Devices by resource; no entry has a count of zero.
     pub devices: Vec<DeviceRequest>,
@@ -180,8 +180,8 @@ pub struct PodSet {
     pub topology: Option<TopologyRequest>,
     /// Admitted flavor by resource, where known.
     pub admitted: BTreeMap<Name, Name>,
-    /// What each pod uses of quotas by resource, in the resource's unit ([`super::unit_is_milli`]), where its queueing system counts in
-    /// resources of its own; empty: its requests.
+    /// Quota usage of each pod by resource, in the resource's unit ([`super::unit_is_milli`]), if its queueing system counts in
+    /// resources of its own; if empty, the requests count.
     pub quota: BTreeMap<Name, i64>,
     /// Placements of its pods.
     pub placements: Vec<Placement>,

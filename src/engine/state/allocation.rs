@@ -17,7 +17,6 @@ pub struct PodPlacement {
     pub units: Arc<[(u32, i32)]>,
 }
 
-/// Allocation of a pod set.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PodSetAllocation {
     /// Number of pods that were admitted.
@@ -224,30 +223,31 @@ impl State<'_> {
         let Some(queue) = compiled.workloads[work].queue else {
             return Vec::new();
         };
-        let told = &self.workload(work).sets[set].admitted;
+        let admitted = &self.workload(work).sets[set].admitted;
         let nodes: Vec<NodeId> = placements.iter().map(|placement| placement.node).collect();
         let groups = self.groups_of(work, set, queue).unwrap_or_default();
         let flavor = |group: usize| {
             let group = &self.tree().branches[queue].groups[group];
-            let named = |resource: &Name| compiled.flavor(told.get(resource)?);
-            let told = group.resources.iter().find_map(named);
+            let named = |resource: &Name| compiled.flavor(admitted.get(resource)?);
+            let flavor_name = group.resources.iter().find_map(named);
             // The flavor of accelerators may be recorded under their own resource name.
             let own = self.workload(work).sets[set].requests.devices.iter();
-            let told = told.or_else(|| {
+            let flavor_name = flavor_name.or_else(|| {
                 let devices = group
                     .resources
                     .iter()
                     .any(|name| &**name == crate::snapshot::DEVICES);
                 own.filter(|_| devices).find_map(|ask| named(&ask.resource))
             });
-            told.or_else(|| {
-                let carried = |flavor: &&FlavorId| {
-                    let all = |node: &NodeId| self.flavors_of(*node).any(|own| own == **flavor);
-                    !nodes.is_empty() && nodes.iter().all(all)
-                };
-                group.flavors.iter().find(carried).copied()
-            })
-            .or_else(|| group.flavors.first().copied())
+            flavor_name
+                .or_else(|| {
+                    let carried = |flavor: &&FlavorId| {
+                        let all = |node: &NodeId| self.flavors_of(*node).any(|own| own == **flavor);
+                        !nodes.is_empty() && nodes.iter().all(all)
+                    };
+                    group.flavors.iter().find(carried).copied()
+                })
+                .or_else(|| group.flavors.first().copied())
         };
         groups.into_iter().filter_map(flavor).collect()
     }

@@ -82,7 +82,6 @@ impl Memo {
         at
     }
 
-    /// A condition by its number.
     pub(super) fn get(&self, condition: u32) -> &FreeShape {
         &self.conditions[condition as usize]
     }

@@ -33,7 +33,6 @@ pub use allocation::{Allocation, PodPlacement, PodSetAllocation};
 use node_free::NodeChangeLog;
 pub use node_free::NodeFree;
 
-/// State of a workload.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WorkloadState {
     pub status: Status,
@@ -256,12 +255,10 @@ impl<'p> State<'p> {
         self.occupancy.workloads[work].since
     }
 
-    /// State of a workload.
     pub fn workload_state(&self, work: WorkloadId) -> &WorkloadState {
         &self.occupancy.workloads[work]
     }
 
-    /// Allocation of a workload.
     pub fn allocation(&self, work: WorkloadId) -> Option<&Arc<Allocation>> {
         self.occupancy.workloads[work].allocation.as_ref()
     }

@@ -148,7 +148,7 @@ impl Occupancy {
         before
     }
 
-    /// Restores a known condition of a node whose free resources are again what they were.
+    /// Restores an earlier condition of a node whose free resources are the same again.
     pub(super) fn recall(&mut self, node: NodeId, condition: u32) {
         self.nodes[node].condition = condition;
     }

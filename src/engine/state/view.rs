@@ -86,19 +86,22 @@ impl View {
         compiled: &CompiledFleet,
         gate: &Gate,
     ) -> Self {
-        let told = compiled.nodes.len();
+        let real_nodes = compiled.nodes.len();
         let mut view = Self {
             key,
             seen: occupancy.changes.count,
             conditions: Vec::with_capacity(occupancy.nodes.len()),
-            supposed: occupancy.nodes[told..].iter().map(|it| it.origin).collect(),
+            supposed: occupancy.nodes[real_nodes..]
+                .iter()
+                .map(|it| it.origin)
+                .collect(),
             ..Self::default()
         };
         for node in 0..occupancy.nodes.len() {
             let condition = view.now(occupancy, memo, compiled, gate, node);
             view.conditions.push(condition);
             let stretch = node / NodeChangeLog::STRETCH;
-            if node < told && condition != NEVER && view.stretches.last() != Some(&stretch) {
+            if node < real_nodes && condition != NEVER && view.stretches.last() != Some(&stretch) {
                 view.stretches.push(stretch);
             }
             let room = view.room_in(memo, compiled, condition);
@@ -132,7 +135,7 @@ impl View {
             self.conditions.push(NONE);
             self.widths[0] += 1;
         }
-        let told = compiled.nodes.len();
+        let real_nodes = compiled.nodes.len();
         if let Some(few) = occupancy.changes.since(self.seen).map(<[u32]>::to_vec) {
             for node in few {
                 self.follow(occupancy, memo, compiled, gate, node as NodeId);
@@ -144,13 +147,13 @@ impl View {
                     continue;
                 }
                 let begin = stretch * NodeChangeLog::STRETCH;
-                for node in begin..(begin + NodeChangeLog::STRETCH).min(told) {
+                for node in begin..(begin + NodeChangeLog::STRETCH).min(real_nodes) {
                     if occupancy.changes.last[node] > self.seen {
                         self.follow(occupancy, memo, compiled, gate, node);
                     }
                 }
             }
-            for node in told..occupancy.nodes.len() {
+            for node in real_nodes..occupancy.nodes.len() {
                 self.follow(occupancy, memo, compiled, gate, node);
             }
         }
@@ -246,14 +249,16 @@ impl View {
         like: Option<NodeId>,
     ) {
         let before = self.conditions[node];
-        let told = compiled.nodes.len();
-        let was = node.checked_sub(told).map_or(node, |at| self.supposed[at]);
+        let real_nodes = compiled.nodes.len();
+        let was = node
+            .checked_sub(real_nodes)
+            .map_or(node, |at| self.supposed[at]);
         let like = like.unwrap_or(was);
         if before == after && was == like {
             return;
         }
         self.conditions[node] = after;
-        if let Some(at) = node.checked_sub(told) {
+        if let Some(at) = node.checked_sub(real_nodes) {
             self.supposed[at] = like;
         }
         let had = self.room_in(memo, compiled, before);

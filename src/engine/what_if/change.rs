@@ -57,29 +57,29 @@ pub enum HypotheticalChange {
     /// Sets the price of a flavor's or class's devices.
     Price {
         target: String,
-        /// Micro-USD a device-hour.
+        /// Price in micro-USD a device-hour.
         micro_usd: i64,
     },
     /// Turns a pool into spot nodes at a price.
     Spot {
         pool: String,
-        /// Micro-USD a device-hour.
+        /// Price in micro-USD a device-hour.
         micro_usd: i64,
     },
     /// Restricts a workload to one flavor.
     JobFlavor {
-        /// `NAMESPACE/NAME`.
+        /// The workload, written `NAMESPACE/NAME`.
         job: String,
         flavor: String,
     },
     /// Sets a workload's priority.
     JobPriority {
-        /// `NAMESPACE/NAME`.
+        /// The workload, written `NAMESPACE/NAME`.
         job: String,
         priority: i32,
     },
     JobRemoved {
-        /// `NAMESPACE/NAME`.
+        /// The workload, written `NAMESPACE/NAME`.
         job: String,
     },
     /// Adds pending copies of a workload.
@@ -110,7 +110,7 @@ impl LostPart {
     }
 }
 
-/// Micro-USD as dollars.
+/// Writes micro-USD as dollars, with two to six decimals.
 fn dollars(micro: i64) -> String {
     let cents = format!("{:06}", micro % 1_000_000);
     let short = cents.trim_end_matches('0');

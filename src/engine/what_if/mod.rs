@@ -44,7 +44,7 @@ pub struct WhatIfFigures {
     pub wait_p50_seconds: Option<i64>,
     /// Rate of all devices with a known price, in micro-USD an hour.
     pub burn_micro_usd_per_hour: i64,
-    /// The part of that rate that is list prices in place of what is paid, which is not known.
+    /// Part of that rate that comes from list prices because the price that is paid is unknown.
     pub list_micro_usd_per_hour: i64,
     /// Devices without a known price.
     pub devices_without_price: usize,

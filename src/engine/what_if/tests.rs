@@ -186,16 +186,16 @@ fn effects_compare_both_sides() {
             ..When::default()
         })
     };
-    let (runs, nobody_knows) = (Some(When::RUNS), Some(When::default()));
+    let (runs, unknown) = (Some(When::RUNS), Some(When::default()));
     let of = |was, is| effect(was, is, false, at);
     assert_eq!(of(start(9), start(0)), Some(WhatIfEffect::Starts));
     assert_eq!(of(start(9), start(5)), Some(WhatIfEffect::Earlier));
     assert_eq!(of(start(5), start(9)), Some(WhatIfEffect::Later));
     assert_eq!(of(start(5), start(5)), None);
-    assert_eq!(of(nobody_knows, start(5)), Some(WhatIfEffect::Known));
-    assert_eq!(of(start(5), nobody_knows), Some(WhatIfEffect::Unknown));
-    assert_eq!(of(runs, nobody_knows), Some(WhatIfEffect::Evicted));
-    assert_eq!(of(nobody_knows, runs), Some(WhatIfEffect::Kept));
+    assert_eq!(of(unknown, start(5)), Some(WhatIfEffect::Known));
+    assert_eq!(of(start(5), unknown), Some(WhatIfEffect::Unknown));
+    assert_eq!(of(runs, unknown), Some(WhatIfEffect::Evicted));
+    assert_eq!(of(unknown, runs), Some(WhatIfEffect::Kept));
     assert_eq!(of(runs, runs), None);
     assert_eq!(of(None, start(0)), Some(WhatIfEffect::Added));
     assert_eq!(of(runs, None), Some(WhatIfEffect::Removed));
@@ -215,59 +215,62 @@ fn nodes_may_be_written_in_any_order() {
     for text in ["+4", "nodes +4", "h100 4", "quota +4", "+4 nodes"] {
         assert!(parse(text).is_err(), "{text}");
     }
-    let told = parse("capacity h100").expect_err("no change");
-    assert!(told.ends_with("for example `nodes POOL +4`"), "{told}");
+    let message = parse("capacity h100").expect_err("no change");
+    assert!(
+        message.ends_with("for example `nodes POOL +4`"),
+        "{message}"
+    );
 }
 
 #[test]
 fn an_unknown_word_is_reported_with_the_nearest_one() {
-    let told = |text: &str| match parse(text) {
-        Err(told) => told,
+    let message = |text: &str| match parse(text) {
+        Err(message) => message,
         Ok(change) => what_if(&fleet(), &[change]).expect_err(text),
     };
     assert_eq!(
-        told("quotas a/h100 +1"),
+        message("quotas a/h100 +1"),
         "unknown change `quotas`; did you mean `quota`?"
     );
     assert_eq!(
-        told("quota a/h10 +1"),
+        message("quota a/h10 +1"),
         "unknown flavor `h10`; did you mean `h100`?"
     );
     assert_eq!(
-        told("pool trian lost"),
+        message("pool trian lost"),
         "unknown pool `trian`; did you mean `train`?"
     );
     assert_eq!(
-        told("zone z9 lost"),
+        message("zone z9 lost"),
         "unknown zone `z9`; did you mean `z1`?"
     );
     assert_eq!(
-        told("job ml/bgi removed"),
+        message("job ml/bgi removed"),
         "there is no job `ml/bgi`; did you mean `ml/big`?"
     );
     assert_eq!(
-        told("job ml/big remove"),
+        message("job ml/big remove"),
         "unknown word `remove`; did you mean `removed`?"
     );
     assert_eq!(
-        told("nodes train 3"),
+        message("nodes train 3"),
         "`nodes train 3` is not understood; write `nodes POOL|TYPE|NODE +N` or `nodes POOL|TYPE|NODE -N`"
     );
-    assert_eq!(told("nodes train -3"), "train has only 2 nodes");
+    assert_eq!(message("nodes train -3"), "train has only 2 nodes");
     assert_eq!(
-        told("quota b/h100 -1"),
+        message("quota b/h100 -1"),
         "queue b has only 0 devices of h100"
     );
     assert_eq!(
-        told("quota b->a/h100 1"),
+        message("quota b->a/h100 1"),
         "queue b has only 0 devices of h100 to give"
     );
     assert_eq!(
-        told("price h101 1"),
+        message("price h101 1"),
         "unknown flavor or class `h101`; did you mean `h100`?"
     );
-    assert!(told("price h100 -1").contains("not understood"));
-    assert!(told("").contains("empty"));
+    assert!(message("price h100 -1").contains("not understood"));
+    assert!(message("").contains("empty"));
 }
 
 #[test]

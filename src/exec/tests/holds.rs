@@ -57,7 +57,7 @@ fn what_is_suspended_for_a_while_states_until_when() {
 }
 
 #[test]
-fn what_somebody_else_has_resumed_states_nothing_afterwards() {
+fn an_object_resumed_by_another_states_no_hold() {
     let plan = for_a_while();
     let mut world = World::new(&plan);
     let mut machine = Machine::new("r1", &plan, &BTreeMap::new()).by("kim");

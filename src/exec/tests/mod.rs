@@ -307,9 +307,10 @@ fn after_a_refusal_nothing_more_is_sent() {
         });
         assert_eq!(failed(&end).0, 2);
         assert_eq!(world.carried_out, ["a"], "{code}");
-        let stands: Vec<StepStatus> = machine.step_statuses().map(|(_, stand, _)| stand).collect();
+        let statuses: Vec<StepStatus> =
+            machine.step_statuses().map(|(_, stand, _)| stand).collect();
         assert_eq!(
-            stands,
+            statuses,
             [
                 StepStatus::Finished(StepResult::Done),
                 StepStatus::Finished(StepResult::Failed),

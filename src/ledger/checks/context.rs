@@ -17,7 +17,8 @@ use model::fleet::thresholds::{Rule, Thresholds};
 use super::{PATIENCE, Verdict};
 use crate::checks::devices::under_used::WindowMean;
 
-/// What all checks remember. Grows with what is wrong, not with the fleet, but for a few numbers a device.
+/// State that checks keep between runs. Its size follows the number of findings, not the fleet, except for a few numbers a
+/// device.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(
     into = "BTreeMap<String, CheckState>",
@@ -82,17 +83,16 @@ impl State {
         }
     }
 
-    /// Keeps what the checks that ran remember, and forgets those that are switched off.
+    /// Keeps the state of the checks that ran; drops that of disabled checks.
     pub(super) fn put_back(&mut self, check_states: Vec<(&'static str, CheckState)>) {
         self.check_states = check_states.into_iter().collect();
     }
 }
 
-/// What one check remembers.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct CheckState {
-    /// Number of the current run: what it did not touch has ended.
+    /// Number of the current run: entries that the run does not touch have ended.
     run: u32,
     entries: FxHashMap<Name, Entry>,
     /// Last values of counters and sticky gauges, by device.
@@ -140,7 +140,7 @@ struct Entry {
     last: Option<LastFound>,
 }
 
-/// What a check last said of one subject.
+/// The last verdict of a check on one subject.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct LastFound {
     finding: Finding,
@@ -161,7 +161,7 @@ pub(super) struct LastValue {
     pub(super) read: Moment,
 }
 
-/// What was counted for one subject on the walk over the devices.
+/// Counts for one subject during the walk over the devices.
 #[derive(Clone, Debug)]
 pub(super) struct SubjectTally {
     /// The job, where the subject is one.
@@ -196,13 +196,13 @@ impl SubjectTally {
 /// Three or more findings with one code and one group become one: the group's subject, and what to say after their number.
 pub(super) type FindingGroup = (Subject, Cow<'static, str>);
 
-/// A finding with what it may be merged under.
+/// A finding, and the finding that it may be merged into.
 #[derive(Clone, Debug)]
 pub(super) struct MergeableFinding {
     /// The check that found it.
     pub(super) check: &'static str,
     pub(super) finding: Finding,
-    /// What it may be merged under.
+    /// The finding that it may be merged into.
     pub(super) group: Option<FindingGroup>,
     /// The device whose fault causes it, where that has a finding of its own.
     pub(super) cause: Option<Name>,
@@ -260,7 +260,7 @@ impl FindingDraft {
         self
     }
 
-    /// What tells it from another finding with this code and subject.
+    /// Distinguishes it from other findings with this code and subject.
     pub(super) fn detail(mut self, detail: &Name) -> Self {
         self.detail = Some(detail.clone());
         self
@@ -272,7 +272,7 @@ impl FindingDraft {
         self
     }
 
-    /// The device whose fault, if a finding tells of one, causes this: its repair is then the repair of both.
+    /// The device whose fault causes this, if another finding reports that fault: one repair then serves both.
     pub(super) fn caused_by(mut self, device: Option<&Name>) -> Self {
         self.cause = device.cloned();
         self
@@ -305,13 +305,13 @@ pub(super) struct CheckContext<'a> {
     pub(super) fleet: &'a Fleet,
     pub(super) now: Moment,
     pub(super) check_state: CheckState,
-    /// What it counts during this run.
+    /// Counter for this run.
     pub(super) tally: FxHashMap<Name, SubjectTally>,
     found: Vec<MergeableFinding>,
 }
 
 impl CheckContext<'_> {
-    /// Takes a verdict about the subject called `key`. What is not mentioned in a run has ended.
+    /// Takes a verdict about the subject `key`. A subject without a verdict in a run has ended.
     pub(super) fn report(
         &mut self,
         key: &Name,
@@ -381,7 +381,7 @@ impl CheckContext<'_> {
         }
     }
 
-    /// Nothing is known about the subject called `key` now: what stood about it stands, for a while.
+    /// The subject `key` is unknown now: its last verdict stays valid for a while.
     pub(super) fn report_unknown(&mut self, key: &Name) {
         let (now, run) = (self.now, self.check_state.run);
         let Some(entry) = self.check_state.entries.get_mut(key) else {
@@ -398,7 +398,7 @@ impl CheckContext<'_> {
         }
     }
 
-    /// What is remembered, without what has ended, and what was found.
+    /// The state without ended entries, and the findings.
     pub(super) fn close(mut self) -> (CheckState, Vec<MergeableFinding>) {
         let (now, run) = (self.now, self.check_state.run);
         let forget = Age::from_seconds(24 * 3600);
@@ -457,7 +457,6 @@ pub(super) fn subject(kind: &'static str, name: &Name) -> Subject {
     }
 }
 
-/// A job as a subject.
 pub(super) fn job_subject(job: &JobKey) -> Subject {
     Subject {
         kind: "Job",

@@ -1,4 +1,4 @@
-//! One fault, one finding: what follows from a broken device is told with it, and its repair fits the state of its node.
+//! One fault, one finding: consequences of a broken device are reported with it, and its repair fits the state of its node.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! From single findings to those that an operator reads: merged where they are one fact, worst first.
+//! Turns single findings into the list for operators: findings about one fact are merged, the worst come first.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Checks: from a fleet to its findings. One file a check, declared and put in order here.
+//! Checks: derive findings from a fleet. One file a check, declared and put in order here.
 //!
 //! A check looks at one subject and gives a [`Verdict`]. The [`State`] remembers, for each check and subject,
 //! since when it has been true: a finding shows once that has lasted for the rule's `for`, ends at the rule's
@@ -79,7 +79,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The verdict of a level against a rule's threshold and clear level; cannot tell without a value.
+    /// The verdict on a level by a rule's threshold and clear level; unknown without a value.
     pub fn of(value: Option<f64>, rule: &Rule) -> Self {
         match value.filter(|value| !value.is_nan()) {
             None => Self::Unknown,
@@ -122,7 +122,7 @@ struct CheckInput<'a> {
     model: Option<&'a Accelerator>,
     /// It has been read, and not too long ago.
     fresh: bool,
-    /// Its fresh readings by signal, for a dozen checks ask; what is not a number is unknown.
+    /// Its fresh readings by signal, cached for a dozen checks; a value that is not a number is unknown.
     values: &'a [f64; Signal::ALL.len()],
     now: Moment,
 }
@@ -147,12 +147,12 @@ impl CheckInput<'_> {
 
 /// What a check walks over.
 enum CheckWalk {
-    /// Each device, then `finish` for what was counted on the way.
+    /// Runs for each device, then `finish` runs for the counts.
     Devices(fn(&mut CheckContext<'_>, &CheckInput<'_>)),
     Nodes(fn(&mut CheckContext<'_>, &Node)),
     /// The fleet as a whole.
     Fleet(fn(&mut CheckContext<'_>)),
-    /// Each device, then once more for what was counted.
+    /// Runs for each device, then once more for the counts.
     Tally(
         fn(&mut CheckContext<'_>, &CheckInput<'_>),
         fn(&mut CheckContext<'_>),
@@ -216,18 +216,20 @@ pub fn run(state: &mut State, fleet: &Fleet, now: Moment, thresholds: &Threshold
         }
         let context = state.open(check.code, fleet, now, thresholds);
         match check.walk {
-            CheckWalk::Nodes(look) => on_nodes.push((look, context)),
-            CheckWalk::Devices(look) => on_devices.push((look, None, context)),
-            CheckWalk::Tally(look, finish) => on_devices.push((look, Some(finish), context)),
-            CheckWalk::Fleet(look) => at_end.push((look, context)),
+            CheckWalk::Nodes(run_check) => on_nodes.push((run_check, context)),
+            CheckWalk::Devices(run_check) => on_devices.push((run_check, None, context)),
+            CheckWalk::Tally(run_check, finish) => {
+                on_devices.push((run_check, Some(finish), context))
+            }
+            CheckWalk::Fleet(run_check) => at_end.push((run_check, context)),
         }
     }
     // One pass over the devices for all checks: at 80,000 devices each pass costs more than a check. Neighbors
     // are of one class mostly, so the catalogue is asked when the class changes.
     let mut known: Option<(&Name, Option<&Accelerator>)> = None;
     for node in fleet.nodes.iter() {
-        for (look, context) in &mut on_nodes {
-            look(context, node);
+        for (run_check, context) in &mut on_nodes {
+            run_check(context, node);
         }
         for device in &node.devices {
             let model = match known {
@@ -250,8 +252,8 @@ pub fn run(state: &mut State, fleet: &Fleet, now: Moment, thresholds: &Threshold
                 values: &values,
                 now,
             };
-            for (look, _, context) in &mut on_devices {
-                look(context, &input);
+            for (run_check, _, context) in &mut on_devices {
+                run_check(context, &input);
             }
         }
     }
@@ -260,8 +262,8 @@ pub fn run(state: &mut State, fleet: &Fleet, now: Moment, thresholds: &Threshold
             finish(context);
         }
     }
-    for (look, context) in &mut at_end {
-        look(context);
+    for (run_check, context) in &mut at_end {
+        run_check(context);
     }
     let desks = (on_nodes.into_iter().map(|(_, context)| context))
         .chain(on_devices.into_iter().map(|(.., context)| context))

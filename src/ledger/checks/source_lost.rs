@@ -1,5 +1,5 @@
-//! `source-lost`: a source fails. What it said before stays on screen, aged; it is never taken for empty. An outage of the
-//! API server is one finding; what may not be read is a matter of rights and none.
+//! `source-lost`: a source fails. Its last data stays on screen with its age; it is never treated as empty. An outage of the API
+//! server is one finding; a table that RBAC refuses is none.
 
 use model::base::{Moment, Name};
 use model::fleet::finding::Severity;
@@ -12,7 +12,7 @@ use model::fleet::source_fault::split;
 use super::context::{CheckContext, FindingDraft, subject};
 use super::{Check, CheckWalk, Verdict};
 
-/// What is done where nothing says what would help.
+/// Repair for faults that name no repair.
 const REPAIR: &str = "read its log and its events; its last values stay, with their age";
 
 pub(super) const CHECK: Check = Check {
@@ -68,7 +68,7 @@ fn check_fleet(context: &mut CheckContext<'_>) {
     }
 }
 
-/// The server as a whole: its tables say no more than it does, and of what is asked through it nothing can be told.
+/// The API server as a whole fails: findings about its tables would repeat that, and nothing read through it is known.
 fn whole(context: &mut CheckContext<'_>, outage: &Outage<'_>) {
     let (fleet, severity) = (context.fleet, context.rule.severity);
     let api = Name::new(API);
@@ -130,7 +130,7 @@ fn api_severity(known: Option<&Known>, otherwise: Severity) -> Severity {
     }
 }
 
-/// Firing when the source fails; a stale one cannot tell yet, and one that refuses us does not fail.
+/// Firing when the source fails; unknown while it is stale; ok when it refuses us.
 fn check(source: &SourceHealth) -> Verdict {
     match source.state {
         SourceState::Lost => Verdict::Firing(1.0),

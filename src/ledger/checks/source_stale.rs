@@ -1,4 +1,4 @@
-//! `source-stale`: a source has been silent for longer than it should; what it says ages.
+//! `source-stale`: a source has been silent for longer than its interval allows; its data ages.
 
 use model::fleet::observe::{SourceHealth, SourceState};
 

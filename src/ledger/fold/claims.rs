@@ -39,7 +39,7 @@ pub(super) struct Claims {
     pub(super) classes: BTreeMap<Name, Arc<ClassSeen>>,
     /// Pods by the claims and templates that they name.
     pub(super) pods: BTreeMap<(ObjectKey, bool), BTreeSet<ObjectKey>>,
-    /// Pods by id, of those that name any.
+    /// Pods by id, for pods that name a claim or template.
     pub(super) uids: BTreeMap<Name, ObjectKey>,
     /// Workloads and groups that ask by claim, as they were seen.
     pub(super) workloads: BTreeMap<(Table, ObjectKey), WorkloadSeen>,
@@ -369,7 +369,7 @@ impl Claims {
         more.saturating_add(1) >= first.slices
     }
 
-    /// Devices that several nodes reach, each assigned to one of them: the one with the allocation, else the first.
+    /// Devices that several nodes reach, each assigned to one node: the node with the allocation, else the first.
     pub(super) fn spread(
         &self,
         nodes: &[(&Name, &Labels)],
@@ -404,7 +404,7 @@ impl Claims {
         out
     }
 
-    /// Devices that these pods ask for together: a claim that several of them share counts once.
+    /// Devices that these pods request together: a shared claim counts once.
     pub(super) fn devices_of<'p>(&self, pods: impl Iterator<Item = &'p Arc<Pod>>) -> u32 {
         let mut sum = 0u32;
         let mut shared: BTreeMap<&ObjectKey, (u32, u32)> = BTreeMap::new();

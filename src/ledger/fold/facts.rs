@@ -82,7 +82,7 @@ impl NodeLabels {
                 .labels
                 .first(PRODUCT_LABELS.iter().copied())
                 .cloned()
-                .or_else(|| untold_product(node).map(|product| names.intern(product))),
+                .or_else(|| unlabeled_product(node).map(|product| names.intern(product))),
             driver: driver(node, names),
             cordon: cordon(node),
             billing: billing(node, policy),
@@ -123,7 +123,7 @@ const INTEL_IDS: &[(&str, &str)] = &[
 ];
 
 /// The product of a node's devices where no label names it: from the machine type, or from the PCI id of Intel's GPUs.
-fn untold_product(node: &NodeSeen) -> Option<&'static str> {
+fn unlabeled_product(node: &NodeSeen) -> Option<&'static str> {
     let offers = |domain: &str| {
         let mut devices = node.capacity.devices.iter();
         devices.any(|(resource, count)| *count > 0 && resource.starts_with(domain))
@@ -150,10 +150,10 @@ fn untold_product(node: &NodeSeen) -> Option<&'static str> {
             "beta.kubernetes.io/instance-type",
         ])?
         .to_ascii_lowercase();
-    let told = MACHINES
+    let product_of = MACHINES
         .iter()
         .find(|(start, domain, _)| machine.starts_with(start) && offers(domain));
-    if let Some((.., product)) = told {
+    if let Some((.., product)) = product_of {
         return Some(product);
     }
     ["Gaudi3", "Gaudi2"]
@@ -241,8 +241,9 @@ fn billing(node: &NodeSeen, policy: &Policy) -> Option<Billing> {
         return rule.billing;
     }
     let label = |key: &str| node.labels.get(key).map(|value| value.to_ascii_lowercase());
-    if let Some(said) = label("stokehold.dev/billing").and_then(|name| Billing::from_name(&name)) {
-        return Some(said);
+    if let Some(labeled) = label("stokehold.dev/billing").and_then(|name| Billing::from_name(&name))
+    {
+        return Some(labeled);
     }
     let is = |key: &str, wanted: &str| label(key).as_deref() == Some(wanted);
     if is("cloud.google.com/gke-spot", "true")

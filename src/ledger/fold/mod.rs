@@ -17,9 +17,9 @@ mod rebuild;
 mod rules;
 mod saved;
 mod scaling;
+mod source_updates;
 mod sweep;
 mod tables;
-mod told;
 mod unseen;
 mod workloads;
 
@@ -42,7 +42,7 @@ use model::fleet::queue::{PriorityClass, PriorityKind, QueueKey, QueueKind, Queu
 use model::fleet::reading::Page;
 use model::fleet::run_hold::OpenRun;
 use model::fleet::seen::{NodeSeen, PodSeen, WorkloadSeen};
-use model::fleet::{kinds::Table, sight};
+use model::fleet::{kinds::Table, visibility};
 use node_state::NodeState;
 pub use saved::SavedLedger;
 use sweep::wide;
@@ -63,7 +63,7 @@ pub struct Ledger {
     workloads_by_owner: FxHashMap<Name, BTreeSet<(Table, ObjectKey)>>,
     namespaces: BTreeMap<Name, Labels>,
     groups: workloads::groups::SeenGroups,
-    shelves: tables::Tables,
+    tables: tables::Tables,
     sitings: workloads::sets::Shared,
     scaling: scaling::ScalingTables,
     claims: claims::Claims,
@@ -76,13 +76,13 @@ pub struct Ledger {
     jobs_at: FxHashMap<JobKey, Moment>,
     runs: Runs,
     known: BTreeMap<Table, Known>,
-    /// Tables that were whole once: what is refused of them later is lost, not out of sight.
+    /// Tables that were complete once: if a later list is refused, the table is lost, not invisible.
     listed: BTreeSet<Table>,
     extent: ListedNamespaces,
     sweeps: FxHashMap<Table, FxHashSet<ObjectKey>>,
     sources: BTreeMap<Name, SourceHealth>,
     exporters_found: bool,
-    order_not_told: bool,
+    order_unknown: bool,
     /// Runs of this machine that have left jobs suspended.
     open_runs: Arc<[OpenRun]>,
     /// Pages whose host is not a known node yet, by the host's own name for itself.
@@ -130,7 +130,7 @@ impl Ledger {
             workloads_by_owner: FxHashMap::default(),
             namespaces: BTreeMap::new(),
             groups: workloads::groups::SeenGroups::default(),
-            shelves: tables::Tables::default(),
+            tables: tables::Tables::default(),
             sitings: workloads::sets::Shared::default(),
             scaling: scaling::ScalingTables::default(),
             claims: claims::Claims::default(),
@@ -149,7 +149,7 @@ impl Ledger {
             sweeps: FxHashMap::default(),
             sources: BTreeMap::new(),
             exporters_found: false,
-            order_not_told: false,
+            order_unknown: false,
             open_runs: Arc::default(),
             unmatched_pages: BTreeMap::new(),
             serving: workloads::serving::Servers::default(),
@@ -205,14 +205,14 @@ impl Ledger {
             Observation::Queue(table, queue) => {
                 self.mention_wide(table, &queue.key.name);
                 let key = queue.key.clone();
-                if self.shelves.see_queue(*queue) {
+                if self.tables.see_queue(*queue) {
                     self.rejoin_queue(&key);
                 }
             }
             Observation::Door(door) => {
                 let key = door.key.clone();
                 self.mention(Table::LocalQueues, &key);
-                if self.shelves.see_door(*door) {
+                if self.tables.see_door(*door) {
                     self.rejoin_door(&key);
                 }
             }
@@ -223,12 +223,12 @@ impl Ledger {
             | Observation::GovernQueues(_) => self.see_rule(observation),
             Observation::Priority(class) => self.see_class(*class),
             Observation::Pending(pending) => {
-                self.order_not_told = false;
+                self.order_unknown = false;
                 self.see_pending(*pending);
             }
             Observation::OpenRuns(runs) => self.see_open_runs(runs),
             Observation::OrderNotTold => {
-                if std::mem::replace(&mut self.order_not_told, true) {
+                if std::mem::replace(&mut self.order_unknown, true) {
                     return false;
                 }
             }
@@ -292,9 +292,9 @@ impl Ledger {
         } else {
             parts.jobs
         };
-        let shelves = self.shelves.publish();
+        let tables = self.tables.publish();
         let lost_nodes = matches!(self.known.get(&Table::Nodes), Some(Known::Lost(_)));
-        let sight = sight::of_pools(&self.known, &self.extent);
+        let visibility = visibility::of_pools(&self.known, &self.extent);
         let (scaling, scaling_changed) = self.scaling.publish(&nodes, self.changed.shapes);
         if self.changed.shapes {
             self.pools.nodes_changed();
@@ -303,10 +303,10 @@ impl Ledger {
         }
         let pools = self
             .pools
-            .build(&nodes, &jobs, &scaling, at, lost_nodes, sight);
+            .build(&nodes, &jobs, &scaling, at, lost_nodes, visibility);
         let pools: Arc<[Pool]> = pools.into();
         self.revision += 1;
-        let queues = self.with_govern_usage(shelves.queues, &jobs);
+        let queues = self.with_govern_usage(tables.queues, &jobs);
         let fleet = Fleet {
             revision: self.revision,
             at,
@@ -315,12 +315,12 @@ impl Ledger {
             pools,
             jobs,
             queues,
-            flavors: shelves.flavors,
-            topologies: shelves.topologies,
-            budgets: shelves.budgets,
-            priority_classes: shelves.classes,
-            kueue: shelves.kueue,
-            govern: shelves.govern,
+            flavors: tables.flavors,
+            topologies: tables.topologies,
+            budgets: tables.budgets,
+            priority_classes: tables.classes,
+            kueue: tables.kueue,
+            govern: tables.govern,
             scaling,
             runtimes: self.runs.publish(),
             findings: parts.findings,
@@ -330,7 +330,7 @@ impl Ledger {
                 parts.sources
             },
             exporters_found: self.exporters_found,
-            order_not_told: self.order_not_told,
+            order_unknown: self.order_unknown,
             open_runs: Arc::clone(&self.open_runs),
             known: if self.changed.known {
                 Arc::new(self.known.clone())
@@ -374,7 +374,7 @@ impl Ledger {
             PriorityKind::Workload => Table::WorkloadPriorityClasses,
         };
         self.mention_wide(table, &class.name);
-        if self.shelves.see_class(class) {
+        if self.tables.see_class(class) {
             // Jobs without pods take their priority from the class. Classes hardly ever change.
             self.dirty_jobs.extend(self.jobs.keys().cloned());
         }
@@ -515,7 +515,7 @@ impl Ledger {
             table if table.holds_claims() => self.forget_claims(table, key),
             table if table.holds_scaling() => self.scaling.forget(table, key),
             table if !table.holds_jobs() => {
-                if self.shelves.forget(table, key) {
+                if self.tables.forget(table, key) {
                     match table {
                         Table::LocalQueues => self.rejoin_door(key),
                         Table::ClusterQueues => self.rejoin_queue(&QueueKey {

@@ -1,4 +1,4 @@
-//! Pages of readings: which node each belongs to, and those that belong to none yet.
+//! Pages of readings: which node each belongs to, and pages without a node so far.
 
 use std::collections::BTreeMap;
 

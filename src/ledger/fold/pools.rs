@@ -27,7 +27,7 @@ const MANAGED: &[&str] = &[
     "agentpool",
 ];
 
-/// What stays while of the nodes nothing changes but readings and pods.
+/// Values that stay the same as long as only readings and pods of the nodes change.
 pub(super) struct Kept {
     policy: Arc<Policy>,
     serves: PoolOfRequest,
@@ -63,11 +63,11 @@ impl Kept {
         scaling: &Scaling,
         at: Moment,
         nodes_lost: bool,
-        sight: PoolSight,
+        visibility: PoolSight,
     ) -> Vec<Pool> {
         let members = members(nodes);
         // Which pool could serve a job, only its nodes say.
-        let waiting = match sight.nodes {
+        let waiting = match visibility.nodes {
             true => {
                 let jobs = jobs.iter().map(|job| &**job);
                 WaitingDevices::of(&members, jobs, &mut self.serves).by_pool
@@ -98,13 +98,13 @@ impl Kept {
                     waiting_devices: waiting.get(&bare.name).copied().unwrap_or(0),
                     ..sum.readings(bare.clone())
                 };
-                if !sight.nodes {
+                if !visibility.nodes {
                     pool.mode = None;
                     pool.classes
                         .iter_mut()
                         .for_each(|class| class.per_node = None);
                 }
-                pool.sight = sight;
+                pool.visibility = visibility;
                 pool
             })
             .collect()
@@ -134,7 +134,7 @@ fn bare(name: &Name, nodes: &[&Node], scaling: &Scaling, policy: &Policy) -> Poo
         name: name.clone(),
         mode: rule
             .and_then(|rule| rule.mode)
-            .or_else(|| first.and_then(said_mode))
+            .or_else(|| first.and_then(labeled_mode))
             .or_else(|| scaled.map(|scaled| scaled.mode))
             .or_else(|| first.and_then(mode)),
         billing: if billings.len() == 1 {
@@ -156,12 +156,12 @@ fn bare(name: &Name, nodes: &[&Node], scaling: &Scaling, policy: &Policy) -> Poo
         power_limit_watts: None,
         waiting_devices: 0,
         stale: false,
-        sight: PoolSight::default(),
+        visibility: PoolSight::default(),
     }
 }
 
 /// The mode in the Stokehold label.
-fn said_mode(labels: &Labels) -> Option<PoolMode> {
+fn labeled_mode(labels: &Labels) -> Option<PoolMode> {
     match labels.get("stokehold.dev/pool-mode").map(Name::as_str) {
         Some("static") => Some(PoolMode::Static),
         Some("dynamic") => Some(PoolMode::Dynamic),

@@ -67,18 +67,18 @@ impl Ledger {
             let seen = unseen::with_wants(&state.seen, seen, &pods.holders);
             let chips = self.claims.devices_of_node(name, &state.wide, withheld);
             let unlisted;
-            let said = match state.seen {
+            let labels = match state.seen {
                 Some(_) => &state.labels,
                 None => {
-                    let mut said = NodeLabels::of(&seen, &self.policy, &mut self.names);
-                    said.product = given.get(name).cloned();
-                    unlisted = said;
+                    let mut labels = NodeLabels::of(&seen, &self.policy, &mut self.names);
+                    labels.product = given.get(name).cloned();
+                    unlisted = labels;
                     &unlisted
                 }
             };
             let node = join::build(
                 seen,
-                said,
+                labels,
                 &chips,
                 pods,
                 &mut state.readings,

@@ -18,23 +18,23 @@ impl Ledger {
         match observation {
             Observation::Flavor(flavor) => {
                 self.mention_wide(Table::ResourceFlavors, &flavor.name);
-                self.shelves.see_flavor(*flavor);
+                self.tables.see_flavor(*flavor);
             }
             Observation::Topology(topology) => {
                 self.mention_wide(Table::Topologies, &topology.name);
-                self.shelves.see_topology(*topology);
+                self.tables.see_topology(*topology);
             }
             Observation::Budget(budget) => {
                 self.mention(Table::Budgets, &budget.key);
-                self.shelves.see_budget(*budget);
+                self.tables.see_budget(*budget);
             }
             Observation::KueueConfig(config) => {
                 self.mention(Table::KueueConfig, &config.key);
-                self.shelves.see_kueue(*config);
+                self.tables.see_kueue(*config);
             }
             Observation::GovernQueues(seen) => {
                 self.mention(Table::GovernQueues, &seen.key);
-                if self.shelves.see_govern(*seen) {
+                if self.tables.see_govern(*seen) {
                     // Jobs name queues that may be there now, or no more.
                     let jobs = self.jobs.values();
                     let queued = jobs.filter(|job| job.queue.is_some());
@@ -52,7 +52,7 @@ impl Ledger {
         queues: Arc<[Arc<Queue>]>,
         jobs: &[Arc<Job>],
     ) -> Arc<[Arc<Queue>]> {
-        if self.shelves.govern().is_none() {
+        if self.tables.govern().is_none() {
             return queues;
         }
         let mut used: BTreeMap<(Name, String), i64> = BTreeMap::new();
@@ -114,16 +114,16 @@ impl Ledger {
             let words = governed.hold_words();
             return Some((Some("suspended"), Name::new(words)));
         }
-        let state = self.shelves.govern().filter(|state| state.is_read);
+        let state = self.tables.govern().filter(|state| state.is_read);
         let key = |kind| QueueKey {
             system: QueueSystem::Stokehold,
             kind,
             name: governed.queue.clone(),
         };
         if let Some(state) = state
-            && !self.shelves.has_queue(&key(QueueKind::Queue))
+            && !self.tables.has_queue(&key(QueueKind::Queue))
         {
-            let is_cohort = self.shelves.is_parent(&key(QueueKind::Cohort));
+            let is_cohort = self.tables.is_parent(&key(QueueKind::Cohort));
             let (queue, key) = (&governed.queue, &state.key);
             let words = match is_cohort {
                 true => parent_words(queue),
@@ -131,7 +131,7 @@ impl Ledger {
             };
             return Some((Some("no-queue"), Name::from(words)));
         }
-        let told = governed.notes.get(REASON).filter(|text| !text.is_empty());
-        told.map(|text| (Some("queued"), text.clone()))
+        let reason = governed.notes.get(REASON).filter(|text| !text.is_empty());
+        reason.map(|text| (Some("queued"), text.clone()))
     }
 }

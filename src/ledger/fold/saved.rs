@@ -101,7 +101,7 @@ impl Ledger {
         }
     }
 
-    /// Takes back what was saved. The objects that it is about have been applied before.
+    /// Restores saved state. Its objects have been applied before.
     pub fn restore(&mut self, saved: SavedLedger) {
         for (name, readings) in saved.nodes {
             // A node deleted since has no readings.

@@ -37,7 +37,7 @@ impl Ledger {
             table if table.holds_groups() => self.groups.keys_of(table),
             table if table.holds_claims() => self.claims.keys_of(table),
             table if table.holds_scaling() => self.scaling.keys_of(table),
-            table if !table.holds_jobs() => self.shelves.keys_of(table),
+            table if !table.holds_jobs() => self.tables.keys_of(table),
             _ => self
                 .workloads
                 .keys()

@@ -223,7 +223,7 @@ impl Tables {
         changed || differs
     }
 
-    /// What is known of the queues of `govern`.
+    /// State of the queues of `govern`.
     pub(super) fn govern(&self) -> Option<&GovernState> {
         self.govern.as_deref()
     }
@@ -257,7 +257,6 @@ impl Tables {
         self.classes.see((class.kind, class.name.clone()), class)
     }
 
-    /// The priority value of a priority class.
     pub(super) fn priority(&self, kind: PriorityKind, class: &Name) -> Option<i32> {
         self.classes
             .get(&(kind, class.clone()))
@@ -398,7 +397,6 @@ impl Tables {
         Some(queue)
     }
 
-    /// True when a queue names it as what is above it.
     pub(super) fn is_parent(&self, key: &QueueKey) -> bool {
         self.queues
             .rows

@@ -1,4 +1,4 @@
-//! The cheapest device or MIG slice on which a job fits, by what it was read to use.
+//! The cheapest device or MIG slice on which a job fits, by its measured use.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -87,8 +87,8 @@ fn is_spot(group: &PriceGroup) -> bool {
     group.billing == Some(Billing::Spot)
 }
 
-/// The cheapest device or slice that the job fits on, with what it saves an hour. `None` where what it needs is not known: a server
-/// of models takes all memory that it finds.
+/// The cheapest device or slice that the job fits on, and its saving an hour. `None` where the job's need is unknown: a model
+/// server takes all free memory.
 pub(super) fn smaller(
     job: &Job,
     profile: &JobProfile,
@@ -146,7 +146,7 @@ pub(super) fn smaller(
     Some((action, less.times(devices)))
 }
 
-/// The memory that a device of the job tells to have, GiB, rounded up as vendors name it.
+/// The memory size that a device of the job reports, GiB, rounded up as vendors name it.
 fn memory_gib(job: &Job, fleet: &Fleet) -> Option<f64> {
     let place = job.places.first()?;
     let device = fleet.node(&place.node)?.device(place.device)?;

@@ -1,4 +1,4 @@
-//! Advice on one job at a time: each rule at its threshold, and who is left alone.
+//! Advice on one job at a time: each rule at its threshold, and jobs without advice.
 
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ fn fleet(class: &str, devices: u32) -> (Fleet, SpendRates, Job, JobProfile) {
     (fleet, burn, job, profile)
 }
 
-/// What is advised when the evidence is changed like this.
+/// The advice after a change of the evidence.
 fn advised(class: &str, devices: u32, change: impl Fn(&mut Job, &mut Evidence)) -> Vec<Advice> {
     let (mut fleet, burn, mut job, mut profile) = fleet(class, devices);
     change(&mut job, &mut profile.evidence);
@@ -139,7 +139,7 @@ fn a_healthy_job_is_left_alone() {
         (one.action.code(), one.saves_a_month()),
         ("fewer-devices", month(32.0))
     );
-    // Neither is what is not known a reason.
+    // An unknown value is no reason, either.
     for change in [
         (|e: &mut Evidence| e.memory_p95 = None) as fn(&mut Evidence),
         |e| e.sm_p95 = None,
@@ -272,7 +272,7 @@ fn a_slice_costs_what_the_node_that_offers_it_costs_and_a_pool_of_slices_has_no_
     let slice = |name: &str| Action::MigSlice(Name::new(name));
     let thirds = ["2g.20gb-0", "2g.20gb-1", "2g.20gb-2"];
     let cut = usd(8.0).expect("is a rate");
-    // Two of seven compute slices, whatever else the GPU is cut into.
+    // Two of seven compute slices, regardless of the GPU's other slices.
     let offered = cut.less(cut.share(285_714, 1_000_000));
     assert_eq!(advised(&thirds, 0.15), (slice("2g.20gb"), Some(offered)));
     // Where no node is cut like this, a device of 8 USD is.
@@ -285,7 +285,7 @@ fn a_slice_costs_what_the_node_that_offers_it_costs_and_a_pool_of_slices_has_no_
 }
 
 #[test]
-fn spot_is_for_what_saves_its_work_and_stands_alone() {
+fn spot_is_advised_with_checkpoints_and_without_a_gang() {
     let with = |checkpoint: bool, gang: bool, billing: Billing| {
         let (mut fleet, burn, mut job, profile) = fleet("A100", 2);
         job.last_checkpoint = checkpoint.then(Moment::default);
@@ -314,7 +314,7 @@ fn spot_is_for_what_saves_its_work_and_stands_alone() {
 }
 
 #[test]
-fn what_saves_most_stands_first_and_an_unknown_sum_last() {
+fn the_largest_saving_comes_first_and_an_unknown_one_last() {
     let input = advised("A100", 2, |_, e| {
         (e.sm, e.pcie, e.idle_devices) = (Some(0.1), Some(2e9), 1);
     });
@@ -325,7 +325,7 @@ fn what_saves_most_stands_first_and_an_unknown_sum_last() {
 
 #[test]
 fn what_is_reserved_or_owned_is_freed_and_saves_no_money() {
-    let told = |billings: &[Billing]| {
+    let advised = |billings: &[Billing]| {
         let (mut fleet, burn, mut job, mut profile) = fleet("A100", 2);
         profile.evidence.util_most = Some(0.01);
         profile.verdict = profile::judge(profile.known, &profile.evidence);
@@ -351,11 +351,11 @@ fn what_is_reserved_or_owned_is_freed_and_saves_no_money() {
     };
     let release = "release its 2 devices: they are idle";
     assert_eq!(
-        told(&[Billing::OnDemand, Billing::Spot]),
+        advised(&[Billing::OnDemand, Billing::Spot]),
         (month(8.0), None, release.to_owned())
     );
     assert_eq!(
-        told(&[Billing::Reserved, Billing::Owned]),
+        advised(&[Billing::Reserved, Billing::Owned]),
         (
             Some(Money::ZERO),
             Some(Billing::Reserved),
@@ -364,7 +364,7 @@ fn what_is_reserved_or_owned_is_freed_and_saves_no_money() {
     );
     // The committed part is not known.
     assert_eq!(
-        told(&[Billing::Reserved, Billing::OnDemand]),
+        advised(&[Billing::Reserved, Billing::OnDemand]),
         (None, None, release.to_owned())
     );
 }

@@ -57,7 +57,6 @@ impl DeviceAmount {
         u32::try_from(self.0 / WHOLE).unwrap_or(u32::MAX)
     }
 
-    /// True for nothing.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
@@ -94,7 +93,7 @@ impl std::iter::Sum for DeviceAmount {
     }
 }
 
-/// `38`, `37.6`. What is no whole number is not shown as one: `37.98`, and `<0.01` for less than that.
+/// `38`, `37.6`. A fraction is never shown as a whole number: `37.98`, and `<0.01` for less than that.
 impl fmt::Display for DeviceAmount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = if self.is_whole() {
@@ -153,10 +152,10 @@ mod tests {
 
     #[test]
     fn a_part_is_never_written_as_a_whole_number() {
-        let told = [
+        let cases = [
             0, 4, 142_857, 960_000, 1_000_000, 37_571_429, 37_980_000, 37_999_000, 38_001_000,
         ];
-        let written: Vec<String> = told.into_iter().map(text).collect();
+        let written: Vec<String> = cases.into_iter().map(text).collect();
         let expected = [
             "0", "<0.01", "0.1", "0.96", "1", "37.6", "37.98", "<38", ">38",
         ];

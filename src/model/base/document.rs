@@ -9,7 +9,7 @@ use serde::de::{DeserializeOwned, Deserializer, Error, Visitor};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// What is wrong with a document, and where.
+/// A fault in a document, and its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DocumentFault {
     /// The file as the person who wrote it knows it; a variable or a flag where it came from one.
@@ -94,15 +94,15 @@ where
     from.deserialize_newtype_struct("Whole", Whole(check, PhantomData))
 }
 
-/// The first line of what the parser said, with the place, the key and the nearest valid spelling.
+/// The first line of the parser's message, with the place, the key and the nearest valid spelling.
 fn explain(text: &str, place: &str, error: &toml::de::Error) -> DocumentFault {
     let span = error.span();
-    let said = error.message().lines().next().unwrap_or_default();
+    let words = error.message().lines().next().unwrap_or_default();
     DocumentFault {
         place: place.to_owned(),
         line: span.as_ref().map(|span| line_of(text, span.start)),
         key: span.map_or_else(String::new, |span| key_at(text, &span)),
-        message: spelled(said),
+        message: spelled(words),
     }
 }
 
@@ -161,19 +161,19 @@ pub fn quoted(key: &str) -> String {
 }
 
 /// Turns "unknown field `refesh`, expected one of `refresh`, `theme`" into a sentence that names the fix.
-fn spelled(said: &str) -> String {
+fn spelled(text: &str) -> String {
     let (what, rest) = match (
-        said.strip_prefix("unknown field "),
-        said.strip_prefix("unknown variant "),
+        text.strip_prefix("unknown field "),
+        text.strip_prefix("unknown variant "),
     ) {
         (Some(rest), _) => ("key", rest),
         (_, Some(rest)) => ("value", rest),
-        _ => return said.to_owned(),
+        _ => return text.to_owned(),
     };
     let names: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
     match names.split_first() {
         Some((wrong, valid)) => unknown(what, wrong, valid),
-        None => said.to_owned(),
+        None => text.to_owned(),
     }
 }
 
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_mistake_names_file_line_key_and_mend() {
-        for (text, said) in [
+        for (text, expected) in [
             (
                 "\n\nrefesh = 2\n",
                 "stokehold.toml:3: refesh: unknown key `refesh`; did you mean `refresh`?",
@@ -248,7 +248,7 @@ mod tests {
                 "stokehold.toml:1: zebra: unknown key `zebra`; valid: refresh, pool, idle",
             ),
         ] {
-            assert_eq!(fault(text), said);
+            assert_eq!(fault(text), expected);
         }
         let broken = fault("refresh = \n");
         assert!(broken.starts_with("stokehold.toml:1: "), "{broken}");

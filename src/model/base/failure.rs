@@ -1,4 +1,4 @@
-//! How a command ends, and what it says when it ends badly.
+//! Exit codes of commands, and the message of a failed command.
 
 use std::fmt;
 
@@ -47,7 +47,7 @@ impl Failure {
         }
     }
 
-    /// An end without a word: the reader has gone, or everything has been said.
+    /// An exit without a message: the reader has closed the pipe, or the message was printed before.
     pub const fn quiet(exit: Exit) -> Self {
         Self {
             exit,

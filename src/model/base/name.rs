@@ -163,7 +163,6 @@ pub struct ObjectKey {
 }
 
 impl ObjectKey {
-    /// The key `namespace/name`.
     pub fn new(namespace: impl Into<Name>, name: impl Into<Name>) -> Self {
         Self {
             namespace: namespace.into(),

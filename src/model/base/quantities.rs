@@ -46,7 +46,7 @@ pub fn quantity_milli(text: &str) -> Option<i64> {
             10f64.powi(exponent)
         }
     };
-    // Whole numbers take an exact road: 2^60 bytes do not survive a double.
+    // Whole numbers are computed exactly: 2^60 bytes do not survive a double.
     if let (Ok(whole), true) = (number.parse::<i64>(), scale >= 1.0) {
         if scale > 9e18 {
             return None;
@@ -62,7 +62,7 @@ pub fn quantity(text: &str) -> Option<i64> {
     quantity_milli(text).map(|milli| milli.div_euclid(1000) + i64::from(milli.rem_euclid(1000) > 0))
 }
 
-/// The first `most` of them, and how many more there are: `a, b and 3 more`.
+/// The first `most` items, and how many more there are: `a, b and 3 more`.
 pub fn first_named<T: std::fmt::Display>(all: &[T], most: usize) -> String {
     let named: Vec<String> = all.iter().take(most).map(T::to_string).collect();
     match all.len() - named.len() {

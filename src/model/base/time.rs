@@ -80,7 +80,7 @@ impl Moment {
         stamp.get(5..19).unwrap_or(&stamp).replace('T', " ")
     }
 
-    /// `HH:MM:SS` in UTC.
+    /// The time of day in UTC, `HH:MM:SS`.
     pub fn clock(self) -> String {
         let second = self.0.div_euclid(1000).rem_euclid(86_400);
         format!(
@@ -113,7 +113,6 @@ impl Age {
         Self(millis)
     }
 
-    /// Whole milliseconds.
     pub const fn millis(self) -> u64 {
         self.0
     }

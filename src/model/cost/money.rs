@@ -5,7 +5,7 @@ use crate::fleet::device::DeviceCell;
 
 use super::prices::Price;
 
-/// The mark behind an amount of which what is paid is not known.
+/// The mark behind an amount whose price paid is unknown.
 pub const LIST_MARK: &str = "*";
 
 /// What the mark says, once beside the amounts.
@@ -15,7 +15,7 @@ pub const LIST_NOTE: &str = "* list price: what is paid is not known";
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Money {
     pub all: Rate,
-    /// The part that is list prices in place of what is paid, which is not known ([`Price::is_stand_in`]).
+    /// The part that uses list prices, because the price paid is unknown ([`Price::is_stand_in`]).
     pub by_list: Rate,
 }
 
@@ -25,13 +25,13 @@ impl Money {
         by_list: Rate::ZERO,
     };
 
-    /// Money of which what is paid is known.
+    /// Money at a known price.
     pub const fn known(all: Rate) -> Self {
-        Self::told(all, false)
+        Self::with_source(all, false)
     }
 
-    /// Money that is by list prices in place of what is paid, or not.
-    pub const fn told(all: Rate, is_by_list: bool) -> Self {
+    /// Money at a known price, or at a list price because the price paid is unknown.
+    pub const fn with_source(all: Rate, is_by_list: bool) -> Self {
         Self {
             all,
             by_list: if is_by_list { all } else { Rate::ZERO },
@@ -40,7 +40,7 @@ impl Money {
 
     /// The price of a device.
     pub const fn of(price: &Price) -> Self {
-        Self::told(price.rate, price.is_stand_in)
+        Self::with_source(price.rate, price.is_stand_in)
     }
 
     /// True if part of it comes from list prices, so that the price paid is not known.
@@ -48,7 +48,7 @@ impl Money {
         self.by_list != Rate::ZERO
     }
 
-    /// Its mark; nothing where what is paid is known.
+    /// Its mark; empty where the price paid is known.
     pub fn mark(self) -> &'static str {
         match self.is_by_list() {
             true => LIST_MARK,
@@ -92,11 +92,11 @@ impl Money {
         self.each(|rate| rate.times(count))
     }
 
-    /// How much more it is than `other`; by list where one of them is: what is paid less is not known then.
+    /// The difference to `other`; marked as list price if one of them is: the difference paid is unknown then.
     #[must_use]
     pub fn less(self, other: Self) -> Self {
         let is_by_list = self.is_by_list() || other.is_by_list();
-        Self::told(self.all - other.all, is_by_list)
+        Self::with_source(self.all - other.all, is_by_list)
     }
 
     /// The part of one cell of a device, where this is the price of the device.
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn money_with_a_part_by_list_is_marked_and_so_is_what_is_made_of_it() {
         let paid = Money::known(Rate::from_micros(4_000_000));
-        let listed = Money::told(Rate::from_micros(12_000_000), true);
+        let listed = Money::with_source(Rate::from_micros(12_000_000), true);
         assert_eq!(
             (paid.dollars(), paid.per_hour()),
             ("$4.00".into(), "$4.00/h".into())

@@ -23,8 +23,8 @@ pub struct Price {
     pub source: Name,
     /// The date of the price; `None` for the operator's own.
     pub as_of: Option<Name>,
-    /// True for the list price of another billing than the device's, or of a device whose billing is not known: what is paid for the
-    /// device is not known.
+    /// True for the list price of another billing than the device's, or for a device whose billing is unknown: the price paid is
+    /// unknown.
     pub is_stand_in: bool,
     /// Of a spot device: the price of the same hour on demand, by an override for on-demand hours or the price book; `None` where
     /// none is known, and where the rate is itself the on-demand price because no spot price is known.
@@ -76,7 +76,7 @@ impl Owned {
         Some((written_off + self.running_usd_per_hour()) / f64::from(devices))
     }
 
-    /// USD that a machine costs with what is around it: `capex (1 + overhead)`.
+    /// USD that a machine costs with its surroundings (network, storage, spares): `capex (1 + overhead)`.
     pub fn bought_usd(&self) -> f64 {
         self.capex_usd * (1.0 + self.overhead)
     }
@@ -120,35 +120,35 @@ struct BookIndex {
 
 impl BookIndex {
     fn new(book: PriceBook, catalog: &Catalog) -> Self {
-        let mut shelf = Self {
+        let mut index = Self {
             provider: Name::from(book.provider),
             rows: book.prices,
             by_instance: Map::default(),
             by_class: Map::default(),
         };
-        for (at, row) in shelf.rows.iter().enumerate() {
+        for (at, row) in index.rows.iter().enumerate() {
             if row.usd_per_device_hour().is_none() {
                 continue;
             }
             if let Some(instance) = &row.instance {
-                let rows = shelf.by_instance.entry(instance.clone()).or_default();
+                let rows = index.by_instance.entry(instance.clone()).or_default();
                 rows.push(at);
             }
             let class = catalog
                 .find(&row.accelerator)
                 .or_else(|| catalog.of_class(&row.accelerator))
                 .map_or(row.accelerator.as_str(), |known| known.class.as_str());
-            let rows = shelf.by_class.entry(class.to_owned()).or_default();
+            let rows = index.by_class.entry(class.to_owned()).or_default();
             rows.push(at);
         }
-        shelf
+        index
     }
 }
 
 /// Every price that is known, ready to be asked.
 #[derive(Clone, Debug, Default)]
 pub struct Prices {
-    shelves: Vec<BookIndex>,
+    books: Vec<BookIndex>,
     /// Provider by scheme of `spec.providerID`.
     schemes: Map<String, usize>,
     /// The provider of nodes that do not say.
@@ -163,30 +163,30 @@ impl Prices {
     pub fn new(books: Vec<PriceBook>, catalog: &Catalog) -> Self {
         let mut prices = Self::default();
         for book in books {
-            let at = prices.shelves.len();
+            let at = prices.books.len();
             for scheme in &book.schemes {
                 prices.schemes.entry(scheme.clone()).or_insert(at);
             }
             if book.provider == MARKET {
                 prices.market = prices.market.or(Some(at));
             }
-            prices.shelves.push(BookIndex::new(book, catalog));
+            prices.books.push(BookIndex::new(book, catalog));
         }
         prices
     }
 
     /// The names of the providers that have a book.
     pub fn providers(&self) -> impl Iterator<Item = &str> {
-        self.shelves.iter().map(|shelf| shelf.provider.as_str())
+        self.books.iter().map(|book| book.provider.as_str())
     }
 
     /// These prices, with a provider for nodes that do not say whose they are. An unknown name changes nothing.
     #[must_use]
     pub fn with_provider(mut self, provider: &str) -> Self {
         self.provider = self
-            .shelves
+            .books
             .iter()
-            .position(|shelf| shelf.provider.as_str() == provider);
+            .position(|book| book.provider.as_str() == provider);
         self
     }
 
@@ -213,7 +213,7 @@ impl Prices {
         Some(price)
     }
 
-    /// What is paid, without what it would be on demand.
+    /// The price paid, without the on-demand price.
     fn paid(&self, node: &Node, device: &Device) -> Option<Price> {
         match self.pools.get(node.pool.as_str()) {
             Some(PoolPrice::Rate(rate)) => {
@@ -235,7 +235,7 @@ impl Prices {
                         node.pool, list.source
                     )),
                     as_of: list.as_of,
-                    // The factor says what is paid, of the price of the pool's own billing.
+                    // The factor gives the price paid, relative to the price of the pool's own billing.
                     is_stand_in: list.is_stand_in && node.billing == Some(Billing::Spot),
                     on_demand: None,
                 })
@@ -256,8 +256,8 @@ impl Prices {
                 [Some(Purchase::OnDemand), None]
             }
         };
-        let (shelf, row, by_instance) = self.row(node, device, wanted)?;
-        priced(shelf, row, node.billing, by_instance, node)
+        let (book, row, by_instance) = self.row(node, device, wanted)?;
+        priced(book, row, node.billing, by_instance, node)
     }
 
     /// The first override that fits.
@@ -283,24 +283,23 @@ impl Prices {
         wanted: [Option<Purchase>; 2],
     ) -> Option<(&BookIndex, &BookRow, bool)> {
         let instance = node.instance_type.as_deref();
-        let shelves = self
-            .shelf(node)
+        let books = self
+            .book_index(node)
             .into_iter()
             .chain(self.market)
-            .map(|at| &self.shelves[at]);
-        for shelf in shelves {
+            .map(|at| &self.books[at]);
+        for book in books {
             for purchase in wanted.into_iter().flatten() {
                 let by_instance = instance
-                    .and_then(|instance| shelf.by_instance.get(instance))
-                    .and_then(|rows| pick(shelf, rows, purchase, node));
+                    .and_then(|instance| book.by_instance.get(instance))
+                    .and_then(|rows| pick(book, rows, purchase, node));
                 let row = by_instance.or_else(|| {
-                    shelf
-                        .by_class
+                    book.by_class
                         .get(device.class.as_str())
-                        .and_then(|rows| pick(shelf, rows, purchase, node))
+                        .and_then(|rows| pick(book, rows, purchase, node))
                 });
                 if let Some(row) = row {
-                    return Some((shelf, row, by_instance.is_some()));
+                    return Some((book, row, by_instance.is_some()));
                 }
             }
         }
@@ -314,13 +313,13 @@ impl Prices {
             Purchase::OnDemand => Billing::OnDemand,
             Purchase::Spot => Billing::Spot,
         };
-        // An override without a billing is what is paid by the hour.
+        // An override without a billing is the price paid an hour.
         let says = |rule: &&Override| rule.billing.is_some() || purchase == Purchase::OnDemand;
         if let Some(rule) = self.rule(node, device, billing).filter(says) {
             return Some(Price::of_settings(rule.rate, "price override"));
         }
-        let (shelf, row, by_instance) = self.row(node, device, [Some(purchase), None])?;
-        priced(shelf, row, Some(billing), by_instance, node)
+        let (book, row, by_instance) = self.row(node, device, [Some(purchase), None])?;
+        priced(book, row, Some(billing), by_instance, node)
     }
 
     /// What the operator says that a reserved hour of such a device costs.
@@ -342,11 +341,9 @@ impl Prices {
     /// first that has it; of several rows the one in the middle.
     pub fn of_class(&self, class: &str, purchase: Purchase) -> Option<Price> {
         let first = self.provider.into_iter().chain(self.market);
-        let mut shelves = first
-            .chain(0..self.shelves.len())
-            .map(|at| &self.shelves[at]);
-        shelves.find_map(|shelf| {
-            let rows = shelf.by_class.get(class)?.iter().map(|at| &shelf.rows[*at]);
+        let mut books = first.chain(0..self.books.len()).map(|at| &self.books[at]);
+        books.find_map(|book| {
+            let rows = book.by_class.get(class)?.iter().map(|at| &book.rows[*at]);
             let mut rows: Vec<(f64, &BookRow)> = rows
                 .filter(|row| row.purchase == purchase)
                 .filter_map(|row| Some((row.usd_per_device_hour()?, row)))
@@ -357,7 +354,7 @@ impl Prices {
                 rate: Rate::from_usd(*usd)?,
                 source: Name::from(format!(
                     "{} {} {}",
-                    shelf.provider,
+                    book.provider,
                     row.instance.as_deref().unwrap_or(&row.accelerator),
                     row.purchase.name()
                 )),
@@ -368,13 +365,13 @@ impl Prices {
         })
     }
 
-    /// What an hour of a spot device would cost on demand. An override that is not for on-demand hours says nothing of them.
+    /// On-demand price of an hour of a spot device. An override that is not for on-demand hours does not count.
     fn on_demand(&self, node: &Node, device: &Device) -> Option<Rate> {
         let own = self.pools.contains_key(node.pool.as_str())
             || self.rule(node, device, Billing::Spot).is_some();
         let spot = [Some(Purchase::Spot), Some(Purchase::OnDemand)];
         let is_spot = |purchase| purchase == Purchase::Spot;
-        // Without a spot price the on-demand price stands for it: nothing can be said of what was saved.
+        // Without a spot price, the on-demand price is used: the saving is unknown.
         let paid =
             own || (self.row(node, device, spot)).is_some_and(|(_, row, _)| is_spot(row.purchase));
         if !paid {
@@ -389,7 +386,7 @@ impl Prices {
     }
 
     /// The book of a node: by its provider id, else the setting, else the only one that knows its machine type.
-    fn shelf(&self, node: &Node) -> Option<usize> {
+    fn book_index(&self, node: &Node) -> Option<usize> {
         let by_scheme = node
             .seen
             .provider_id
@@ -399,9 +396,9 @@ impl Prices {
             .copied();
         by_scheme.or(self.provider).or_else(|| {
             let instance = node.instance_type.as_deref()?;
-            self.shelves
+            self.books
                 .iter()
-                .position(|shelf| shelf.by_instance.contains_key(instance))
+                .position(|book| book.by_instance.contains_key(instance))
         })
     }
 }
@@ -409,7 +406,7 @@ impl Prices {
 /// The row of this purchase that fits the node best: its region, then a price of devices alone (where rows of
 /// a class are looked at), then its number of devices. Of those that fit alike, the one in the middle, so that neither the cheapest nor the dearest shape speaks for a class.
 fn pick<'a>(
-    shelf: &'a BookIndex,
+    book: &'a BookIndex,
     rows: &[usize],
     purchase: Purchase,
     node: &Node,
@@ -428,7 +425,7 @@ fn pick<'a>(
     };
     let mut rows: Vec<&BookRow> = rows
         .iter()
-        .map(|at| &shelf.rows[*at])
+        .map(|at| &book.rows[*at])
         .filter(|row| row.purchase == purchase)
         .collect();
     let best = rows.iter().map(|row| fit(row)).max()?;
@@ -440,7 +437,7 @@ fn pick<'a>(
     rows.get((rows.len() - 1) / 2).copied()
 }
 
-/// Why a list price is not what is paid for a device of this billing; `None` where it is the price of that billing.
+/// Why a list price differs from the price paid for a device of this billing; `None` where it is the price of that billing.
 const fn other_billing(billing: Option<Billing>, price: Purchase) -> Option<&'static str> {
     match (billing, price) {
         (Some(Billing::Spot), Purchase::Spot) | (Some(Billing::OnDemand), Purchase::OnDemand) => {
@@ -456,13 +453,13 @@ const fn other_billing(billing: Option<Billing>, price: Purchase) -> Option<&'st
 
 /// The price of a row of a book for a device of this billing.
 fn priced(
-    shelf: &BookIndex,
+    book: &BookIndex,
     row: &BookRow,
     billing: Option<Billing>,
     by_instance: bool,
     node: &Node,
 ) -> Option<Price> {
-    let mut source = format!("{} ", shelf.provider);
+    let mut source = format!("{} ", book.provider);
     match (&row.instance, by_instance) {
         (Some(instance), true) => source.push_str(instance),
         _ => source.push_str(&row.accelerator),
@@ -474,7 +471,7 @@ fn priced(
     source.push(' ');
     source.push_str(row.purchase.name());
     let mut remarks: Vec<&str> = Vec::new();
-    if !by_instance && node.instance_type.is_some() && shelf.provider.as_str() != MARKET {
+    if !by_instance && node.instance_type.is_some() && book.provider.as_str() != MARKET {
         remarks.push("by class, the machine type is not in the book");
     }
     let other = other_billing(billing, row.purchase);
@@ -522,7 +519,6 @@ impl<'a> PriceList<'a> {
         }
     }
 
-    /// The price of a device of `node`.
     pub fn price(&mut self, node: &Node, device: &Device) -> Option<Arc<Price>> {
         let scheme = node.seen.provider_id.as_deref();
         let key = PriceKey {

@@ -11,7 +11,7 @@ use crate::fleet::node::{Billing, Node};
 use super::money::Money;
 use super::prices::Price;
 
-/// Name of the row for what no other row of its scope covers.
+/// Name of the row for devices and money that no other row of its scope covers.
 pub const UNATTRIBUTED: &str = "unattributed";
 
 /// Spend rates. No device counts in both `idle_allocated` and `free`.
@@ -105,7 +105,7 @@ impl Scope {
 #[derive(Clone, PartialEq, Debug)]
 pub struct RateRow {
     pub scope: Scope,
-    /// Name; `unattributed` for what no row of the scope covers.
+    /// Name; `unattributed` for the part that no row of the scope covers.
     pub name: Name,
     /// Devices of the row, and of shared devices its parts.
     pub devices: DeviceAmount,
@@ -206,13 +206,12 @@ impl SpendRates {
         known.then_some(self.total)
     }
 
-    /// The price of the whole device, whoever holds it; `None` where unknown.
+    /// The price of the whole device, for any holder; `None` where unknown.
     pub fn price_of(&self, node: &Node, device: &Device) -> Option<&Arc<Price>> {
         let at = node.devices.iter().position(|one| one.id == device.id)?;
         self.device_prices.get(node.name())?.of(at)
     }
 
-    /// The row of this scope and name.
     pub fn row(&self, scope: Scope, name: &str) -> Option<&RateRow> {
         let rows = self.rows.get(&scope)?;
         let (last, sorted) = rows.split_last()?;

@@ -8,7 +8,6 @@ use crate::base::time::HOUR_MS;
 use crate::base::{Moment, Name};
 use crate::fleet::job::JobKey;
 
-/// The unit of a budget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetUnit {
@@ -110,7 +109,7 @@ pub struct PeriodEnd {
 pub struct BudgetChange {
     /// Name of the budget.
     pub name: Name,
-    /// Its period, `November`.
+    /// Name of its period, `November`.
     pub period: String,
     /// Unit of the amounts.
     pub unit: BudgetUnit,

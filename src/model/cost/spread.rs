@@ -54,8 +54,8 @@ pub fn spend_rates(fleet: &Fleet, prices: &Prices) -> SpendRates {
     }
 }
 
-/// True where a pod may hold a device of an unlisted node or a share of it: its request does not tell, and no exporter reads the device.
-/// A MIG instance states its own size, and TPU chips are not shared.
+/// True where a pod may hold a device of an unlisted node or a share of it: its request does not say, and no exporter reads the
+/// device. A MIG instance states its own size, and TPU chips are not shared.
 fn may_be_shared(device: &Device) -> bool {
     let is_shared = |slice: &Slice| {
         let resource = slice.resource.as_ref();
@@ -313,7 +313,7 @@ struct HolderScopes {
     job_names: Map<Name, JobKey>,
     /// Rows of a pod's queue, team and job, by the pod's address: alive for as long as the fleet is.
     rows: Map<usize, [usize; 3]>,
-    /// What each job burns and has burnt, by its row.
+    /// Rate and cost of each job so far, by its row.
     money: Map<usize, (JobKey, (Spend, Money))>,
 }
 

@@ -2,7 +2,7 @@
 
 use super::Owned;
 
-/// Hours of a month in which costs are told: 365 days over 12.
+/// Hours of a month, the unit of costs: 365 days over 12.
 pub const MONTH_HOURS: f64 = 730.0;
 
 /// How devices are paid for.
@@ -46,7 +46,7 @@ pub struct DevicesUsed {
 }
 
 impl DevicesUsed {
-    /// What it costs in [`MONTH_HOURS`] at so much a device-hour, USD.
+    /// Cost of [`MONTH_HOURS`] at this price of a device-hour, USD.
     pub fn usd_per_month(&self, way: Way, usd_per_device_hour: f64) -> f64 {
         let devices = match way.is_committed() {
             true => self.peak,
@@ -61,7 +61,7 @@ impl DevicesUsed {
 pub struct BreakEven {
     /// Share of the hours in which a device must be used, over the years of its write-off; above 1 it never pays.
     pub used_ratio: f64,
-    /// Months of full use after which what was paid for them is saved; `None` where running them costs more than renting.
+    /// Months of full use after which the purchase has paid off; `None` where running the machines costs more than renting.
     pub months: Option<f64>,
 }
 

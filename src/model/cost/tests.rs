@@ -152,31 +152,36 @@ fn a_billing_mode_missing_from_the_price_book_is_reported() {
     );
 }
 
-/// What is paid is known where the billing is, and the price is of that billing, or the operator says it.
+/// The price paid is known if the billing is known and the price is of that billing, or if the operator sets it.
 #[test]
-fn a_list_price_of_another_billing_stands_in_for_what_is_paid() {
-    let stands_in = |prices: &Prices, instance, class, billing| {
+fn a_list_price_of_another_billing_replaces_an_unknown_price() {
+    let is_list_price = |prices: &Prices, instance, class, billing| {
         let mut node = one(instance, class);
         node.billing = billing;
         let price = prices.price(&node, &node.devices[0]);
         price.expect("is listed").is_stand_in
     };
     let (books, big) = (prices(), Some("big"));
-    let paid = |billing| !stands_in(&books, big, "H100", billing);
+    let paid = |billing| !is_list_price(&books, big, "H100", billing);
     assert!(paid(Some(Billing::OnDemand)) && !paid(None));
     assert!(!paid(Some(Billing::Reserved)) && !paid(Some(Billing::Owned)));
-    let spot = |instance, class| stands_in(&books, instance, class, Some(Billing::Spot));
+    let spot = |instance, class| is_list_price(&books, instance, class, Some(Billing::Spot));
     assert!(!spot(None, "H100") && spot(Some("small"), "T4"));
     let rate = Rate::from_usd(1.25).expect("fits");
-    for said in [PoolPrice::Rate(rate), PoolPrice::Multiplier(0.6)] {
-        let said = prices().with_pool("p", said);
+    for priced in [PoolPrice::Rate(rate), PoolPrice::Multiplier(0.6)] {
+        let priced = prices().with_pool("p", priced);
         for billing in [None, Some(Billing::Reserved), Some(Billing::Owned)] {
-            assert!(!stands_in(&said, big, "H100", billing));
+            assert!(!is_list_price(&priced, big, "H100", billing));
         }
     }
     // A factor on the list price of spot says nothing where only the on-demand price is listed.
     let factor = prices().with_pool("p", PoolPrice::Multiplier(0.6));
-    assert!(stands_in(&factor, Some("small"), "T4", Some(Billing::Spot)));
+    assert!(is_list_price(
+        &factor,
+        Some("small"),
+        "T4",
+        Some(Billing::Spot)
+    ));
     let rule = Override {
         instance: None,
         class: None,
@@ -184,7 +189,7 @@ fn a_list_price_of_another_billing_stands_in_for_what_is_paid() {
         rate,
     };
     let over = prices().with_override(rule);
-    assert!(!stands_in(&over, big, "H100", Some(Billing::Reserved)));
+    assert!(!is_list_price(&over, big, "H100", Some(Billing::Reserved)));
 }
 
 #[test]
@@ -229,7 +234,7 @@ fn a_spot_hour_has_an_on_demand_price_where_both_are_known() {
     let h100 = spot(None, "H100");
     let demand = asked(&prices(), &one(None, "H100")).expect("listed").0;
     assert_eq!(listed(&prices(), &h100), (1.5, Some(demand)));
-    // The on-demand price stands for the spot price: what was saved is not known, not nothing.
+    // The on-demand price replaces the spot price: the saving is unknown, not zero.
     assert_eq!(listed(&prices(), &spot(Some("small"), "T4")), (0.5, None));
     // The same price for all says nothing of on-demand hours; one for them does.
     let all = prices().with_override(own(None, 1.25));

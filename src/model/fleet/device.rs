@@ -154,7 +154,6 @@ impl Health {
         }
     }
 
-    /// True for a fault.
     pub const fn is_fault(&self) -> bool {
         matches!(self, Self::Fault(_))
     }

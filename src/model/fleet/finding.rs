@@ -10,7 +10,7 @@ use crate::base::{Moment, Name, ObjectKey};
 /// How bad it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Severity {
-    /// Acts on its own: somebody must look now.
+    /// An operator must act now.
     Crit,
     /// Will become worse or costs money.
     Warn,
@@ -58,9 +58,9 @@ pub struct Finding {
     /// Stable for as long as it lasts: code and subject.
     pub id: Name,
     pub severity: Severity,
-    /// `xid-79`, `idle-allocated`, ….
+    /// Code of its check: `xid-79`, `idle-allocated`, ….
     pub code: Name,
-    /// What it is about.
+    /// The subject of the finding.
     pub subject: Subject,
     /// Since when it has been true.
     pub since: Moment,
@@ -78,7 +78,7 @@ pub struct Finding {
     pub members: Box<[Name]>,
 }
 
-/// How long a finding outlives a gap in what is known about its subject.
+/// How long a finding stays while its subject is unknown.
 pub const PATIENCE: Duration = Duration::from_secs(30 * 60);
 
 /// Codes of checks that say that a device is broken. Of several findings of one device the gravest leads, then the first of these.

@@ -90,7 +90,7 @@ pub struct Fleet {
     /// True when each exporter that a listed pod serves is among the sources.
     pub exporters_found: bool,
     /// True when no source gives the order of pending workloads: positions in queues are not known.
-    pub order_not_told: bool,
+    pub order_unknown: bool,
     /// State of each table.
     pub known: Arc<BTreeMap<Table, Known>>,
     /// Namespaces that its pods are listed in.
@@ -128,7 +128,7 @@ impl Fleet {
             findings: Arc::from([]),
             sources: Arc::from([]),
             exporters_found: false,
-            order_not_told: false,
+            order_unknown: false,
             known: Arc::new(
                 Table::ALL
                     .iter()
@@ -140,7 +140,6 @@ impl Fleet {
         }
     }
 
-    /// The node of this name.
     pub fn node(&self, name: &str) -> Option<&Arc<Node>> {
         self.nodes
             .binary_search_by(|node| node.name().as_str().cmp(name))
@@ -175,7 +174,6 @@ impl Fleet {
             .map(|at| &self.queues[at])
     }
 
-    /// The pool of this name.
     pub fn pool(&self, name: &str) -> Option<&Pool> {
         self.pools
             .binary_search_by(|pool| pool.name.as_str().cmp(name))

@@ -43,7 +43,6 @@ impl fmt::Display for JobKey {
     }
 }
 
-/// State of a job.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum JobState {
     /// No pod is scheduled, and at least one is pending.
@@ -98,7 +97,7 @@ pub struct HeldDevice {
 pub struct Serving {
     /// Pods with recent serving metrics.
     pub servers: u32,
-    /// Models served, sorted.
+    /// Names of the models served, sorted.
     pub models: Vec<Name>,
     /// Counts and totals are summed over pods and models; ratios and times are their unweighted mean.
     pub signals: Signals,
@@ -137,7 +136,6 @@ pub struct Job {
     pub class: Option<Name>,
     /// Pools that it runs in, sorted.
     pub pools: Box<[Name]>,
-    /// Its gang, when it has one.
     pub gang: Option<Gang>,
     pub created: Moment,
     /// Start of the current wait, while the job is pending or suspended: its creation, or the loss of its previous allocation.

@@ -1,5 +1,5 @@
-//! Nodes for which Karpenter found no capacity. It deletes such a NodeClaim at once; what stays is an event, as long as the API server
-//! keeps it.
+//! Nodes for which Karpenter found no capacity. It deletes such a NodeClaim at once; only an event remains, as long as the API
+//! server keeps it.
 
 use serde::{Deserialize, Serialize};
 
@@ -41,8 +41,8 @@ impl LaunchFailure {
 }
 
 impl Scaling {
-    /// Why no autoscaler adds a node to a pool: what the first of them says. `None` where one may add one, and for a pool of which no
-    /// autoscaler tells.
+    /// Why no autoscaler adds a node to a pool: the reason of the first of them. `None` if one may add a node, or if the pool has
+    /// no known autoscaler.
     pub fn no_more_of(&self, pool: &Name) -> Option<String> {
         let mut own = self
             .scalers
@@ -63,7 +63,7 @@ impl Scaling {
             ScalerKind::NodePool => self.launch_failure(&scaler.name),
             ScalerKind::NodeGroup => None,
         };
-        let said = match (scaler.state, lacking) {
+        let cause = match (scaler.state, lacking) {
             (ScalerState::Full | ScalerState::Backoff | ScalerState::Broken, _) => {
                 words(&scaler.why).unwrap_or_else(|| scaler.state.name().to_owned())
             }
@@ -73,7 +73,7 @@ impl Scaling {
             }
             (ScalerState::Steady | ScalerState::Growing, None) => return None,
         };
-        Some(format!("{} {}: {said}", scaler.kind.object(), scaler.name))
+        Some(format!("{} {}: {cause}", scaler.kind.object(), scaler.name))
     }
 
     /// The last launch of this NodePool that failed for want of capacity; `None` where a node that it claimed later was launched.
@@ -95,19 +95,19 @@ impl Scaling {
     /// The NodePools whose last launch failed for want of capacity and whose nodes could run a waiting pod of the job, as far as
     /// limits, other claims and labels say.
     pub fn launch_failures_for(&self, job: &Job) -> Vec<(&Scaler, &LaunchFailure)> {
-        let Some((wish, selector)) = waiting_pod(job) else {
+        let Some((request, selector)) = waiting_pod(job) else {
             return Vec::new();
         };
         self.scalers
             .iter()
             .filter(|scaler| scaler.kind == ScalerKind::NodePool)
-            .filter(|scaler| self.could_serve(scaler, wish, selector))
+            .filter(|scaler| self.could_serve(scaler, request, selector))
             .filter_map(|scaler| Some((scaler, self.launch_failure(&scaler.name)?)))
             .collect()
     }
 
     /// True where nothing in the selector speaks against the NodePool, and something says that it has such nodes.
-    fn could_serve(&self, scaler: &Scaler, wish: &Resources, selector: &Labels) -> bool {
+    fn could_serve(&self, scaler: &Scaler, request: &Resources, selector: &Labels) -> bool {
         // Labels that the NodePool does not set may come with the machine.
         let mut selects = false;
         for (key, value) in selector.iter() {
@@ -125,16 +125,16 @@ impl Scaling {
             }
             selects |= holds == Some(true);
         }
-        let wanted = || wish.devices.iter().filter(|(_, count)| *count > 0);
+        let wanted = || request.devices.iter().filter(|(_, count)| *count > 0);
         let limited =
             || wanted().all(|(name, _)| scaler.limits.iter().any(|limit| limit.resource == *name));
         let claimed = || {
             let mut own = self.claims.iter();
             own.any(|claim| {
-                claim.node_pool.as_ref() == Some(&scaler.name) && covers(&claim.resources, wish)
+                claim.node_pool.as_ref() == Some(&scaler.name) && covers(&claim.resources, request)
             })
         };
-        wish.device_count() > 0 && (selects || limited() || claimed())
+        request.device_count() > 0 && (selects || limited() || claimed())
     }
 }
 
@@ -155,7 +155,7 @@ mod tests {
         };
         let full = || scaler("a", ScalerState::Full, "at its limit on nodes");
         let steady = || scaler("b", ScalerState::Steady, "");
-        let told = |scalers: Vec<Scaler>, failures: &[&str]| {
+        let reason = |scalers: Vec<Scaler>, failures: &[&str]| {
             let failure = |claim: &&str| LaunchFailure {
                 claim: Name::new(claim),
                 why: (Name::new("NoCapacity"), Name::new("none in us-east-1a")),
@@ -168,16 +168,16 @@ mod tests {
             };
             scaling.no_more_of(&Name::new("p"))
         };
-        assert_eq!(told(vec![], &[]), None, "nothing is known");
+        assert_eq!(reason(vec![], &[]), None, "nothing is known");
         let limit = Some("NodePool a: at its limit on nodes".to_owned());
-        assert_eq!(told(vec![full()], &[]), limit);
-        assert_eq!(told(vec![full(), steady()], &[]), None, "b may add one");
-        assert_eq!(told(vec![steady()], &["other-x7k2p"]), None);
+        assert_eq!(reason(vec![full()], &[]), limit);
+        assert_eq!(reason(vec![full(), steady()], &[]), None, "b may add one");
+        assert_eq!(reason(vec![steady()], &["other-x7k2p"]), None);
         let lacking = Some("NodePool b: none in us-east-1a".to_owned());
-        assert_eq!(told(vec![steady()], &["b-x7k2p"]), lacking);
+        assert_eq!(reason(vec![steady()], &["b-x7k2p"]), lacking);
         let mut fixed = steady();
         fixed.fixed = true;
-        let fixed = told(vec![fixed], &[]);
+        let fixed = reason(vec![fixed], &[]);
         assert_eq!(fixed.as_deref(), Some("NodePool b: of a fixed size"));
     }
 }

@@ -1,4 +1,5 @@
-//! The fleet model: what there is, who holds it, what it reads. The crate `ledger` makes it of observations.
+//! The fleet model: nodes, devices, pods, jobs and queues, with holders and readings. The crate `ledger` makes it from
+//! observations.
 
 pub mod device;
 pub mod finding;
@@ -26,7 +27,7 @@ pub(crate) mod serving;
 
 pub use fleet::{Fleet, Known};
 pub use observed::{
-    claim, condition, kinds, object_parts, observe, outage, reading, seen, sight, source_fault,
+    claim, condition, kinds, object_parts, observe, outage, reading, seen, source_fault, visibility,
 };
 pub use queueing::{
     admission, budget, govern, kueue_resources, queue, queue_document, run_hold, scheduling, siting,

@@ -88,7 +88,6 @@ pub struct Node {
     pub ready: Option<bool>,
     /// Start of the current ready state.
     pub ready_since: Option<Moment>,
-    /// Its cordon, if any.
     pub cordon: Option<Cordon>,
     /// Billing mode, where known.
     pub billing: Option<Billing>,
@@ -158,7 +157,6 @@ impl Node {
         all
     }
 
-    /// The device of this index.
     pub fn device(&self, index: u32) -> Option<&Device> {
         self.devices.iter().find(|device| device.index == index)
     }

@@ -47,7 +47,8 @@ pub struct NodeCounts {
     pub max: Option<u32>,
 }
 
-/// Devices and parts of them that no pod holds and that a new pod cannot use, each by the first reason that holds.
+/// Devices and parts of devices that no pod holds and that a new pod cannot use, each counted under the first reason that
+/// applies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Unusable {
     /// Their node is not ready, or it is not known whether it is.
@@ -86,7 +87,7 @@ impl Unusable {
         let sound: DeviceAmount = sound().map(Device::free).sum();
         let offered = match node.device_allocatable {
             0 => DeviceAmount::ZERO,
-            // What the scheduler counts with: allocatable less what is requested.
+            // Amounts that the scheduler counts with: allocatable minus requested.
             most if is_whole => {
                 let held: DeviceAmount = node.devices.iter().map(Device::allocated).sum();
                 DeviceAmount::whole(most).less(held)
@@ -146,7 +147,7 @@ pub struct DeviceCounts {
     pub idle_allocated: DeviceAmount,
 }
 
-/// What may be said of counts of devices: nothing where not every node and pod is visible.
+/// Counts of devices as they may be shown: unknown unless every node and pod is visible.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct VisibleCounts {
     pub total: Option<u32>,
@@ -154,7 +155,7 @@ pub struct VisibleCounts {
     pub allocated: Option<DeviceAmount>,
     /// Allocated to no pod.
     pub free: Option<DeviceAmount>,
-    /// What no pod holds, and a new pod could use now.
+    /// Devices that no pod holds and that a new pod could use now.
     pub free_usable: Option<DeviceAmount>,
     /// Why the others of the free cannot be used.
     pub unusable: Option<Unusable>,
@@ -165,7 +166,7 @@ pub struct VisibleCounts {
 }
 
 impl VisibleCounts {
-    /// `38 free`, and where a new pod cannot use all of them why: `38 free, 30 usable: 8 cordoned`.
+    /// `38 free`, or with the reason if a new pod cannot use every free device: `38 free, 30 usable: 8 cordoned`.
     pub fn free_words(&self) -> Option<String> {
         let (free, usable) = self.free.zip(self.free_usable)?;
         let why = self.unusable.and_then(|unusable| unusable.words());
@@ -184,7 +185,7 @@ impl VisibleCounts {
 }
 
 impl DeviceCounts {
-    /// What may be said of these counts by who sees so much.
+    /// These counts as they may be shown with this visibility.
     pub fn seen_with(self, PoolSight { nodes, pods }: PoolSight) -> VisibleCounts {
         let held = nodes && pods;
         VisibleCounts {
@@ -240,7 +241,7 @@ pub struct Pool {
     /// Any of its readings is stale or its nodes are lost.
     pub stale: bool,
     /// Which of its data is visible.
-    pub sight: PoolSight,
+    pub visibility: PoolSight,
 }
 
 impl Pool {
@@ -256,12 +257,12 @@ impl Pool {
 
     /// The visible counts of its devices.
     pub fn counts(&self) -> VisibleCounts {
-        self.devices.seen_with(self.sight)
+        self.devices.seen_with(self.visibility)
     }
 
     /// Its nodes, where they are visible.
     pub fn visible_nodes(&self) -> Option<NodeCounts> {
-        self.sight.nodes.then_some(self.nodes)
+        self.visibility.nodes.then_some(self.nodes)
     }
 }
 

@@ -169,7 +169,6 @@ impl PoolSum {
         self.means.take(device, policy, at);
     }
 
-    /// The pool with these readings.
     pub fn readings(self, pool: Pool) -> Pool {
         let means = self.means;
         Pool {

@@ -17,7 +17,7 @@ pub const KNOWN: f64 = 0.8;
 
 /// Every device of the job is used less, 0 to 1: ours.
 pub const IDLE_BELOW: f64 = 0.05;
-/// What has stopped is seen over so long: ours.
+/// Window over which a stop is detected: ours.
 pub const STOPPED_FOR: Age = Age::from_seconds(300);
 /// It has stopped: over that time no device of the job was used more than this, 0 to 1, and before it more. Ours.
 pub const STOPPED_BELOW: f64 = 0.1;
@@ -59,7 +59,7 @@ pub const SWING_TURNS: u32 = 4;
 /// At least this share of a job's devices swings: ours.
 pub const SWING_DEVICES: f64 = 0.5;
 
-/// What holds a job back.
+/// The bottleneck of a job.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Bottleneck {
     /// Its devices are idle.
@@ -72,7 +72,7 @@ pub enum Bottleneck {
     Tensor,
     /// By the multiprocessors, and tensor cores do nothing.
     Compute,
-    /// By what its devices tell each other.
+    /// By the traffic that its devices send each other.
     Communication,
     /// By no single thing.
     Mixed,
@@ -111,7 +111,7 @@ impl Bottleneck {
 /// Why there is no verdict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NotJudged {
-    /// It holds no whole device, only slices: what is read of a device does not tell one holder from another.
+    /// It holds only slices, no whole device: readings of a device do not distinguish its holders.
     Slices,
     /// Less than four fifths of the window are known.
     Short,
@@ -167,7 +167,7 @@ impl NotJudged {
         }
     }
 
-    /// What would make it judgeable; `None` where only time does, or nothing is known to.
+    /// What would make a verdict possible; `None` where only time does, or nothing is known to.
     pub fn mend(self, vendor: Vendor) -> Option<String> {
         let (sm, tensor, dram, pcie) = match self {
             Self::Slices | Self::Short | Self::Stopped => return None,
@@ -198,7 +198,7 @@ impl NotJudged {
                     ),
                 ])
             )),
-            // (It tells no PCIe traffic.)
+            // (It reports no PCIe traffic.)
             Vendor::Amd if sm || tensor || dram => Some(format!(
                 "add {} to the fields of AMD's device metrics exporter",
                 lines(&[
@@ -217,7 +217,8 @@ impl NotJudged {
 pub struct Evidence {
     /// Utilization, 0 to 1.
     pub util: Option<f64>,
-    /// The greatest of utilization, SM and tensor activity of the busiest device, 0 to 1; `None` where a device tells none of them.
+    /// The greatest of utilization, SM and tensor activity of the busiest device, 0 to 1; `None` if a device reports none of
+    /// them.
     pub util_most: Option<f64>,
     /// The same over the last [`STOPPED_FOR`], of SM activity where that is known; `None` where more than a
     /// quarter of its devices have not been read.
@@ -234,8 +235,8 @@ pub struct Evidence {
     pub link: Option<f64>,
     /// The same as a share of what the model's links carry, 0 to 1.
     pub link_share: Option<f64>,
-    /// Standard deviation over time of the SM activity that its devices on a node have in common, of all of them where each is on
-    /// a node of its own, 0 to 1.
+    /// Standard deviation over time of the SM activity that its devices on a node have in common, or of all its devices if each
+    /// is on a node of its own, 0 to 1.
     pub dip: Option<f64>,
     /// Share of the devices' variation that is this common one, 0 to 1.
     pub together: Option<f64>,
@@ -257,7 +258,7 @@ impl Evidence {
     }
 }
 
-/// What is known of a job's half hour.
+/// Readings of a job over half an hour.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JobProfile {
     /// Whole devices that it holds.
@@ -385,7 +386,7 @@ mod tests {
         let (below, above) = sides(STOPPED_BELOW);
         assert_eq!(lately(below), Err(NotJudged::Stopped));
         assert_eq!(lately(above), Ok(Bottleneck::Mixed));
-        // What was below that all the time, and is now as it was, has not stopped.
+        // A value that was below the limit all the time, and is unchanged now, has not stopped.
         let little = |share: f64| {
             let mean = 0.12;
             let evidence = Evidence {

@@ -41,7 +41,7 @@ impl Tenths {
     }
 }
 
-/// What is known of past runs, by group. Cheap to hand over.
+/// Runtimes of past runs, by group. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Runtimes(Arc<BTreeMap<Name, Tenths>>);
 
@@ -62,7 +62,7 @@ impl Runtimes {
         self.0.iter()
     }
 
-    /// The group that speaks for a job, and what it says.
+    /// The group that represents a job, and its runtimes.
     pub fn of(&self, job: &Job) -> Option<(&Name, &Tenths)> {
         groups(job)
             .iter()

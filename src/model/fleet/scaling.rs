@@ -64,7 +64,6 @@ pub enum ScalerState {
 
 crate::words! {
     impl ScalerState {
-        /// Display name.
         pub fn name(self) {
             Steady => "steady",
             Growing => "adding nodes",
@@ -227,13 +226,11 @@ pub enum ProvisionState {
     Failed,
     /// The capacity was provisioned and not used in time.
     BookingExpired,
-    /// The capacity was revoked.
     CapacityRevoked,
 }
 
 crate::words! {
     impl ProvisionState {
-        /// Display name.
         pub fn name(self) {
             Pending => "pending",
             Accepted => "accepted",
@@ -504,13 +501,13 @@ impl Scaling {
     /// The upcoming nodes that could run a pod of the job: their resources cover its requests, and their labels and requirements
     /// match its node selector.
     pub fn coming_for(&self, job: &Job) -> Vec<&NodeClaim> {
-        let Some(wish) = waiting_pod(job) else {
+        let Some(request) = waiting_pod(job) else {
             return Vec::new();
         };
         self.claims
             .iter()
             .map(|claim| &**claim)
-            .filter(|claim| claim.is_coming() && could_take(claim, wish.0, wish.1))
+            .filter(|claim| claim.is_coming() && could_take(claim, request.0, request.1))
             .collect()
     }
 }
@@ -520,20 +517,21 @@ pub(super) fn waiting_pod(job: &Job) -> Option<(&Resources, &Labels)> {
     let waits = |pod: &&Arc<Pod>| pod.seen.node.is_none() && !pod.seen.phase.is_over();
     match (job.pods.iter().find(waits), &job.pod_request) {
         (Some(pod), _) => Some((&pod.seen.requests, &pod.seen.node_selector)),
-        (None, Some(wish)) => Some((&wish.0, &wish.1)),
+        (None, Some(request)) => Some((&request.0, &request.1)),
         (None, None) => None,
     }
 }
 
 /// True where a machine with these resources has the devices that a pod requests.
-pub(super) fn covers(machine: &Resources, wish: &Resources) -> bool {
-    wish.devices
+pub(super) fn covers(machine: &Resources, request: &Resources) -> bool {
+    request
+        .devices
         .iter()
         .filter(|(_, count)| *count > 0)
         .all(|(resource, count)| machine.device(resource).is_some_and(|has| has >= *count))
 }
 
-fn could_take(claim: &NodeClaim, wish: &Resources, selector: &Labels) -> bool {
+fn could_take(claim: &NodeClaim, request: &Resources, selector: &Labels) -> bool {
     let fits = |(key, value): (&Name, &Name)| {
         let mut about = claim
             .requirements
@@ -547,5 +545,5 @@ fn could_take(claim: &NodeClaim, wish: &Resources, selector: &Labels) -> bool {
             (None, None) => false,
         }
     };
-    wish.device_count() > 0 && covers(&claim.resources, wish) && selector.iter().all(fits)
+    request.device_count() > 0 && covers(&claim.resources, request) && selector.iter().all(fits)
 }

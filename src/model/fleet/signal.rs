@@ -20,7 +20,7 @@ macro_rules! signals {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// What it measures, in one sentence.
+            /// The quantity that it measures, in one sentence.
             pub fn meaning(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($meaning),*).trim(),)* }
             }
@@ -36,7 +36,7 @@ macro_rules! signals {
 /// How a signal's values relate over time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// A level: each value stands alone.
+    /// A level: each value is independent of the others.
     Gauge,
     /// A total that only grows, but for restarts: differences matter.
     Counter,
@@ -65,7 +65,7 @@ signals! {
     MemReserved = "mem_reserved_bytes", Gauge;
     /// Device memory in all, bytes.
     MemTotal = "mem_total_bytes", Gauge;
-    /// Device memory in use as a share of what can be used, 0 to 1.
+    /// Device memory in use as a share of the usable memory, 0 to 1.
     MemUsedRatio = "mem_used_ratio", Gauge;
     /// Core temperature, degrees Celsius.
     Temp = "temp_celsius", Gauge;
@@ -77,15 +77,15 @@ signals! {
     TempShutdown = "temp_shutdown_celsius", Gauge;
     /// Degrees Celsius left before the device slows down; may be negative.
     TempMargin = "temp_margin_celsius", Gauge;
-    /// Power drawn, watts.
+    /// Power that the device draws, watts.
     Power = "power_watts", Gauge;
     /// Power limit in force, watts.
     PowerLimit = "power_limit_watts", Gauge;
     /// Energy used since the driver was loaded, joules.
     Energy = "energy_joules_total", Counter;
-    /// Core clock, hertz.
+    /// Clock of the cores (SM), hertz.
     SmClock = "sm_clock_hz", Gauge;
-    /// Memory clock, hertz.
+    /// Clock of the device's memory, hertz.
     MemClock = "mem_clock_hz", Gauge;
     /// PCIe bytes sent a second.
     PcieTx = "pcie_tx_bytes_per_s", Gauge;

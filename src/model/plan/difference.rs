@@ -85,36 +85,39 @@ impl Plan {
     /// steps change while a plan is open, and are ignored.
     pub fn difference(&self, new: &Self) -> Option<String> {
         let (too, spared) = self.moved(new);
-        let mut said: Vec<String> = moved_words(&too, &spared).into_iter().collect();
-        let told = |step: &&Step| {
+        let mut differences: Vec<String> = moved_words(&too, &spared).into_iter().collect();
+        let is_reported = |step: &&Step| {
             let job = step.job.as_ref().map(|job| &job.name);
             !job.is_some_and(|job| too.contains(&job) || spared.contains(&job))
         };
         let Unlike { gone, come, other } = unlike(&self.steps, &new.steps);
-        let gone: Vec<&Step> = gone.into_iter().filter(told).collect();
-        let come: Vec<&Step> = come.into_iter().filter(told).collect();
+        let gone: Vec<&Step> = gone.into_iter().filter(is_reported).collect();
+        let come: Vec<&Step> = come.into_iter().filter(is_reported).collect();
         match (&come[..], &gone[..]) {
             ([], []) => {}
-            ([come], []) => said.push(format!("new: {come}")),
-            ([], [gone]) => said.push(format!("no longer: {gone}")),
-            ([come], [gone]) => said.push(format!("{come} instead of {gone}")),
+            ([come], []) => differences.push(format!("new: {come}")),
+            ([], [gone]) => differences.push(format!("no longer: {gone}")),
+            ([come], [gone]) => differences.push(format!("{come} instead of {gone}")),
             (come, gone) => {
                 let (more, fewer) = (come.len() as u64, gone.len() as u64);
                 if more > 0 {
-                    said.push(format!("{} more", counted(more, "step")));
+                    differences.push(format!("{} more", counted(more, "step")));
                 }
                 if fewer > 0 {
-                    said.push(format!("{} fewer", counted(fewer, "step")));
+                    differences.push(format!("{} fewer", counted(fewer, "step")));
                 }
             }
         }
-        let other: Vec<_> = other.into_iter().filter(|(step, _)| told(step)).collect();
+        let other: Vec<_> = other
+            .into_iter()
+            .filter(|(step, _)| is_reported(step))
+            .collect();
         match &other[..] {
             [] => {}
-            [(_, why)] => said.push(why.clone()),
-            more => said.push(format!("{} of its objects have changed", more.len())),
+            [(_, why)] => differences.push(why.clone()),
+            more => differences.push(format!("{} of its objects have changed", more.len())),
         }
-        (!said.is_empty()).then(|| said.join("; "))
+        (!differences.is_empty()).then(|| differences.join("; "))
     }
 }
 
@@ -173,7 +176,7 @@ fn otherwise(old: &Step, new: &Step) -> Option<String> {
     if old.object.uid != object.uid {
         return Some(format!("{object} was recreated"));
     }
-    if !same_call(&old.lever, &new.lever) {
+    if !same_call(&old.mutation, &new.mutation) {
         return Some(format!("{new} by another call"));
     }
     if old.side_effects.interrupts != new.side_effects.interrupts {
@@ -194,7 +197,7 @@ fn otherwise(old: &Step, new: &Step) -> Option<String> {
     })
 }
 
-/// True for the same call, whatever timestamp it writes.
+/// True for the same call, with any timestamp.
 fn same_call(old: &Mutation, new: &Mutation) -> bool {
     match (old, new) {
         (

@@ -1,4 +1,4 @@
-//! Those who are evicted so that another starts, as answers, refusals and forecasts name them.
+//! Jobs that are evicted so that another starts, as answers, refusals and forecasts name them.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ pub struct Evicted {
     pub job: JobName,
     /// Devices that its pods hold and give back; 0 where none of them has a node.
     pub devices: u64,
-    /// Devices of its quota, where that is all that it gives back: none of its pods has a node.
+    /// Devices of its quota, if it gives back nothing else: none of its pods has a node.
     #[serde(default)]
     pub quota_devices: u64,
     /// Why it may be evicted: `in-queue`, `reclaim`, `reclaim-while-borrowing`, `fair-sharing`, `drained`, `by-hand`; `preempted`
@@ -37,7 +37,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// Whom a plan that is read stops.
+    /// Jobs that a stored plan stops.
     pub fn read(plan: &Plan) -> Self {
         Self {
             jobs: plan.stops().cloned().collect(),
@@ -45,7 +45,7 @@ impl Known {
         }
     }
 
-    /// Those who are told of on a page.
+    /// Jobs that a page names.
     pub fn shown(jobs: BTreeSet<JobName>) -> Self {
         Self {
             jobs,

@@ -79,7 +79,7 @@ pub struct Plan {
     pub options: Vec<Used>,
 }
 
-/// An operator's request.
+/// What an operator asks for.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "action", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Intent {
@@ -104,21 +104,21 @@ pub enum Intent {
         /// The nodes to uncordon.
         nodes: Vec<Name>,
     },
-    /// Evict a job.
+    /// Evict a job from its nodes.
     Preempt {
-        /// The job, `NAMESPACE/NAME`.
+        /// The job, written `NAMESPACE/NAME`.
         job: JobName,
     },
     /// Start a pending job.
     Admit {
-        /// The job, `NAMESPACE/NAME`.
+        /// The job, written `NAMESPACE/NAME`.
         job: JobName,
         /// Whether other jobs may be preempted for it.
         preempt: bool,
     },
     /// Change the priority of a job.
     Reprioritise {
-        /// The job, `NAMESPACE/NAME`.
+        /// The job, written `NAMESPACE/NAME`.
         job: JobName,
         /// A number, or the name of a priority class.
         priority: String,
@@ -135,7 +135,7 @@ pub enum Intent {
     },
     /// Evict a job and requeue it.
     Requeue {
-        /// The job, `NAMESPACE/NAME`.
+        /// The job, written `NAMESPACE/NAME`.
         job: JobName,
     },
     /// Change the number of replicas of a Deployment, StatefulSet or LeaderWorkerSet.
@@ -290,7 +290,7 @@ impl StartChange {
     }
 }
 
-/// A displaced job.
+/// A job that the plan displaces.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Displaced {
@@ -369,7 +369,7 @@ pub struct PlanCheck {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Passed.
+    /// The plan passed this check.
     Ok,
     /// The plan would fail here.
     Failed,
@@ -473,7 +473,7 @@ impl Plan {
             return;
         }
         for step in &mut self.steps {
-            if let Mutation::Cordon { why, .. } = &mut step.lever {
+            if let Mutation::Cordon { why, .. } = &mut step.mutation {
                 reason.clone_into(why);
             }
         }
@@ -516,7 +516,7 @@ impl Plan {
         // A pod without a job is work too.
         let interrupts = self.steps.iter().any(|step| step.side_effects.interrupts);
         let is_against = |step: &Step| {
-            matches!(step.lever, Mutation::Uncordon) && !step.side_effects.notes.is_empty()
+            matches!(step.mutation, Mutation::Uncordon) && !step.side_effects.notes.is_empty()
         };
         interrupts || !self.evicts().is_empty() || self.steps.iter().any(is_against)
     }

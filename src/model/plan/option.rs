@@ -16,11 +16,11 @@ pub enum Source {
     Default,
     /// The default, as what could say otherwise is not known.
     Assumed,
-    /// The settings.
+    /// The settings of this program.
     Setting,
     /// An object of the cluster.
     Object,
-    /// The fleet document.
+    /// The fleet document that was given.
     Document,
 }
 
@@ -39,7 +39,7 @@ impl Source {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Origin {
     pub source: Source,
-    /// The object, the file and line; for what is assumed, why it is not known. Empty where there is nothing to name.
+    /// The object, or the file and line; for an assumed value, why it is unknown. Empty where there is none.
     pub at: Name,
 }
 
@@ -89,7 +89,7 @@ pub struct Used {
     pub value: String,
     /// Where the value came from.
     pub source: Source,
-    /// The object, the file and line; for what is assumed, why it is not known; null where there is nothing to name.
+    /// The object, or the file and line; for an assumed value, why it is unknown; null where there is none.
     pub at: Option<String>,
 }
 

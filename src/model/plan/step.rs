@@ -21,7 +21,8 @@ pub struct Step {
     /// The object that it changes.
     pub object: Object,
     /// The API call that it makes.
-    pub lever: Mutation,
+    #[serde(rename = "lever")]
+    pub mutation: Mutation,
     /// The job that it affects, if any.
     pub job: Option<JobRef>,
     /// Facts that must still be true at execution, besides the object's uid.
@@ -59,11 +60,11 @@ impl Step {
     }
 
     /// A step without waits, guarded by its object's uid alone.
-    pub fn new(verb: Verb, object: Object, lever: Mutation) -> Self {
+    pub fn new(verb: Verb, object: Object, mutation: Mutation) -> Self {
         Self {
             verb,
             object,
-            lever,
+            mutation,
             job: None,
             guards: Vec::new(),
             needs: Vec::new(),
@@ -259,7 +260,7 @@ pub enum Mutation {
         /// False evicts it, true requeues it.
         value: bool,
     },
-    /// Kueue Workload `.spec.priority`.
+    /// Priority of a Kueue Workload, `.spec.priority`.
     WorkloadPriority {
         /// The priority that is set.
         value: i32,
@@ -284,7 +285,7 @@ pub enum Mutation {
         /// The class; empty for none.
         name: String,
     },
-    /// Volcano Queue `.spec.weight`.
+    /// Weight of a Volcano Queue, `.spec.weight`.
     VolcanoQueueWeight {
         /// The new weight, from 1.
         value: u32,
@@ -336,7 +337,7 @@ pub enum Mutation {
     },
     /// One of our annotations.
     Annotate {
-        /// Key, below `stokehold.dev/`.
+        /// Key of the annotation, below `stokehold.dev/`.
         key: String,
         /// Value; null removes it.
         value: Option<String>,
@@ -346,7 +347,7 @@ pub enum Mutation {
 /// A Kueue queue's stop policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub enum Policy {
-    /// Admits workloads.
+    /// The queue admits workloads as usual.
     None,
     /// Admits no more workloads; running ones continue.
     Hold,
@@ -409,19 +410,19 @@ pub enum Test {
     Exists,
     /// A field has a value. An absent field counts as false, 0 or empty.
     Is {
-        /// JSON pointer, `/spec/suspend`.
+        /// JSON pointer to the field, `/spec/suspend`.
         path: String,
         /// The value that it has.
         value: Value,
     },
     /// A field is absent.
     Absent {
-        /// JSON pointer, `/spec/suspend`.
+        /// JSON pointer to the field, `/spec/suspend`.
         path: String,
     },
     /// The object has not been written since. Used only where a whole object is written.
     Version {
-        /// `metadata.resourceVersion`.
+        /// The object's `metadata.resourceVersion` when it was read.
         resource_version: String,
     },
 }
@@ -436,7 +437,7 @@ pub struct Wait {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Object")]
     pub of: Option<Object>,
-    /// What it waits for.
+    /// The condition that it waits for.
     pub until: Until,
     /// Timeout in seconds; null for no timeout.
     pub at_most_seconds: Option<u64>,
@@ -480,9 +481,9 @@ impl Wait {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum When {
-    /// Before the call.
+    /// Before the API call is made.
     Before,
-    /// After the call.
+    /// After the API call was made.
     After,
 }
 
@@ -510,7 +511,7 @@ pub enum Until {
     },
     /// A field has this value; an absent field counts as false, 0 or empty.
     Is {
-        /// JSON pointer, `/spec/suspend`.
+        /// JSON pointer to the field, `/spec/suspend`.
         path: String,
         /// The value that it has.
         value: Value,
@@ -556,7 +557,7 @@ pub enum Budgets {
     /// It stops no pod.
     #[default]
     NotTouched,
-    /// It checks them.
+    /// It checks the disruption budgets.
     Respected,
     /// It stops pods without checking them.
     Ignored,
@@ -566,11 +567,11 @@ pub enum Budgets {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Loss {
-    /// Lost work, device-seconds.
+    /// Lost work in device-seconds; null where unknown.
     pub device_seconds: Option<u64>,
     /// Cost of that work, micro-USD.
     pub micro_usd: Option<i64>,
-    /// True where some of that cost is list prices in place of what is paid, which is not known.
+    /// True if part of that cost uses list prices, because the price paid is unknown.
     #[serde(default)]
     pub by_list: bool,
     /// The last checkpoint; null when none is known, so that the whole run counts as lost.

@@ -1,11 +1,11 @@
-//! Plans as documents: both ways through JSON, against the schema, and what a malformed one is told.
+//! Plans as documents: to JSON and back, against the schema, and the errors of malformed ones.
 
 use crate::cost::{BudgetChange, BudgetUnit, PeriodEnd};
 use serde_json::{Value, json};
 
 use super::*;
 
-/// A plan in which every kind of lever, test, wait and intent stands once.
+/// A plan in which every kind of mutation, test, wait and intent occurs once.
 fn full() -> Plan {
     let at = Moment::parse("2026-11-21T06:40:00Z").expect("a time");
     let job = JobName(ObjectKey::new("nlp", "train"));
@@ -18,7 +18,7 @@ fn full() -> Plan {
         by_list: false,
         since: Some(at),
     };
-    let levers = [
+    let mutations = [
         (Verb::Suspend, Mutation::Suspend { value: true }),
         (Verb::Suspend, Mutation::WorkloadActive { value: false }),
         (Verb::Reprioritise, Mutation::WorkloadPriority { value: -7 }),
@@ -100,8 +100,8 @@ fn full() -> Plan {
         at,
     );
     plan.revision = Some(88_412);
-    for (verb, lever) in levers {
-        plan.steps.push(Step::new(verb, object.clone(), lever));
+    for (verb, mutation) in mutations {
+        plan.steps.push(Step::new(verb, object.clone(), mutation));
     }
     let fact = |test| Fact {
         object: object.clone(),
@@ -374,7 +374,7 @@ fn a_job_that_a_plan_keeps_waiting_goes_on_with_a_step() {
     assert_eq!(plan.goes_on_at(&job.name), None, "nothing lets it go on");
 }
 
-/// A plan that is made anew: what it writes, relies on and foretells has moved on, and the same is done.
+/// A plan that is made again: writes, tests and forecast are newer, and the same is done.
 #[test]
 fn figures_of_an_effect_are_no_difference() {
     let old = full();
@@ -401,7 +401,7 @@ fn figures_of_an_effect_are_no_difference() {
     // The mark is the moment that it is written at.
     let stamp = |at: &str| {
         let mut plan = full();
-        plan.steps[16].lever = Mutation::Annotate {
+        plan.steps[16].mutation = Mutation::Annotate {
             key: "k".into(),
             value: Some(at.into()),
         };
@@ -415,7 +415,7 @@ fn figures_of_an_effect_are_no_difference() {
 #[test]
 fn steps_that_differ_between_plans_are_summarized_in_a_line() {
     let old = full();
-    let told = |change: fn(&mut Plan)| {
+    let difference = |change: fn(&mut Plan)| {
         let mut new = full();
         change(&mut new);
         old.difference(&new).unwrap_or_default()
@@ -460,8 +460,8 @@ fn steps_that_differ_between_plans_are_summarized_in_a_line() {
     );
     let more = |plan: &mut Plan, name: &str| {
         let object = Object::new("batch", "v1", "jobs", "Job", name).within("nlp");
-        let lever = Mutation::Suspend { value: true };
-        plan.steps.push(Step::new(Verb::Suspend, object, lever));
+        let mutation = Mutation::Suspend { value: true };
+        plan.steps.push(Step::new(Verb::Suspend, object, mutation));
     };
     let mut new = full();
     more(&mut new, "b");
@@ -479,11 +479,11 @@ fn steps_that_differ_between_plans_are_summarized_in_a_line() {
     assert_eq!(old.difference(&new).as_deref(), Some("2 steps more"));
     assert_eq!(new.difference(&old).as_deref(), Some("2 steps fewer"));
     assert_eq!(
-        told(|plan| plan.steps[0].object.uid = Some(Name::new("u-2"))),
+        difference(|plan| plan.steps[0].object.uid = Some(Name::new("u-2"))),
         "Job nlp/train was recreated"
     );
     assert_eq!(
-        told(|plan| {
+        difference(|plan| {
             plan.steps[0].guards[1].test = Test::Is {
                 path: "/spec/suspend".into(),
                 value: json!(true),
@@ -492,7 +492,7 @@ fn steps_that_differ_between_plans_are_summarized_in_a_line() {
         "Job nlp/train has changed: /spec/suspend"
     );
     assert_eq!(
-        told(|plan| plan.steps[5].lever = Mutation::Suspend { value: false }),
+        difference(|plan| plan.steps[5].mutation = Mutation::Suspend { value: false }),
         "hold Job nlp/train by another call"
     );
 }

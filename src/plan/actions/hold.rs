@@ -46,7 +46,7 @@ impl Arguments {
     }
 }
 
-/// Resumes what is held, and continues a run.
+/// Resumes held jobs and continues a run.
 fn request(selected: &Selected<'_>) -> Result<ActionRequest, String> {
     if selected.kind() == Some(ObjectKind::Run) {
         let run = selected.run.as_ref().ok_or("this run is not known")?;

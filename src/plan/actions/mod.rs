@@ -61,7 +61,7 @@ pub enum Values {
     Runs,
 }
 
-/// What is the same in each use of an action.
+/// Properties that are the same in each use of an action.
 #[derive(Debug)]
 pub struct ActionSpec {
     /// Its name on the command line, and in a plan's JSON as `intent.action`.
@@ -73,7 +73,7 @@ pub struct ActionSpec {
     pub command: &'static str,
     /// The key that asks for it in the console, unless a key file says otherwise.
     pub key: Option<&'static str>,
-    /// The action whose key does this as well, as `hold` resumes what is held.
+    /// The action whose key does the same, as `hold` also resumes held jobs.
     pub done_by: Option<ActionName>,
     /// One word for the hint line.
     pub title: &'static str,
@@ -81,14 +81,14 @@ pub struct ActionSpec {
     pub run_title: Option<&'static str>,
     /// One phrase for help and docs/keys.md.
     pub doc: &'static str,
-    /// What it is offered for.
+    /// Kinds of objects that the action is offered for.
     pub fits: &'static [ObjectKind],
-    /// Rights without which it is not offered; one of them suffices.
+    /// Rights that the action needs; one of them suffices to offer it.
     pub rights: &'static [NeededRight],
-    /// What its key asks for.
+    /// The request that its key makes.
     ///
     /// # Errors
-    /// The action does not fit the objects; the text names what would.
+    /// The action does not fit the objects; the text names objects that it fits.
     pub request: fn(&Selected<'_>) -> Result<ActionRequest, String>,
     /// Whether it can have an effect on an object that has not ended.
     availability: fn(&Selected<'_>) -> Availability,
@@ -163,7 +163,7 @@ macro_rules! actions {
                 match self { $(Self::$action(_) => &$module::SPEC,)* }
             }
 
-            /// What is asked for.
+            /// The request of the arguments.
             ///
             /// # Errors
             /// An argument has another form, or names something that does not exist.
@@ -172,7 +172,6 @@ macro_rules! actions {
             }
         }
 
-        /// The action of an intent.
         pub const fn spec_of(intent: &Intent) -> &'static ActionSpec {
             match intent { $(Intent::$action { .. } => &$module::SPEC,)* }
         }
@@ -180,7 +179,7 @@ macro_rules! actions {
         /// The plan of an intent, from its action's planner.
         ///
         /// # Errors
-        /// Why there is no plan, and what can be done instead.
+        /// No plan is possible; the refusal gives the reason and an alternative.
         pub(super) fn plan(on: &PlannerInput<'_>, intent: &Intent) -> Result<Plan, Refusal> {
             match intent { $(Intent::$action { $($field),* } => $module::plan(on, $($field),*),)* }
         }

@@ -24,7 +24,7 @@ impl From<Refusal> for ParseError {
     }
 }
 
-/// Resolves names.
+/// Resolves typed names in a snapshot.
 #[derive(Clone, Copy)]
 pub struct Names<'a> {
     pub snapshot: &'a Snapshot,

@@ -16,7 +16,7 @@ pub enum ActionRequest {
     Replicas(JobKey),
     /// Ask for a reason to cordon these nodes.
     Cordon(Vec<Name>),
-    /// Continue this run.
+    /// Continue the run of this name.
     Continue(String),
 }
 
@@ -34,7 +34,7 @@ pub enum ObjectKind {
     Run,
 }
 
-/// One object.
+/// The object that an action is asked for.
 #[derive(Clone, PartialEq, Debug)]
 pub enum SelectedObject {
     Job(JobKey),
@@ -85,7 +85,7 @@ pub enum Availability {
     Hidden,
 }
 
-/// The objects under the cursor or marked, and what is known of them.
+/// The objects under the cursor or marked, with their known facts.
 pub struct Selected<'a> {
     pub fleet: &'a Fleet,
     pub objects: &'a [SelectedObject],

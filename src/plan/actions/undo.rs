@@ -8,7 +8,7 @@ use super::{
     PlannerInput, Selected, Values,
 };
 
-/// Undo a run
+/// Undo what a run has changed
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
 pub struct Arguments {
     /// ID of the run, from `plan --log`

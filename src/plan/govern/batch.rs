@@ -16,7 +16,7 @@ pub fn batch(
     let others = allowed().filter(|write| !enters(write)).count();
     let new = allowed().filter(|write| enters(write)).count();
     let share = most / 2;
-    // What one kind leaves of its half, the other may use.
+    // Writes that one kind leaves of its half go to the other.
     let mut new_left = most - others.min(share);
     let mut others_left = most - new.min(most - share);
     let picked = allowed().filter(|write| {

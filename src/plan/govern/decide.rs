@@ -36,8 +36,8 @@ pub struct GovernRules {
     pub checkpoint_grace: Duration,
     /// Back-off of a job after its first preemption; doubled for each further one.
     pub backoff: Duration,
-    /// When the queues were created: an older job may have run before it was governed, and stays admitted whatever its queue's
-    /// quota.
+    /// When the queues were created. Older jobs may have run before they were governed; they stay admitted regardless of their
+    /// queue's quota.
     pub since: Moment,
     /// Nothing is written: unsuspended jobs without pods count as suspended, and running ones as admitted.
     pub observe: bool,
@@ -113,15 +113,15 @@ pub fn decide(mut snapshot: Snapshot, jobs: &[GovernedJob], rules: &GovernRules)
     let mut actual = State::new(&compiled);
     // Admitted jobs keep the nodes that their pending pods will get. Those without such nodes come first in the cycle, so that
     // devices are reserved for them.
-    let mut homeless: Vec<JobKey> = Vec::new();
+    let mut without_nodes: Vec<JobKey> = Vec::new();
     for (key, of) in &pending {
         let Some(work) = compiled.work(key) else {
             continue;
         };
         let count = compiled.workload(work).pod_count();
         let found = actual.start(work, &Relaxation::default());
-        if found.map_or(0, |found| found.pods() as u64) < count && !homeless.contains(of) {
-            homeless.push(of.clone());
+        if found.map_or(0, |found| found.pods() as u64) < count && !without_nodes.contains(of) {
+            without_nodes.push(of.clone());
         }
     }
     actual.commit();
@@ -152,7 +152,7 @@ pub fn decide(mut snapshot: Snapshot, jobs: &[GovernedJob], rules: &GovernRules)
     run.set_states(&classes);
     let pushed = run.preempt(&cycle);
     run.find_missing(&classes);
-    run.requeue(&homeless, &pushed);
+    run.requeue(&without_nodes, &pushed);
     run.keep_running(&classes, &pushed);
     for work in postponed
         .into_iter()
@@ -163,7 +163,7 @@ pub fn decide(mut snapshot: Snapshot, jobs: &[GovernedJob], rules: &GovernRules)
             .standings
             .insert(key, AdmissionState::WaitsForPods(1));
     }
-    let heads = run.admit(&mut actual, &mut then, &cycle, &homeless);
+    let heads = run.admit(&mut actual, &mut then, &cycle, &without_nodes);
     run.enter(&classes, &heads);
     run.set_positions(&positions(&then));
     let mut decision = run.decision;
@@ -329,8 +329,8 @@ impl Run<'_> {
         self.write(&job.key, purpose, Some(true), notes, words);
     }
 
-    /// Finds admitted jobs whose pods are not all scheduled, whatever the reason: the scheduler, a ResourceQuota or a webhook may
-    /// have one that the engine does not know.
+    /// Finds admitted jobs with unscheduled pods. The cause does not matter: the scheduler, a ResourceQuota or a webhook may have
+    /// one that the engine does not know.
     fn find_missing(&mut self, classes: &BTreeMap<&JobKey, GovernClass>) {
         for (key, class) in classes {
             let work = self
@@ -348,7 +348,7 @@ impl Run<'_> {
     }
 
     /// Requeues admitted jobs whose pods are unschedulable.
-    fn requeue(&mut self, homeless: &[JobKey], pushed: &[JobKey]) {
+    fn requeue(&mut self, without_nodes: &[JobKey], pushed: &[JobKey]) {
         let missing = self.decision.missing.clone();
         for key in missing.iter().filter(|key| !pushed.contains(key)) {
             let Some(job) = self.by_key.get(key).copied() else {
@@ -356,7 +356,7 @@ impl Run<'_> {
             };
             // Independent pods keep working, unless the devices for the others do not exist.
             let works = job.has_pods && !job.is_gang;
-            if works && !homeless.contains(key) {
+            if works && !without_nodes.contains(key) {
                 continue;
             }
             let admitted = job.governed.moment(ADMITTED);
@@ -409,11 +409,11 @@ impl Run<'_> {
         actual: &mut State<'_>,
         counted: &mut State<'_>,
         cycle: &Cycle,
-        homeless: &[JobKey],
+        without_nodes: &[JobKey],
     ) -> Vec<JobKey> {
         let mut heads = Vec::new();
         // What these jobs lack is reserved for them, even if another job would end in time.
-        let kept: Vec<Option<Name>> = homeless
+        let kept: Vec<Option<Name>> = without_nodes
             .iter()
             .filter_map(|key| self.by_key.get(key))
             .map(|job| job.governed.notes.get(FLAVOR).cloned())
@@ -425,7 +425,7 @@ impl Run<'_> {
             };
             let work = admission.work;
             let is_new = self.decision.standings.get(&key) == Some(&AdmissionState::New);
-            // Where its pods are, whatever nodes the cycle found for it.
+            // Its pods stay on their nodes; the nodes that the cycle found are ignored.
             let own = actual.allocation(work).filter(|_| is_new).cloned();
             let allocation = own.as_ref().unwrap_or(&admission.allocation);
             let pairs = self.flavors(work, allocation);
@@ -456,7 +456,7 @@ impl Run<'_> {
                 counted.admit_again(work, allocation);
             }
             if is_new && own.is_none() {
-                // It is suspended first: by the next decision no pod of it is in the way.
+                // It is suspended first: by the next decision none of its pods is in the way.
                 continue;
             }
             let word = flavors_word(&pairs);

@@ -152,7 +152,7 @@ impl Run<'_> {
                     let stale = [ADMITTED, FLAVOR].into_iter();
                     let stale = stale.filter(|key| job.governed.notes.get(key).is_some());
                     notes.extend(stale.map(|key| (key, None)));
-                    if job.governed.is_suspended_by_somebody() {
+                    if job.governed.is_suspended_by_other() {
                         notes.push((HOLD, None));
                     }
                     self.write(key, Purpose::Suspend, Some(true), notes, words);
@@ -181,7 +181,7 @@ impl Run<'_> {
                 _ => {}
             }
         }
-        // First what stops jobs that have devices, last what stops those that have none.
+        // Jobs that have devices are stopped first, jobs without devices last.
         let by_key = self.by_key;
         self.decision.writes.sort_by_key(|write| {
             let has_devices = by_key.get(&write.job).is_some_and(|job| job.has_pods);

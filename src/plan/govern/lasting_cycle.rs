@@ -1,4 +1,4 @@
-//! The engine's cycle as `govern` uses it: what it admits lasts, and who is preempted is the one that its order names.
+//! The engine's cycle as `govern` uses it: admissions last, and the order alone decides which job is preempted.
 
 use std::time::Duration;
 
@@ -53,9 +53,9 @@ pub(super) fn lasting_cycle(state: &State<'_>) -> Cycle {
     }
 }
 
-/// Drops the preemptions that are not carried out yet, with the admissions that rest on them: those for a job that is itself still
-/// to enter its queue (`enters`), and those with a victim that was admitted less than [`SPARED`] ago. Nobody else is preempted
-/// in place of such a victim: it is the one that goes, once it may. Returns the jobs that wait for that.
+/// Drops the preemptions that are not carried out yet, with the admissions that depend on them: preemptions for a job that must
+/// still enter its queue (`enters`), and preemptions of a victim that was admitted less than [`SPARED`] ago. No other job is
+/// preempted in place of such a victim; it is preempted itself once [`SPARED`] is over. Returns the jobs that wait for that.
 pub(super) fn postpone_preemptions(
     cycle: &mut Cycle,
     state: &State<'_>,

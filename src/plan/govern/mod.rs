@@ -20,9 +20,9 @@ mod tests;
 #[cfg(test)]
 mod tests_burst;
 #[cfg(test)]
-mod tests_laws;
-#[cfg(test)]
 mod tests_load;
+#[cfg(test)]
+mod tests_properties;
 #[cfg(test)]
 mod tests_race;
 #[cfg(test)]

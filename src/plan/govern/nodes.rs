@@ -57,8 +57,8 @@ pub(super) fn node_rule(snapshot: &Snapshot, flavor: &str) -> Option<NodeRule> {
             let there = node.labels.get(*label);
             there.is_some_and(|there| values.contains(&there))
         };
-        let tells = values.len() <= MOST && !others.iter().any(elsewhere);
-        tells.then(|| NodeRule {
+        let is_exact = values.len() <= MOST && !others.iter().any(elsewhere);
+        is_exact.then(|| NodeRule {
             label: (*label).to_owned(),
             values: values.iter().map(ToString::to_string).collect(),
         })

@@ -15,7 +15,7 @@ use super::class::GovernClass;
 /// Pods that have been terminating longer than this may stay for good: their devices do not count as becoming free.
 const STUCK: Duration = Duration::from_secs(600);
 
-/// The kind of the workloads that stand for unscheduled pods of admitted jobs.
+/// Kind of the workloads that represent unscheduled pods of admitted jobs.
 pub(super) const PENDING: &str = "pods to come";
 
 /// Restricts the snapshot to governed jobs: others are not admitted, preempted or counted against a queue.
@@ -74,8 +74,8 @@ pub(super) fn prepare(
     snapshot.settle();
 }
 
-/// Adds workloads that stand for the unscheduled pods of admitted jobs: their quota is reserved, their nodes are still to be
-/// found. Returns the key of each with that of its job.
+/// Adds workloads that represent the unscheduled pods of admitted jobs: they have quota and still need nodes. Returns the key of
+/// each with the key of its job.
 pub(super) fn add_pending_pods(
     snapshot: &mut Snapshot,
     classes: &BTreeMap<&JobKey, GovernClass>,
@@ -139,8 +139,8 @@ pub(super) fn add_pending_pods(
 pub(super) fn is_stuck(compiled: &CompiledFleet, work: WorkloadId) -> bool {
     let now = compiled.snapshot.at;
     let placements = compiled.workload(work).sets.iter();
-    let mut told = placements
+    let mut deleted = placements
         .flat_map(|set| &set.placements)
         .filter_map(|pod| pod.deleted);
-    told.any(|at| now.since(at) >= STUCK.into())
+    deleted.any(|at| now.since(at) >= STUCK.into())
 }

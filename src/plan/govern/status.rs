@@ -31,11 +31,11 @@ pub type PendingStatuses = BTreeMap<JobKey, PendingStatus>;
 pub fn answers(snapshot: &Snapshot) -> PendingStatuses {
     let all = explanations::explain_all(snapshot).into_iter();
     all.map(|(key, answer)| {
-        let told = PendingStatus {
+        let status = PendingStatus {
             reason: answer.explanation.reason,
             start: answer.start.and_then(|start| start.p50),
         };
-        (key, told)
+        (key, status)
     })
     .collect()
 }
@@ -91,11 +91,11 @@ pub fn status_writes(
     let now = decision.snapshot.at;
     let mut writes: Vec<((bool, usize), PlannedWrite)> = Vec::new();
     for job in jobs {
-        let told = answers.get(&job.key);
+        let answer = answers.get(&job.key);
         let (rank, position, reason, eta): (usize, Option<String>, String, Option<String>) =
             match decision.standings.get(&job.key) {
                 Some(AdmissionState::Waiting(position)) => {
-                    let Some(told) = told else {
+                    let Some(answer) = answer else {
                         // Only its position is known, and it says no other than its reason does.
                         let place = position_word(*position);
                         let old = job.governed.notes.get(POSITION);
@@ -108,8 +108,8 @@ pub fn status_writes(
                         continue;
                     };
                     let old = job.governed.moment(ETA);
-                    let reason = told.reason.chars().take(LONGEST).collect();
-                    let eta = eta_word(old, now, told.start);
+                    let reason = answer.reason.chars().take(LONGEST).collect();
+                    let eta = eta_word(old, now, answer.start);
                     (*position, Some(position_word(*position)), reason, eta)
                 }
                 Some(AdmissionState::WaitsForPods(position)) => {

@@ -18,7 +18,7 @@ use super::{AdmissionState, Decision, Purpose, answers, not_ready, status_writes
 const TICK: Duration = Duration::from_secs(5);
 const AGED: Duration = Duration::from_secs(30);
 
-pub(super) fn said(decision: &Decision) -> Vec<String> {
+pub(super) fn writes_of(decision: &Decision) -> Vec<String> {
     let words = |it: &super::PlannedWrite| format!("{} {}", it.purpose.word(), it.job.key.name);
     decision.writes.iter().map(words).collect()
 }
@@ -80,14 +80,14 @@ fn world() -> World {
 fn a_new_job_is_suspended_then_admitted_then_runs_to_its_end_once() {
     let mut world = world();
     world.submit("j", "a", 0, 2, 4).governed.suspended = false;
-    assert_eq!(said(&world.turn()), ["suspend j"]);
+    assert_eq!(writes_of(&world.turn()), ["suspend j"]);
     let decision = world.turn();
-    assert_eq!(said(&decision), ["admit j"]);
+    assert_eq!(writes_of(&decision), ["admit j"]);
     assert_eq!(world.job("j").note(FLAVOR), Some("h100"));
     assert!(world.job("j").note(ADMITTED).is_some());
     // Its pods do not exist yet: it is not admitted again, and no other job gets its devices.
     world.submit("k", "a", 9, 1, 1);
-    assert_eq!(said(&world.turn()), [""; 0]);
+    assert_eq!(writes_of(&world.turn()), [""; 0]);
     for _ in 0..300 {
         world.pass(TICK);
         world.turn();
@@ -106,7 +106,7 @@ fn jobs_are_admitted_by_priority_then_by_age_and_only_within_quota() {
     world.submit("new", "a", 0, 1, 4).created = world.now.plus(TICK);
     world.submit("high", "a", 5, 1, 4).created = world.now.plus(TICK);
     let decision = world.turn();
-    assert_eq!(said(&decision), ["admit high", "admit old"]);
+    assert_eq!(writes_of(&decision), ["admit high", "admit old"]);
     assert_eq!(standing(&decision, "new"), &AdmissionState::Waiting(1));
 }
 
@@ -121,7 +121,7 @@ fn a_gang_waits_whole() {
     world.pass(TICK);
     world.submit("gang", "a", 0, 4, 4);
     let decision = world.turn();
-    assert_eq!(said(&decision), [""; 0]);
+    assert_eq!(writes_of(&decision), [""; 0]);
     assert_eq!(standing(&decision, "gang"), &AdmissionState::Waiting(1));
 }
 
@@ -136,7 +136,7 @@ fn a_held_job_an_unknown_queue_and_a_cohort_are_never_admitted() {
     world.submit("lost", "b", 0, 1, 1);
     world.submit("up", "top", 0, 1, 1);
     let decision = world.turn();
-    assert_eq!(said(&decision), [""; 0]);
+    assert_eq!(writes_of(&decision), [""; 0]);
     for (name, words) in [
         ("held", "held by its annotation stokehold.dev/hold"),
         ("lost", "there is no queue b"),
@@ -151,7 +151,7 @@ fn a_held_job_an_unknown_queue_and_a_cohort_are_never_admitted() {
         );
     }
     let writes = status_writes(&decision, &world.governed(), &answers(&decision.snapshot));
-    let told: Vec<&str> = writes
+    let reasons: Vec<&str> = writes
         .iter()
         .flat_map(|it| {
             it.write
@@ -160,7 +160,7 @@ fn a_held_job_an_unknown_queue_and_a_cohort_are_never_admitted() {
                 .filter_map(|(_, value)| value.as_deref())
         })
         .collect();
-    assert_eq!(told.len(), 3, "{told:?}");
+    assert_eq!(reasons.len(), 3, "{reasons:?}");
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn others_jobs_are_left_alone_and_hold_what_they_hold() {
     refused.governed.suspended = false;
     world.submit("mine", "a", 9, 1, 4);
     let decision = world.turn();
-    assert_eq!(said(&decision), [""; 0]);
+    assert_eq!(writes_of(&decision), [""; 0]);
     assert!(matches!(
         standing(&decision, "owned"),
         AdmissionState::Refused(_)
@@ -189,15 +189,15 @@ fn a_suspended_job_is_not_admitted_and_a_resumed_one_waits_in_its_queue() {
     world.turn();
     world.pass(TICK);
     world.job("j").governed.suspended = true;
-    assert_eq!(said(&world.turn()), ["hold j"]);
+    assert_eq!(writes_of(&world.turn()), ["hold j"]);
     world.pass(TICK);
-    assert_eq!(said(&world.turn()), [""; 0]);
+    assert_eq!(writes_of(&world.turn()), [""; 0]);
     world.submit("k", "a", 0, 1, 8);
-    assert_eq!(said(&world.turn()), ["admit k"]);
+    assert_eq!(writes_of(&world.turn()), ["admit k"]);
     // After a resume, it does not start beside the job that has its devices now.
     world.job("j").governed.suspended = false;
     let decision = world.turn();
-    assert_eq!(said(&decision), ["suspend j"]);
+    assert_eq!(writes_of(&decision), ["suspend j"]);
     assert_eq!(standing(&world.turn(), "j"), &AdmissionState::Waiting(1));
 }
 
@@ -222,15 +222,15 @@ fn what_a_run_left_suspended_waits_in_its_queue_again_once_the_time_of_the_run_i
     world.job("j").governed.suspended = true;
     world.pass(TICK);
     let decision = world.turn();
-    assert_eq!(said(&decision), [""; 0], "the run resumes it");
+    assert_eq!(writes_of(&decision), [""; 0], "the run resumes it");
     assert_eq!(
         standing(&decision, "j"),
         &AdmissionState::Held(hold.words())
     );
     world.pass(Duration::from_secs(700));
-    assert_eq!(said(&world.turn()), ["requeue j"]);
+    assert_eq!(writes_of(&world.turn()), ["requeue j"]);
     assert_eq!(world.job("j").note(HELD), None);
-    assert_eq!(said(&world.turn()), ["admit j"]);
+    assert_eq!(writes_of(&world.turn()), ["admit j"]);
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn a_copy_of_an_admitted_job_is_not_admitted() {
     copy.governed.notes = [long_ago].into_iter().collect();
     copy.governed.created = now;
     copy.governed.suspended = false;
-    assert_eq!(said(&world.turn()), ["suspend copy"]);
+    assert_eq!(writes_of(&world.turn()), ["suspend copy"]);
     assert_eq!(world.job("copy").note(ADMITTED), None);
 }
 
@@ -262,11 +262,11 @@ fn a_preempted_job_goes_first_and_its_devices_are_given_once_its_pods_have_gone(
     world.turn();
     world.pass(TICK);
     world.submit("high", "a", 5, 1, 8);
-    assert_eq!(said(&world.turn()), [""; 0]);
+    assert_eq!(writes_of(&world.turn()), [""; 0]);
     // A job that was just admitted is not preempted.
     world.pass(AGED);
     let decision = world.turn();
-    assert_eq!(said(&decision), ["preempt low"]);
+    assert_eq!(writes_of(&decision), ["preempt low"]);
     assert_eq!(
         standing(&decision, "high"),
         &AdmissionState::WaitsForPods(1)
@@ -275,9 +275,9 @@ fn a_preempted_job_goes_first_and_its_devices_are_given_once_its_pods_have_gone(
     assert_eq!((low.note(EVICTIONS), low.note(ADMITTED)), (Some("1"), None));
     assert_eq!(low.note(REQUEUE_AT), Some("2026-11-21T06:01:35Z"));
     // Its pods still exist: nothing more happens, and no other job is preempted.
-    assert_eq!(said(&world.turn()), [""; 0]);
+    assert_eq!(writes_of(&world.turn()), [""; 0]);
     world.pass(TICK);
-    assert_eq!(said(&world.turn()), ["admit high"]);
+    assert_eq!(writes_of(&world.turn()), ["admit high"]);
     world.pass(TICK);
     let decision = world.turn();
     assert!(
@@ -285,7 +285,7 @@ fn a_preempted_job_goes_first_and_its_devices_are_given_once_its_pods_have_gone(
     );
     world.pass(Duration::from_secs(700));
     world.pass(TICK);
-    assert_eq!(said(&world.turn()), ["admit low"]);
+    assert_eq!(writes_of(&world.turn()), ["admit low"]);
 }
 
 #[test]
@@ -295,13 +295,13 @@ fn a_job_that_saves_checkpoints_is_asked_for_one_before_it_goes() {
     world.turn();
     world.pass(AGED);
     world.submit("high", "a", 5, 1, 8);
-    assert_eq!(said(&world.turn()), ["ask for a checkpoint low"]);
+    assert_eq!(writes_of(&world.turn()), ["ask for a checkpoint low"]);
     let low = world.job("low");
     assert!(low.note(PREEMPTING).is_some() && low.note(CHECKPOINT_WANTED).is_some());
     world.pass(TICK);
-    assert_eq!(said(&world.turn()), [""; 0]);
+    assert_eq!(writes_of(&world.turn()), [""; 0]);
     world.job("low").last_checkpoint = Some(world.now);
-    assert_eq!(said(&world.turn()), ["preempt low"]);
+    assert_eq!(writes_of(&world.turn()), ["preempt low"]);
     let low = world.job("low");
     assert!(low.note(PREEMPTING).is_none() && low.note(CHECKPOINT_WANTED).is_none());
 }
@@ -315,12 +315,12 @@ fn one_that_saves_nothing_in_time_goes_all_the_same_and_one_that_need_not_go_sta
     world.submit("high", "a", 5, 1, 8);
     world.turn();
     let high = world.jobs.pop().expect("high");
-    assert_eq!(said(&world.turn()), ["keep running low"]);
+    assert_eq!(writes_of(&world.turn()), ["keep running low"]);
     assert_eq!(world.job("low").note(PREEMPTING), None);
     world.jobs.push(high);
     world.turn();
     world.pass(Duration::from_secs(130));
-    assert_eq!(said(&world.turn()), ["preempt low"]);
+    assert_eq!(writes_of(&world.turn()), ["preempt low"]);
 }
 
 #[test]
@@ -332,15 +332,15 @@ fn a_queue_borrows_and_gives_back() {
     };
     let mut world = World::new(&[("h100", 8)], vec![cohort("top"), lends("a"), lends("b")]);
     world.submit("a1", "a", 0, 1, 4);
-    assert_eq!(said(&world.turn()), ["admit a1"]);
+    assert_eq!(writes_of(&world.turn()), ["admit a1"]);
     world.pass(TICK);
     world.submit("a2", "a", 0, 1, 4);
-    assert_eq!(said(&world.turn()), ["admit a2"]);
+    assert_eq!(writes_of(&world.turn()), ["admit a2"]);
     world.pass(AGED);
     world.submit("b1", "b", 0, 1, 4);
-    assert_eq!(said(&world.turn()), ["preempt a2"]);
+    assert_eq!(writes_of(&world.turn()), ["preempt a2"]);
     world.pass(TICK);
-    assert_eq!(said(&world.turn()), ["admit b1"]);
+    assert_eq!(writes_of(&world.turn()), ["admit b1"]);
 }
 
 #[test]
@@ -358,11 +358,11 @@ fn devices_that_an_admitted_job_lacks_are_not_given_to_others() {
     world.pass(TICK);
     assert!(world.job("first").nodes.is_empty());
     world.submit("second", "a", 9, 1, 4).estimate = Some(Duration::from_secs(3600));
-    assert_eq!(said(&world.turn()), [""; 0]);
+    assert_eq!(writes_of(&world.turn()), [""; 0]);
     // It does not wait forever.
     world.pass(Duration::from_secs(300));
-    assert_eq!(said(&world.turn()), ["requeue first"]);
-    assert_eq!(said(&world.turn()), ["admit second"]);
+    assert_eq!(writes_of(&world.turn()), ["requeue first"]);
+    assert_eq!(writes_of(&world.turn()), ["admit second"]);
     let reason = "requeued: its pods found no nodes for 5 minutes";
     assert_eq!(world.job("first").note(REASON), Some(reason));
 }
@@ -374,9 +374,9 @@ fn what_ran_before_it_was_governed_is_not_stopped() {
     old.governed.suspended = false;
     world.pass(TICK);
     world.pass(Duration::from_secs(90));
-    assert_eq!(said(&world.turn()), ["adopt old"]);
+    assert_eq!(writes_of(&world.turn()), ["adopt old"]);
     assert_eq!(world.job("old").note(FLAVOR), Some("h100"));
-    assert_eq!(said(&world.turn()), [""; 0]);
+    assert_eq!(writes_of(&world.turn()), [""; 0]);
 }
 
 #[test]
@@ -401,7 +401,7 @@ fn a_waiting_job_gets_its_position_only_when_it_changes() {
     world.turn();
     world.pass(TICK);
     world.submit("second", "a", 0, 1, 8);
-    let tell = |world: &mut World| {
+    let status_of = |world: &mut World| {
         let decision = world.decide();
         let writes = status_writes(&decision, &world.governed(), &answers(&decision.snapshot));
         for write in &writes {
@@ -413,7 +413,7 @@ fn a_waiting_job_gets_its_position_only_when_it_changes() {
         }
         writes.len()
     };
-    assert_eq!(tell(&mut world), 1);
+    assert_eq!(status_of(&mut world), 1);
     let second = world.job("second");
     assert_eq!(second.note(POSITION), Some("1"));
     let reason = second.note(REASON).expect("a reason").to_owned();
@@ -422,9 +422,9 @@ fn a_waiting_job_gets_its_position_only_when_it_changes() {
         second.note("stokehold.dev/eta"),
         Some("2026-11-21T06:15:00Z")
     );
-    assert_eq!(tell(&mut world), 0);
+    assert_eq!(status_of(&mut world), 0);
     world.pass(TICK);
-    assert_eq!(tell(&mut world), 0);
+    assert_eq!(status_of(&mut world), 0);
     for _ in 0..125 {
         world.pass(TICK);
         world.turn();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use model::fleet::govern::ADMITTED;
 
-use super::tests::said;
+use super::tests::writes_of;
 use super::tests_world::{World, queue};
 use super::{PlannedWrite, Purpose, batch};
 
@@ -38,7 +38,7 @@ struct Course {
     unadmitted: Vec<usize>,
     /// The longest time that one unadmitted job had its devices, seconds.
     longest: usize,
-    /// Admissions, by second.
+    /// Number of admissions in each second.
     admitted: Vec<usize>,
     /// Jobs that were noted as running before they were governed.
     adopted: usize,
@@ -127,11 +127,11 @@ fn a_job_whose_suspension_was_not_sent_yet_does_not_count_as_admitted() {
     late.most_pods = 1;
     world.pass(SECOND);
     let decision = world.decide();
-    assert_eq!(said(&decision), ["suspend late"]);
+    assert_eq!(writes_of(&decision), ["suspend late"]);
     // Nothing was sent.
     world.new = decision.entering;
     world.pass(Duration::from_secs(90));
-    assert_eq!(said(&world.turn()), ["suspend late"]);
+    assert_eq!(writes_of(&world.turn()), ["suspend late"]);
 }
 
 /// A new job that its queue would admit now is admitted where its pods are: stopping it would only cost it its start.
@@ -141,10 +141,10 @@ fn a_new_job_that_is_next_in_its_queue_is_admitted_where_it_runs() {
     world.submit("runs", "a", 0, 2, 4).governed.suspended = false;
     world.pass(SECOND);
     let decision = world.turn();
-    assert_eq!(said(&decision), ["admit runs"]);
+    assert_eq!(writes_of(&decision), ["admit runs"]);
     assert_eq!(decision.writes[0].write.suspend, None);
     assert_eq!(decision.writes[0].write.nodes, None);
-    assert_eq!(said(&world.turn()), [""; 0]);
+    assert_eq!(writes_of(&world.turn()), [""; 0]);
 }
 
 #[test]

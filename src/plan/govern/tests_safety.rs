@@ -7,7 +7,7 @@ use engine::snapshot::{PodSet, ResourceRequests};
 use model::base::Name;
 use model::fleet::govern::{ADMITTED, EVICTIONS, REASON};
 
-use super::tests::{preempting, said, standing};
+use super::tests::{preempting, standing, writes_of};
 use super::tests_world::{RULES, World, queue};
 use super::{AdmissionState, decide};
 
@@ -28,7 +28,7 @@ fn a_job_whose_writes_are_refused_keeps_nothing_from_others() {
     let refused = Some("a policy denies it".to_owned());
     world.submit("high", "a", 9, 1, 8).denied = refused.clone();
     let decision = world.turn();
-    assert_eq!(said(&decision), ["admit low"]);
+    assert_eq!(writes_of(&decision), ["admit low"]);
     let words = "it could not be changed, and is tried again later: a policy denies it";
     assert_eq!(
         standing(&decision, "high"),
@@ -39,10 +39,10 @@ fn a_job_whose_writes_are_refused_keeps_nothing_from_others() {
     world.job("high").denied = None;
     world.job("low").denied = refused;
     let decision = world.turn();
-    assert_eq!(said(&decision), [""; 0]);
+    assert_eq!(writes_of(&decision), [""; 0]);
     assert_eq!(standing(&decision, "high"), &AdmissionState::Waiting(1));
     world.job("low").denied = None;
-    assert_eq!(said(&world.turn()), ["preempt low"]);
+    assert_eq!(writes_of(&world.turn()), ["preempt low"]);
 }
 
 #[test]
@@ -50,14 +50,14 @@ fn what_asks_for_something_unknown_is_not_admitted() {
     let mut world = world(8);
     world.submit("j", "a", 0, 1, 8).is_known = false;
     let decision = world.turn();
-    assert_eq!(said(&decision), [""; 0]);
+    assert_eq!(writes_of(&decision), [""; 0]);
     let words = "what it asks for is not known yet";
     assert_eq!(
         standing(&decision, "j"),
         &AdmissionState::Held(words.into())
     );
     world.job("j").is_known = true;
-    assert_eq!(said(&world.turn()), ["admit j"]);
+    assert_eq!(writes_of(&world.turn()), ["admit j"]);
 }
 
 #[test]
@@ -65,16 +65,16 @@ fn an_admitted_job_whose_pods_never_come_waits_again_whatever_the_reason() {
     for most_pods in [0, 3] {
         let mut world = world(8);
         world.submit("stuck", "a", 0, 4, 2).most_pods = most_pods;
-        assert_eq!(said(&world.turn()), ["admit stuck"]);
+        assert_eq!(writes_of(&world.turn()), ["admit stuck"]);
         world.submit("next", "a", 0, 1, 8);
         world.pass(TICK);
         let decision = world.turn();
-        assert_eq!(said(&decision), [""; 0]);
+        assert_eq!(writes_of(&decision), [""; 0]);
         assert_eq!(decision.missing.len(), 1);
         world.pass(Duration::from_secs(290));
-        assert_eq!(said(&world.turn()), [""; 0]);
+        assert_eq!(writes_of(&world.turn()), [""; 0]);
         world.pass(TICK);
-        assert_eq!(said(&world.turn()), ["requeue stuck"]);
+        assert_eq!(writes_of(&world.turn()), ["requeue stuck"]);
         let stuck = world.job("stuck");
         assert_eq!(stuck.note(ADMITTED), None);
         let reason = stuck.note(REASON).expect("a reason");
@@ -83,7 +83,7 @@ fn an_admitted_job_whose_pods_never_come_waits_again_whatever_the_reason() {
             "{reason}"
         );
         world.pass(TICK);
-        assert_eq!(said(&world.turn()), ["admit next"], "{most_pods}");
+        assert_eq!(writes_of(&world.turn()), ["admit next"], "{most_pods}");
     }
 }
 
@@ -96,10 +96,10 @@ fn a_gang_that_lost_a_pod_is_asked_for_a_checkpoint_before_it_waits_again() {
     world.job("gang").most_pods = 3;
     world.job("gang").nodes.pop();
     world.pass(Duration::from_secs(310));
-    assert_eq!(said(&world.turn()), ["ask for a checkpoint gang"]);
-    assert_eq!(said(&world.turn()), [""; 0]);
+    assert_eq!(writes_of(&world.turn()), ["ask for a checkpoint gang"]);
+    assert_eq!(writes_of(&world.turn()), [""; 0]);
     world.pass(Duration::from_secs(130));
-    assert_eq!(said(&world.turn()), ["requeue gang"]);
+    assert_eq!(writes_of(&world.turn()), ["requeue gang"]);
 }
 
 #[test]
@@ -110,18 +110,18 @@ fn whom_its_owner_resumes_while_its_pods_still_end_waits_in_its_queue() {
     world.turn();
     world.pass(Duration::from_secs(300));
     world.submit("high", "a", 5, 1, 8);
-    assert_eq!(said(&world.turn()), ["preempt low"]);
+    assert_eq!(writes_of(&world.turn()), ["preempt low"]);
     world.pass(TICK);
     world.job("low").governed.suspended = false;
     let decision = world.turn();
-    assert_eq!(said(&decision), ["suspend low"]);
+    assert_eq!(writes_of(&decision), ["suspend low"]);
     assert_eq!(world.job("low").note(EVICTIONS), Some("1"));
     assert_eq!(
         standing(&decision, "high"),
         &AdmissionState::WaitsForPods(1)
     );
     world.pass(Duration::from_secs(600));
-    assert_eq!(said(&world.turn()), ["admit high"]);
+    assert_eq!(writes_of(&world.turn()), ["admit high"]);
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn what_slipped_through_keeps_no_more_than_its_queue_has() {
     }
     world.pass(Duration::from_secs(90));
     let decision = world.turn();
-    assert_eq!(said(&decision), ["suspend second", "adopt first"]);
+    assert_eq!(writes_of(&decision), ["suspend second", "adopt first"]);
     world.pass(TICK);
     assert_eq!(
         standing(&world.turn(), "second"),
@@ -151,9 +151,9 @@ fn a_job_without_devices_is_never_stopped() {
     let mut world = world(8);
     let job = world.submit("reads", "a", 0, 1, 0);
     job.governed.suspended = false;
-    assert_eq!(said(&world.turn()), ["adopt reads"]);
+    assert_eq!(writes_of(&world.turn()), ["adopt reads"]);
     world.submit("waits", "a", 0, 1, 0);
-    assert_eq!(said(&world.turn()), ["admit waits"]);
+    assert_eq!(writes_of(&world.turn()), ["admit waits"]);
 }
 
 #[test]
@@ -163,12 +163,12 @@ fn pods_that_have_done_their_work_hold_nothing() {
     world.turn();
     world.pass(TICK);
     world.submit("next", "a", 0, 1, 6);
-    assert_eq!(said(&world.turn()), [""; 0]);
+    assert_eq!(writes_of(&world.turn()), [""; 0]);
     let gang = world.job("gang");
     gang.governed.succeeded = 3;
     gang.nodes.truncate(1);
     let decision = world.turn();
-    assert_eq!(said(&decision), ["admit next"]);
+    assert_eq!(writes_of(&decision), ["admit next"]);
     assert_eq!(decision.missing, []);
 }
 
@@ -194,24 +194,24 @@ fn pods_without_devices_are_not_waited_for() {
         ..PodSet::default()
     });
     let decision = decide(snapshot, &world.governed(), &RULES);
-    assert_eq!(said(&decision), ["admit next"]);
+    assert_eq!(writes_of(&decision), ["admit next"]);
     assert_eq!(decision.missing, []);
 }
 
 /// Of two jobs that may be preempted, the one of lower priority goes, even if that takes until it may.
 #[test]
-fn nobody_is_preempted_in_place_of_a_job_that_was_just_admitted() {
+fn no_job_is_preempted_in_place_of_a_newly_admitted_one() {
     let mut world = preempting();
     world.submit("mid", "a", 5, 1, 4);
-    assert_eq!(said(&world.turn()), ["admit mid"]);
+    assert_eq!(writes_of(&world.turn()), ["admit mid"]);
     world.pass(Duration::from_secs(20));
     world.submit("low", "a", 1, 1, 4);
-    assert_eq!(said(&world.turn()), ["admit low"]);
+    assert_eq!(writes_of(&world.turn()), ["admit low"]);
     world.pass(Duration::from_secs(13));
     world.submit("high", "a", 9, 1, 4);
     let decision = world.turn();
     assert_eq!(
-        said(&decision),
+        writes_of(&decision),
         [""; 0],
         "low is spared, and mid is not its stand-in"
     );
@@ -220,5 +220,5 @@ fn nobody_is_preempted_in_place_of_a_job_that_was_just_admitted() {
         &AdmissionState::WaitsForPods(1)
     );
     world.pass(Duration::from_secs(18));
-    assert_eq!(said(&world.turn()), ["preempt low"]);
+    assert_eq!(writes_of(&world.turn()), ["preempt low"]);
 }

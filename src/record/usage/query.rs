@@ -16,7 +16,7 @@ use super::store::{HOUR, UsageFile};
 /// How much of a time range was observed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ObservedRatio {
-    /// Observed time, milliseconds.
+    /// Time in which the fleet was observed, milliseconds.
     pub observed_ms: i64,
     /// Number of open hours in the range.
     pub open: i64,

@@ -43,13 +43,13 @@ impl Governor {
             let is_job = &*job.key.kind == "Job" && !job.governed.was_governed();
             is_job && decision.entering.contains(&job.key)
         };
-        if self.unsuspended_said || decision.entering.is_empty() {
+        if self.unsuspended_logged || decision.entering.is_empty() {
             return;
         }
         let Some(job) = jobs.iter().find(is_new) else {
             return;
         };
-        self.unsuspended_said = true;
+        self.unsuspended_logged = true;
         let why = format!(
             "Job {} was created unsuspended: `stokehold govern manifests --suspend-policy` has Jobs created suspended, on Kubernetes 1.36 and later",
             job.key.key
@@ -63,16 +63,16 @@ impl Governor {
     }
 
     /// Writes an Event for a fault that none was written for.
-    pub(super) async fn tell_fault(&mut self, fleet: &Fleet) {
+    pub(super) async fn report_fault(&mut self, fleet: &Fleet) {
         let fault = self.status.borrow().fault.clone().map(|(why, _)| why);
-        if fault == self.event_told {
+        if fault == self.event_fault {
             return;
         }
-        self.event_told = fault;
+        self.event_fault = fault;
         let Some(writer) = &self.writer else {
             return;
         };
-        if let (Some(why), Some(state)) = (&self.event_told, fleet.govern.as_deref()) {
+        if let (Some(why), Some(state)) = (&self.event_fault, fleet.govern.as_deref()) {
             let name = &state.key.name;
             let map = Object::new("", "v1", "configmaps", "ConfigMap", name);
             let map = map.within(&state.key.namespace).with_uid(&state.uid);

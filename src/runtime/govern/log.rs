@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn a_line_of_the_log_can_be_read_by_programs() {
         let at = Moment::from_seconds(0);
-        let said = line(
+        let entry = line(
             at,
             &[
                 ("job", "nlp/train"),
@@ -55,7 +55,7 @@ mod tests {
             ],
         );
         assert_eq!(
-            said,
+            entry,
             "at=1970-01-01T00:00:00Z job=nlp/train reason=\"it \\\"waits\\\"\" queue=\"\""
         );
     }

@@ -70,7 +70,6 @@ pub fn open(
     Ok((session, writer))
 }
 
-/// The rules by the settings.
 fn rules(settings: &Settings, observe: bool) -> GovernRules {
     GovernRules {
         checkpoint_grace: settings.govern.checkpoint_grace.duration(),
@@ -138,7 +137,7 @@ pub struct Governor {
     /// Jobs that the last decision found unsuspended and new.
     entering: BTreeSet<JobKey>,
     /// Status explanations that are still to be written to jobs.
-    untold: VecDeque<PlannedWrite>,
+    unwritten: VecDeque<PlannedWrite>,
     last_written: BTreeMap<JobKey, Instant>,
     explained: Option<Instant>,
     /// How long the last explanation took.
@@ -148,9 +147,9 @@ pub struct Governor {
     quiet_until: Option<Instant>,
     busy: u32,
     /// Whether the log says that Jobs are created unsuspended.
-    unsuspended_said: bool,
-    /// The fault of the document that an Event tells.
-    event_told: Option<String>,
+    unsuspended_logged: bool,
+    /// The fault that the last Event on the document reports.
+    event_fault: Option<String>,
     /// What was logged as proposed.
     proposed: BTreeSet<(JobKey, &'static str)>,
     compared: Option<Comparison>,
@@ -178,7 +177,7 @@ impl Governor {
             unseen: BTreeMap::new(),
             denied: BTreeMap::new(),
             stale: BTreeMap::new(),
-            untold: VecDeque::new(),
+            unwritten: VecDeque::new(),
             missing: BTreeMap::new(),
             entering: BTreeSet::new(),
             last_written: BTreeMap::new(),
@@ -187,8 +186,8 @@ impl Governor {
             revision: None,
             quiet_until: None,
             busy: 0,
-            unsuspended_said: false,
-            event_told: None,
+            unsuspended_logged: false,
+            event_fault: None,
             proposed: BTreeSet::new(),
             compared: None,
             lead: Lead::default(),
@@ -214,17 +213,17 @@ impl Governor {
         let goes_on = before.filter(|led| led.0 == term);
         let led = leads.then(|| goes_on.unwrap_or_else(|| (term, Instant::now())));
         self.status.send_if_modified(|status| {
-            let told = (
+            let previous = (
                 status.leads.replace(leads),
                 std::mem::replace(&mut status.led, led),
             );
-            told != (Some(leads), led)
+            previous != (Some(leads), led)
         });
         if led.is_none() || led != before {
             // The state is read anew.
             self.revision = None;
             self.unseen.clear();
-            self.untold.clear();
+            self.unwritten.clear();
             self.missing.clear();
             self.explained = None;
         }
@@ -293,7 +292,7 @@ impl Governor {
         let Some(facts) = facts else {
             return;
         };
-        self.tell_fault(&facts.fleet).await;
+        self.report_fault(&facts.fleet).await;
         let fleet = &facts.fleet;
         let now = Instant::now();
         let decided = self.status.borrow().decided;

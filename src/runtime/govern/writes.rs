@@ -29,7 +29,7 @@ const LEFT_FOR: Duration = Duration::from_secs(1800);
 const STALE: u32 = 3;
 /// Shortest interval between two computations of positions and expected starts, and between two writes of them to a job.
 const EXPLAINED_EVERY: Duration = Duration::from_secs(30);
-const TOLD_EVERY: Duration = Duration::from_secs(60);
+const STATUS_EVERY: Duration = Duration::from_secs(60);
 /// Shortest interval between two computations while a pending job has no status yet.
 const FIRST_EVERY: Duration = Duration::from_secs(2);
 /// Shortest interval between two writes to a job of what needs no computation: its position, and that it is next.
@@ -63,7 +63,6 @@ impl Pacer {
     }
 }
 
-/// A job in back-off.
 #[derive(Clone, Debug)]
 pub(super) struct BackedOffJob {
     pub(super) why: String,
@@ -103,7 +102,7 @@ impl Governor {
             false => self.batch.div_ceil(4),
         };
         for _ in 0..room {
-            let Some(write) = self.untold.pop_front() else {
+            let Some(write) = self.unwritten.pop_front() else {
                 return;
             };
             self.last_written.insert(write.job.clone(), Instant::now());
@@ -129,7 +128,7 @@ impl Governor {
             false => soon.min(EXPLAINED_EVERY),
         };
         let is_due = self.explained.is_none_or(|at| at.elapsed() >= every);
-        let mut told = PendingStatuses::new();
+        let mut statuses = PendingStatuses::new();
         if is_due {
             let begun = Instant::now();
             self.explained = Some(begun);
@@ -140,12 +139,12 @@ impl Governor {
             let Ok(made) = task.await else {
                 return;
             };
-            told = made;
+            statuses = made;
             self.explaining = begun.elapsed();
         }
-        let mut status = status_writes(decision, jobs, &told);
+        let mut status = status_writes(decision, jobs, &statuses);
         let pause = match is_due {
-            true => TOLD_EVERY,
+            true => STATUS_EVERY,
             false => MOVED_EVERY,
         };
         status.retain(|write| {
@@ -161,16 +160,16 @@ impl Governor {
         status
             .retain(|write| !self.denied.contains_key(&write.job) && !written.contains(&write.job));
         status.sort_by_key(|write| {
-            let is_told = !first.contains(&write.job);
-            (is_told, self.last_written.get(&write.job).copied())
+            let is_known = !first.contains(&write.job);
+            (is_known, self.last_written.get(&write.job).copied())
         });
         if is_due {
-            self.untold.clear();
+            self.unwritten.clear();
         }
         let again: BTreeSet<JobKey> = status.iter().map(|write| write.job.clone()).collect();
-        self.untold.retain(|write| !again.contains(&write.job));
+        self.unwritten.retain(|write| !again.contains(&write.job));
         // What an explanation has for new jobs goes before the positions of others.
-        self.untold.extend(status);
+        self.unwritten.extend(status);
     }
 
     /// Puts a job in back-off, longer each time in a row.

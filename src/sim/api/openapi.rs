@@ -25,7 +25,7 @@ pub fn serve(path: &str, asked: &ApiRequest) -> Option<Response<Body>> {
     Some(respond(200, "application/json", body.to_string()))
 }
 
-/// `api/v1` or `apis/GROUP/VERSION`.
+/// Path of the group and version: `api/v1` or `apis/GROUP/VERSION`.
 fn place(spec: &Spec) -> String {
     if spec.group.is_empty() {
         format!("api/{}", spec.version)

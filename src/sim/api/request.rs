@@ -63,7 +63,6 @@ impl Query {
             .filter(|v| !v.is_empty())
     }
 
-    /// Every value of a key.
     pub fn all(&self, key: &str) -> impl Iterator<Item = &str> {
         self.0
             .iter()

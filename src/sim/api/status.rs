@@ -143,12 +143,12 @@ impl Refusal {
         }
     }
 
-    /// 401.
+    /// 401: the request has no valid credentials.
     pub fn unauthorized() -> Self {
         Self::new(401, "Unauthorized", "Unauthorized")
     }
 
-    /// 400.
+    /// 400: the request is not valid.
     pub fn bad_request(why: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", why)
     }
@@ -279,13 +279,13 @@ impl Refusal {
         Self::new(422, "Invalid", message).bare()
     }
 
-    /// 405.
+    /// 405: the resource has no such verb.
     pub fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
         Self::new(405, "MethodNotAllowed", message).bare()
     }
 
-    /// 406.
+    /// 406: no format that the client accepts.
     pub fn not_acceptable(accepted: &str) -> Self {
         let message = format!("406: Not Acceptable\n\nAvailable representations: {accepted}");
         Self::new(406, "NotAcceptable", message).bare()
@@ -296,7 +296,7 @@ impl Refusal {
         Self::new(406, "NotAcceptable", why)
     }
 
-    /// 415.
+    /// 415: the format of the body is not known.
     pub fn unsupported_media(accepted: &str) -> Self {
         let message = format!(
             "the body of the request was in an unknown format - accepted media types include: {accepted}"
@@ -309,7 +309,7 @@ impl Refusal {
         Self::new(415, "UnsupportedMediaType", "415: Unsupported Media Type").bare()
     }
 
-    /// 413.
+    /// 413: the body is above the limit of bytes.
     pub fn too_large(limit: usize) -> Self {
         let message = format!("Request entity too large: limit is {limit}");
         Self::new(413, "RequestEntityTooLarge", message)
@@ -329,7 +329,7 @@ impl Refusal {
             .retry_after(seconds)
     }
 
-    /// 500.
+    /// 500: the server itself failed.
     pub fn internal(why: &str) -> Self {
         Self::new(
             500,
@@ -339,7 +339,7 @@ impl Refusal {
         .causes(vec![("", why.to_owned(), String::new())])
     }
 
-    /// 503.
+    /// 503: the server cannot answer now.
     pub fn unavailable(why: impl Into<String>) -> Self {
         Self::new(503, "ServiceUnavailable", why)
     }

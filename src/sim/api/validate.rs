@@ -333,7 +333,7 @@ pub fn update(old: &Value, new: &Value, spec: &Spec) -> Result<(), Refusal> {
 /// The options of a deletion request.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Deletion {
-    /// Seconds of grace.
+    /// Grace period of the deletion, seconds.
     pub grace: Option<u64>,
     /// The uid that the object must have.
     pub uid: Option<String>,

@@ -43,7 +43,6 @@ const fn integer(title: &'static str, cell: Cell, description: &'static str) -> 
 
 macro_rules! columns {
     ($($($resource:ident)|+: $($column:expr),+;)+) => {
-        /// The columns of a resource.
         pub fn columns(resource: Resource) -> &'static [PrinterColumn] {
             match resource {
                 $($(Resource::$resource)|+ => const { &[$($column),+] },)+

@@ -27,7 +27,7 @@ enum Cell {
     Age,
     /// A text; empty when absent.
     Text(&'static str),
-    /// A text, and what stands in its place when it is absent or empty.
+    /// A text, and the text that replaces it when it is absent or empty.
     Or(&'static str, &'static str),
     /// Any value as text; null when absent.
     Scalar(&'static str),

@@ -27,7 +27,6 @@ pub enum DeviceUse {
     OutOfService,
 }
 
-/// One row of the accounts.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AccountRow {
     /// Pool of the nodes.

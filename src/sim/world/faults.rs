@@ -54,15 +54,15 @@ pub(super) struct Scenes {
 }
 
 impl World {
-    /// Sets up the scenes that are active at the start, and schedules the later ones.
-    pub(super) fn scenes_begin(&mut self) {
+    /// Sets up the staged faults that are active at the start, and schedules the later ones.
+    pub(super) fn stage_faults(&mut self) {
         let at = self.now;
         if self.has(A100, 24)
             && let Some(&node) = self.serials(A100, 17..=17).first()
         {
             let since = at.minus(seconds(433));
             self.xid_at(node, 3, 79, since);
-            if let Some(id) = self.scenes.broken_gang {
+            if let Some(id) = self.staged.broken_gang {
                 let mut epoch = 0;
                 if let Some(work) = self.works.get_mut(&id) {
                     work.stalled = Some(since);
@@ -93,7 +93,7 @@ impl World {
             let node = self.pools[A100][39];
             self.xid_at(node, 6, 94, at.minus(seconds(5_230)));
             self.nodes[node].devices[6].remapped = 2;
-            self.scenes.unlabelled = Some(self.pools[A100][48]);
+            self.staged.unlabelled = Some(self.pools[A100][48]);
         }
         if self.has(L4, 30) {
             self.plugin_down(22);

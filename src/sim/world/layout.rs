@@ -199,7 +199,7 @@ pub(super) struct NodeLocation {
     pub slice: u32,
     pub slice_hosts: u32,
     pub rack: u32,
-    pub shelf: u32,
+    pub rack_position: u32,
     pub units: Arc<[Unit]>,
 }
 
@@ -238,7 +238,7 @@ pub(super) fn machine(
         slice: site.slice,
         slice_hosts: site.slice_hosts,
         rack: site.rack,
-        shelf: site.shelf,
+        rack_position: site.rack_position,
         zone,
         created,
         uid,
@@ -306,7 +306,7 @@ pub(super) fn nodes(options: &Options, cuts: &Cuts) -> Vec<Node> {
                 slice,
                 slice_hosts: hosts,
                 rack: first_rack[pool] + at / spec.rack_size,
-                shelf: at % spec.rack_size,
+                rack_position: at % spec.rack_size,
                 units: cuts.of(pool, serial, sizes[pool]),
             };
             all.push(machine(site, name, options.seed, created, [options.at; 2]));

@@ -18,12 +18,12 @@ use super::{Happening, Ref, World, seconds};
 
 impl World {
     /// Removes a node from the cluster; its pods are garbage-collected.
-    pub(super) fn remove_node(&mut self, id: NodeId, told: bool) {
+    pub(super) fn remove_node(&mut self, id: NodeId, with_event: bool) {
         if self.nodes[id].gone {
             return;
         }
         let name = self.nodes[id].name.clone();
-        if told {
+        if with_event {
             self.node_event(
                 id,
                 "Normal",
@@ -121,7 +121,7 @@ impl World {
             slice: old.slice,
             slice_hosts: old.slice_hosts,
             rack: old.rack,
-            shelf: old.shelf,
+            rack_position: old.rack_position,
             units: std::sync::Arc::clone(&old.units),
         };
         let seed = mix(self.options.seed, u64::from(next));

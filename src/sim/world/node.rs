@@ -38,7 +38,7 @@ pub(super) struct SimDevice {
     pub remapped: u16,
     pub remapped_soft: u16,
     pub remap_failed: bool,
-    /// Volatile double-bit errors.
+    /// Double-bit ECC errors, the volatile counter.
     pub double_bit: u16,
     pub single_bit: u16,
 }
@@ -72,12 +72,11 @@ pub(super) struct Node {
     pub serial: u32,
     /// TPU slice within the pool, from 0.
     pub slice: u32,
-    /// Hosts of that slice.
     pub slice_hosts: u32,
-    /// Rack, from 1.
+    /// Rack of the node, from 1.
     pub rack: u32,
     /// Place within the rack, from 0 (bottom).
-    pub shelf: u32,
+    pub rack_position: u32,
     pub zone: &'static str,
     pub created: Moment,
     pub uid: u64,

@@ -61,7 +61,7 @@ pub(super) fn day(at: Moment) -> f64 {
 impl World {
     /// The hot rack: the first of the shared A100 pool.
     pub(super) fn hot_rack(&self) -> Option<u32> {
-        self.scenes.hot_rack
+        self.staged.hot_rack
     }
 
     /// Inlet temperature of a node, degrees Celsius.
@@ -70,7 +70,7 @@ impl World {
         let base = 21.0 + unit(key) * 3.0 + day(at) * 1.2 + smooth(key, at.millis(), 900_000) * 0.4;
         if self.hot_rack() == Some(node.rack) {
             // A blocked aisle: warm at the bottom, hot at the top where exhaust air recirculates.
-            base + if node.shelf >= 19 { 16.0 } else { 8.5 }
+            base + if node.rack_position >= 19 { 16.0 } else { 8.5 }
         } else if node.pool == MIG {
             base + 7.0
         } else {

@@ -43,7 +43,7 @@ impl Phase {
 pub(super) enum Ending {
     Success,
     Exit(i32),
-    /// OOM-killed: 137.
+    /// Killed for memory (OOM), exit code 137.
     OutOfMemory,
 }
 

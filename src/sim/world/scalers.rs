@@ -42,7 +42,6 @@ const BY_KEDA: &str = "asr-stream";
 
 type AutoscalerObjects = BTreeMap<(Resource, ObjectKey), Value>;
 
-/// An object and its key.
 type MadeObject = ((Resource, ObjectKey), Value);
 
 impl World {

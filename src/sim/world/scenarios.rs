@@ -79,7 +79,7 @@ impl World {
         let nodes = self.serials(A100, 13..=20);
         let (draft, since) = self.story("clip-h", [1, 8, 8]);
         let id = self.begin_running(draft, since, Some(&nodes));
-        self.scenes.broken_gang = id;
+        self.staged.broken_gang = id;
         // With this the queue's quota is used up to the last device.
         let quota = self.part(A100, 16).saturating_sub(8 + 3);
         if quota > 0 {
@@ -95,7 +95,7 @@ impl World {
         }
         let nodes = self.serials(A100, 21..=23);
         if let Some(node) = nodes.first() {
-            self.scenes.hot_rack = Some(self.nodes[*node].rack);
+            self.staged.hot_rack = Some(self.nodes[*node].rack);
         }
         let (draft, since) = self.story("detr-xl", [1, 3, 3]);
         self.begin_running(draft, since, Some(&nodes));

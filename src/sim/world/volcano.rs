@@ -16,7 +16,6 @@ use super::{Happening, Ref, World};
 /// The root queue, which Volcano creates.
 pub(super) const ROOT: &str = "root";
 
-/// A queue of Volcano.
 #[derive(Clone, Debug)]
 pub(super) struct VolcanoQueue {
     pub name: Name,

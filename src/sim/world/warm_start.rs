@@ -24,7 +24,7 @@ impl World {
         self.services();
         self.fill();
         self.wait_in_line();
-        self.scenes_begin();
+        self.stage_faults();
         for node in 0..self.nodes.len() {
             let left = 300_000 - self.now.since(self.nodes[node].heartbeat).millis() as i64;
             self.after(left.clamp(1, 300_000), Happening::Heartbeat(node));

@@ -17,9 +17,9 @@ use cluster::pod::PodObject;
 use model::base::{Moment, Name, Names};
 use model::fleet::observe::{ListedNamespaces, Lost, Observation, Table};
 
-use super::again::Again;
 use super::api_error::{ApiError, What};
 use super::api_stats::{ApiStats, RequestClass};
+use super::reread::Again;
 use super::server::{Api as ServerApi, Served};
 use super::serving::Serving;
 use super::watch_object::{WatchObject, resource};

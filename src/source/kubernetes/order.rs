@@ -13,9 +13,9 @@ use cluster::discovery::PlainGroup;
 use model::base::{Moment, Name, Names};
 use model::fleet::observe::{Observation, Pending, Table};
 
-use super::super::again::Again;
 use super::super::api_stats::Clock;
 use super::super::fetch::escaped;
+use super::super::reread::Again;
 
 /// The API group of Kueue's visibility API.
 const GROUP: &str = "visibility.kueue.x-k8s.io";
@@ -95,18 +95,18 @@ pub(crate) struct WatchRequest {
 impl WatchRequest {
     /// Queries the order of one queue after the other until the receiver is closed.
     pub(crate) async fn run(mut self) {
-        let mut told: BTreeMap<Name, Moment> = BTreeMap::new();
+        let mut reported: BTreeMap<Name, Moment> = BTreeMap::new();
         let mut version: Option<String> = None;
         let mut ever = false;
         loop {
-            let wait = match self.look(&mut told, &mut version).await {
+            let wait = match self.look(&mut reported, &mut version).await {
                 AGAIN if ever => RETURN,
                 wait => wait,
             };
-            ever |= !told.is_empty();
+            ever |= !reported.is_empty();
             // A new queue is queried at once, unless the API does not answer.
             let news = async {
-                match !told.is_empty() || wait < RETURN {
+                match !reported.is_empty() || wait < RETURN {
                     true => self.waiting.news.notified().await,
                     false => std::future::pending().await,
                 }
@@ -114,7 +114,7 @@ impl WatchRequest {
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
                 () = self.again.requested() => {
-                    for at in told.values_mut() {
+                    for at in reported.values_mut() {
                         *at = at.minus(EACH);
                     }
                 }
@@ -127,17 +127,17 @@ impl WatchRequest {
     /// One query; returns how long to wait for the next.
     async fn look(
         &self,
-        told: &mut BTreeMap<Name, Moment>,
+        reported: &mut BTreeMap<Name, Moment>,
         version: &mut Option<String>,
     ) -> Duration {
         let waiting = self.waiting.queues();
-        let over: Vec<Name> = told
+        let over: Vec<Name> = reported
             .keys()
             .filter(|name| !waiting.contains(name))
             .cloned()
             .collect();
         for queue in over {
-            told.remove(&queue);
+            reported.remove(&queue);
             self.forget(queue).await;
         }
         let now = (self.clock)();
@@ -145,10 +145,11 @@ impl WatchRequest {
             .into_iter()
             .filter(|queue| {
                 // A clock that was set back must not stop a queue's queries.
-                told.get(queue)
+                reported
+                    .get(queue)
                     .is_none_or(|at| now < *at || now.since(*at) >= EACH.into())
             })
-            .min_by_key(|queue| told.get(queue).copied());
+            .min_by_key(|queue| reported.get(queue).copied());
         let Some(queue) = due else { return TICK };
         if version.is_none() {
             *version = self.version().await;
@@ -167,19 +168,19 @@ impl WatchRequest {
                     let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
                     list.read(&queue, &mut names)
                 };
-                told.insert(queue, (self.clock)());
+                reported.insert(queue, (self.clock)());
                 self.send(Observation::Pending(Box::new(pending))).await;
-                let all_told = self
+                let all_reported = self
                     .waiting
                     .queues()
                     .iter()
-                    .all(|queue| told.contains_key(queue));
-                if all_told { TICK } else { SOON }
+                    .all(|queue| reported.contains_key(queue));
+                if all_reported { TICK } else { SOON }
             }
             None => {
                 // An unknown order is reported as such: no position is better than an old one.
                 *version = None;
-                for queue in std::mem::take(told).into_keys() {
+                for queue in std::mem::take(reported).into_keys() {
                     self.forget(queue).await;
                 }
                 self.send(Observation::OrderNotTold).await;

@@ -52,8 +52,8 @@ impl Follower<'_> {
         let own = self.again();
         self.errors += 1;
         // A busy server mostly answers the second or third time: until then no loss is reported.
-        let told = trouble.what != What::Busy || self.attempt > 2;
-        if told {
+        let is_reported = trouble.what != What::Busy || self.attempt > 2;
+        if is_reported {
             let since = self
                 .lost
                 .as_ref()

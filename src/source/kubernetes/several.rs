@@ -60,7 +60,7 @@ struct Whole {
 pub(crate) async fn follow(shared: Arc<Shared>, table: Table, namespaces: Vec<String>) {
     let mut tasks = JoinSet::new();
     let mut parts = Vec::new();
-    let mut told = Vec::new();
+    let mut streams = Vec::new();
     for (number, namespace) in namespaces.into_iter().enumerate() {
         let (out, seen) = mpsc::channel(BACKLOG);
         let own = Shared {
@@ -77,7 +77,7 @@ pub(crate) async fn follow(shared: Arc<Shared>, table: Table, namespaces: Vec<St
             again: shared.again.clone(),
         };
         tasks.spawn(super::follow(Arc::new(own), table));
-        told.push(Box::pin(stream::unfold(seen, move |mut seen| async move {
+        streams.push(Box::pin(stream::unfold(seen, move |mut seen| async move {
             let batch: Vec<Observation> = seen.recv().await?;
             Some(((number, batch), seen))
         })));
@@ -99,10 +99,10 @@ pub(crate) async fn follow(shared: Arc<Shared>, table: Table, namespaces: Vec<St
     if let Some(serving) = &whole.serving {
         serving.begin();
     }
-    let mut told = stream::select_all(told);
+    let mut streams = stream::select_all(streams);
     loop {
         let next = tokio::select! {
-            next = told.next() => next,
+            next = streams.next() => next,
             () = shared.out.closed() => return,
         };
         let Some((number, batch)) = next else { return };
@@ -192,7 +192,7 @@ impl Whole {
         }
         let lost = self.lost();
         if lost.is_none() {
-            self.tell_extent(out);
+            self.report_extent(out);
         }
         if let Some(lost) = lost {
             if self.reported_loss.as_ref() != Some(&lost) {
@@ -212,7 +212,7 @@ impl Whole {
     }
 
     /// Reports which namespaces are listed, if that changed.
-    fn tell_extent(&mut self, out: &mut Vec<Observation>) {
+    fn report_extent(&mut self, out: &mut Vec<Observation>) {
         if self.table != Table::Pods {
             return;
         }
@@ -329,7 +329,7 @@ mod tests {
         }
     }
 
-    fn told(whole: &mut Whole, number: usize, observations: Vec<Observation>) -> Vec<String> {
+    fn taken(whole: &mut Whole, number: usize, observations: Vec<Observation>) -> Vec<String> {
         let mut out = Vec::new();
         for one in observations {
             whole.take(number, one, &mut out);
@@ -372,7 +372,7 @@ mod tests {
         );
         let mut all = whole();
         assert_eq!(
-            told(
+            taken(
                 &mut all,
                 0,
                 vec![begin(), pod("a", "x"), pod("a", "y"), end()]
@@ -380,17 +380,17 @@ mod tests {
             ["begin", "+a/x", "+a/y"]
         );
         assert_eq!(
-            told(&mut all, 1, vec![begin(), pod("b", "z"), end()]),
+            taken(&mut all, 1, vec![begin(), pod("b", "z"), end()]),
             ["+b/z", "all a b", "end"]
         );
         // A new list of one part removes missing objects of that part only.
         assert_eq!(
-            told(&mut all, 0, vec![begin(), pod("a", "y"), end()]),
+            taken(&mut all, 0, vec![begin(), pod("a", "y"), end()]),
             ["+a/y", "-a/x"]
         );
         let gone = Observation::Gone(Table::Pods, ObjectKey::new("b", "z"));
-        assert_eq!(told(&mut all, 1, vec![gone]), ["-b/z"]);
-        assert!(told(&mut all, 1, vec![begin(), end()]).is_empty());
+        assert_eq!(taken(&mut all, 1, vec![gone]), ["-b/z"]);
+        assert!(taken(&mut all, 1, vec![begin(), end()]).is_empty());
     }
 
     #[test]
@@ -400,21 +400,21 @@ mod tests {
             || Observation::End(Table::Pods),
         );
         let mut all = whole();
-        assert!(told(&mut all, 1, vec![lost("403")]).is_empty());
+        assert!(taken(&mut all, 1, vec![lost("403")]).is_empty());
         assert_eq!(
-            told(&mut all, 0, vec![begin(), pod("a", "x"), end()]),
+            taken(&mut all, 0, vec![begin(), pod("a", "x"), end()]),
             ["begin", "+a/x", "only a", "end"]
         );
         assert_eq!(
-            told(&mut all, 1, vec![begin(), pod("b", "z"), end()]),
+            taken(&mut all, 1, vec![begin(), pod("b", "z"), end()]),
             ["+b/z", "all a b"]
         );
         assert_eq!(
-            told(&mut all, 0, vec![lost("gone")]),
+            taken(&mut all, 0, vec![lost("gone")]),
             ["lost in namespace a: gone"]
         );
         assert_eq!(
-            told(&mut all, 0, vec![Observation::Back(Table::Pods)]),
+            taken(&mut all, 0, vec![Observation::Back(Table::Pods)]),
             ["back"]
         );
     }

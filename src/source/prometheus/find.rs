@@ -114,11 +114,11 @@ pub async fn find(
     dialects: &Dialects,
 ) -> Option<PrometheusEndpoint> {
     for service in candidates(client).await {
-        let road = PrometheusEndpoint::Service(service);
+        let endpoint = PrometheusEndpoint::Service(service);
         let asker = PrometheusClient::new(
             client.clone(),
             Arc::clone(stats),
-            road.clone(),
+            endpoint.clone(),
             PATIENCE,
             60.0,
         );
@@ -133,7 +133,7 @@ pub async fn find(
             .iter()
             .any(|dialect| !dialect.known_of(&names).is_empty())
         {
-            return Some(road);
+            return Some(endpoint);
         }
     }
     None

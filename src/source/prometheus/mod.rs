@@ -22,8 +22,8 @@ use exporter::{Dialects, Matchers, Rates};
 use model::base::{Moment, Name, Names, ObjectKey};
 use model::fleet::observe::{Observation, SourceHealth, SourceState};
 
-use super::again::Again;
 use super::api_stats::ApiStats;
+use super::reread::Again;
 use super::scrape::page::{NoPage, Why};
 use super::scrape_coverage::{Reach, ScrapeCoverage};
 use super::serving::{ServingNews, ServingPod};
@@ -140,12 +140,12 @@ impl Feed {
             return;
         }
         let mut state = State::default();
-        let road = loop {
-            if let Some(road) = self.options.endpoint.clone() {
-                break road;
+        let endpoint = loop {
+            if let Some(endpoint) = self.options.endpoint.clone() {
+                break endpoint;
             }
             match self.look().await {
-                Ok(Some(road)) => break road,
+                Ok(Some(endpoint)) => break endpoint,
                 Ok(None) => {}
                 Err(ChannelClosed) => return,
             }
@@ -158,7 +158,7 @@ impl Feed {
         let asker = Arc::new(PrometheusClient::new(
             self.client.clone(),
             Arc::clone(&self.stats),
-            road,
+            endpoint,
             self.options.timeout,
             self.options.per_minute,
         ));
@@ -184,7 +184,7 @@ impl Feed {
             let round = self.round(&mut state, &asker, number).await;
             let latency =
                 u32::try_from(self.stats.local().since(begun).millis()).unwrap_or(u32::MAX);
-            let (wait, told) = match round {
+            let (wait, sent) = match round {
                 Err(RoundError::ChannelClosed) => return,
                 Ok(round) => {
                     failures = 0;
@@ -194,7 +194,7 @@ impl Feed {
                         filled = true;
                         past.spawn(self.past(Arc::clone(&asker), round.targets.clone(), &state));
                     }
-                    let told = self
+                    let sent = self
                         .send_status(
                             &state,
                             &asker,
@@ -203,7 +203,7 @@ impl Feed {
                             &round.message,
                         )
                         .await;
-                    (self.options.interval, told)
+                    (self.options.interval, sent)
                 }
                 Err(RoundError::No(no)) => {
                     failures = failures.saturating_add(1);
@@ -224,13 +224,13 @@ impl Feed {
                         Why::Throttled(None) => own.max(self.options.interval),
                         _ => own,
                     };
-                    let told = self
+                    let sent = self
                         .send_status(&state, &asker, &name, None, &message)
                         .await;
-                    (wait, told)
+                    (wait, sent)
                 }
             };
-            if told.is_err() {
+            if sent.is_err() {
                 return;
             }
             tokio::select! {

@@ -35,7 +35,7 @@ pub struct Service {
     pub name: String,
     /// Number or name of its port.
     pub port: String,
-    /// True for HTTPS.
+    /// True for HTTPS, false for plain HTTP.
     pub tls: bool,
     /// Prefix of the API's paths; empty or `/prefix`.
     pub prefix: String,
@@ -122,7 +122,7 @@ impl PrometheusClient {
     pub fn new(
         client: impl Into<Option<Client>>,
         stats: Arc<ApiStats>,
-        road: PrometheusEndpoint,
+        via: PrometheusEndpoint,
         timeout: Duration,
         per_minute: f64,
     ) -> Self {
@@ -141,7 +141,7 @@ impl PrometheusClient {
         Self {
             client: client.into(),
             direct: Direct::default(),
-            endpoint: road,
+            endpoint: via,
             timeout,
             stats,
             state: Mutex::new((budget, VecDeque::new())),
@@ -270,7 +270,7 @@ impl PrometheusClient {
 
     /// The repair for a status that is not success.
     fn refusal(&self, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> NoPage {
-        let said = error_in_brackets(body);
+        let detail = error_in_brackets(body);
         let proxied = matches!(self.endpoint, PrometheusEndpoint::Service(_));
         let code = status.as_u16();
         let (why, words) = match (code, proxied) {
@@ -322,7 +322,7 @@ impl PrometheusClient {
         };
         NoPage {
             why,
-            message: format!("{code}: {words}{said}"),
+            message: format!("{code}: {words}{detail}"),
         }
     }
 }

@@ -420,9 +420,9 @@ impl Job {
                 count += 1;
                 used += read.report.series_used;
                 skipped += read.report.series_skipped;
-                let told = scrape.scraped_at().or_else(|| self.times.get(&id).copied());
-                timeless += usize::from(told.is_none());
-                let then = told.or(evaluated).unwrap_or(self.received);
+                let stated = scrape.scraped_at().or_else(|| self.times.get(&id).copied());
+                timeless += usize::from(stated.is_none());
+                let then = stated.or(evaluated).unwrap_or(self.received);
                 let age = evaluated.map_or(Duration::ZERO, |now| {
                     Duration::from_millis(now.since(then).millis())
                 });

@@ -17,7 +17,7 @@ use usage::{
 
 use super::prometheus_client::{PrometheusClient, Urgency};
 
-/// Hours per query.
+/// Hours that one query covers.
 const STEP: i64 = 24;
 /// An hour is final this long after its end: its last samples have arrived by then.
 const SETTLED_MS: i64 = 120_000;

@@ -41,7 +41,6 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// A value at a moment.
     pub fn new(at: Moment, value: f64) -> Self {
         Self {
             value,

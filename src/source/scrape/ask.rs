@@ -44,7 +44,7 @@ pub struct PodPage {
     pub pod: ObjectKey,
     pub ip: Option<String>,
     pub port: u16,
-    /// `http` or `https`.
+    /// Protocol of the page: `http` or `https`.
     pub scheme: String,
     pub path: String,
 }
@@ -139,7 +139,7 @@ impl Default for Direct {
 
 fn base() -> reqwest::ClientBuilder {
     reqwest::Client::builder()
-        .user_agent(crate::counted::AGENT)
+        .user_agent(crate::counting_layer::AGENT)
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(Duration::from_secs(5))
         .pool_max_idle_per_host(1)

@@ -21,8 +21,8 @@ use model::base::{Moment, Name, Names, ObjectKey};
 use model::fleet::observe::{Observation, SourceState};
 use model::fleet::reading::Page;
 
-use super::again::Again;
 use super::api_stats::ApiStats;
+use super::reread::Again;
 use super::scrape_coverage::{Reach, ScrapeCoverage};
 use super::serving::{ServingNews, ServingPod};
 pub use ask::Endpoint;
@@ -85,7 +85,7 @@ struct State {
     /// The pods have been listed once.
     found: bool,
     /// The complete list of targets has been reported: each has a row.
-    told_found: bool,
+    found_reported: bool,
 }
 
 impl Scraper {
@@ -102,18 +102,18 @@ impl Scraper {
             cover: self.cover.borrow_and_update().clone(),
             reach: self.reach.borrow_and_update().clone(),
             found: false,
-            told_found: false,
+            found_reported: false,
         };
         let direct = Arc::new(Direct::default());
-        let told = self.add_endpoints(&mut state);
-        if !told.is_empty() && self.out.send(told).await.is_err() {
+        let observations = self.add_endpoints(&mut state);
+        if !observations.is_empty() && self.out.send(observations).await.is_err() {
             return;
         }
         let mut under_way: JoinSet<Outcome> = JoinSet::new();
-        let mut pods_told = true;
-        let mut screen_told = true;
-        let mut cover_told = true;
-        let mut reach_told = true;
+        let mut pods_open = true;
+        let mut screen_open = true;
+        let mut cover_open = true;
+        let mut reach_open = true;
         let grace = tokio::time::sleep(GRACE);
         tokio::pin!(grace);
         loop {
@@ -133,23 +133,23 @@ impl Scraper {
                     None => std::future::pending().await,
                 }
             };
-            let mut told = tokio::select! {
-                news = self.news.recv(), if pods_told => match news {
+            let mut observations = tokio::select! {
+                news = self.news.recv(), if pods_open => match news {
                     Some(news) => self.hear(&mut state, news),
-                    None => { pods_told = false; Vec::new() }
+                    None => { pods_open = false; Vec::new() }
                 },
-                changed = self.on_screen.changed(), if screen_told => {
+                changed = self.on_screen.changed(), if screen_open => {
                     match changed {
                         Ok(()) => {
                             let nodes: Vec<Name> = self.on_screen.borrow_and_update().iter().cloned().collect();
                             state.schedule.look_at(nodes);
                         }
-                        Err(_) => screen_told = false,
+                        Err(_) => screen_open = false,
                     }
                     Vec::new()
                 }
-                changed = self.cover.changed(), if cover_told => {
-                    cover_told = changed.is_ok();
+                changed = self.cover.changed(), if cover_open => {
+                    cover_open = changed.is_ok();
                     let cover = match changed {
                         Ok(()) => self.cover.borrow_and_update().clone(),
                         // The Prometheus task has ended.
@@ -157,8 +157,8 @@ impl Scraper {
                     };
                     self.take_cover(&mut state, cover)
                 }
-                changed = self.reach.changed(), if reach_told => {
-                    reach_told = changed.is_ok();
+                changed = self.reach.changed(), if reach_open => {
+                    reach_open = changed.is_ok();
                     let reach = self.reach.borrow_and_update().clone();
                     // Prometheus is queried only from now on.
                     grace.set(tokio::time::sleep(GRACE));
@@ -183,15 +183,15 @@ impl Scraper {
                 }
                 () = self.out.closed() => return,
             };
-            told.extend(state.all_found());
-            if !told.is_empty() && self.out.send(told).await.is_err() {
+            observations.extend(state.all_found());
+            if !observations.is_empty() && self.out.send(observations).await.is_err() {
                 return;
             }
         }
     }
 
     fn add_endpoints(&self, state: &mut State) -> Vec<Observation> {
-        let mut told = Vec::new();
+        let mut observations = Vec::new();
         let now = self.stats.local();
         for endpoint in self.options.endpoints.clone() {
             state.last_id += 1;
@@ -207,14 +207,14 @@ impl Scraper {
                 )
             };
             if !known.spared {
-                told.push(Observation::Source(waiting(&known)));
+                observations.push(Observation::Source(waiting(&known)));
                 state
                     .schedule
                     .add(id, node, UNKNOWN_INTERVAL, Way::Direct, now);
             }
             state.targets.insert(id, known);
         }
-        told
+        observations
     }
 
     /// Applies news of a pod; returns the observations to send.
@@ -443,7 +443,7 @@ impl Scraper {
         while known.asked.front().is_some_and(|at| *at < minute_ago) {
             known.asked.pop_front();
         }
-        let mut told = Vec::new();
+        let mut observations = Vec::new();
         known.rates = outcome.rates;
         // Forbidden through the API server and never read at its address: rights are missing.
         let refused = outcome.page.is_err()
@@ -488,7 +488,7 @@ impl Scraper {
                     .and_then(|name| self.dialects.get(name))
                     .is_none_or(|dialect| dialect.host == HostRule::Target);
                 if !read.readings.is_empty() {
-                    told.push(Observation::Page(Box::new(Page {
+                    observations.push(Observation::Page(Box::new(Page {
                         node: known.node.clone().filter(|_| of_its_node),
                         at,
                         interval: known.interval,
@@ -512,7 +512,7 @@ impl Scraper {
             }
         };
         if known.spared {
-            return told;
+            return observations;
         }
         let mut row = row(
             known,
@@ -524,8 +524,8 @@ impl Scraper {
         if refused {
             row.state = SourceState::NotVisible;
         }
-        told.push(Observation::Source(row));
-        told
+        observations.push(Observation::Source(row));
+        observations
     }
 }
 

@@ -32,7 +32,7 @@ pub struct NoPage {
 pub enum Why {
     /// 429, with the requested wait.
     Throttled(Option<Duration>),
-    /// 401 or 403.
+    /// 401 or 403: the server does not accept the credentials.
     Refused,
     /// More than is read of one answer.
     TooLarge,
@@ -69,7 +69,7 @@ pub enum ScrapeRoute {
 /// The failure and fix of a status other than success; `body` is the beginning of the response body.
 pub fn refusal(status: StatusCode, asked: ScrapeRoute, headers: &HeaderMap, body: &[u8]) -> NoPage {
     let proxied = asked == ScrapeRoute::ThroughProxy;
-    let said = error_in_brackets(body);
+    let detail = error_in_brackets(body);
     let code = status.as_u16();
     let (why, words) = match (code, proxied) {
         (401, true) => (
@@ -117,7 +117,7 @@ pub fn refusal(status: StatusCode, asked: ScrapeRoute, headers: &HeaderMap, body
     };
     NoPage {
         why,
-        message: format!("{code}: {words}{said}"),
+        message: format!("{code}: {words}{detail}"),
     }
 }
 

@@ -38,7 +38,7 @@ impl Scraper {
     /// Stops the scrapes that are not needed, and resumes those that are.
     fn sort_out(&self, state: &mut State) -> Vec<Observation> {
         let now = self.stats.local();
-        let mut told = Vec::new();
+        let mut observations = Vec::new();
         let ids: Vec<u64> = state.targets.keys().copied().collect();
         for id in ids {
             let Some(known) = state.targets.get(&id) else {
@@ -61,15 +61,15 @@ impl Scraper {
             if spared {
                 // Its rates would span the time without scrapes.
                 known.rates = Rates::default();
-                told.push(Observation::SourceGone(known.name.clone()));
+                observations.push(Observation::SourceGone(known.name.clone()));
                 state.schedule.remove(id);
             } else {
-                told.push(Observation::Source(waiting(known)));
+                observations.push(Observation::Source(waiting(known)));
                 let (node, interval) = (known.node.clone(), known.interval);
                 state.schedule.add(id, node, interval, way, now);
             }
         }
-        told
+        observations
     }
 }
 
@@ -79,7 +79,7 @@ impl State {
     pub(super) fn all_found(&mut self) -> Option<Observation> {
         let settled =
             self.found && self.cover != ScrapeCoverage::Pending && self.reach != Reach::Undecided;
-        (settled && !std::mem::replace(&mut self.told_found, true))
+        (settled && !std::mem::replace(&mut self.found_reported, true))
             .then_some(Observation::ExportersFound)
     }
 }

@@ -63,7 +63,7 @@ fn request_text(job: &Job) -> String {
 }
 
 fn came(job: &Job, out: &mut Vec<FleetChange>) {
-    let told = |at| Some(Dated::Reported(at));
+    let dated = |at| Some(Dated::Reported(at));
     out.push(match job.state {
         JobState::Waiting | JobState::Suspended | JobState::Starting => {
             let reason = match job.reason.is_empty() {
@@ -71,12 +71,12 @@ fn came(job: &Job, out: &mut Vec<FleetChange>) {
                 false => format!(": {}", job.reason),
             };
             let detail = format!("{}{reason}", request_text(job));
-            change(job, FleetChangeKind::Queued, told(job.created), detail)
+            change(job, FleetChangeKind::Queued, dated(job.created), detail)
         }
         JobState::Running | JobState::Finishing => change(
             job,
             FleetChangeKind::Started,
-            job.started.and_then(told),
+            job.started.and_then(dated),
             request_text(job),
         ),
         JobState::Done | JobState::Failed => ended(job),
@@ -94,12 +94,12 @@ fn ended(job: &Job) -> FleetChange {
         .failure
         .as_ref()
         .map(|failure| failure.message.to_string());
-    let said: Vec<String> = ran
+    let parts: Vec<String> = ran
         .into_iter()
         .chain(why)
         .filter(|word| !word.is_empty())
         .collect();
-    change(job, FleetChangeKind::Failed, at, said.join(": "))
+    change(job, FleetChangeKind::Failed, at, parts.join(": "))
 }
 
 /// A job that no longer exists. One that had already finished is not reported.

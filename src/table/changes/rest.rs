@@ -88,15 +88,15 @@ fn joined(node: &Node, how: &str, out: &mut Vec<FleetChange>) {
 }
 
 fn node(was: &Node, is: &Node, out: &mut Vec<FleetChange>) {
-    let told = is.ready_since.map(Dated::Reported);
+    let ready_since = is.ready_since.map(Dated::Reported);
     let mut say = |event, at, detail| out.push(change(Topic::Node, event, is.name(), at, detail));
     match (was.ready == Some(true), is.ready) {
-        (true, Some(false)) => say(FleetChangeKind::NotReady, told, String::new()),
+        (true, Some(false)) => say(FleetChangeKind::NotReady, ready_since, String::new()),
         (true, None) => {
             let why = "kubelet stopped posting node status".to_owned();
-            say(FleetChangeKind::NotReady, told, why);
+            say(FleetChangeKind::NotReady, ready_since, why);
         }
-        (false, Some(true)) => say(FleetChangeKind::Ready, told, String::new()),
+        (false, Some(true)) => say(FleetChangeKind::Ready, ready_since, String::new()),
         _ => {}
     }
     match (&was.cordon, &is.cordon) {
@@ -114,8 +114,8 @@ fn node(was: &Node, is: &Node, out: &mut Vec<FleetChange>) {
 fn words(cordon: &Cordon) -> String {
     let by = cordon.by.as_ref().map(|by| format!("by {by}"));
     let reason = cordon.reason.as_ref().map(ToString::to_string);
-    let said: Vec<String> = by.into_iter().chain(reason).collect();
-    said.join(": ")
+    let parts: Vec<String> = by.into_iter().chain(reason).collect();
+    parts.join(": ")
 }
 
 pub(super) fn queues(before: &Facts, after: &Facts, out: &mut Vec<FleetChange>) {

@@ -79,7 +79,7 @@ fn nothing_differs_between_a_picture_and_itself() {
 #[test]
 fn job_changes_list_the_state_before_and_after() {
     use JobState::{Done, Failed, Running, Starting, Suspended, Waiting};
-    for (was, is, told) in [
+    for (was, is, expected) in [
         (Waiting, Running, Some(FleetChangeKind::Started)),
         (Waiting, Starting, None),
         (Starting, Running, Some(FleetChangeKind::Started)),
@@ -90,13 +90,13 @@ fn job_changes_list_the_state_before_and_after() {
         (Waiting, Suspended, Some(FleetChangeKind::Suspended)),
         (Suspended, Waiting, Some(FleetChangeKind::Resumed)),
     ] {
-        let told: Vec<FleetChangeKind> = told.into_iter().collect();
-        assert_eq!(of_job(was, is), told, "{was:?} to {is:?}");
+        let expected: Vec<FleetChangeKind> = expected.into_iter().collect();
+        assert_eq!(of_job(was, is), expected, "{was:?} to {is:?}");
     }
 }
 
 #[test]
-fn a_moment_counts_where_an_object_tells_one_that_lies_between() {
+fn a_moment_counts_where_an_object_states_one_between_the_two() {
     let begin = |fleet: &mut Fleet| with_job(fleet, 0, |job| job.state = JobState::Waiting);
     let started = |seconds| {
         move |fleet: &mut Fleet| {
@@ -106,13 +106,13 @@ fn a_moment_counts_where_an_object_tells_one_that_lies_between() {
             });
         }
     };
-    let told = |seconds| {
+    let dated = |seconds| {
         let all = events(&picture(0, begin), &picture(60, started(seconds)));
         all.first().and_then(|(_, _, at)| *at)
     };
-    assert_eq!(told(20), Some(Dated::Reported(later(20))));
+    assert_eq!(dated(20), Some(Dated::Reported(later(20))));
     // An earlier run, or a wrong clock.
-    assert_eq!(told(90), None);
+    assert_eq!(dated(90), None);
     let all = picture(60, |fleet| {
         with_job(fleet, 0, |job| {
             job.state = JobState::Running;
@@ -267,13 +267,13 @@ fn steps_in_between_date_what_no_object_dates() {
     changes.date(&FleetChanges::between(&first, &second), &undated);
     changes.date(&FleetChanges::between(&second, &gone(40)), &undated);
     let changes = changes.dated();
-    let told: Vec<_> = changes
+    let moments: Vec<_> = changes
         .changes
         .iter()
         .map(|own| (own.event, own.at))
         .collect();
     assert_eq!(
-        told,
+        moments,
         [(FleetChangeKind::Failed, Some(Dated::Seen(later(20))))]
     );
 }

@@ -17,7 +17,7 @@ use crate::{UNATTRIBUTED, non_empty};
 /// The version of the document.
 const VERSION: u32 = 1;
 
-/// `2026-11-21 08:10:04`.
+/// Date and time in UTC: `2026-11-21 08:10:04`.
 fn stamp(at: Moment) -> String {
     let text = at.rfc3339();
     text.get(..19).unwrap_or(&text).replace('T', " ")

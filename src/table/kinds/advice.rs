@@ -97,7 +97,6 @@ model::written_as!(
     one_of([Billing::Reserved, Billing::Owned].map(Billing::name))
 );
 
-/// One recommendation.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct AdviceRow<'a> {
     /// Id, stable while the advice applies.
@@ -541,10 +540,10 @@ pub fn judged(facts: &Facts) -> Judged {
         }
     }
     reasons.small_sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    let told = reasons
+    let parts = reasons
         .iter()
         .map(|(words, count)| format!("{count}: {words}"));
-    judged.why = told.collect::<Vec<_>>().join("; ");
+    judged.why = parts.collect::<Vec<_>>().join("; ");
     judged
 }
 

@@ -30,7 +30,6 @@ pub struct ObjectCell<'a> {
     pub name: &'a str,
 }
 
-/// One alert.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct AlertRow<'a> {
     /// Id, stable while the alert lasts.
@@ -349,14 +348,17 @@ mod tests {
 
     /// A command takes one snapshot: it names the checks that need minutes of readings.
     #[test]
-    fn one_look_says_what_it_cannot_tell() {
+    fn one_look_names_findings_that_need_more_time() {
         let facts = sample::facts();
         assert_eq!(
             facts.history.readings_since(),
             None,
             "nothing is remembered"
         );
-        let said = looked_once(&facts).expect("is said");
-        assert!(LASTING.iter().all(|code| said.contains(code)), "{said}");
+        let message = looked_once(&facts).expect("is said");
+        assert!(
+            LASTING.iter().all(|code| message.contains(code)),
+            "{message}"
+        );
     }
 }

@@ -394,7 +394,6 @@ pub fn in_scope(row_scope: &RowScope, node: &Node, device: &Device) -> bool {
     }
 }
 
-/// The device of a row, with its node.
 pub fn device(facts: &Facts, row: Row) -> Option<(&Node, &Device)> {
     let node = facts.fleet.nodes.get(row.0 as usize)?;
     Some((

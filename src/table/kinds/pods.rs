@@ -21,7 +21,6 @@ use crate::rows::jobs::is_failing;
 use crate::rows::list_price::list_usd;
 use crate::{Facts, non_empty};
 
-/// One pod.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct PodRow<'a> {
     /// Namespace of the pod.
@@ -277,7 +276,6 @@ fn sign(pod: &Pod) -> (&'static str, Role) {
     }
 }
 
-/// `yes` or `no`.
 pub const fn yes(is: bool) -> &'static str {
     if is { "yes" } else { "no" }
 }

@@ -111,7 +111,7 @@ pub static KIND: KindSpec = KindSpec {
             .map(|pool| Destination::Part(ViewId::Pools, RowScope::Pool(pool.name.clone())))
     },
     faulty: |facts, row| {
-        pool(facts, row).is_some_and(|pool| nodes_of(facts, pool).0 || needs_somebody(facts, pool))
+        pool(facts, row).is_some_and(|pool| nodes_of(facts, pool).0 || needs_operator(facts, pool))
     },
     worst: None,
     last: |facts, row| pool(facts, row).is_none(),
@@ -255,7 +255,7 @@ fn reading<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Pool) -> Value<
 
 /// True when one of its devices is faulty, or a finding requires action on the pool or one of its nodes; in a scope, when that
 /// concerns the scope.
-fn needs_somebody(facts: &Facts, pool: &Pool) -> bool {
+fn needs_operator(facts: &Facts, pool: &Pool) -> bool {
     let mut own = facts.pools().iter();
     let own = own.find(|own| own.name == pool.name).unwrap_or(pool);
     own.counts().unhealthy.is_some_and(|count| count > 0)
@@ -294,7 +294,7 @@ fn nodes_of(facts: &Facts, pool: &Pool) -> (bool, bool) {
 
 /// A pool's state as a sign: faults before missing nodes before emptiness.
 pub fn sign(facts: &Facts, pool: &Pool) -> (&'static str, Role) {
-    if needs_somebody(facts, pool) {
+    if needs_operator(facts, pool) {
         ("▲", Role::Crit)
     } else if pool.visible_nodes().is_none() {
         ("–", Role::Muted)
@@ -398,7 +398,7 @@ fn power(facts: &Facts, row: Row) -> Cell<'_> {
 }
 
 fn waiting(facts: &Facts, row: Row) -> Cell<'_> {
-    let of_pool = || ours(facts, row).filter(|pool| pool.sight.nodes);
+    let of_pool = || ours(facts, row).filter(|pool| pool.visibility.nodes);
     let devices = match row.1 {
         0 => of_pool().map(|pool| pool.waiting_devices),
         outside => Some(outside),

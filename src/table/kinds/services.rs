@@ -296,12 +296,12 @@ fn latency(
     let found = service(facts, row).map(|(_, one)| of(one));
     let found =
         found.and_then(|(latency, promised)| Some((latency.quantile(percentile)?, promised)));
-    let Some((told, promised)) = found else {
+    let Some((measured, promised)) = found else {
         return Cell::new(Value::Unknown);
     };
-    let missed = promised.is_some_and(|limit| told.seconds > limit);
+    let missed = promised.is_some_and(|limit| measured.seconds > limit);
     let role = if missed { Role::Warn } else { Role::Text };
-    Cell::new(Value::Latency(told.seconds, told.at_least)).role(role)
+    Cell::new(Value::Latency(measured.seconds, measured.at_least)).role(role)
 }
 
 /// A service's state as a sign.
@@ -335,8 +335,8 @@ fn verdict(saturated: Option<bool>, by: impl Iterator<Item = &'static str>) -> S
 pub fn words(facts: &Facts, job: &Job, served: &ServedModel) -> String {
     let row = row(facts, job, served);
     let p95 = |name: &str, latency: &Latency| {
-        let told = latency.quantile(0.95)?;
-        let words = bounded_latency(told.seconds, told.at_least);
+        let quantile = latency.quantile(0.95)?;
+        let words = bounded_latency(quantile.seconds, quantile.at_least);
         Some(format!("{name} p95 {words}"))
     };
     let all = [

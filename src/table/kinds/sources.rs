@@ -19,7 +19,6 @@ use crate::kind::{Exporters, KindNames, KindView, UNKNOWN_IS_NULL};
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
 
-/// One source.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct SourceRow<'a> {
     /// Its own name.
@@ -381,18 +380,18 @@ fn unknown_names(facts: &Facts) -> String {
     let lists = nodes.flat_map(|node| node.seen.capacity.devices.iter());
     let offered = lists.filter(|(resource, count)| *count > 0 && is_unlisted_device(resource));
     let names: BTreeSet<&str> = offered.map(|(resource, _)| resource.as_str()).collect();
-    let mut told = names
+    let mut shown = names
         .iter()
         .take(NAMED)
         .copied()
         .collect::<Vec<&str>>()
         .join(", ");
     if names.len() > NAMED {
-        told.push_str(&format!(" and {} more", names.len() - NAMED));
+        shown.push_str(&format!(" and {} more", names.len() - NAMED));
     }
-    match told.is_empty() {
-        true => told,
-        false => format!("no known device plugin offers {told}: each one counts as a device"),
+    match shown.is_empty() {
+        true => shown,
+        false => format!("no known device plugin offers {shown}: each one counts as a device"),
     }
 }
 

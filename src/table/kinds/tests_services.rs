@@ -54,14 +54,14 @@ fn a_model_is_a_row_with_what_is_known_of_it() {
     assert_eq!(is_marked(rate), is_marked(tokens));
     let (job, served) = at(&facts, place).expect("it is there");
     assert_eq!(key(job, served), "nlp/train (Job, org/llama)");
-    let told = words(&facts, job, served);
+    let shown = words(&facts, job, served);
     assert!(
-        told.starts_with("1 × vllm · TTFT p95 >=500ms · 1200 tok/s · goodput 4.00-9.00/s · $"),
-        "{told}"
+        shown.starts_with("1 × vllm · TTFT p95 >=500ms · 1200 tok/s · goodput 4.00-9.00/s · $"),
+        "{shown}"
     );
     assert!(
-        told.ends_with(" per million tokens · saturated: kv-cache"),
-        "{told}"
+        shown.ends_with(" per million tokens · saturated: kv-cache"),
+        "{shown}"
     );
 }
 
@@ -82,7 +82,7 @@ fn a_single_reading_of_each_server_is_noted() {
         std::sync::Arc::new(job)
     };
     fleet.jobs = fleet.jobs.iter().map(once).collect();
-    assert!(read_once(&facts).is_some_and(|said| said.contains("--watch")));
+    assert!(read_once(&facts).is_some_and(|message| message.contains("--watch")));
     std::sync::Arc::make_mut(&mut facts.fleet).jobs = std::sync::Arc::from([]);
     assert_eq!(read_once(&facts), None, "nothing is served");
 }

@@ -37,11 +37,11 @@ pub(super) fn body<'a>(
         // The severity is a label and thus part of the alert's identity: the alert with the previous severity ends.
         let over = entry
             .sent_severity
-            .filter(|told| entry.ended.is_some() || *told != current);
-        if let Some(told) = over {
+            .filter(|previous| entry.ended.is_some() || *previous != current);
+        if let Some(previous) = over {
             let ended = now.minus(CLOCKS_DIFFER);
             let began = entry.alert.finding.since.min(now);
-            alerts.push(alert(cluster, entry, told, now, ended.max(began)));
+            alerts.push(alert(cluster, entry, previous, now, ended.max(began)));
         }
         if entry.ended.is_none() {
             alerts.push(alert(cluster, entry, current, now, now.plus(ALERT_LASTS)));

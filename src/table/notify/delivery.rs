@@ -35,7 +35,6 @@ pub struct DeliveryRules {
     pub kind: ReceiverKind,
     /// Which findings it is sent.
     pub filter: NotifyFilter,
-    /// Name of the cluster.
     pub cluster: String,
 }
 
@@ -215,7 +214,7 @@ impl Delivery {
                 || standing.covers(&entry.alert)
                 || (finding.subject.kind == super::budgets::SUBJECT && !standing.budgets_known)
                 || (entry.restored && beat.up < hold(&finding.code) + RESTART)
-                || (entry.restored && beat.up < PATIENCE && !standing.can_tell(&entry.alert))
+                || (entry.restored && beat.up < PATIENCE && !standing.can_judge(&entry.alert))
             {
                 continue;
             } else {
@@ -228,10 +227,10 @@ impl Delivery {
         // Nothing was sent about these, and they are over.
         let before = self.entries.len();
         let dropped =
-            |entry: &Entry| entry.ended == Some(FindingEnd::Resolved) && entry.is_untold();
+            |entry: &Entry| entry.ended == Some(FindingEnd::Resolved) && entry.is_unsent();
         self.counts.dropped += self.entries.iter().filter(|entry| dropped(entry)).count() as u64;
         self.entries
-            .retain(|entry| entry.ended.is_none() || !entry.is_untold());
+            .retain(|entry| entry.ended.is_none() || !entry.is_unsent());
         if !new.is_empty() || before != self.entries.len() {
             self.entries.append(&mut new);
             self.sort();
@@ -239,7 +238,7 @@ impl Delivery {
     }
 
     /// Marks all pending news as sent by another process: the receiver knows it from here on, and no message is counted.
-    pub fn take_as_told(&mut self, beat: Beat) {
+    pub fn mark_all_sent(&mut self, beat: Beat) {
         for entry in &mut self.entries {
             if entry.news().is_some() {
                 entry.sent_severity = entry.ended.is_none().then(|| entry.severity());
@@ -313,7 +312,7 @@ impl Delivery {
             entry.news().is_some()
                 || entry
                     .sent_severity
-                    .is_some_and(|told| told != entry.severity())
+                    .is_some_and(|sent| sent != entry.severity())
         };
         entries
             .filter(move |(_, entry)| changed(entry))
@@ -426,9 +425,9 @@ impl Delivery {
                 continue;
             };
             if sent {
-                let told = (news == News::Firing).then_some(severity);
-                self.is_dirty |= edges || entry.sent_severity != told;
-                (entry.sent_severity, entry.sent) = (told, Some(beat.up));
+                let severity_sent = (news == News::Firing).then_some(severity);
+                self.is_dirty |= edges || entry.sent_severity != severity_sent;
+                (entry.sent_severity, entry.sent) = (severity_sent, Some(beat.up));
                 // It changed again while the message was in flight.
                 if entry.news().is_some() {
                     entry.changed = beat.up;

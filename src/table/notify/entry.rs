@@ -82,7 +82,7 @@ impl Entry {
         let had = self.news();
         let old = &self.alert;
         // The place may become known late or be lost again: once sent, it stays the same while the finding is firing.
-        let place = match self.is_untold() {
+        let place = match self.is_unsent() {
             true => alert.place.clone(),
             false => old.place.clone(),
         };
@@ -105,7 +105,7 @@ impl Entry {
     }
 
     /// True when the receiver has been sent nothing about it.
-    pub(super) fn is_untold(&self) -> bool {
+    pub(super) fn is_unsent(&self) -> bool {
         self.sent_severity.is_none() && self.in_flight.is_none()
     }
 
@@ -113,8 +113,8 @@ impl Entry {
         match (self.ended, self.sent_severity) {
             (None, None) => Some(News::Firing),
             // Its severity has increased.
-            (None, Some(told)) => (self.alert.finding.severity < told).then_some(News::Firing),
-            (Some(_), told) => told.map(|_| News::Over),
+            (None, Some(sent)) => (self.alert.finding.severity < sent).then_some(News::Firing),
+            (Some(_), sent) => sent.map(|_| News::Over),
         }
     }
 

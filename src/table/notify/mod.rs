@@ -9,7 +9,7 @@ pub(crate) mod alertmanager;
 mod delivery;
 mod entry;
 #[cfg(test)]
-mod laws;
+mod properties;
 mod saved;
 #[cfg(test)]
 mod tests;
@@ -45,7 +45,6 @@ pub struct Beat {
 pub struct Alert {
     pub finding: Finding,
     pub place: FindingPlace,
-    /// True when it was acknowledged.
     pub acknowledged: bool,
 }
 
@@ -96,7 +95,7 @@ impl CurrentAlerts {
     }
 
     /// False where too few readings exist to say that a finding from before a restart has ended.
-    fn can_tell(&self, gone: &Alert) -> bool {
+    fn can_judge(&self, gone: &Alert) -> bool {
         let subject = &gone.finding.subject;
         match &gone.place.node {
             Some(node) => self.unread.binary_search(node).is_err(),

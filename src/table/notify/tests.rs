@@ -153,21 +153,21 @@ fn each_start_and_end_is_sent_once() {
     let one = standing(&[alert("heat", "n1", "r1")]);
     bench.sees(&one);
     assert_eq!(bench.next(), None, "more of the group may come");
-    let told = bench.after(GROUP_WAIT).sees(&one).taken();
-    assert_eq!(heads(&told), [head("firing", "heat", 1)]);
-    let alert = &told[0]["alerts"][0];
+    let sent = bench.after(GROUP_WAIT).sees(&one).taken();
+    assert_eq!(heads(&sent), [head("firing", "heat", 1)]);
+    let alert = &sent[0]["alerts"][0];
     assert_eq!(alert["object"]["name"], "n1/gpu0");
     assert_eq!(alert["rack"], "r1");
-    assert_eq!(told[0]["cluster"], "prod");
+    assert_eq!(sent[0]["cluster"], "prod");
     for _ in 0..100 {
-        let told = bench.after(Duration::from_secs(30)).sees(&one).taken();
-        assert_eq!(told, Vec::<Value>::new());
+        let sent = bench.after(Duration::from_secs(30)).sees(&one).taken();
+        assert_eq!(sent, Vec::<Value>::new());
     }
     bench.sees(&standing(&[]));
-    let told = bench.after(GROUP_WAIT).sees(&standing(&[])).taken();
-    assert_eq!(heads(&told), [head("resolved", "heat", 1)]);
-    let told = bench.after(GROUP_INTERVAL).sees(&standing(&[])).taken();
-    assert_eq!(told, Vec::<Value>::new());
+    let sent = bench.after(GROUP_WAIT).sees(&standing(&[])).taken();
+    assert_eq!(heads(&sent), [head("resolved", "heat", 1)]);
+    let sent = bench.after(GROUP_INTERVAL).sees(&standing(&[])).taken();
+    assert_eq!(sent, Vec::<Value>::new());
     assert!(bench.delivery.saved().entries.is_empty());
 }
 
@@ -189,25 +189,25 @@ fn a_storm_is_one_message_a_rack_and_a_larger_one_a_message_a_code() {
         standing(&all.collect::<Vec<_>>())
     };
     bench.sees(&of(3));
-    let told = bench.after(GROUP_WAIT).taken();
-    assert_eq!(heads(&told), vec![head("firing", "heat", 10); 3]);
-    assert_eq!(told[0]["place"]["kind"], "rack");
+    let sent = bench.after(GROUP_WAIT).taken();
+    assert_eq!(heads(&sent), vec![head("firing", "heat", 10); 3]);
+    assert_eq!(sent[0]["place"]["kind"], "rack");
     // More findings of a rack wait for its next message.
     let mut more = of(3);
     more.alerts.push(alert("heat", "n99", "r1"));
     bench.sees(&more);
     assert_eq!(bench.after(GROUP_WAIT).taken(), Vec::<Value>::new());
-    let told = bench.after(GROUP_INTERVAL).taken();
-    assert_eq!(heads(&told), [head("firing", "heat", 1)]);
+    let sent = bench.after(GROUP_INTERVAL).taken();
+    assert_eq!(heads(&sent), [head("firing", "heat", 1)]);
     // More places than messages may wait.
     let mut bench = Bench::new(ReceiverKind::Webhook);
     bench.sees(&of(MOST_WAITING + 1));
     assert_eq!(bench.delivery.counts().waiting, 1, "the bound holds");
-    let told = bench.after(GROUP_WAIT).taken();
+    let sent = bench.after(GROUP_WAIT).taken();
     let all = (MOST_WAITING as u64 + 1) * 10;
-    assert_eq!(heads(&told), [head("firing", "heat", all)]);
-    assert_eq!(told[0]["alerts"].as_array().map(Vec::len), Some(100));
-    assert_eq!(told[0]["omitted"], all - 100);
+    assert_eq!(heads(&sent), [head("firing", "heat", all)]);
+    assert_eq!(sent[0]["alerts"].as_array().map(Vec::len), Some(100));
+    assert_eq!(sent[0]["omitted"], all - 100);
 }
 
 #[test]
@@ -231,8 +231,8 @@ fn a_failing_receiver_is_retried_with_backoff_and_gets_the_current_findings() {
     bench.after(Duration::from_secs(60));
     assert_eq!(bench.delivery.counts().retries, 9);
     // One of them ended meanwhile: it is not reported, and it is counted.
-    let told = bench.sees(&standing(&two.alerts[1..])).taken();
-    assert_eq!(heads(&told), [head("firing", "xid-79", 1)]);
+    let sent = bench.sees(&standing(&two.alerts[1..])).taken();
+    assert_eq!(heads(&sent), [head("firing", "xid-79", 1)]);
     let counts = bench.delivery.counts();
     assert_eq!((counts.dropped, counts.sent, counts.fault), (1, 1, None));
 }
@@ -261,11 +261,11 @@ fn what_is_refused_holds_nothing_up_and_is_offered_again_much_later() {
     bench.done(SendOutcome::Refused("403".to_owned()));
     assert_eq!(bench.taken().len(), 1, "the other goes out");
     for _ in 0..14 {
-        let told = bench.after(Duration::from_secs(60)).sees(&two).taken();
-        assert_eq!(told, Vec::<Value>::new());
+        let sent = bench.after(Duration::from_secs(60)).sees(&two).taken();
+        assert_eq!(sent, Vec::<Value>::new());
     }
-    let told = bench.after(Duration::from_secs(70)).sees(&two).taken();
-    assert_eq!(told.len(), 1);
+    let sent = bench.after(Duration::from_secs(70)).sees(&two).taken();
+    assert_eq!(sent.len(), 1);
     assert_eq!(bench.delivery.counts().refused, 1);
 }
 
@@ -322,8 +322,8 @@ fn a_restart_sends_nothing_twice_and_sends_what_ended_meanwhile() {
     assert_eq!(next.taken(), Vec::<Value>::new());
     // The other is not found again.
     next.after(Duration::from_secs(10)).sees(&one);
-    let told = next.after(GROUP_WAIT).sees(&one).taken();
-    assert_eq!(heads(&told), [head("resolved", "xid-79", 1)]);
+    let sent = next.after(GROUP_WAIT).sees(&one).taken();
+    assert_eq!(heads(&sent), [head("resolved", "xid-79", 1)]);
     let entries = next.delivery.saved().entries;
     assert_eq!(entries.len(), 1);
     assert_eq!(entries[0].finding.since, START, "it is as old as it was");
@@ -338,30 +338,30 @@ fn findings_sent_by_another_process_are_not_sent_again() {
             alert("heat", "n1", "r1"),
             alert("heat", "n2", "r1"),
         ]));
-        bench.delivery.take_as_told(beat);
+        bench.delivery.mark_all_sent(beat);
         assert_eq!(bench.delivery.counts(), DeliveryCounts::default());
         // One is over, as the other process has sent too; another begins, and the other process sends nothing any more.
         bench
             .after(Duration::from_secs(20))
             .sees(&standing(&[alert("heat", "n1", "r1")]));
         let beat = bench.beat();
-        bench.delivery.take_as_told(beat);
+        bench.delivery.mark_all_sent(beat);
         let now = standing(&[alert("heat", "n1", "r1"), alert("heat", "n3", "r1")]);
-        let told = bench.sees(&now).after(GROUP_WAIT).sees(&now).taken();
-        let text = serde_json::to_string(&told).expect("is JSON");
+        let sent = bench.sees(&now).after(GROUP_WAIT).sees(&now).taken();
+        let text = serde_json::to_string(&sent).expect("is JSON");
         assert!(text.contains("n3/gpu0"), "{kind:?}: {text}");
         assert!(
             !text.contains("n1/gpu0") && !text.contains("n2/gpu0"),
             "{kind:?}: {text}"
         );
         // A finding that the other process sent is resolved by this one.
-        let told = bench
+        let sent = bench
             .after(GROUP_INTERVAL)
             .sees(&standing(&[]))
             .after(GROUP_WAIT)
             .sees(&standing(&[]))
             .taken();
-        let text = serde_json::to_string(&told).expect("is JSON");
+        let text = serde_json::to_string(&sent).expect("is JSON");
         assert!(
             text.contains("n1/gpu0") && text.contains("n3/gpu0"),
             "{kind:?}: {text}"
@@ -371,7 +371,7 @@ fn findings_sent_by_another_process_are_not_sent_again() {
 
 #[test]
 fn what_is_not_known_has_not_ended() {
-    let told = || {
+    let sent = || {
         let mut bench = Bench::new(ReceiverKind::Webhook);
         bench
             .sees(&standing(&[alert("heat", "n1", "r1")]))
@@ -391,7 +391,7 @@ fn what_is_not_known_has_not_ended() {
         ("its exporter does not answer", unread, 1800),
         ("another exporter does not answer", elsewhere, 240),
     ] {
-        let mut next = told();
+        let mut next = sent();
         next.after(Duration::from_secs(ends - 1)).sees(&seen);
         assert_eq!(
             next.after(GROUP_WAIT).taken(),
@@ -414,7 +414,7 @@ fn what_is_not_known_has_not_ended() {
     let one = standing(&[alert("heat", "n1", "r1")]);
     bench.sees(&one).after(GROUP_WAIT);
     assert_eq!(bench.taken().len(), 1);
-    for mut bench in [bench, told()] {
+    for mut bench in [bench, sent()] {
         for _ in 0..100 {
             bench.after(GROUP_INTERVAL).sees(&unreachable);
             assert_eq!(bench.taken(), Vec::<Value>::new());
@@ -435,8 +435,8 @@ fn a_message_that_was_under_way_when_the_process_ended_is_not_sent_again() {
     assert!(bench.next().is_some());
     let (mut next, unsure) = bench.restarted(ReceiverKind::Webhook);
     assert_eq!(unsure, 1);
-    let told = next.sees(&one).after(GROUP_INTERVAL).sees(&one).taken();
-    assert_eq!(told, Vec::<Value>::new());
+    let sent = next.sees(&one).after(GROUP_INTERVAL).sees(&one).taken();
+    assert_eq!(sent, Vec::<Value>::new());
     // Its end was in flight.
     let mut bench = Bench::new(ReceiverKind::Webhook);
     bench.sees(&one).after(GROUP_WAIT);
@@ -490,12 +490,12 @@ fn a_higher_severity_is_sent_again_and_a_flapping_one_is_not() {
         .after(GROUP_INTERVAL)
         .sees(&standing(&[worse]))
         .after(GROUP_WAIT);
-    let told = bench.taken();
-    assert_eq!(heads(&told), [head("firing", "heat", 1)]);
-    assert_eq!(told[0]["severity"], "crit");
+    let sent = bench.taken();
+    assert_eq!(heads(&sent), [head("firing", "heat", 1)]);
+    assert_eq!(sent[0]["severity"], "crit");
     // One severity word within one message.
     assert!(
-        told[0]["text"]
+        sent[0]["text"]
             .as_str()
             .is_some_and(|text| text.starts_with("crit: "))
     );
@@ -564,8 +564,8 @@ fn budgets_that_cannot_be_read_have_not_ended() {
     };
     let mut bench = Bench::new(ReceiverKind::Webhook);
     bench.sees(&standing(&[budget("80")])).after(GROUP_WAIT);
-    let told = bench.taken();
-    assert_eq!(told[0]["place"]["name"], "research");
+    let sent = bench.taken();
+    assert_eq!(sent[0]["place"]["name"], "research");
     let unread = CurrentAlerts::default();
     bench.sees(&unread).after(Duration::from_secs(600));
     assert_eq!(bench.sees(&unread).taken(), Vec::<Value>::new());
@@ -587,9 +587,9 @@ fn label<'a>(alert: &'a Value, name: &str) -> &'a str {
 fn alertmanager_gets_repeats_while_firing_and_one_resolve() {
     let mut bench = Bench::new(ReceiverKind::Alertmanager);
     let one = standing(&[alert("heat", "n1", "r1")]);
-    let told = bench.sees(&one).taken();
-    assert_eq!(told.len(), 1, "at once");
-    let sent = &told[0][0];
+    let messages = bench.sees(&one).taken();
+    assert_eq!(messages.len(), 1, "at once");
+    let sent = &messages[0][0];
     assert_eq!(label(sent, "alertname"), "heat");
     assert_eq!(label(sent, "severity"), "warning");
     assert_eq!(label(sent, "rack"), "r1");
@@ -599,19 +599,19 @@ fn alertmanager_gets_repeats_while_firing_and_one_resolve() {
     assert_eq!(sent["endsAt"], START.plus(ALERT_LASTS).rfc3339());
     let before = ALERT_LASTS / 3 - Duration::from_secs(1);
     assert_eq!(bench.after(before).sees(&one).taken(), Vec::<Value>::new());
-    let told = bench.after(Duration::from_secs(1)).sees(&one).taken();
-    assert_eq!(told.len(), 1, "a third of the time has gone");
-    assert_eq!(told[0][0]["labels"], sent["labels"]);
+    let messages = bench.after(Duration::from_secs(1)).sees(&one).taken();
+    assert_eq!(messages.len(), 1, "a third of the time has gone");
+    assert_eq!(messages[0][0]["labels"], sent["labels"]);
     let ends = START.plus(ALERT_LASTS / 3 + ALERT_LASTS).rfc3339();
-    assert_eq!(told[0][0]["endsAt"], ends);
-    let told = bench
+    assert_eq!(messages[0][0]["endsAt"], ends);
+    let messages = bench
         .after(Duration::from_secs(5))
         .sees(&standing(&[]))
         .taken();
     // It has ended even by a clock slightly behind ours.
     let ended = bench.beat().now.minus(CLOCKS_DIFFER);
-    assert_eq!(told[0][0]["endsAt"], ended.rfc3339());
-    assert_eq!(told[0][0]["labels"], sent["labels"]);
+    assert_eq!(messages[0][0]["endsAt"], ended.rfc3339());
+    assert_eq!(messages[0][0]["labels"], sent["labels"]);
     assert_eq!(
         bench.after(ALERT_LASTS).taken(),
         Vec::<Value>::new(),
@@ -625,8 +625,8 @@ fn an_alert_of_another_severity_takes_the_place_of_the_one_before() {
     let mut worse = alert("heat", "n1", "r1");
     bench.sees(&standing(&[worse.clone()])).taken();
     worse.finding.severity = Severity::Crit;
-    let told = bench.sees(&standing(&[worse])).taken();
-    let alerts = told[0].as_array().expect("a list");
+    let sent = bench.sees(&standing(&[worse])).taken();
+    let alerts = sent[0].as_array().expect("a list");
     let of: Vec<(&str, bool)> = alerts
         .iter()
         .map(|alert| (label(alert, "severity"), alert["endsAt"] == START.rfc3339()))
@@ -639,19 +639,19 @@ fn a_restart_keeps_alerts_firing_until_they_were_looked_for() {
     let mut bench = Bench::new(ReceiverKind::Alertmanager);
     bench.sees(&standing(&[alert("heat", "n1", "r1")])).taken();
     let (mut next, _) = bench.restarted(ReceiverKind::Alertmanager);
-    let told = next.sees(&standing(&[])).taken();
+    let sent = next.sees(&standing(&[])).taken();
     assert_eq!(
-        told.len(),
+        sent.len(),
         1,
         "it is sent at once: Alertmanager may be about to end it"
     );
-    assert_ne!(told[0][0]["endsAt"], START.rfc3339());
-    let told = next
+    assert_ne!(sent[0][0]["endsAt"], START.rfc3339());
+    let sent = next
         .after(Duration::from_secs(241))
         .sees(&standing(&[]))
         .taken();
     let ended = next.beat().now.minus(CLOCKS_DIFFER);
-    assert_eq!(told[0][0]["endsAt"], ended.rfc3339());
+    assert_eq!(sent[0][0]["endsAt"], ended.rfc3339());
 }
 
 #[test]
@@ -661,8 +661,8 @@ fn text_from_the_cluster_brings_no_controls_no_markup_and_no_mentions() {
     evil.finding.message = "<!channel> & @here \u{1b}[2J\u{202e}<https://evil|ok>\nnext".to_owned();
     evil.acknowledged = true;
     bench.sees(&standing(&[evil.clone()])).after(GROUP_WAIT);
-    let told = bench.taken();
-    let text = told[0]["text"].as_str().expect("a text");
+    let sent = bench.taken();
+    let text = sent[0]["text"].as_str().expect("a text");
     assert!(
         text.starts_with("warning: heat, Device n1/gpu0, rack r1, pool h100 (prod)\n"),
         "{text}"

@@ -19,7 +19,7 @@ const MOST: usize = 100;
 pub(super) fn body(cluster: &str, group: &AlertGroup, entries: &[&Entry], now: Moment) -> String {
     let worst = entries.iter().map(|entry| entry.alert.finding.severity);
     let place = group.place.as_ref();
-    let told = entries.iter().take(MOST).map(|entry| alert(entry, now));
+    let alerts = entries.iter().take(MOST).map(|entry| alert(entry, now));
     let mut body = json!({
         "version": VERSION,
         "status": status(group, entries),
@@ -30,7 +30,7 @@ pub(super) fn body(cluster: &str, group: &AlertGroup, entries: &[&Entry], now: M
         "place": place.map(|(kind, name)| json!({"kind": kind, "name": name.as_str()})),
         "count": entries.len(),
         "text": text::headline(cluster, group, entries, Severity::name),
-        "alerts": told.collect::<Vec<Value>>(),
+        "alerts": alerts.collect::<Vec<Value>>(),
         "omitted": entries.len().saturating_sub(MOST),
     });
     clean(&mut body);

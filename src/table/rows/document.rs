@@ -97,7 +97,7 @@ impl<'a> Amounts<'a> {
     }
 }
 
-/// A job.
+/// A job as the document states it.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct JobCell<'a> {
     /// Namespace of the job.
@@ -238,7 +238,7 @@ impl<'a> From<&'a Policy> for PolicyCell<'a> {
     }
 }
 
-/// The whole document.
+/// The fleet document as it is printed.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct Document<'a> {
     /// Version of the document.

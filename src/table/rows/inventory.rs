@@ -41,7 +41,7 @@ pub struct SliceCell<'a> {
     pub holder: Option<HolderCell<'a>>,
 }
 
-/// A device.
+/// A device with its slices.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct DeviceCell<'a> {
     /// Its node and index, `NODE/gpu3`.
@@ -72,7 +72,7 @@ pub struct DeviceCell<'a> {
     pub slices: Vec<SliceCell<'a>>,
 }
 
-/// A taint.
+/// A taint of a node, as in its spec.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct TaintCell<'a> {
     /// Key of the taint.
@@ -83,7 +83,7 @@ pub struct TaintCell<'a> {
     pub effect: &'a str,
 }
 
-/// A node.
+/// A node with its devices.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct NodeCell<'a> {
     /// Name of the Node object.
@@ -107,7 +107,7 @@ pub struct NodeCell<'a> {
     /// How it is paid for; null where it is not known.
     #[schemars(with = "Option<model::fleet::node::Billing>")]
     pub billing: Option<&'static str>,
-    /// Machine type, `p5.48xlarge`.
+    /// Machine type of the cloud, `p5.48xlarge`.
     pub instance_type: Option<&'a str>,
     /// Availability zone of the cloud.
     pub zone: Option<&'a str>,
@@ -115,7 +115,7 @@ pub struct NodeCell<'a> {
     pub region: Option<&'a str>,
     /// Rack, by the labels that the settings name.
     pub rack: Option<&'a str>,
-    /// NVLink domain (clique).
+    /// NVLink domain (clique) of its devices.
     pub clique: Option<&'a str>,
     /// Topology levels from the widest to the narrowest: level and value.
     pub topology: Vec<(&'a str, &'a str)>,

@@ -97,12 +97,12 @@ mod tests {
             why_failed(&failure, now),
             "restarted 12m ago after OOMKilled, exit code 137 (3 restarts)"
         );
-        let stands = observe::WorkloadFailure {
+        let latest = observe::WorkloadFailure {
             restarted: None,
             ..failure
         };
         assert_eq!(
-            why_failed(&stands, now),
+            why_failed(&latest, now),
             "OOMKilled, exit code 137, 3 restarts"
         );
     }

@@ -34,7 +34,6 @@ impl From<Gang> for GangCell {
     }
 }
 
-/// One job.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct JobRow<'a> {
     /// Namespace of the job.
@@ -184,8 +183,8 @@ pub fn waited(job: &Job) -> Option<Waited> {
     })
 }
 
-/// By which moment it is told who has waited longest. An eviction, a hold or new pods begin a new wait, and do not put a job last: it
-/// goes by its creation.
+/// The moment that orders jobs by their wait. An eviction, a hold or new pods begin a new wait, but do not move a job to the end:
+/// it counts from its creation.
 pub fn first_waited(job: &Job) -> Moment {
     let since = job.waiting_since.filter(|_| !waits_anew(job));
     since.unwrap_or(job.created)
@@ -316,7 +315,6 @@ pub fn bound(facts: &Facts, job: &Job) -> Option<Bottleneck> {
     profile.verdict.ok().filter(|_| job.devices_allocated > 0)
 }
 
-/// The row of one job.
 pub fn row<'a>(facts: &Facts, job: &'a Job) -> JobRow<'a> {
     let money = money(facts, job);
     let clock = clock(job);

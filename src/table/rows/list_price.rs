@@ -1,4 +1,4 @@
-//! How money is marked of which what is paid is not known, since a list price stands in for it ([`Money::is_by_list`]).
+//! Marks of money whose price paid is unknown, so that a list price is used instead ([`Money::is_by_list`]).
 
 use model::cost::{LIST_MARK, LIST_NOTE, Money};
 

@@ -64,7 +64,6 @@ pub struct NodeDevices {
     pub idle_allocated: Option<DeviceAmount>,
 }
 
-/// One node.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct NodeRow<'a> {
     /// Name of the Node object.
@@ -76,7 +75,7 @@ pub struct NodeRow<'a> {
     /// Its cordon; null when it is schedulable.
     #[schemars(extend("x-csv" = "json"))]
     pub cordoned: Option<CordonCell<'a>>,
-    /// Machine type, `p5.48xlarge`.
+    /// Machine type of the cloud, `p5.48xlarge`.
     pub instance_type: Option<&'a str>,
     /// Availability zone of the cloud.
     pub zone: Option<&'a str>,
@@ -252,10 +251,10 @@ fn alerts_of<'a>(facts: &'a Facts, node: &Node) -> impl Iterator<Item = &'a Find
 pub fn cordoned_by(node: &Node) -> Option<String> {
     let cordon = node.cordon.as_ref()?;
     let parts = [&cordon.by, &cordon.reason];
-    let said: Vec<&str> = parts.iter().filter_map(|part| part.as_deref()).collect();
-    Some(match said.is_empty() {
+    let stated: Vec<&str> = parts.iter().filter_map(|part| part.as_deref()).collect();
+    Some(match stated.is_empty() {
         true => String::from("not recorded"),
-        false => said.join(": "),
+        false => stated.join(": "),
     })
 }
 
@@ -289,8 +288,8 @@ pub fn created(node: &Node) -> Option<Moment> {
     Some(node.seen.created).filter(|at| *at != Moment::default())
 }
 
-/// Counts of a node's devices that may be shown with the current RBAC rights. In a scope, what is allocated or idle is what its jobs
-/// hold; free is what nobody holds.
+/// Counts of a node's devices that may be shown with the current RBAC rights. In a scope, allocated and idle count the devices of
+/// its jobs; free counts unallocated devices.
 pub fn counts(facts: &Facts, node: &Node) -> VisibleCounts {
     let mut counts = DeviceCounts {
         total: node.devices.len() as u32,
@@ -320,7 +319,6 @@ pub fn allocatable(facts: &Facts, node: &Node) -> Option<u32> {
     is_known.then_some(node.device_allocatable)
 }
 
-/// The row of one node.
 pub fn row<'a>(facts: &'a Facts, node: &'a Node) -> NodeRow<'a> {
     let listed = !facts.fleet.is_hidden(Table::Nodes);
     let counts = counts(facts, node);

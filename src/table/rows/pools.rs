@@ -107,7 +107,6 @@ model::written_as!(
     one_of(Billing::WORDS.iter().copied().chain([MIXED]))
 );
 
-/// One pool.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct PoolRow<'a> {
     /// Name; `(no pool)`, `(unknown)` or `(not visible)` for waiting devices that count in no pool.
@@ -244,7 +243,7 @@ pub fn row<'a>(facts: &'a Facts, pool: &'a Pool) -> PoolRow<'a> {
         temp_max_celsius: pool.temp_max,
         power_watts: pool.power_watts,
         power_limit_watts: pool.power_limit_watts,
-        waiting_devices: pool.sight.nodes.then_some(pool.waiting_devices),
+        waiting_devices: pool.visibility.nodes.then_some(pool.waiting_devices),
         burn_usd_per_hour: spend.map(|spend| spend.rate.usd()),
         list_usd_per_hour: list_usd(spend.map(|spend| spend.rate)),
         free_usd_per_hour: spend.and_then(|spend| spend.free).map(Money::usd),

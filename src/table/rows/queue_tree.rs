@@ -84,7 +84,6 @@ impl Tree {
         roots.map(|(root, _)| *root).next().unwrap_or(queue)
     }
 
-    /// True when a queue has children.
     pub fn has_children(&self, queue: usize) -> bool {
         self.below(queue).next().is_some()
     }

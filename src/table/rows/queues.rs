@@ -26,7 +26,6 @@ impl DeviceQuantity {
         Self(milli)
     }
 
-    /// The number of devices.
     pub fn devices(self) -> f64 {
         self.0 as f64 / 1000.0
     }
@@ -89,7 +88,6 @@ impl<'a> From<&'a Quota> for QuotaCell<'a> {
     }
 }
 
-/// One queue.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct QueueRow<'a> {
     /// Name; `unattributed` for jobs and money of no queue.
@@ -428,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_borrowed_is_said_and_not_added_up_by_the_reader() {
+    fn borrowed_quota_is_printed_as_a_number() {
         let quota = Quota {
             flavor: Name::new("h100"),
             resource: Name::new("nvidia.com/gpu"),
@@ -478,11 +476,11 @@ mod tests {
             job("b", "leaf", JobState::Waiting),
             job("c", "mid", JobState::Running),
         ]);
-        let told: Vec<(&str, u32, u32)> = rows(&facts)
+        let counts: Vec<(&str, u32, u32)> = rows(&facts)
             .iter()
             .filter(|row| row.name != UNATTRIBUTED)
             .map(|row| (row.name, row.running, row.waiting))
             .collect();
-        assert_eq!(told, [("all", 2, 1), ("leaf", 1, 1), ("mid", 2, 1)]);
+        assert_eq!(counts, [("all", 2, 1), ("leaf", 1, 1), ("mid", 2, 1)]);
     }
 }

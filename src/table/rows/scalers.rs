@@ -253,7 +253,7 @@ pub fn amount(resource: &str, milli: i64) -> String {
 fn of_nodes<'a>(scaler: &'a Scaler, scaling: &Scaling, now: Moment) -> ScalerRow<'a> {
     let limit = nearest(&scaler.limits);
     let full = limit.is_some_and(|limit| limit.used.is_some_and(|used| used >= limit.most));
-    let said = sentence(&scaler.why);
+    let reason = sentence(&scaler.why);
     let why = match scaler.silent_ms(now) {
         Some(silent) => Some(format!(
             "last report {} min ago: values are that old",
@@ -263,14 +263,14 @@ fn of_nodes<'a>(scaler: &'a Scaler, scaling: &Scaling, now: Moment) -> ScalerRow
             ScalerState::Full if full => Some(format!(
                 "{} limit{}",
                 scaler.kind.name(),
-                said.map_or_else(String::new, |said| format!(": {said}"))
+                reason.map_or_else(String::new, |reason| format!(": {reason}"))
             )),
-            ScalerState::Full => Some(match said {
-                Some(said) => format!("at max: {said}"),
+            ScalerState::Full => Some(match reason {
+                Some(reason) => format!("at max: {reason}"),
                 None => String::from("at max"),
             }),
-            ScalerState::Backoff => Some(match said {
-                Some(said) => format!("backoff: {said}"),
+            ScalerState::Backoff => Some(match reason {
+                Some(reason) => format!("backoff: {reason}"),
                 None => String::from("backoff"),
             }),
             _ if scaler.fixed => Some(String::from("static: fixed node count")),
@@ -280,7 +280,8 @@ fn of_nodes<'a>(scaler: &'a Scaler, scaling: &Scaling, now: Moment) -> ScalerRow
                 let most = scaler.now.zip(scaler.max);
                 let is_most = most.is_some_and(|(now, max)| now >= max);
                 let lacking = scaling.launch_failure(&scaler.name);
-                said.or_else(|| sentence(&failing?.why))
+                reason
+                    .or_else(|| sentence(&failing?.why))
                     .or_else(|| lacking.and_then(|failure| launch_failure(failure, now)))
                     .or_else(|| is_most.then(|| String::from("at max")))
             }
@@ -353,10 +354,10 @@ fn of_pods<'a>(scaler: &'a PodScaler, facts: &Facts) -> ScalerRow<'a> {
         _ => (PodScaling::Steady, false),
     };
     let own = failing.or(limited);
-    let said = own.and_then(sentence);
+    let reason = own.and_then(sentence);
     let why = match (failing, limited) {
-        (Some(_), _) => said,
-        (None, Some(_)) => said.map(|said| format!("at max: {said}")),
+        (Some(_), _) => reason,
+        (None, Some(_)) => reason.map(|reason| format!("at max: {reason}")),
         (None, None) => steady.map(|steady| steady.words().to_owned()),
     };
     ScalerRow {

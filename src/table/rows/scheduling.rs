@@ -28,7 +28,7 @@ pub struct AdmissionCell<'a> {
     /// The queueing system; `none` is Kubernetes itself.
     #[schemars(with = "model::fleet::queue::QueueSystem")]
     pub system: &'static str,
-    /// `Workload` or `PodGroup`.
+    /// Kind of the object: `Workload` or `PodGroup`.
     pub kind: &'a str,
     /// Its name, in the job's namespace.
     pub name: &'a str,
@@ -63,7 +63,7 @@ pub struct AdmissionCell<'a> {
     pub message: Option<&'a str>,
     /// Requeue count and time.
     pub requeue: Option<RequeueCell>,
-    /// Evictions, newest first.
+    /// Evictions of the workload, newest first.
     pub evictions: Vec<EvictionCell<'a>>,
     /// Assignments of its pod sets.
     pub assigned: Vec<AssignedCell<'a>>,
@@ -155,7 +155,7 @@ pub struct TopologyCell<'a> {
     pub slice_size: Option<u32>,
 }
 
-/// A priority class.
+/// A priority class of Kubernetes or Kueue.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct PriorityClassCell<'a> {
     /// Kind of the object.
@@ -190,11 +190,11 @@ impl<'a> From<&'a PodSet> for PodSetCell<'a> {
             count: set.count,
             min: set.min,
             requests: Amounts::from(&set.request),
-            topology: set.topology.as_ref().map(|wish| TopologyCell {
-                mode: wish.mode.name(),
-                level: non_empty(&wish.level),
-                slice_level: wish.slice.as_ref().map(|(level, _)| level.as_str()),
-                slice_size: wish.slice.as_ref().map(|(_, size)| *size),
+            topology: set.topology.as_ref().map(|requested| TopologyCell {
+                mode: requested.mode.name(),
+                level: non_empty(&requested.level),
+                slice_level: requested.slice.as_ref().map(|(level, _)| level.as_str()),
+                slice_size: requested.slice.as_ref().map(|(_, size)| *size),
             }),
         }
     }
@@ -277,7 +277,7 @@ pub fn admission(job: &Job) -> Option<AdmissionCell<'_>> {
 /// What a queueing system reports about a queue.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct QueueReport<'a> {
-    /// `cohort` or `queue`.
+    /// Kind of the object: `cohort` or `queue`.
     #[schemars(with = "model::fleet::queue::QueueKind")]
     pub kind: &'static str,
     /// Unique id of its object.
@@ -335,7 +335,7 @@ pub struct LocalQueueCell<'a> {
 /// A queue or cohort: its rules, and what its system reports.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct QueueCell<'a> {
-    /// Its rules.
+    /// Rules that the engine goes by.
     #[serde(flatten)]
     pub rules: EngineQueue<QuotaRules<'a>>,
     /// What its system reports.
@@ -347,7 +347,7 @@ pub struct QueueCell<'a> {
 /// Quota of one resource in one flavor, and what its system reports.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct QuotaRules<'a> {
-    /// Its limits.
+    /// Limits that the engine goes by.
     #[serde(flatten)]
     pub limits: EngineQuota,
     /// What its system reports.
@@ -366,7 +366,7 @@ pub struct QuotaReport<'a> {
     pub unit: &'static str,
     /// Index of the queue's resource group with the flavor, from 0: within a group flavors are tried in order.
     pub group: u32,
-    /// True where `nominal` stands for no limit.
+    /// True where `nominal` means no limit.
     pub unbounded: bool,
     /// Weight by which KAI divides what is left over.
     #[schemars(range(min = 0))]
@@ -385,7 +385,7 @@ pub struct BudgetCell {
     /// Its pods and limits.
     #[serde(flatten)]
     pub rules: EngineBudget,
-    /// What Kubernetes reports.
+    /// What Kubernetes reports about it.
     #[serde(flatten)]
     #[schemars(required)]
     pub report: Option<BudgetReport>,
@@ -404,7 +404,7 @@ pub struct BudgetReport {
     pub observed: bool,
 }
 
-/// The engine's inputs.
+/// What the engine schedules by.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct Scheduling<'a> {
     /// Queues and cohorts: policies, quotas, usage.
@@ -495,9 +495,9 @@ pub fn scheduling(facts: &Facts) -> Scheduling<'_> {
 /// A queue's rules with what its system reports.
 fn queue_cell(rules: EngineQueue<EngineQuota>, queue: Option<&Queue>) -> QueueCell<'_> {
     let quotas = queue.map_or(&[][..], |queue| &queue.quotas);
-    let mut told = quotas.iter().filter(|quota| !quota.resource.is_empty());
+    let mut reported = quotas.iter().filter(|quota| !quota.resource.is_empty());
     let limits = rules.quota.into_iter().map(|limits| {
-        let report = told.next().map(quota_report);
+        let report = reported.next().map(quota_report);
         QuotaRules {
             limits: EngineQuota {
                 resource: limits.resource.filter(|_| report.is_none()),

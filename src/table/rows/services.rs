@@ -15,16 +15,16 @@ use super::list_price::list_usd;
 use super::token_cost::usd_per_million_tokens;
 use crate::{Facts, non_empty};
 
-/// Latency percentiles.
+/// Percentiles of a latency, seconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct LatencyCell {
     /// Median (50th percentile), seconds.
     #[schemars(range(min = 0))]
     pub p50: Option<f64>,
-    /// 95th percentile, seconds.
+    /// 95th percentile of the latency, seconds.
     #[schemars(range(min = 0))]
     pub p95: Option<f64>,
-    /// 99th percentile, seconds.
+    /// 99th percentile of the latency, seconds.
     #[schemars(range(min = 0))]
     pub p99: Option<f64>,
     /// Lower bound, seconds, of the percentiles from `at_least_from` on, which lie above the last bucket. Null where none does.
@@ -51,7 +51,6 @@ enum TokenTimeOf {
 
 model::words! {
     impl TokenTimeOf {
-        /// Name in JSON.
         pub fn name(self) {
             Requests => "requests",
             Tokens => "tokens",
@@ -62,14 +61,16 @@ model::words! {
 impl LatencyCell {
     fn of(latency: &Latency) -> Self {
         let all = [0.5, 0.95, 0.99].map(|q| latency.quantile(q));
-        let [p50, p95, p99] = all.map(|told| told.map(|told| told.seconds));
-        let open = all.map(|told| told.filter(|told| told.at_least));
+        let [p50, p95, p99] = all.map(|quantile| quantile.map(|quantile| quantile.seconds));
+        let open = all.map(|quantile| quantile.filter(|quantile| quantile.at_least));
         let first = open.iter().position(Option::is_some);
         Self {
             p50,
             p95,
             p99,
-            at_least: first.and_then(|at| open[at]).map(|told| told.seconds),
+            at_least: first
+                .and_then(|at| open[at])
+                .map(|quantile| quantile.seconds),
             at_least_from: first.map(|at| PERCENTILES[at]),
         }
     }
@@ -116,7 +117,7 @@ pub struct ServiceRow<'a> {
     pub replicas: u32,
     /// Replicas with rates over the window: read twice without a restart in between.
     pub replicas_measured: u32,
-    /// Requests being processed.
+    /// Requests being processed in the servers.
     #[schemars(range(min = 0))]
     pub running: Option<f64>,
     /// Requests queued in the servers.

@@ -34,7 +34,7 @@ fn a_scaled_object_has_the_numbers_of_its_autoscaler_and_its_own_words() {
         }]),
         ..PodScaler::default()
     };
-    let mut told = |object: ScaledObject, autoscaler: Option<PodScaler>| {
+    let mut row_of = |object: ScaledObject, autoscaler: Option<PodScaler>| {
         let mut fleet = (*facts.fleet).clone();
         fleet.scaling.scaled_objects = Arc::from([Arc::new(object)]);
         fleet.scaling.pod_scalers = autoscaler.into_iter().map(Arc::new).collect();
@@ -50,7 +50,7 @@ fn a_scaled_object_has_the_numbers_of_its_autoscaler_and_its_own_words() {
             row.stuck,
         )
     };
-    let (now, min, max, value, state, why, _) = told(object.clone(), Some(autoscaler));
+    let (now, min, max, value, state, why, _) = row_of(object.clone(), Some(autoscaler));
     assert_eq!(
         (now, min, max),
         (Some(8), Some(0), Some(8)),
@@ -65,7 +65,7 @@ fn a_scaled_object_has_the_numbers_of_its_autoscaler_and_its_own_words() {
         paused: true,
         ..object.clone()
     };
-    let (now, .., value, state, why, stuck) = told(paused, None);
+    let (now, .., value, state, why, stuck) = row_of(paused, None);
     assert_eq!((now, value, state, stuck), (None, None, "paused", false));
     assert_eq!(why.as_deref(), Some("paused by its annotation"));
     let broken = ScaledObject {
@@ -75,21 +75,24 @@ fn a_scaled_object_has_the_numbers_of_its_autoscaler_and_its_own_words() {
         )),
         ..object.clone()
     };
-    let (.., state, why, stuck) = told(broken, None);
+    let (.., state, why, stuck) = row_of(broken, None);
     assert_eq!((state, stuck), ("broken", true));
     assert_eq!(why.as_deref(), Some("ScaledObjectCheckFailed: no metrics"));
     let idle = ScaledObject {
         active: Some(false),
         ..object
     };
-    assert_eq!(told(idle, None).5.as_deref(), Some("no trigger is active"));
-    // Nobody has looked at it yet, or nobody does.
+    assert_eq!(
+        row_of(idle, None).5.as_deref(),
+        Some("no trigger is active")
+    );
+    // The controller has not read it yet, or no controller does.
     let unseen = ScaledObject {
         key: ObjectKey::new("speech", "new"),
         max: 8,
         ..ScaledObject::default()
     };
-    let (.., state, why, stuck) = told(unseen, None);
+    let (.., state, why, stuck) = row_of(unseen, None);
     assert_eq!((state, stuck), ("pending", true));
     assert!(why.is_some_and(|why| why.contains("has no status")));
 }
@@ -131,9 +134,9 @@ fn a_pool_without_capacity_says_so_until_a_later_node_is_launched() {
         facts.fleet = Arc::new(fleet);
         [0, 1, 2].map(|at| row(&facts, ScalerAt::Nodes(at)).expect("a row").why)
     };
-    let said = Some("InsufficientCapacityError: none in us-east-1b (4m ago)".to_owned());
-    assert_eq!(why(vec![]), [said.clone(), None, None]);
+    let reason = Some("InsufficientCapacityError: none in us-east-1b (4m ago)".to_owned());
+    assert_eq!(why(vec![]), [reason.clone(), None, None]);
     // A node that was claimed before says nothing of the capacity since.
-    assert_eq!(why(vec![claim(600)]), [said, None, None]);
+    assert_eq!(why(vec![claim(600)]), [reason, None, None]);
     assert_eq!(why(vec![claim(60)]), [None, None, None]);
 }

@@ -23,7 +23,10 @@ pub(crate) fn usd_per_million_tokens(facts: &Facts, job: &Job) -> Option<f64> {
 /// [`usd_per_million_tokens`] as money, marked as list price when the workload's rate is.
 pub(crate) fn per_million_tokens(facts: &Facts, job: &Job) -> Option<Money> {
     let cost = Rate::from_usd(usd_per_million_tokens(facts, job)?)?;
-    Some(Money::told(cost, money(facts, job)?.rate.is_by_list()))
+    Some(Money::with_source(
+        cost,
+        money(facts, job)?.rate.is_by_list(),
+    ))
 }
 
 #[cfg(test)]

@@ -32,7 +32,6 @@ enum HourState {
 
 model::words! {
     impl HourState {
-        /// Name in JSON.
         pub fn name(self) {
             Open => "open",
             Closed => "closed",

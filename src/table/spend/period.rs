@@ -56,7 +56,7 @@ impl PeriodRow {
 /// The cost of a period, compared with the period before.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PeriodCost {
-    /// Its name: `7d`.
+    /// Name of the period, such as `7d`.
     pub name: String,
     /// The dimension of its rows.
     pub by: Dimension,
@@ -379,11 +379,11 @@ fn line(row: &PeriodRow, now: &mut Rounded, before: &mut Rounded) -> Vec<String>
     let seen = row.trend.iter().any(Option::is_some);
     let nothing = seen && row.now == UsageTotals::default();
     // In an observed period, a row without usage cost zero.
-    let told = cost.or(nothing.then_some(0));
-    let change = told.zip(past.filter(|past| *past > 0));
+    let known = cost.or(nothing.then_some(0));
+    let change = known.zip(past.filter(|past| *past > 0));
     vec![
         cell(&row.name),
-        money(told, now),
+        money(known, now),
         money(past, before),
         change.map_or_else(unknown, |(now, past)| percent_change(now, past)),
         spark(&row.trend),

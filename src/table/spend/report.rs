@@ -39,7 +39,6 @@ impl IdleShare {
     }
 }
 
-/// One row of a report.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ReportRow {
     /// Values of the dimensions, in the order of the dimensions; empty where one has no value.
@@ -65,7 +64,7 @@ impl ReportRow {
 /// A chargeback report. Its rows add up to the ledger's total for the month, to the micro-dollar.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {
-    /// The month: `2026-10`.
+    /// The calendar month, written `2026-10`.
     pub month: String,
     /// Span of the month and its observed ratio.
     pub seen: Seen,

@@ -120,9 +120,9 @@ pub fn unit_words(totals: &UsageTotals, energy: EnergyRates) -> Vec<String> {
         ));
     }
     if let Some(mwh) = totals.energy_mwh {
-        let mut told = kwh(mwh);
+        let mut words_of_energy = kwh(mwh);
         if let Some(share) = totals.metered_ratio().filter(|share| *share < METERED) {
-            told.push_str(&match share * 100.0 {
+            words_of_energy.push_str(&match share * 100.0 {
                 percent if percent < 0.1 => {
                     String::from(" (less than 0.1 % of device time metered)")
                 }
@@ -130,18 +130,18 @@ pub fn unit_words(totals: &UsageTotals, energy: EnergyRates) -> Vec<String> {
             });
         }
         if let Some(cost) = energy.usd(Some(mwh)) {
-            told.push_str(&format!(", {}", money(cost)));
+            words_of_energy.push_str(&format!(", {}", money(cost)));
         }
         if let Some(carbon) = energy.kg_co2e(Some(mwh)) {
-            told.push_str(&format!(", {} kg CO2e", kg(carbon)));
+            words_of_energy.push_str(&format!(", {} kg CO2e", kg(carbon)));
         }
         if energy.usd_per_kwh.is_some() || energy.kg_co2e_per_kwh.is_some() {
-            told.push_str(&match energy.pue {
+            words_of_energy.push_str(&match energy.pue {
                 Some(pue) => format!(" (PUE {pue})"),
                 None => " (without a PUE)".to_owned(),
             });
         }
-        words.push(told);
+        words.push(words_of_energy);
     }
     words
 }

@@ -95,10 +95,10 @@ fn each_way_is_priced_or_says_why_not() {
         machine.usd_per_device_hour(8)
     );
     assert!(row.owned_pays_above_ratio.is_some());
-    let told = text(&all, facts.now, None);
+    let printed = text(&all, facts.now, None);
     assert!(
-        told.contains("H100 (gpu)") && told.contains("owned costs less"),
-        "{told}"
+        printed.contains("H100 (gpu)") && printed.contains("owned costs less"),
+        "{printed}"
     );
 }
 

@@ -498,15 +498,15 @@ fn defaults() -> Vec<Vec<u8>> {
 fn look(data: &[u8]) -> u64 {
     static KEYS: LazyLock<Keymap> = LazyLock::new(Keymap::builtin);
     let text = text(data);
-    let said = |error: Option<String>| error.unwrap_or_default();
+    let message = |error: Option<String>| error.unwrap_or_default();
     // It may inherit from itself by another name.
     let theme = Theme::parse("a.toml", &text, &|name| (name == "b").then(|| text.clone()));
     let keys = KEYS.clone().with("keys.toml", &text);
     let thresholds = Thresholds::default().with(&text, "alerts.toml");
     let mut shape = Shape::default()
-        .words(&said(theme.err().map(|error| error.to_string())))
-        .words(&said(keys.err().map(|error| error.to_string())))
-        .words(&said(thresholds.err().map(|bad| bad.message)));
+        .words(&message(theme.err().map(|error| error.to_string())))
+        .words(&message(keys.err().map(|error| error.to_string())))
+        .words(&message(thresholds.err().map(|bad| bad.message)));
     if pick(data, 8) == 0 {
         let dialects = exporter::Dialects::with(&[("a.toml", &text)]);
         shape = shape.words(&dialects.err().unwrap_or_default().join(" "));

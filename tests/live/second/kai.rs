@@ -67,7 +67,7 @@ fn jobs_that_kai_schedules() {
     let stage = &Stage::on(acts_for_long(), "act-kai");
     let _queues = queues(stage, 2);
     let runs = |job: &str| {
-        let row = stage.told(job, "it runs", |row| {
+        let row = stage.wait_for_row(job, "it runs", |row| {
             row["state"] == "running" && row["devices_allocated"] == 2
         });
         // It starts each pod of a Job by itself.
@@ -77,7 +77,7 @@ fn jobs_that_kai_schedules() {
         assert_eq!(row["priority"], 50, "{row:#}");
     };
     let waits = |job: &str| {
-        let row = stage.told(job, "it waits for KAI's limit", |row| {
+        let row = stage.wait_for_row(job, "it waits for KAI's limit", |row| {
             row["state"] == "waiting" && text(row, "/reason").contains("Limit is 4 GPUs")
         });
         let figures = figures(&row);
@@ -108,37 +108,37 @@ fn jobs_that_kai_schedules() {
         stage.object("job", "one")["spec"]["suspend"] == true
             && stage.running(JOB_OF_POD, "one").is_empty()
     });
-    stage.told("one", "it is on hold", |row| {
+    stage.wait_for_row("one", "it is on hold", |row| {
         row["state"] == "suspended" && row["devices_allocated"] == 0
     });
     stage.act(&["resume", &one]);
     waits("one");
     // Taken off, another has its devices.
     stage.act(&["requeue", &format!("{}/two", stage.name)]);
-    stage.told("one", "it runs in its place", |row| {
+    stage.wait_for_row("one", "it runs in its place", |row| {
         row["state"] == "running" && row["devices_allocated"] == 2
     });
     waits("two");
     // One of its pods fails: KAI gives the device to the first pod that waits, and half of either job runs.
     stage.end_of(JOB_OF_POD, "three", "three-0", "fail-after");
-    stage.told("two", "half of it runs", |row| {
+    stage.wait_for_row("two", "half of it runs", |row| {
         row["state"] == "running" && row["devices_allocated"] == 1
     });
-    stage.told("three", "half of it runs on", |row| {
+    stage.wait_for_row("three", "half of it runs on", |row| {
         row["state"] == "running" && row["devices_allocated"] == 1
     });
     // The pod is made again by its Job, and KAI starts it when there is room.
     kubectl(&["-n", stage.name, "delete", "jobs", "one", "two"]);
-    stage.told("three", "all of it runs", |row| {
+    stage.wait_for_row("three", "all of it runs", |row| {
         row["state"] == "running" && row["devices_allocated"] == 2
     });
     // Done in part, and done.
     stage.end_of(JOB_OF_POD, "three", "three-1", "complete-after");
-    stage.told("three", "half of it goes on", |row| {
+    stage.wait_for_row("three", "half of it goes on", |row| {
         row["state"] == "running" && row["devices_allocated"] == 1
     });
     stage.end_of(JOB_OF_POD, "three", "three-0", "complete-after");
-    stage.told("three", "it is done", |row| row["state"] == "done");
+    stage.wait_for_row("three", "it is done", |row| row["state"] == "done");
 }
 
 /// A class of another order: it is done when KAI's own PodGroups have it.
@@ -148,17 +148,17 @@ fn kai_takes_a_new_priority_over() {
     let stage = &Stage::new("act-kai-order");
     let _queues = queues(stage, 2);
     stage.kai_job("train");
-    stage.told("train", "it runs", |row| {
+    stage.wait_for_row("train", "it runs", |row| {
         row["devices_allocated"] == 2 && row["priority"] == 50
     });
     assert_eq!(stage.classes("train"), ["train", "train"]);
     let job = format!("job/{}/train", stage.name);
     let run = stage.act(&["reprioritise", &job, "inference"]);
     assert_eq!(stage.classes("train"), ["inference", "inference"]);
-    stage.told("train", "it has the new priority", |row| {
+    stage.wait_for_row("train", "it has the new priority", |row| {
         row["priority"] == 125
     });
     stage.act(&["undo", &run]);
     assert_eq!(stage.classes("train"), ["train", "train"]);
-    stage.told("train", "it has its own again", |row| row["priority"] == 50);
+    stage.wait_for_row("train", "it has its own again", |row| row["priority"] == 50);
 }

@@ -55,7 +55,7 @@ fn a_pool_grows_to_its_limit_and_shrinks() {
     let row = stage.row("scalers", POOL, |row| row["kind"] == "NodePool");
     assert_eq!(row["state"], "steady", "{row:#}");
     stage.node_of_work("first", POOL);
-    stage.told("first", "it runs on a node that was made for it", |row| {
+    stage.wait_for_row("first", "it runs on a node that was made for it", |row| {
         row["state"] == "running" && row["devices_allocated"] == 8
     });
     let row = stage.row("pools", POOL, |row| row["devices"]["allocated"] == 8);
@@ -74,7 +74,7 @@ fn a_pool_grows_to_its_limit_and_shrinks() {
 
     // The next one would need another node, which Karpenter does not make.
     stage.node_of_work("second", POOL);
-    stage.told("second", "it waits", |row| {
+    stage.wait_for_row("second", "it waits", |row| {
         row["state"] == "waiting" && !row["reason"].is_null()
     });
     let second = format!("{}/second", stage.name);
@@ -86,7 +86,7 @@ fn a_pool_grows_to_its_limit_and_shrinks() {
         "that no node comes by itself: {why:?}"
     );
     kubectl(&["-n", stage.name, "delete", "job", "first"]);
-    stage.told("second", "it has the node", |row| {
+    stage.wait_for_row("second", "it has the node", |row| {
         row["state"] == "running" && row["devices_allocated"] == 8
     });
     kubectl(&["-n", stage.name, "delete", "job", "second"]);
@@ -105,7 +105,7 @@ fn a_pool_grows_to_its_limit_and_shrinks() {
 /// A claim that finds no machine: Karpenter says so in an event and deletes it. The pool says so on.
 #[test]
 #[ignore = "needs the plane of tests/live/up second"]
-fn a_claim_without_capacity_is_told_at_its_pool() {
+fn a_claim_without_capacity_is_reported_at_its_pool() {
     const POOL: &str = "live-sold-out";
     let stage = &Stage::new("act-sold-out");
     let _pool = pool(stage, POOL, 16);

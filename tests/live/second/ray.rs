@@ -84,18 +84,18 @@ fn a_ray_job_is_one_job_in_each_of_its_states() {
     let last = Value::Null;
     let is =
         |state: &str, requested: u64, allocated: u64| json!([state, last, requested, allocated]);
-    stage.told("held", "it is suspended", |row| {
+    stage.wait_for_row("held", "it is suspended", |row| {
         row["kind"] == "RayJob" && figures(row) == is("suspended", 2, 0)
     });
     // Its controller refuses it for good: no plan changes that.
-    let row = stage.told("wrong", "it has failed", |row| row["state"] == "failed");
+    let row = stage.wait_for_row("wrong", "it has failed", |row| row["state"] == "failed");
     let says = text(&row, "/failure/message");
     assert!(says.contains("shutdownAfterJobFinishes"), "{row:#}");
     let wrong = format!("rayjob/{}/wrong", stage.name);
     stage.refused(&["resume", &wrong], "ended");
 
     stage.ray_runs("flaky");
-    let row = stage.told("flaky", "it runs", |row| {
+    let row = stage.wait_for_row("flaky", "it runs", |row| {
         figures(row) == is("running", 2, 2)
     });
     assert!(row["failure"].is_null(), "{row:#}");
@@ -112,11 +112,11 @@ fn a_ray_job_is_one_job_in_each_of_its_states() {
         !now.is_empty() && now != first
     });
     stage.ray_runs("flaky");
-    stage.told("flaky", "it runs again after one restart", |row| {
+    stage.wait_for_row("flaky", "it runs again after one restart", |row| {
         figures(row) == is("running", 2, 2) && row["failure"]["restarts"] == 1
     });
     stage.end_of(JOB_OF_POD, "flaky", "flaky", "fail-after");
-    let row = stage.told("flaky", "it has failed after one restart", |row| {
+    let row = stage.wait_for_row("flaky", "it has failed after one restart", |row| {
         figures(row) == is("failed", 2, 0) && row["failure"]["restarts"] == 1
     });
     let says = text(&row, "/failure/message");
@@ -137,7 +137,7 @@ fn what_a_plan_writes_kuberay_keeps() {
         let none = || stage.all(RAYCLUSTER).is_empty() && stage.deployment("tune") == "Suspended";
         stage.until("its cluster has gone", none);
         stage.stays("it stays on hold", none);
-        stage.told("tune", "it is on hold", |row| {
+        stage.wait_for_row("tune", "it is on hold", |row| {
             row["state"] == "suspended" && row["devices_allocated"] == 0
         });
     };
@@ -145,7 +145,7 @@ fn what_a_plan_writes_kuberay_keeps() {
         assert_ne!(stage.object(RAYJOB, "tune")["spec"]["suspend"], true);
         stage.ray_runs("tune");
         stage.stays("it goes on", || stage.deployment("tune") == "Running");
-        stage.told("tune", "it runs", |row| {
+        stage.wait_for_row("tune", "it runs", |row| {
             row["state"] == "running" && row["devices_allocated"] == 2
         });
     };
@@ -170,7 +170,7 @@ fn what_a_plan_writes_kuberay_keeps() {
     let none = || stage.running(CLUSTER_OF_POD, "shared").is_empty();
     stage.until("its pods have gone", none);
     stage.stays("it stays on hold", none);
-    stage.told("shared", "it is on hold", |row| {
+    stage.wait_for_row("shared", "it is on hold", |row| {
         row["state"] == "suspended" && row["devices_allocated"] == 0
     });
     stage.act(&["undo", &run]);
@@ -179,7 +179,7 @@ fn what_a_plan_writes_kuberay_keeps() {
     let more = json!([{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": 2}]);
     let patch = ["patch", RAYCLUSTER, "shared", "--type=json", "-p"];
     kubectl(&[&["-n", stage.name], &patch[..], &[&more.to_string()]].concat());
-    stage.told("shared", "both replicas run", |row| {
+    stage.wait_for_row("shared", "both replicas run", |row| {
         row["state"] == "running" && figures(row)[2] == 4 && figures(row)[3] == 4
     });
 
@@ -197,7 +197,7 @@ fn what_a_plan_writes_kuberay_keeps() {
         assert!(seen["spec"]["suspend"].is_null(), "{seen:#}");
     }
     // What cannot be suspended cannot be requeued: a plan that is only printed says so as well.
-    stage.told("keeps", "it runs", |row| row["state"] == "running");
+    stage.wait_for_row("keeps", "it runs", |row| row["state"] == "running");
     let keeps = format!("{}/keeps", stage.name);
     stage.refused(&["requeue", &keeps], "shutdownAfterJobFinishes");
     let all = ["plan", "requeue", &keeps, "-o", "json"];
@@ -213,20 +213,20 @@ fn a_ray_job_behind_a_queue() {
     let stage = &Stage::with_queue("act-ray-queue", 2);
     let labels = json!({"kueue.x-k8s.io/queue-name": "door"});
     stage.ray_job("first", &labels, &json!({}));
-    stage.told("first", "it runs", |row| {
+    stage.wait_for_row("first", "it runs", |row| {
         row["state"] == "running" && row["devices_allocated"] == 2
     });
     stage.ray_job("second", &labels, &json!({}));
-    let row = stage.told("second", "it waits for quota", |row| {
+    let row = stage.wait_for_row("second", "it waits for quota", |row| {
         row["state"] == "waiting" && !row["reason"].is_null()
     });
     assert_eq!(row["queue"], stage.name, "{row:#}");
     let first = format!("rayjob/{}/first", stage.name);
     stage.act(&["hold", &first]);
-    stage.told("second", "it has the quota", |row| {
+    stage.wait_for_row("second", "it has the quota", |row| {
         row["state"] == "running" && row["devices_allocated"] == 2
     });
-    stage.told("first", "it is on hold", |row| {
+    stage.wait_for_row("first", "it is on hold", |row| {
         row["state"] == "suspended" && row["devices_allocated"] == 0
     });
     stage.stays("it stays on hold", || {
@@ -234,11 +234,11 @@ fn a_ray_job_behind_a_queue() {
             && stage.deployment("first") == "Suspended"
     });
     stage.act(&["resume", &first]);
-    stage.told("first", "it waits for the other", |row| {
+    stage.wait_for_row("first", "it waits for the other", |row| {
         row["state"] == "waiting"
     });
     kubectl(&["-n", stage.name, "delete", RAYJOB, "second"]);
-    stage.told("first", "it runs again", |row| {
+    stage.wait_for_row("first", "it runs again", |row| {
         row["state"] == "running" && row["devices_allocated"] == 2
     });
 }

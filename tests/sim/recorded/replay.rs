@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use sim::Service;
 
 use super::normal::{Filling, Normal, TIME};
+use super::recorded_world;
 use super::recording::{RecordedRequest, RecordedResponse, Recording, part, read};
-use super::scene;
 
 /// The headers that a client acts on, which are all that is recorded.
 const HEADERS: [&str; 6] = [
@@ -26,7 +26,7 @@ const HEADERS: [&str; 6] = [
 /// The answers to a group of recorded requests, normalised as the recordings are.
 pub async fn replay(group: &str, recordings: &[Recording]) -> Vec<RecordedResponse> {
     let replay = Replay {
-        service: Service::new(scene::cluster()),
+        service: Service::new(recorded_world::cluster()),
         normal: Normal::new(),
     };
     if group == "watch" {
@@ -75,7 +75,7 @@ impl Replay {
                 self.write(
                     "POST",
                     "/api/v1/namespaces/recorded/pods",
-                    scene::pod("pending-two"),
+                    recorded_world::pod("pending-two"),
                 )
                 .await;
             }
@@ -212,10 +212,10 @@ impl Replay {
         }
         let token = match asked.user.as_str() {
             "none" => None,
-            "live-admin" => Some(scene::TOKENS[0]),
-            "live-viewer" => Some(scene::TOKENS[1]),
-            "live-team" => Some(scene::TOKENS[2]),
-            "live-nobody" => Some(scene::TOKENS[3]),
+            "live-admin" => Some(recorded_world::TOKENS[0]),
+            "live-viewer" => Some(recorded_world::TOKENS[1]),
+            "live-team" => Some(recorded_world::TOKENS[2]),
+            "live-nobody" => Some(recorded_world::TOKENS[3]),
             "wrong" => Some("wrong"),
             other => panic!("no such user: {other}"),
         };

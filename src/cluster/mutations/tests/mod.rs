@@ -31,8 +31,8 @@ fn job() -> Object {
     object("batch", "v1", "jobs", "Job")
 }
 
-fn step(object: Object, lever: Mutation) -> Step {
-    Step::new(Verb::Suspend, object, lever)
+fn step(object: Object, mutation: Mutation) -> Step {
+    Step::new(Verb::Suspend, object, mutation)
 }
 
 fn read(spec: Value) -> Value {
@@ -258,7 +258,7 @@ fn what_a_run_suspends_for_a_while_states_it_and_what_is_resumed_does_not() {
         let resumed = applied(&held, &body(&go_on, &held)).expect("applies");
         assert_eq!(entry(&resumed, "annotations", HELD), None);
         assert!(is_done(&go_on, Some(&resumed)));
-        // One that somebody else has resumed still states it.
+        // An object that was resumed by another client still states the hold.
         let mut other = resumed.clone();
         other["metadata"]["annotations"][HELD] = text.into();
         assert!(!is_done(&go_on, Some(&other)));
@@ -292,10 +292,10 @@ fn a_rayjob_is_suspended_only_with_a_cluster_of_its_own_that_it_shuts_down() {
 }
 
 #[test]
-fn kueue_has_its_levers() {
+fn kueue_has_its_mutations() {
     let workload = object("kueue.x-k8s.io", "v1beta2", "workloads", "Workload");
     let before = read(json!({"active": true, "priority": 10, "queueName": "q"}));
-    for (lever, path, after) in [
+    for (mutation, path, after) in [
         (
             Mutation::WorkloadActive { value: false },
             "/spec/active",
@@ -307,7 +307,7 @@ fn kueue_has_its_levers() {
             json!(-5),
         ),
     ] {
-        let it = step(workload.clone(), lever);
+        let it = step(workload.clone(), mutation);
         let now = applied(&before, &body(&it, &before)).expect("applies");
         assert_eq!(now.pointer(path), Some(&after));
         assert!(is_done(&it, Some(&now)));
@@ -340,7 +340,7 @@ fn kueue_has_its_levers() {
             panic!("can be taken back")
         };
         assert_eq!(
-            back.lever,
+            back.mutation,
             Mutation::StopPolicy {
                 value: Policy::None
             }
@@ -449,12 +449,12 @@ fn volcano_gets_idempotent_commands() {
 
 #[test]
 fn kai_gets_the_label_of_the_owner_and_its_podgroup_is_not_written() {
-    let lever = Mutation::KaiPriorityClass {
+    let mutation = Mutation::KaiPriorityClass {
         name: "train".into(),
     };
     let group = object("scheduling.run.ai", "v2alpha2", "podgroups", "PodGroup");
-    assert!(support(&group, &lever).is_err_and(|r| r.to_string().contains("pod-grouper")));
-    let label = step(job(), lever);
+    assert!(support(&group, &mutation).is_err_and(|r| r.to_string().contains("pod-grouper")));
+    let label = step(job(), mutation);
     let before = read(json!({}));
     let after = applied(&before, &body(&label, &before)).expect("applies");
     assert_eq!(entry(&after, "labels", KAI_CLASS), Some("train"));

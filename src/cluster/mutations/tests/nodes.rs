@@ -86,7 +86,7 @@ fn gates_replicas_and_our_own_marks() {
         let Inverse::Step(back) = inverse(&scale, &before) else {
             panic!("can be taken back")
         };
-        assert_eq!(back.lever, Mutation::Scale { replicas: 3 });
+        assert_eq!(back.mutation, Mutation::Scale { replicas: 3 });
     }
     let foreign = Mutation::Annotate {
         key: "example.org/x".into(),

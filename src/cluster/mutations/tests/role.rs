@@ -22,7 +22,7 @@ struct Rule {
 }
 
 #[test]
-fn the_operators_role_is_exactly_what_levers_send() {
+fn the_operators_role_is_exactly_what_mutations_send() {
     let role: Role = serde_saphyr::from_str(&operator()).expect("is YAML");
     assert_eq!(granted(&role), writable().collect());
 }

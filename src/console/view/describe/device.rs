@@ -47,11 +47,11 @@ pub(super) fn lines(
     let found: Vec<&Finding> = facts.fleet.findings.iter().filter(about).collect();
     let (_, role, why) = table::kinds::devices::health_of(device);
     // A health reason that a finding repeats is shown once.
-    let told = found.iter().any(|finding| finding.message.contains(why));
+    let is_reported = found.iter().any(|finding| finding.message.contains(why));
     let health = match &device.health {
         // The findings below describe the fault.
         Health::Ok if !found.is_empty() => "no error reported; see its alerts below",
-        health if told => health.name(),
+        health if is_reported => health.name(),
         _ => why,
     };
     table.words("health", health, role);

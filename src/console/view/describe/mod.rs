@@ -218,8 +218,9 @@ pub fn describe(
                 let again = [finding.message.as_str(), finding.repair.as_str()];
                 let known = |words: &str| {
                     let mut again = again.iter();
-                    again
-                        .any(|told| *told == words || (words.contains(' ') && told.contains(words)))
+                    again.any(|shown| {
+                        *shown == words || (words.contains(' ') && shown.contains(words))
+                    })
                 };
                 table.lines.extend(
                     rest.lines

@@ -36,10 +36,10 @@ pub(super) fn lines(
     let found: Vec<&Finding> = facts.fleet.findings.iter().filter(about).collect();
     for condition in &node.seen.conditions {
         // A condition that a finding reports is shown once.
-        let told = found
+        let is_reported = found
             .iter()
             .any(|finding| finding.message.contains(condition.kind.as_str()));
-        if !told && condition.is_wrong() == Some(true) {
+        if !is_reported && condition.is_wrong() == Some(true) {
             table.words("condition", condition_words(condition, painter), Role::Warn);
         }
     }

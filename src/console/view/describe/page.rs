@@ -60,19 +60,19 @@ pub fn page(
 
 fn add_events(table: &mut Description, events: &[EventSeen], painter: &mut Painter<'_>) {
     // The same event of many pods is shown once.
-    let mut told: Vec<(&EventSeen, usize)> = Vec::new();
+    let mut merged: Vec<(&EventSeen, usize)> = Vec::new();
     for event in events {
         let same = |known: &&mut (&EventSeen, usize)| {
             known.0.reason == event.reason
                 && known.0.message == event.message
                 && known.0.about != event.about
         };
-        match told.iter_mut().find(same) {
+        match merged.iter_mut().find(same) {
             Some((_, others)) => *others += 1,
-            None => told.push((event, 0)),
+            None => merged.push((event, 0)),
         }
     }
-    for (event, others) in told {
+    for (event, others) in merged {
         let age = event.last.map_or(String::from("–"), |at| painter.age(at));
         let times = if event.count > 1 {
             format!(" ×{}", event.count)

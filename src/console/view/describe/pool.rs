@@ -65,15 +65,21 @@ pub(super) fn lines(
     let number =
         |count: Option<u32>| count.map_or(String::from(UNKNOWN), |count| grouped(i64::from(count)));
     // Unusable free devices are shown with these.
-    let told = counts
+    let unhealthy_pods = counts
         .unusable
         .map(|unusable| unusable.unhealthy + unusable.not_ready);
     let amount = |amount: Option<DeviceAmount>| {
         amount.map_or(String::from(UNKNOWN), |amount| devices_words(amount, None))
     };
-    let unhealthy = match (counts.unhealthy, told) {
-        (Some(all), Some(told)) if all > 0 && DeviceAmount::whole(all) == told => String::new(),
-        (Some(all), Some(told)) if !told.is_zero() => format!("; {all} unhealthy in all"),
+    let unhealthy = match (counts.unhealthy, unhealthy_pods) {
+        (Some(all), Some(unhealthy_pods))
+            if all > 0 && DeviceAmount::whole(all) == unhealthy_pods =>
+        {
+            String::new()
+        }
+        (Some(all), Some(unhealthy_pods)) if !unhealthy_pods.is_zero() => {
+            format!("; {all} unhealthy in all")
+        }
         (all, _) => format!("; {} unhealthy", number(all)),
     };
     table.words(

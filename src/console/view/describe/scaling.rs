@@ -425,11 +425,11 @@ mod tests {
         let mut jobs = facts.fleet.jobs.to_vec();
         let job = Arc::make_mut(&mut jobs[at]);
         job.uid = Name::new("job-uid");
-        let wish = Resources {
+        let requested = Resources {
             devices: [(Name::new("nvidia.com/gpu"), 4)].into(),
             ..Resources::default()
         };
-        job.pod_request = Some(Arc::new((wish.clone(), Labels::default())));
+        job.pod_request = Some(Arc::new((requested.clone(), Labels::default())));
         job.pods = Box::default();
         let id = job.id.clone();
         Arc::make_mut(&mut facts.fleet).jobs = jobs.into();
@@ -453,7 +453,7 @@ mod tests {
             stage: Stage::Launched,
             why: names("NodeNotFound", "Node not registered with cluster"),
             since: ago(&facts, 120),
-            resources: wish,
+            resources: requested,
             ..NodeClaim::default()
         };
         let scaler = PodScaler {

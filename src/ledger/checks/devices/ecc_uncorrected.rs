@@ -47,8 +47,8 @@ fn check_device(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     });
 }
 
-/// What is known of the counter after reading `count`: its base moves up when nothing new came for `window`,
-/// and down with a counter that was set back.
+/// State of the counter after reading `count`: its base rises if no error was added for `window`, and falls with a counter that
+/// was reset.
 fn check(known: Option<LastValue>, count: f64, input: &CheckInput<'_>, window: Age) -> LastValue {
     let fresh = LastValue {
         value: count,

@@ -91,7 +91,6 @@ pub(crate) fn heat(input: &CheckInput<'_>, rule: &Rule) -> Option<DeviceTemperat
     })
 }
 
-/// The verdict of that heat.
 pub(crate) fn check(heat: Option<DeviceTemperature>, rule: &Rule) -> Verdict {
     Verdict::of(heat.map(|heat| heat.beyond), rule)
 }

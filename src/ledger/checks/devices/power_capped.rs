@@ -1,4 +1,4 @@
-//! `power-capped`: somebody has set a low power limit, and the device runs into it.
+//! `power-capped`: a power limit below the model's is set, and the device reaches it.
 
 use model::fleet::signal::Signal;
 use model::fleet::thresholds::Rule;

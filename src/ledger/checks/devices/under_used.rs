@@ -40,7 +40,7 @@ impl WindowMean {
             .back()
             .is_some_and(|(newest, ..)| *newest > slot)
         {
-            // The clock went back: what was measured cannot be placed any more.
+            // The clock was set back: earlier measurements have no valid time.
             *self = Self::default();
         }
         while self

@@ -1,5 +1,5 @@
-//! `xid-N`: the driver reported an XID. The gauge is sticky, so what matters is that it changed; a program's own
-//! fault fades after a while, a device's stands until the driver is reloaded and the gauge is 0 again.
+//! `xid-N`: the driver reported an XID. The gauge is sticky, so only a change counts. An application fault is dropped after a
+//! while; a device fault stays until the driver is reloaded and the gauge is 0 again.
 
 use model::base::{Age, Name};
 use model::fleet::accelerator::Vendor;
@@ -67,8 +67,8 @@ fn check_device(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
             .get(Signal::XidWindow)
             .is_some_and(|count| count >= 1.0);
     let xid = context.thresholds.xid.get(now_code);
-    let stands = matches!(xid.severity, XidSeverity::Crit | XidSeverity::Warn);
-    let verdict = Verdict::when(Some(stands || recent));
+    let is_severe = matches!(xid.severity, XidSeverity::Crit | XidSeverity::Warn);
+    let verdict = Verdict::when(Some(is_severe || recent));
     context.report(&key(&device.id, now_code), verdict, |_| {
         let blame = match (xid.severity, device.first_holder()) {
             (XidSeverity::App, Some((pod, _))) => {

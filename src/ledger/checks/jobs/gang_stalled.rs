@@ -1,4 +1,4 @@
-//! `gang-stalled`: a running gang whose devices all but stand still. One rank hangs or has died, and the others wait for it.
+//! `gang-stalled`: a running gang with almost no activity on its devices. One rank hangs or has died, and the others wait for it.
 
 use model::base::{Age, SmallSort};
 use model::fleet::device::Device;
@@ -15,7 +15,7 @@ pub(crate) const CHECK: Check = Check {
     walk: CheckWalk::Fleet(check_fleet),
 };
 
-/// So much of a gang must be known, and so much of what is known must stand still, 0 to 1.
+/// Share of the gang that must be known, and share of the known part that must be inactive, 0 to 1.
 const MOST: f64 = 0.75;
 
 fn check_fleet(context: &mut CheckContext<'_>) {
@@ -49,11 +49,11 @@ fn judge(context: &mut CheckContext<'_>, job: &Job, members: &[GangMember<'_>]) 
     let most = known.get(place.saturating_sub(1)).copied();
     let idles =
         |one: &GangMember<'_>| does_nothing(one.device, &context.fleet.policy) == Some(true);
-    let mut told = members.iter().filter(|one| one.read(work).is_some());
+    let mut measured = members.iter().filter(|one| one.read(work).is_some());
     let verdict = match most.filter(|_| enough) {
         None => Verdict::Unknown,
         // A gang that is idle as a whole is the business of `idle-allocated`.
-        Some(_) if told.all(idles) => Verdict::Ok,
+        Some(_) if measured.all(idles) => Verdict::Ok,
         Some(most) => Verdict::of(Some(most), rule),
     };
     let broken = members.iter().find(|one| one.device.health.is_fault());

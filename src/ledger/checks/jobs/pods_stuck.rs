@@ -1,4 +1,4 @@
-//! `pods-stuck`: pods that were told to end still hold devices, because their node cannot confirm that they did.
+//! `pods-stuck`: deleted pods still hold devices, because their node cannot confirm that they ended.
 
 use model::base::Moment;
 use model::fleet::kinds::Table;

@@ -69,7 +69,7 @@ fn check(node: &Node) -> Verdict {
     if node.ready != Some(true) || node.device_allocatable > 0 {
         return Verdict::Ok;
     }
-    // What it claims has been ignored: that is a finding of its own.
+    // Its claims were ignored: another finding reports that.
     if node.withheld || !node.ignored_counts.is_empty() {
         return Verdict::Ok;
     }

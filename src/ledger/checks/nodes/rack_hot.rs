@@ -1,5 +1,5 @@
-//! `rack-hot`: many devices of one rack are hot. That is one fact about cooling, not many about devices, so the
-//! devices' own findings are left out while it stands.
+//! `rack-hot`: many devices of one rack are hot. That is one fact about cooling, so the findings of the single devices are left
+//! out as long as it holds.
 
 use crate::checks::context::{CheckContext, FindingDraft, SubjectTally, subject};
 use crate::checks::devices::heat;

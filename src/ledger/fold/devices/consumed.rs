@@ -13,8 +13,8 @@ use model::fleet::device::{Attribution, Device, Pod};
 use super::dra_devices::Handle;
 use super::slice_shares;
 
-/// Divides a device among the claims of these pods by what each consumes; the rest can be allocated. A claim that several pods use is
-/// one slice, shown with the first of them. Returns the pods whose requests are served.
+/// Divides a device among the claims of these pods by the capacity that each consumes; the rest can be allocated. A claim of
+/// several pods is one slice, shown with the first pod. Returns the pods whose requests are served.
 pub(crate) fn place(
     device: &mut Device,
     published: &[Handle],
@@ -39,7 +39,7 @@ pub(crate) fn place(
     served
 }
 
-/// Ids of shares are UUIDs: their first eight characters tell those of one device apart.
+/// Ids of shares are UUIDs: their first eight characters distinguish those of one device.
 fn name(share: &Name) -> Name {
     let short: String = share.chars().take(8).collect();
     Name::from(format!("share-{short}"))

@@ -49,14 +49,13 @@ impl Source<'_> {
 /// Driver, pool and name of a published device.
 pub(crate) type Handle = (Name, Name, Name);
 
-/// A partition of a device.
 pub(crate) struct DevicePartition {
     handle: Handle,
     /// Profile of the partition.
     profile: Name,
     /// Created on allocation, from shared counters: it does not exist before.
     made_on_demand: bool,
-    /// What it takes of the counters of its device.
+    /// Capacity that it draws from the counters of its device.
     drawn: Option<DeviceAmount>,
 }
 

@@ -27,7 +27,6 @@ pub(crate) struct FractionGroup {
     pods: Vec<Arc<Pod>>,
 }
 
-/// The groups of a node, by name.
 pub(crate) fn of_node(pods: &[Arc<Pod>], others: &[Arc<PodSeen>]) -> Vec<FractionGroup> {
     let mut groups: Vec<FractionGroup> = Vec::new();
     for pod in pods {
@@ -80,13 +79,12 @@ impl FractionGroup {
     ) -> Option<usize> {
         let is_own = |device: &&Device| {
             let index = device.index.to_string();
-            let said = self
-                .device
-                .as_ref()
-                .is_some_and(|said| said.as_str() == index || Some(said) == device.uuid.as_ref());
+            let is_named = self.device.as_ref().is_some_and(|is_named| {
+                is_named.as_str() == index || Some(is_named) == device.uuid.as_ref()
+            });
             let read = readings.devices.get(&device.index);
             let read = read.and_then(|read| read.pod(at));
-            said || (read.is_some() && read == self.placeholder.as_ref())
+            is_named || (read.is_some() && read == self.placeholder.as_ref())
         };
         let mut free = devices.iter().enumerate().filter(|(_, one)| is_free(one));
         free.find(|(_, device)| is_own(device)).map(|(at, _)| at)

@@ -1,4 +1,4 @@
-//! What HAMi registers of a node: its physical devices. The resource that its plugin offers counts shares of them.
+//! HAMi's registration on a node: its physical devices. The resource of its device plugin counts shares of them.
 //!
 //! Source: HAMi's protocol of registration: `hami.io/node-KIND-register`, a JSON list since 2.6, before that
 //! `ID,SPLIT,MIB,CORES,TYPE,NUMA,HEALTHY` with a colon after each device.

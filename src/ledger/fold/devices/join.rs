@@ -35,7 +35,7 @@ pub(crate) struct Bench<'l> {
 
 /// Pods on a node that are not over.
 pub(crate) struct PodsOnNode {
-    /// Those that hold devices.
+    /// Pods that hold devices.
     pub(crate) holders: Box<[Arc<Pod>]>,
     pub(crate) others: Box<[Arc<PodSeen>]>,
 }
@@ -53,7 +53,7 @@ impl PodsOnNode {
 /// Builds a node's picture. `is_listed` is false for a node that is known from its visible pods alone.
 pub(crate) fn build(
     seen: Arc<NodeSeen>,
-    said: &NodeLabels,
+    labels: &NodeLabels,
     chips: &DraDevices,
     PodsOnNode {
         holders: pods,
@@ -64,7 +64,7 @@ pub(crate) fn build(
     bench: &mut Bench<'_>,
 ) -> Node {
     let policy = bench.policy;
-    let product = &said.product;
+    let product = &labels.product;
     // Labels promise devices, or pods hold some by claim, and no plugin has them.
     let promised = product.is_some() || pods.iter().any(|pod| !pod.seen.claims.is_empty());
     let withheld = chips.refused && promised && seen.capacity.device_count() == 0;
@@ -114,7 +114,7 @@ pub(crate) fn build(
                 .collect(),
             false => chips.indices(readings),
         };
-        let label = product_of(&offers, at, said, &seen, bench);
+        let label = product_of(&offers, at, labels, &seen, bench);
         let start = devices.len();
         for (index, chip) in &indices {
             let chip = chip.map(|at| &chips.list[at]);
@@ -201,7 +201,7 @@ pub(crate) fn build(
     }
     let class = devices.first().map(|device| device.class.clone());
     let (ready, ready_since) = facts::ready(&seen);
-    let driver = said
+    let driver = labels
         .driver
         .clone()
         .or_else(|| {
@@ -224,14 +224,14 @@ pub(crate) fn build(
         },
         ready,
         ready_since,
-        cordon: said.cordon.clone(),
-        billing: said.billing,
-        instance_type: said.instance_type.clone(),
-        zone: said.zone.clone(),
-        region: said.region.clone(),
-        rack: said.rack.clone(),
-        topology: said.topology.clone(),
-        clique: said.clique.clone(),
+        cordon: labels.cordon.clone(),
+        billing: labels.billing,
+        instance_type: labels.instance_type.clone(),
+        zone: labels.zone.clone(),
+        region: labels.region.clone(),
+        rack: labels.rack.clone(),
+        topology: labels.topology.clone(),
+        clique: labels.clique.clone(),
         driver,
         devices: devices.into_boxed_slice(),
         device_capacity: seen.capacity.device_count(),
@@ -250,7 +250,7 @@ pub(crate) fn build(
 fn product_of(
     offers: &Offers,
     at: usize,
-    said: &NodeLabels,
+    labels: &NodeLabels,
     seen: &NodeSeen,
     bench: &mut Bench<'_>,
 ) -> Option<Name> {
@@ -263,7 +263,7 @@ fn product_of(
             .then_some(name)
     });
     if offers.0.len() == 1 {
-        return said.product.clone().or(named);
+        return labels.product.clone().or(named);
     }
     let mut before = offers.0[..at].iter();
     let is_first = before.all(|other| other.vendor != offer.vendor);
@@ -375,7 +375,7 @@ fn place(
         }
     }
     let offer_of = |place: usize| ranges.iter().position(|range| range.contains(&place));
-    // Fractions are of whole devices: first those that a placeholder or an exporter names.
+    // Fractions are of whole devices: devices that a placeholder or an exporter names come first.
     let mut shared: Vec<&FractionGroup> = shared.iter().collect();
     shared.retain(|group| {
         let Some(place) = group.named(devices, readings, at) else {

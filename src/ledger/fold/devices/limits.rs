@@ -1,5 +1,5 @@
-//! How many devices and slices one node may claim. What is beyond is ignored and named: a number in one object must not
-//! decide how much memory we take.
+//! Limits on the devices and slices of one node. Anything above is ignored and named: a number in one object must not decide how
+//! much memory we take.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use model::fleet::seen::NodeSeen;
 
 use super::mig::mig_profile;
 
-/// Devices or slices of one node. The largest nodes have 64 devices, and sharing makes hundreds of slices of them.
+/// Devices or slices of one node. The largest nodes have 64 devices, and sharing divides them into hundreds of slices.
 pub(crate) const MOST: u32 = 1024;
 
 /// Claims that are ignored: the resource, label or driver that makes it, and the number.

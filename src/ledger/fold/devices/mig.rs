@@ -6,7 +6,7 @@
 use model::fleet::accelerator::mig_compute_slices;
 use model::fleet::device::Device;
 
-/// `nvidia.com/mig-1g.10gb` and what it is a slice of.
+/// The resource `nvidia.com/mig-1g.10gb` and the device resource that it divides.
 pub(crate) fn mig_profile(resource: &str) -> Option<&str> {
     resource.strip_prefix("nvidia.com/mig-")
 }
@@ -54,7 +54,7 @@ impl MigProfile {
         })
     }
 
-    /// The profile of this name, in whatever form it is written: one that cannot be read takes a whole GPU.
+    /// The profile of this name in any of its notations; an unknown profile takes a whole GPU.
     pub(crate) fn named(text: &str) -> Self {
         Self::of(text).unwrap_or_else(|| Self {
             compute: 0,
@@ -265,7 +265,7 @@ pub(crate) fn lay_out(
     out
 }
 
-/// What is left on each GPU when all are alike and each gets the same; `None` where that cannot be.
+/// Instances that remain for each GPU if all GPUs are alike and get the same; `None` if that is impossible.
 fn alike(
     grid: &MigGrid,
     rooms: &[MigCapacity],

@@ -1,4 +1,4 @@
-//! A node's devices: what it offers, how they are cut and shared, what exporters read of them, and who holds each.
+//! A node's devices: the resources that it offers, their slices and shares, their readings, and their holders.
 
 pub(super) mod consumed;
 pub(super) mod dra_devices;

@@ -9,7 +9,7 @@ use model::fleet::accelerator::{Catalog, DeviceKind, Vendor};
 /// More names than this are mistakes or malice.
 const MOST: usize = 1024;
 
-/// What is known of a model.
+/// Properties of a model.
 #[derive(Clone)]
 pub(crate) struct Model {
     pub(crate) vendor: Vendor,

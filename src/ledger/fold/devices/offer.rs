@@ -112,7 +112,7 @@ impl Offer {
     }
 }
 
-/// All that a node offers: each resource of other devices is an offer of its own.
+/// Every resource that a node offers; each resource of other devices is an offer of its own.
 #[derive(Default)]
 pub(crate) struct Offers(pub(crate) Vec<Offer>);
 
@@ -182,7 +182,7 @@ pub(crate) fn kind_of(vendor: Vendor, resource: &str) -> DeviceKind {
         Vendor::Nvidia | Vendor::Amd | Vendor::Metax => DeviceKind::Gpu,
         Vendor::Google => DeviceKind::Tpu,
         Vendor::Aws => DeviceKind::Other,
-        // Drivers are named for what they hand out.
+        // Drivers are named for the devices that they allocate.
         _ if resource.starts_with("gpu.") => DeviceKind::Gpu,
         _ if resource.starts_with("tpu.") => DeviceKind::Tpu,
         _ => DeviceKind::Other,
@@ -227,7 +227,7 @@ pub(crate) fn offers(node: &NodeSeen, known: &Known<'_>, ignored: &mut Ignored) 
         }
     }
     let groups = groups(node, known, &whole, !slices.is_empty());
-    // Labels and slices are of NVIDIA's plain resource, or of the one that stands for it.
+    // Labels and slices belong to NVIDIA's plain resource, or to the one that replaces it.
     let labelled = groups
         .iter()
         .position(|group| plain(&group[0]) == "nvidia.com/gpu")
@@ -302,8 +302,8 @@ fn is_shares(resource: &str) -> bool {
     resource.starts_with("volcano.sh/") || resource.starts_with("hami.io/")
 }
 
-/// The resources of a node by the devices that they count, those that its labels and readings describe first; in each the most
-/// numerous first.
+/// The resources of a node by the devices that they count: devices that its labels and readings describe come first, in each
+/// group the most numerous first.
 fn groups(
     node: &NodeSeen,
     known: &Known<'_>,
@@ -417,7 +417,7 @@ fn offer(
             .unwrap_or(1)
             .max(1);
         physical = counted / replicas;
-        // The label counts all of them, by whatever resource the node offers them.
+        // The label counts every device, under any resource that the node offers.
         labelled = label_number("nvidia.com/gpu.count")
             .filter(|_| group.is_labelled)
             .map(|all| all.saturating_sub(group.others));
@@ -453,7 +453,7 @@ fn offer(
                 slices.iter().map(|one| &one.profile),
             );
             whole_count = physical;
-            // The label counts every GPU, those that are cut as well.
+            // The label counts every GPU, including GPUs with MIG instances.
             if labelled.is_none_or(|all| all <= physical) {
                 let all: Vec<(MigProfile, u32)> = slices
                     .iter()

@@ -42,7 +42,8 @@ impl NamedPod {
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct SliceReadings {
-    said: Vec<DialectReading>,
+    #[serde(rename = "said")]
+    by_dialect: Vec<DialectReading>,
     named: Option<NamedPod>,
 }
 
@@ -62,7 +63,8 @@ pub(crate) struct DeviceReadings {
     pub(crate) first_read: Option<Moment>,
     /// True once it was seen busy.
     pub(crate) seen_busy: bool,
-    said: Vec<DialectReading>,
+    #[serde(rename = "said")]
+    by_dialect: Vec<DialectReading>,
     named: Option<NamedPod>,
     /// Pods of a time-sliced device, each named by its own row.
     sharers: Vec<NamedPod>,
@@ -71,13 +73,16 @@ pub(crate) struct DeviceReadings {
 }
 
 fn store_reading(
-    said: &mut Vec<DialectReading>,
+    by_dialect: &mut Vec<DialectReading>,
     dialect: &Name,
     at: Moment,
     interval: Duration,
     signals: &Signals,
 ) {
-    match said.iter_mut().find(|said| said.dialect == *dialect) {
+    match by_dialect
+        .iter_mut()
+        .find(|reading| reading.dialect == *dialect)
+    {
         // One exporter may be read over two paths: an older reading is ignored, unless the clock was set back.
         Some(known) if at < known.at && known.at.since(at) < WAVER => {}
         Some(known) => {
@@ -85,7 +90,7 @@ fn store_reading(
             known.interval = interval;
             known.signals = signals.clone();
         }
-        None => said.push(DialectReading {
+        None => by_dialect.push(DialectReading {
             dialect: dialect.clone(),
             at,
             interval,
@@ -95,29 +100,29 @@ fn store_reading(
 }
 
 /// One value per signal: from the dialect with most signals, else from the others.
-fn merged(said: &[DialectReading]) -> Signals {
-    if let [only] = said {
+fn merged(by_dialect: &[DialectReading]) -> Signals {
+    if let [only] = by_dialect {
         return only.signals.clone();
     }
-    let mut order: Vec<&DialectReading> = said.iter().collect();
+    let mut order: Vec<&DialectReading> = by_dialect.iter().collect();
     order.sort_by(|a, b| {
         b.signals
             .len()
             .cmp(&a.signals.len())
             .then(a.dialect.cmp(&b.dialect))
     });
-    order.iter().fold(Signals::default(), |all, said| {
+    order.iter().fold(Signals::default(), |all, reading| {
         if all.is_empty() {
-            said.signals.clone()
+            reading.signals.clone()
         } else {
-            all.or(&said.signals)
+            all.or(&reading.signals)
         }
     })
 }
 
 impl SliceReadings {
     pub(crate) fn signals(&self) -> Signals {
-        merged(&self.said)
+        merged(&self.by_dialect)
     }
 
     pub(crate) fn pod(&self, now: Moment) -> Option<&ObjectKey> {
@@ -130,20 +135,24 @@ impl SliceReadings {
 
 impl DeviceReadings {
     pub(crate) fn signals(&self) -> Signals {
-        merged(&self.said)
+        merged(&self.by_dialect)
     }
 
     pub(crate) fn read_at(&self) -> Option<Moment> {
-        let slices = self.slices.values().flat_map(|slice| &slice.said);
-        self.said.iter().chain(slices).map(|said| said.at).max()
+        let slices = self.slices.values().flat_map(|slice| &slice.by_dialect);
+        self.by_dialect
+            .iter()
+            .chain(slices)
+            .map(|reading| reading.at)
+            .max()
     }
 
     pub(crate) fn interval(&self) -> Duration {
-        let slices = self.slices.values().flat_map(|slice| &slice.said);
-        self.said
+        let slices = self.slices.values().flat_map(|slice| &slice.by_dialect);
+        self.by_dialect
             .iter()
             .chain(slices)
-            .map(|said| said.interval)
+            .map(|reading| reading.interval)
             .max()
             .unwrap_or(Duration::from_secs(30))
     }
@@ -163,15 +172,15 @@ impl DeviceReadings {
     }
 
     fn identify(&mut self, reading: &Reading) {
-        for (known, said) in [
+        for (known, read) in [
             (&mut self.uuid, &reading.uuid),
             (&mut self.serial, &reading.serial),
             (&mut self.pci, &reading.pci),
             (&mut self.model, &reading.model),
             (&mut self.driver, &reading.driver),
         ] {
-            if said.is_some() {
-                known.clone_from(said);
+            if read.is_some() {
+                known.clone_from(read);
             }
         }
     }
@@ -211,7 +220,7 @@ fn slot(
         devices.retain(|_, device| !device.guessed);
         return Ok(index);
     }
-    let same = |known: &Option<Name>, said: &Option<Name>| said.is_some() && known == said;
+    let same = |known: &Option<Name>, read: &Option<Name>| read.is_some() && known == read;
     let known = devices
         .iter()
         .find(|(_, device)| same(&device.uuid, &reading.uuid) || same(&device.pci, &reading.pci));
@@ -244,16 +253,16 @@ impl NodeReadings {
         }
         for device in self.devices.values_mut() {
             let slices = device.slices.values_mut();
-            let slices = slices.flat_map(|slice| slice.said.iter_mut());
-            for said in device.said.iter_mut().chain(slices) {
-                take(&mut said.signals);
+            let slices = slices.flat_map(|slice| slice.by_dialect.iter_mut());
+            for reading in device.by_dialect.iter_mut().chain(slices) {
+                take(&mut reading.signals);
             }
         }
     }
 
     /// The slot of a reading of a known device.
     pub(crate) fn known_slot(&self, reading: &Reading) -> Option<u32> {
-        let same = |known: &Option<Name>, said: &Option<Name>| said.is_some() && known == said;
+        let same = |known: &Option<Name>, read: &Option<Name>| read.is_some() && known == read;
         reading.index.or_else(|| {
             let known = self.devices.iter().find(|(_, device)| {
                 same(&device.uuid, &reading.uuid) || same(&device.pci, &reading.pci)
@@ -317,7 +326,7 @@ impl NodeReadings {
                 (Scope::Slice, Some(slice)) => {
                     let slice = device.slices.entry(slice.clone()).or_default();
                     store_reading(
-                        &mut slice.said,
+                        &mut slice.by_dialect,
                         &reading.dialect,
                         at,
                         interval,
@@ -337,7 +346,7 @@ impl NodeReadings {
                 }
                 _ => {
                     store_reading(
-                        &mut device.said,
+                        &mut device.by_dialect,
                         &reading.dialect,
                         at,
                         interval,
@@ -355,10 +364,9 @@ impl NodeReadings {
         // A repartitioned device no longer has its old slices.
         for device in self.devices.values_mut() {
             device.slices.retain(|_, slice| {
-                slice
-                    .said
-                    .iter()
-                    .any(|said| at.since(said.at) <= Age::from(said.interval.saturating_mul(10)))
+                slice.by_dialect.iter().any(|reading| {
+                    at.since(reading.at) <= Age::from(reading.interval.saturating_mul(10))
+                })
             });
         }
     }

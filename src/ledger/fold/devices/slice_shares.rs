@@ -19,7 +19,7 @@ pub(crate) fn set_shares(devices: &mut [Device], offer: &Offer, listed: bool) {
         .iter_mut()
         .filter(|device| !device.slices.is_empty())
     {
-        // A driver that makes slices on demand (DRA, HAMi) has reported each share; where it has not, the share stays unknown.
+        // A driver that makes slices on demand (DRA, HAMi) has reported each; share; where it has not, the share stays unknown.
         if device.makes_slices || device.slices.iter().any(|slice| slice.share.is_some()) {
             continue;
         }

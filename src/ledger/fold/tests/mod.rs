@@ -1,6 +1,6 @@
 //! Tests of the ledger: relists, joins, slices, owner chains, states, and that order does not matter.
 
-mod laws;
+mod properties;
 pub(super) mod support;
 mod tests_claims;
 mod tests_govern;

@@ -119,7 +119,7 @@ fn bound(pod: PodSeen) -> Observation {
     Observation::Pod(Box::new(pod))
 }
 
-fn scene() -> Vec<Observation> {
+fn claims_fleet() -> Vec<Observation> {
     vec![
         node("n1", &[], &[]),
         slice((0..4).map(gpu).collect()),
@@ -151,7 +151,7 @@ fn holders(fleet: &Fleet) -> Vec<(u32, String, Attribution)> {
     fleet.devices().flat_map(|(_, device)| of(device)).collect()
 }
 
-fn check_scene(fleet: &Fleet) {
+fn check_claims_fleet(fleet: &Fleet) {
     let counts = fleet.device_counts();
     assert_eq!(
         (
@@ -193,19 +193,19 @@ fn check_scene(fleet: &Fleet) {
 }
 
 #[test]
-fn claims_hold_what_they_were_given_in_whatever_order_they_are_told() {
-    let all = scene();
+fn claims_hold_what_they_were_given_in_whatever_order_they_are_reported() {
+    let all = claims_fleet();
     for turn in 0..all.len() {
         let mut order = all.clone();
         order.rotate_left(turn);
-        check_scene(&fold(order.clone()).publish(NOW));
+        check_claims_fleet(&fold(order.clone()).publish(NOW));
         order.reverse();
         let mut ledger = fold(std::iter::empty());
         for observation in order {
             ledger.apply(observation);
             ledger.publish(NOW);
         }
-        check_scene(&ledger.publish(NOW));
+        check_claims_fleet(&ledger.publish(NOW));
     }
 }
 
@@ -265,8 +265,8 @@ fn only_the_newest_generation_of_a_pool_counts() {
     let old = slice_of("old", 1, 1, (0..8).map(gpu).collect());
     let new = slice_of("new-0", 2, 2, vec![gpu(0), gpu(1)]);
     let rest = slice_of("new-1", 2, 2, vec![gpu(2)]);
-    let tell = |slice: SliceSeen| Observation::Slice(Box::new(slice));
-    let mut ledger = fold([node("n1", &[], &[]), tell(old), tell(new)]);
+    let slice_seen = |slice: SliceSeen| Observation::Slice(Box::new(slice));
+    let mut ledger = fold([node("n1", &[], &[]), slice_seen(old), slice_seen(new)]);
     let fleet = ledger.publish(NOW);
     assert_eq!(fleet.device_counts().total, 2);
     let node = &fleet.nodes[0];
@@ -275,7 +275,7 @@ fn only_the_newest_generation_of_a_pool_counts() {
         (2, 0),
         "half a pool gives nothing"
     );
-    ledger.apply(tell(rest));
+    ledger.apply(slice_seen(rest));
     let fleet = ledger.publish(NOW);
     assert_eq!(
         (

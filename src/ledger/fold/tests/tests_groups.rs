@@ -1,4 +1,4 @@
-//! Joins of jobs with what queueing systems and gang schedulers keep of them.
+//! Joins of jobs with the objects of queueing systems and gang schedulers.
 
 use super::support::*;
 use super::*;
@@ -338,7 +338,7 @@ fn a_job_whose_pods_kai_starts_one_by_one_is_no_gang() {
         group.queue_name = Some(Name::new("lab"));
         seen(group)
     };
-    let told = |groups: &[Observation]| {
+    let apply_groups = |groups: &[Observation]| {
         let mut all = vec![
             Observation::Workload(Box::new(job.clone())),
             node("n1", &[("nvidia.com/gpu", 8)], &[]),
@@ -352,9 +352,12 @@ fn a_job_whose_pods_kai_starts_one_by_one_is_no_gang() {
         (job.gang, job.state, mins)
     };
     let whole = Gang { size: 2, min: 2 };
-    assert_eq!(told(&[]), (Some(whole), JobState::Starting, vec![2]));
+    assert_eq!(
+        apply_groups(&[]),
+        (Some(whole), JobState::Starting, vec![2])
+    );
     let groups = [of_pod("pg-train-0"), of_pod("pg-train-1")];
-    assert_eq!(told(&groups), (None, JobState::Running, vec![1]));
+    assert_eq!(apply_groups(&groups), (None, JobState::Running, vec![1]));
 }
 
 #[test]
@@ -382,8 +385,8 @@ fn a_pod_groups_minimum_is_the_gangs() {
     let job = &fleet.jobs[0];
     assert_eq!(job.gang.map(|gang| (gang.size, gang.min)), Some((4, 3)));
     assert_eq!(job.queue.as_deref(), Some("research"));
-    let wish = job.pod_sets[0].topology.as_ref().expect("the group's wish");
-    assert_eq!(&*wish.level, "tier-2");
+    let topology = job.pod_sets[0].topology.as_ref().expect("the group's wish");
+    assert_eq!(&*topology.level, "tier-2");
 }
 
 #[test]
@@ -536,7 +539,7 @@ fn classes_give_their_priority_to_jobs_without_pods() {
     assert!(fleet.priority_classes.is_empty());
 }
 
-/// A class that is changed in the queueing system orders the job by itself, whatever priority its pods were created with.
+/// A class that is changed in the queueing system orders the job, regardless of the priority that its pods were created with.
 #[test]
 fn the_class_of_a_pod_group_counts_before_its_pods() {
     let job = workload(Table::Jobs, "Job", "j", 1, 8, None);

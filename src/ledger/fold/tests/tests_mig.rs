@@ -289,7 +289,7 @@ fn instances_that_are_time_sliced_are_shown_with_their_shares() {
 }
 
 #[test]
-fn a_node_tells_its_class_without_an_exporter() {
+fn the_class_of_a_node_is_known_without_an_exporter() {
     let machine = "node.kubernetes.io/instance-type";
     for (resource, labels, vendor, class) in [
         (

@@ -68,19 +68,19 @@ fn pages_of_several_exporters_may_come_before_their_node() {
     let mut ledger = fold(pages(second.clone()));
     let saved = ledger.save();
     ledger.apply(node("a", &[("nvidia.com/gpu", 2)], &[]));
-    let said = |ledger: &mut Ledger| {
+    let read_now = |ledger: &mut Ledger| {
         let fleet = ledger.publish(NOW);
         let devices = &fleet.node("a").expect("there").devices;
         let temp = devices[0].signals.get(Signal::Temp);
         (devices[0].util(), temp, devices[1].util())
     };
     let all = (Some(0.5), Some(60.0), Some(0.4));
-    assert_eq!(said(&mut ledger), all);
+    assert_eq!(read_now(&mut ledger), all);
     // A record that begins before the node is listed gives the same result.
     let mut ledger = fold([]);
     ledger.restore(saved);
     ledger.apply(node("a", &[("nvidia.com/gpu", 2)], &[]));
-    assert_eq!(said(&mut ledger), all);
+    assert_eq!(read_now(&mut ledger), all);
     // However many there are, they are bounded.
     let mut ledger = fold([]);
     for index in 0..100 {
@@ -126,7 +126,7 @@ fn a_record_of_before_has_one_page_a_host() {
     assert_eq!(fleet.node("a").expect("there").devices[0].util(), Some(0.5));
 }
 
-/// Nothing is seen when an exporter stops answering: time alone makes what it read stale.
+/// No event arrives when an exporter stops answering: time alone makes its readings stale.
 #[test]
 fn the_utilization_of_a_job_becomes_unknown_with_its_readings() {
     let mut ledger = fold([

@@ -1,4 +1,4 @@
-//! Jobs of several objects: what each states of the whole, and roles that start one after another.
+//! Jobs of several objects: what each object states of the whole job, and roles that start one after another.
 
 use super::support::*;
 use super::tests_groups::{group, kueue, seen};
@@ -60,7 +60,7 @@ fn a_gang_that_two_levels_of_owners_state_is_one_gang() {
         only_job(top.into_iter().chain(parts))
     };
     let whole = Some(Gang { size: 2, min: 2 });
-    // The owner at the top may be of a kind that nobody lists.
+    // The owner at the top may be of a kind that is not listed.
     for top in [vec![of(top)], Vec::new()] {
         let job = job(top);
         assert_eq!((job.gang, job.state), (whole, JobState::Running));
@@ -97,12 +97,12 @@ fn a_role_that_waits_for_another_says_so() {
     let job = only_job([of(set.clone()), seen(admitted)]);
     assert_eq!((job.reason_code, &*job.reason), (Some("role-waits"), why));
     assert!(job.pod_sets[0].follows_role());
-    // What is suspended waits for whoever suspended it.
+    // A suspended job waits for the one who suspended it.
     set.suspended = true;
     assert_eq!(only_job([of(set)]).reason_code, Some("suspended"));
 }
 
-/// Where the pods of a TrainJob may run stands in its JobSet, which its runtime fills.
+/// The JobSet of a TrainJob, which its runtime fills, states where its pods may run.
 #[test]
 fn the_placement_of_a_job_is_that_of_the_part_that_states_it() {
     let mut top = gang(Table::TrainJobs, "TrainJob", 2, None);
@@ -123,7 +123,7 @@ fn the_placement_of_a_job_is_that_of_the_part_that_states_it() {
     assert_eq!(job.devices_requested, 16);
 }
 
-/// Bare pods of a group that starts with eight of them start together, however alike they are to single pods.
+/// Bare pods of a group that starts with eight pods start together, even if they look like single pods.
 #[test]
 fn bare_pods_start_as_the_gang_that_their_group_states() {
     let mut of_pods = group(Table::PodGroups, QueueSystem::None, "g", None);

@@ -271,7 +271,7 @@ fn nodes_on_their_way_make_their_pool_grow_until_they_are_there() {
 }
 
 #[test]
-fn a_failed_launch_is_told_of_its_pool_and_of_what_waits_for_it() {
+fn a_failed_launch_is_reported_of_its_pool_and_of_what_waits_for_it() {
     let failure = |claim: &str, seconds| {
         Observation::LaunchFailure(Box::new(LaunchFailure {
             key: ObjectKey::new("default", claim),
@@ -296,7 +296,7 @@ fn a_failed_launch_is_told_of_its_pool_and_of_what_waits_for_it() {
         failure("k-bbbbb", 60),
         failure(&format!("{}zzzzz", "p".repeat(58)), 60),
     ]);
-    let told = |ledger: &mut Ledger| {
+    let reported = |ledger: &mut Ledger| {
         let fleet = ledger.publish(NOW);
         let of = |pool: &str| {
             fleet
@@ -317,28 +317,28 @@ fn a_failed_launch_is_told_of_its_pool_and_of_what_waits_for_it() {
             behind,
         )
     };
-    let (pools, behind) = told(&mut ledger);
+    let (pools, behind) = reported(&mut ledger);
     assert_eq!(
         pools,
         [Some("k-bbbbb".to_owned()), None, Some(String::new())]
     );
     assert_eq!(behind, ["k"]);
     ledger.apply(waiting("k-spot"));
-    assert_eq!(told(&mut ledger).1, [""; 0]);
+    assert_eq!(reported(&mut ledger).1, [""; 0]);
     ledger.apply(waiting("k"));
-    // The API server has let the last event go: what it said is over with it.
+    // The API server has dropped the last event: its statement ends with it.
     ledger.apply(Observation::Gone(
         Table::LaunchFailures,
         ObjectKey::new("default", "k-bbbbb"),
     ));
-    assert_eq!(told(&mut ledger).0[0].as_deref(), Some("k-aaaaa"));
+    assert_eq!(reported(&mut ledger).0[0].as_deref(), Some("k-aaaaa"));
     // A node that was claimed later is there: capacity was found.
     ledger.apply(Observation::NodeClaim(Box::new(claim(
         "k-ccccc",
         "k",
         Stage::Launched,
     ))));
-    let (pools, behind) = told(&mut ledger);
+    let (pools, behind) = reported(&mut ledger);
     assert_eq!((pools[0].clone(), behind), (None, vec![]));
 }
 

@@ -1,4 +1,4 @@
-//! Every way of sharing a device is counted and paid by what each part is of it.
+//! Every way of sharing a device counts and costs the part of the device that each slice is.
 
 use super::support::{NOW, devices, labels, node, page, pod, pod_seen, reading};
 use super::*;
@@ -27,7 +27,7 @@ fn fleet(observations: impl IntoIterator<Item = Observation>) -> Fleet {
     ledger.publish(NOW)
 }
 
-/// Total devices, what is allocated and what is free, and what of that is not usable.
+/// Total devices; allocated and free devices, and the unusable part of each.
 fn counts(fleet: &Fleet) -> (u32, String, String, String) {
     let counts = fleet.device_counts();
     let all = DeviceAmount::whole(counts.total);
@@ -262,7 +262,7 @@ fn a_dra_partition_is_what_it_takes_of_the_counters_of_its_device() {
         draws: Box::from([drawn(set, milli)]),
         ..Published::default()
     };
-    // Partitions come before their device, and nothing but the counters says what they are.
+    // Partitions come before their device, and only the counters identify them as partitions.
     let all = vec![
         device("a-0-part", "set-0", 25_000),
         device("gpu-0", "set-0", 100_000),
@@ -349,7 +349,7 @@ fn who_sees_fewer_slices_never_sees_another_price() {
 }
 
 #[test]
-fn a_share_of_unknown_size_costs_what_nobody_knows() {
+fn the_cost_of_a_share_of_unknown_size_is_unknown() {
     let labels = [
         ("nvidia.com/gpu.count", "1"),
         ("nvidia.com/gpu.replicas", "4"),

@@ -226,7 +226,7 @@ fn past_readings_say_for_how_long_a_device_is_idle() {
         history.fill(&fleet, Duration::from_secs(60), &past);
         Observation::IdleBefore(history.idle_before(&fleet))
     };
-    // It was idle at the first of them, too.
+    // It was idle at the first reading, too.
     ledger.apply(before(40));
     let longer = idle(&ledger.publish(NOW)).expect("it idles");
     let age = NOW.since(longer.since).seconds();
@@ -235,7 +235,7 @@ fn past_readings_say_for_how_long_a_device_is_idle() {
         "{age}"
     );
     assert!(longer.words(NOW).starts_with('>'), "{}", longer.words(NOW));
-    // What is saved of it is restored.
+    // Its saved state is restored.
     let mut other = fold([node("a", &[("nvidia.com/gpu", 1)], &[])]);
     other.apply(pod("p", Some("a"), &[("nvidia.com/gpu", 1)]));
     other.restore(ledger.save());
@@ -245,19 +245,19 @@ fn past_readings_say_for_how_long_a_device_is_idle() {
     ledger.apply(pod("p", Some("a"), &[("nvidia.com/gpu", 1)]));
     ledger.apply(page("a", NOW, vec![reading(0, 0.0, None)]));
     let _ = ledger.publish(NOW);
-    let told = before(30);
-    ledger.apply(told.clone());
+    let earlier = before(30);
+    ledger.apply(earlier.clone());
     let since = idle(&ledger.publish(NOW)).expect("it idles");
     let age = NOW.since(since.since).seconds();
     assert!(
         (29 * 60..=32 * 60).contains(&age) && !since.at_least,
         "{age}"
     );
-    // One that works meanwhile does so, whatever was before.
+    // A job that works meanwhile counts as working, even if it was idle before.
     let later = NOW.plus(Duration::from_secs(30));
     ledger.apply(page("a", later, vec![reading(0, 0.9, None)]));
     let _ = ledger.publish(later);
-    ledger.apply(told);
+    ledger.apply(earlier);
     assert_eq!(idle(&ledger.publish(later)), None);
 }
 
@@ -285,7 +285,7 @@ fn each_waiting_device_counts_in_one_pool_or_in_a_row_that_says_why_in_none() {
             &[("class", "h100"), ("nodepool", "h100")],
         ),
         queued("evicted", "h100"),
-        // Its pods of before are over: what it asks for is read from the job itself.
+        // Its earlier pods have ended: its requests are read from the job itself.
         ending("evicted"),
         queued("elsewhere", "h200"),
         pending("bare", 1),

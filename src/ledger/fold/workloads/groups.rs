@@ -19,7 +19,6 @@ use model::fleet::seen::PodSeen;
 
 use crate::fold::Ledger;
 
-/// Table and key of a group.
 pub(crate) type GroupId = (Table, ObjectKey);
 
 /// The kinds of group that pods may name, by the kind they say.
@@ -353,7 +352,7 @@ impl Ledger {
             namespace: namespace.clone(),
             name: named.clone(),
         };
-        self.shelves.behind_door(&door).unwrap_or(named).clone()
+        self.tables.behind_door(&door).unwrap_or(named).clone()
     }
 
     /// Takes over the order of a queue's pending work.
@@ -407,12 +406,12 @@ impl Ledger {
             kind: QueueKind::Queue,
             name: named.clone(),
         };
-        let is_ours = self.shelves.has_queue(&QueueKey {
+        let is_ours = self.tables.has_queue(&QueueKey {
             system: QueueSystem::Stokehold,
             ..queue.clone()
         });
         let is_kueues =
-            || self.shelves.behind_door(&door).is_some() || self.shelves.has_queue(&queue);
+            || self.tables.behind_door(&door).is_some() || self.tables.has_queue(&queue);
         match system {
             QueueSystem::Stokehold if !is_ours && is_kueues() => QueueSystem::Kueue,
             other => other,

@@ -141,9 +141,9 @@ pub(crate) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
         // A Job's start time is when its controller first saw it, whether a pod ran or not.
         .filter(|_| state != JobState::Waiting || standing.has_run())
         // (Skipped for a finished job: its pods may be listed after its end, and deleted before it.)
-        .map(|said| match state {
-            JobState::Starting | JobState::Running => first_run(said, &pods).unwrap_or(said),
-            _ => said,
+        .map(|since| match state {
+            JobState::Starting | JobState::Running => first_run(since, &pods).unwrap_or(since),
+            _ => since,
         })
         .or_else(|| pods.iter().filter_map(|pod| pod.seen.started).min());
     let class = held
@@ -185,7 +185,7 @@ pub(crate) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
         .filter(|pod| !pod.seen.phase.is_over() || state == JobState::Failed)
         .map(|pod| Arc::clone(pod))
         .collect();
-    let said = JobAnnotations::by(top, &pods);
+    let annotations = JobAnnotations::by(top, &pods);
     let time_limit = admission
         .as_ref()
         .and_then(|admission| admission.seen.time_limit)
@@ -195,7 +195,7 @@ pub(crate) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
         uid,
         chain: chain.into_boxed_slice(),
         labels: own_labels,
-        priority: priority(ledger, &standing, &said),
+        priority: priority(ledger, &standing, &annotations),
         queue: belonging.queue,
         queue_system: belonging.queue_system,
         team: belonging.team,
@@ -225,9 +225,9 @@ pub(crate) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
             .map(|set| Arc::new((set.request.clone(), set.node_selector.clone()))),
         pod_sets,
         admission: admission.map(Arc::new),
-        estimate: said.estimate,
+        estimate: annotations.estimate,
         time_limit,
-        last_checkpoint: said.last_checkpoint,
+        last_checkpoint: annotations.last_checkpoint,
         held: hold.map(Arc::new),
         govern: govern.map(Arc::new),
         id: id.clone(),
@@ -298,17 +298,17 @@ impl JobAnnotations {
 
 /// Priority that orders it in its queue, or the value of the class that its queueing system has for it, which may have been
 /// changed since its pods were created; else the owner's label, its pods' priority, or the value of its own priority class.
-fn priority(ledger: &Ledger, standing: &JobFacts<'_>, said: &JobAnnotations) -> Option<i32> {
+fn priority(ledger: &Ledger, standing: &JobFacts<'_>, annotations: &JobAnnotations) -> Option<i32> {
     let class = || {
         let name = standing.top?.priority_class.as_ref()?;
-        ledger.shelves.priority(PriorityKind::Pod, name)
+        ledger.tables.priority(PriorityKind::Pod, name)
     };
     let queued_class = || {
         let name = standing.admission?.seen.priority_class.as_ref()?;
         ledger
-            .shelves
+            .tables
             .priority(PriorityKind::Workload, name)
-            .or_else(|| ledger.shelves.priority(PriorityKind::Pod, name))
+            .or_else(|| ledger.tables.priority(PriorityKind::Pod, name))
     };
     // KAI orders by the class that its PodGroup names and never by pods': where that class is not listed, nothing says its value.
     let by_class_alone = standing.admission.is_some_and(|admission| {
@@ -321,7 +321,7 @@ fn priority(ledger: &Ledger, standing: &JobFacts<'_>, said: &JobAnnotations) -> 
         .admission
         .and_then(|admission| admission.seen.priority)
         .or_else(queued_class)
-        .or(said.priority)
+        .or(annotations.priority)
         .or_else(|| standing.pods.iter().map(|pod| pod.seen.priority).max())
         .or_else(class)
 }
@@ -333,8 +333,8 @@ fn pod_sets(
     groups: &[&Arc<GroupSeen>],
     pods: &[&Arc<Pod>],
 ) -> Arc<[PodSet]> {
-    let mut tell = groups.iter().filter(|group| !group.pod_sets.is_empty());
-    if let (Some(one), None) = (tell.next(), tell.next()) {
+    let mut with_sets = groups.iter().filter(|group| !group.pod_sets.is_empty());
+    if let (Some(one), None) = (with_sets.next(), with_sets.next()) {
         return sets::blocked_as(&one.pod_sets, workloads);
     }
     let mut sets = sets::of_workloads(highest.iter().copied());
@@ -348,8 +348,8 @@ fn pod_sets(
         };
     }
     // A gang's own topology request applies to all its pods.
-    if let Some(wish) = groups.iter().find_map(|group| group.topology.as_ref()) {
-        sets = sets::with_topology(&sets, wish);
+    if let Some(topology) = groups.iter().find_map(|group| group.topology.as_ref()) {
+        sets = sets::with_topology(&sets, topology);
     }
     sets
 }
@@ -379,8 +379,8 @@ fn requested(
         .sum()
 }
 
-/// True if KAI starts each pod of the job on its own, whatever the owner's shape: all PodGroups that KAI made for it need one pod only
-/// (a batch Job has one for each pod, a JobSet one for all).
+/// True if KAI starts each pod of the job on its own, for any kind of owner: every PodGroup that KAI made for it needs only one
+/// pod (a batch Job has one for each pod, a JobSet one for all).
 fn is_of_single_pods(groups: &[&Arc<GroupSeen>]) -> bool {
     let mut kai = groups
         .iter()
@@ -401,10 +401,10 @@ fn gang(
     }
     // PodGroups are created from the Kubernetes Workload, so the Workload does not count again.
     let made = groups.iter().any(|group| group.table == Table::PodGroups);
-    let mut tell = groups
+    let mut gangs = groups
         .iter()
         .filter(|group| group.gang_min.is_some() && !(made && group.table == Table::Workloads));
-    if let (Some(one), None) = (tell.next(), tell.next())
+    if let (Some(one), None) = (gangs.next(), gangs.next())
         && let Some(min) = one.gang_min.filter(|min| *min > 1)
     {
         let size = top.map_or(0, |top| top.pods).max(sets::pods(sets));

@@ -1,4 +1,4 @@
-//! Jobs out of workloads, pods and what queueing systems keep of them.
+//! Jobs, made from workloads, pods and the objects of queueing systems.
 
 pub(super) mod groups;
 pub(super) mod jobs;

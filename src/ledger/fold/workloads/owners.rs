@@ -106,11 +106,11 @@ impl Ledger {
             })
         });
         // The queueing system's own status has precedence over a label.
-        let told = self
+        let admitted = self
             .admission(job)
             .filter(|admission| admission.queue.is_some());
-        let (queue_system, queue) = match (&told, &labelled) {
-            (Some(told), _) => (told.system(), told.queue.clone()),
+        let (queue_system, queue) = match (&admitted, &labelled) {
+            (Some(admitted), _) => (admitted.system(), admitted.queue.clone()),
             (None, Some((system, value))) => {
                 let system = self.system_of_queue(*system, namespace, value);
                 (system, Some(self.behind_name(system, namespace, value)))
@@ -120,7 +120,7 @@ impl Ledger {
         // Users know the name that is in the label.
         let door = labelled
             .map(|(_, value)| value)
-            .or_else(|| told.and_then(|told| told.seen.queue_name.clone()))
+            .or_else(|| admitted.and_then(|admitted| admitted.seen.queue_name.clone()))
             .or_else(|| queue.clone());
         let belonging = |team, team_source| Belonging {
             queue: queue.clone(),

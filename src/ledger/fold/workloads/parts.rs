@@ -19,7 +19,7 @@ fn owner<'a>(
         .copied()
 }
 
-/// The workloads that state something while no workload above them does: what they state adds up.
+/// Workloads that state something and have no such workload above them: their statements add up.
 pub(crate) fn topmost<'a>(
     workloads: &[&'a Arc<WorkloadSeen>],
     states: impl Fn(&WorkloadSeen) -> bool,

@@ -18,7 +18,7 @@ const ENOUGH: usize = 5;
 /// Most groups: names come from users.
 const GROUPS: usize = 20_000;
 
-/// One run, by its end: what ended last is remembered longest, in whatever order it was seen.
+/// One run, ordered by its end: the latest ends are kept longest, in any order of arrival.
 type Past = BTreeMap<(Moment, JobKey), i64>;
 
 /// Collects runs as jobs end.
@@ -29,7 +29,7 @@ pub(crate) struct Runs {
     /// Jobs that have been counted and are still there, with their ends and their groups.
     counted: FxHashMap<JobKey, (Moment, [String; 4])>,
     #[serde(skip)]
-    told: Runtimes,
+    published: Runtimes,
     /// Groups are summed up anew at the next picture; so they are after they were read from a file.
     #[serde(skip, default = "yes")]
     changed: bool,
@@ -60,7 +60,7 @@ impl Runs {
             if *at == finished && *before == groups {
                 return;
             }
-            // What it asked for was not known yet when it was first seen.
+            // Its requests were not known yet when it was first seen.
             for group in before {
                 if let Some(runs) = self.groups.get_mut(group.as_str()) {
                     runs.remove(&(*at, job.id.clone()));
@@ -95,20 +95,20 @@ impl Runs {
         self.counted.remove(job);
     }
 
-    /// What is known by now.
+    /// Runtimes of the runs so far.
     pub(crate) fn publish(&mut self) -> Runtimes {
         if std::mem::take(&mut self.changed) {
             self.groups.retain(|_, runs| !runs.is_empty());
-            let told = self
+            let published = self
                 .groups
                 .iter()
                 .filter(|(_, runs)| runs.len() >= ENOUGH)
                 .filter_map(|(group, runs)| {
                     Some((group.clone(), Tenths::of(runs.values().copied())?))
                 });
-            self.told = told.collect();
+            self.published = published.collect();
         }
-        self.told.clone()
+        self.published.clone()
     }
 }
 
@@ -142,13 +142,16 @@ mod tests {
         let waits = job("sweep-9f3a", None, JobState::Waiting);
         assert_eq!(runs.publish().of(&waits), None, "four are too few");
         runs.note(&job("eval-1", Some(100), JobState::Failed));
-        let told = runs.publish();
-        let (group, tenths) = told.of(&waits).expect("five of the team");
+        let published = runs.publish();
+        let (group, tenths) = published.of(&waits).expect("five of the team");
         assert_eq!((group.as_str(), tenths.count), ("team nlp on 2-8 H100", 5));
         assert_eq!((tenths.p50_ms, tenths.p90_ms), (600_000, 6_000_000));
         runs.note(&job("sweep-7", Some(20), JobState::Done));
-        let told = runs.publish();
-        assert_eq!(told.of(&waits).expect("known").0.as_str(), "Job nlp/sweep");
+        let published = runs.publish();
+        assert_eq!(
+            published.of(&waits).expect("known").0.as_str(),
+            "Job nlp/sweep"
+        );
     }
 
     #[test]
@@ -166,8 +169,8 @@ mod tests {
         // They have gone, and another of the same name has run: that is one more run.
         let mut next = before.handed_on();
         next.note(&job("sweep-0", Some(20), JobState::Done));
-        let told = next.publish();
-        let (_, tenths) = told.of(&jobs[0]).expect("is known");
+        let published = next.publish();
+        let (_, tenths) = published.of(&jobs[0]).expect("is known");
         assert_eq!(tenths.count as usize, ENOUGH + 1);
     }
 
@@ -179,21 +182,26 @@ mod tests {
             runs.note(&done);
         }
         assert_eq!(runs.publish().iter().count(), 0, "one run is one run");
-        // Whatever the order in which they are seen, those that ended last are kept.
+        // The latest ends are kept, in any order of arrival.
         let mut backwards = Runs::default();
         for at in 1..=2 * KEPT as i64 {
             runs.note(&job(&format!("run-{at}"), Some(at), JobState::Done));
             let at = 2 * KEPT as i64 + 1 - at;
             backwards.note(&job(&format!("run-{at}"), Some(at), JobState::Done));
         }
-        let told = runs.publish();
-        assert_eq!(told, backwards.publish());
-        assert!(told.iter().all(|(_, tenths)| tenths.count as usize == KEPT));
+        let published = runs.publish();
+        assert_eq!(published, backwards.publish());
         assert!(
-            told.iter()
+            published
+                .iter()
+                .all(|(_, tenths)| tenths.count as usize == KEPT)
+        );
+        assert!(
+            published
+                .iter()
                 .all(|(_, tenths)| tenths.p10_ms > KEPT as i64 * 60_000)
         );
-        // What it asked for may be known later than that it ended: then it counts there, and there alone.
+        // Its requests may become known after its end: then it counts there, and only there.
         let mut late = Runs::default();
         for at in 0..5 {
             let mut done = job(&format!("late-{at}"), Some(10), JobState::Done);
@@ -202,14 +210,14 @@ mod tests {
             done.class = class;
             late.note(&done);
         }
-        let told = late.publish();
-        let groups: Vec<_> = told.iter().map(|(group, _)| group.as_str()).collect();
+        let published = late.publish();
+        let groups: Vec<_> = published.iter().map(|(group, _)| group.as_str()).collect();
         assert!(groups.contains(&"all on H100"), "{groups:?}");
         assert!(
             !groups.iter().any(|group| group.ends_with("any")),
             "{groups:?}"
         );
-        // Neither what has no end nor what ended before it began is a run.
+        // A job without an end, or with an end before its start, is no run.
         let mut runs = Runs::default();
         for at in 0..9 {
             runs.note(&job(&format!("a-{at}"), None, JobState::Done));

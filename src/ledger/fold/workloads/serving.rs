@@ -1,4 +1,4 @@
-//! What pods that serve models say of their requests, and what it means for their job.
+//! Request metrics of pods that serve models, and the figures of their job that follow from them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,8 +22,7 @@ const MOST_UNKNOWN: usize = 4096;
 /// Words older than this many of their intervals are no longer the server's.
 const HOLDS_INTERVALS: u32 = 10;
 
-/// Totals are kept at least this far apart, and two of them: figures are of this long to twice as long, once a server was read for that
-/// long.
+/// Two totals are kept, at least this far apart: figures cover this long to twice as long, once a server was read for that long.
 const HALF_WINDOW: Duration = Duration::from_secs(150);
 
 /// Number of readings over which a queue must grow.
@@ -36,12 +35,12 @@ struct ServingReading {
     at: Moment,
     interval: Duration,
     models: Vec<(Option<Name>, Signals)>,
-    /// What is remembered of each of `models`, in their order.
+    /// Kept totals of each of `models`, in their order.
     #[serde(default)]
     kept: Vec<Kept>,
 }
 
-/// What is remembered of a model of one server.
+/// Kept totals of a model of one server.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Kept {
@@ -128,15 +127,15 @@ pub(crate) struct Servers(BTreeMap<ObjectKey, Vec<ServingReading>>);
 impl Servers {
     /// Hands over the values of every model, always in the same order.
     pub(crate) fn visit(&mut self, take: &mut dyn FnMut(&mut Signals)) {
-        for said in self.0.values_mut().flatten() {
-            for (_, signals) in &mut said.models {
+        for reading in self.0.values_mut().flatten() {
+            for (_, signals) in &mut reading.models {
                 take(signals);
             }
         }
         // Last, so that a reader that does not know them has all else.
         let kept = self.0.values_mut().flatten();
         for mark in kept
-            .flat_map(|said| &mut said.kept)
+            .flat_map(|reading| &mut reading.kept)
             .flat_map(|kept| &mut kept.marks)
         {
             take(&mut mark.totals);
@@ -147,7 +146,7 @@ impl Servers {
         self.0.remove(pod);
     }
 
-    /// The merged metrics of a job's pods; `None` when none of them has recent ones.
+    /// The merged metrics of a job's pods; `None` when no pod has recent ones.
     pub(crate) fn of<'p>(
         &self,
         policy: &Policy,
@@ -159,14 +158,15 @@ impl Servers {
         let mut served: Vec<ServerMetrics<'_>> = Vec::new();
         let mut sums: BTreeMap<Signal, (f64, u32)> = BTreeMap::new();
         for pod in pods {
-            let said = self.0.get(pod.key()).into_iter().flatten();
-            let fresh =
-                said.filter(|said| at.since(said.at) <= Age::from(said.interval * HOLDS_INTERVALS));
-            let mut told = false;
-            for said in fresh {
-                told = true;
-                all.read_at = all.read_at.max(Some(said.at));
-                for (at, (model, signals)) in said.models.iter().enumerate() {
+            let reading = self.0.get(pod.key()).into_iter().flatten();
+            let fresh = reading.filter(|reading| {
+                at.since(reading.at) <= Age::from(reading.interval * HOLDS_INTERVALS)
+            });
+            let mut is_fresh = false;
+            for reading in fresh {
+                is_fresh = true;
+                all.read_at = all.read_at.max(Some(reading.at));
+                for (at, (model, signals)) in reading.models.iter().enumerate() {
                     let known = served.iter().position(|one| one.model == model.as_ref());
                     let place = known.unwrap_or_else(|| {
                         served.push(ServerMetrics {
@@ -175,7 +175,7 @@ impl Servers {
                         });
                         served.len() - 1
                     });
-                    served[place].parts.push((said, at, signals));
+                    served[place].parts.push((reading, at, signals));
                     all.models.extend(model.clone());
                     for (signal, value) in signals.iter() {
                         let (sum, count) = sums.entry(signal).or_default();
@@ -184,7 +184,7 @@ impl Servers {
                     }
                 }
             }
-            all.servers += u32::from(told);
+            all.servers += u32::from(is_fresh);
         }
         all.models.sort();
         all.models.dedup();
@@ -231,28 +231,29 @@ impl ServerMetrics<'_> {
         Some(self.sum(signal)? / count as f64)
     }
 
-    /// What is remembered of each server, with the totals that its window begins with.
+    /// Kept totals of each server, with the totals at the beginning of its window.
     fn windows(&self) -> impl Iterator<Item = (&ServingReading, &Signals, &Kept, &Mark)> {
-        self.parts.iter().filter_map(|(said, at, signals)| {
-            let kept = said.kept.get(*at)?;
-            let from = kept.marks.first().filter(|mark| mark.at < said.at)?;
-            Some((*said, *signals, kept, from))
+        self.parts.iter().filter_map(|(reading, at, signals)| {
+            let kept = reading.kept.get(*at)?;
+            let from = kept.marks.first().filter(|mark| mark.at < reading.at)?;
+            Some((*reading, *signals, kept, from))
         })
     }
 
     /// By how much a total grew over the windows, a second or in all.
     fn grown(&self, signal: Signal, a_second: bool) -> Option<f64> {
-        let more = self.windows().filter_map(|(said, now, _, from)| {
+        let more = self.windows().filter_map(|(reading, now, _, from)| {
             let more = now.get(signal)? - from.totals.get(signal)?;
-            let seconds = said.at.since(from.at).millis() as f64 / 1000.0;
+            let seconds = reading.at.since(from.at).millis() as f64 / 1000.0;
             Some(more / if a_second { seconds } else { 1.0 })
         });
         more.reduce(|sum, more| sum + more)
     }
 
     fn waiting_grows(&self) -> Option<bool> {
-        let known = self.parts.iter().filter_map(|(said, at, _)| {
-            let waiting: &[f64; TREND] = said.kept.get(*at)?.waiting.as_slice().try_into().ok()?;
+        let known = self.parts.iter().filter_map(|(reading, at, _)| {
+            let waiting: &[f64; TREND] =
+                reading.kept.get(*at)?.waiting.as_slice().try_into().ok()?;
             Some(*waiting)
         });
         let all =
@@ -276,12 +277,15 @@ impl ServerMetrics<'_> {
     fn model(&self) -> ServedModel {
         let spans = self
             .windows()
-            .map(|(said, _, _, from)| said.at.since(from.at).millis());
+            .map(|(reading, _, _, from)| reading.at.since(from.at).millis());
         let tpot = self.latency(Signal::Tpot);
         let tpot_of_requests = !tpot.is_unknown();
         let shares = self.parts.iter();
         let shares = shares.filter_map(|(.., signals)| signals.get(Signal::KvCache));
-        let engine = self.parts.first().map(|(said, ..)| said.dialect.clone());
+        let engine = self
+            .parts
+            .first()
+            .map(|(reading, ..)| reading.dialect.clone());
         ServedModel {
             model: self.model.cloned(),
             engine: engine.unwrap_or_default(),
@@ -332,7 +336,7 @@ impl Ledger {
             if !bounded && !self.pods.contains_key(pod) {
                 continue;
             }
-            let mut said = ServingReading {
+            let mut latest = ServingReading {
                 dialect: dialect.clone(),
                 at: page.at,
                 interval: page.interval,
@@ -356,19 +360,19 @@ impl Ledger {
             let known = servers.entry(pod.clone()).or_default();
             let mut old = known.iter_mut().find(|old| old.dialect == *dialect);
             if let Some(old) = &mut old {
-                let ahead = old.at.since(said.at);
-                if ahead.millis() > 0 && ahead <= Age::from(said.interval * HOLDS_INTERVALS) {
-                    // A page on another road, older than what is known.
+                let ahead = old.at.since(latest.at);
+                if ahead.millis() > 0 && ahead <= Age::from(latest.interval * HOLDS_INTERVALS) {
+                    // A page read over another path, older than the known one.
                     continue;
                 }
                 if ahead.millis() == 0 {
-                    said.remember(old);
+                    latest.remember(old);
                 }
                 // (After a clock was set far back, its counts are in no window.)
             }
             match old {
-                Some(old) => *old = said,
-                None => known.push(said),
+                Some(old) => *old = latest,
+                None => known.push(latest),
             }
             if let Some(joined) = self.joined.get(pod) {
                 self.dirty_jobs.insert(joined.job.clone());

@@ -112,7 +112,7 @@ pub(crate) fn of_workloads<'a>(
 /// The same sets, each blocked as the set of its name in these workloads is: a queueing system's copy does not say it.
 pub(crate) fn blocked_as(sets: &Arc<[PodSet]>, workloads: &[&Arc<WorkloadSeen>]) -> Arc<[PodSet]> {
     let block = |name: &Name| {
-        // (Where their pods may run is said by this copy.)
+        // (This copy states where their pods may run.)
         let mut own = workloads.iter().flat_map(|own| own.pod_sets.iter());
         own.find(|set| set.name == *name && set.follows_role())
             .and_then(|set| set.blocked.clone())
@@ -153,11 +153,11 @@ pub(crate) fn of_single_pods(sets: &[PodSet]) -> Arc<[PodSet]> {
 }
 
 /// The same sets, with this topology request where they have none.
-pub(crate) fn with_topology(sets: &Arc<[PodSet]>, wish: &TopologyConstraint) -> Arc<[PodSet]> {
+pub(crate) fn with_topology(sets: &Arc<[PodSet]>, topology: &TopologyConstraint) -> Arc<[PodSet]> {
     sets.iter()
         .cloned()
         .map(|mut set| {
-            set.topology = set.topology.or_else(|| Some(Box::new(wish.clone())));
+            set.topology = set.topology.or_else(|| Some(Box::new(topology.clone())));
             set
         })
         .collect()

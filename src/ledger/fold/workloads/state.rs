@@ -33,7 +33,7 @@ pub(crate) struct JobFacts<'a> {
 }
 
 impl<'a> JobFacts<'a> {
-    /// True when its object is suspended, whoever did that.
+    /// True when its object is suspended, by anyone.
     pub(crate) fn suspended(&self) -> bool {
         self.top.is_some_and(|top| top.suspended)
             || (self.top.is_none()
@@ -163,9 +163,9 @@ pub(crate) fn state(standing: &JobFacts<'_>) -> JobState {
     if inactive && bound == 0 {
         return JobState::Suspended;
     }
-    let only_pods_tell =
+    let state_is_in_pods =
         admission.is_none() || (!pods.is_empty() && standing.held_back().is_none());
-    if top.is_none() && workloads.is_empty() && live.is_empty() && only_pods_tell {
+    if top.is_none() && workloads.is_empty() && live.is_empty() && state_is_in_pods {
         let failed = pods.iter().any(|pod| pod.seen.phase == Phase::Failed);
         return if failed {
             JobState::Failed
@@ -194,15 +194,15 @@ const FIRST_PODS: Duration = Duration::from_secs(300);
 /// A condition set within this time after the job's creation counts as set at creation.
 const SAME_TIME: Duration = Duration::from_secs(10);
 
-/// When the first pod of a job ran, where its pods are the first since its start in `said`: they may have waited for nodes
-/// before. `None` where earlier pods existed.
-pub(crate) fn first_run(said: Moment, pods: &[&Arc<Pod>]) -> Option<Moment> {
+/// When the first pod of a job ran, if its pods are the first since its start at `stated`: they may have waited for nodes before.
+/// `None` if earlier pods existed.
+pub(crate) fn first_run(stated: Moment, pods: &[&Arc<Pod>]) -> Option<Moment> {
     let made = pods.iter().map(|pod| pod.seen.created).min()?;
     let ran = pods.iter().filter_map(|pod| pod.seen.started).min()?;
-    (made <= said.plus(FIRST_PODS) && ran > said).then_some(ran)
+    (made <= stated.plus(FIRST_PODS) && ran > stated).then_some(ran)
 }
 
-/// Since when it has waited: since it was made, also once it is admitted; where it ran before, since it lost what it ran on.
+/// Start of its wait: its creation, also after its admission; for a job that ran before, the moment when it lost its devices.
 pub(crate) fn waiting_since(standing: &JobFacts<'_>, created: Moment) -> Moment {
     let seen = standing.admission.map(|admission| &admission.seen);
     let evictions = seen.into_iter().flat_map(|seen| {
@@ -221,9 +221,9 @@ pub(crate) fn waiting_since(standing: &JobFacts<'_>, created: Moment) -> Moment 
         let mut conditions = top.conditions.iter();
         conditions
             .find(|condition| {
-                let is_told =
+                let is_stated =
                     condition.status == Some(true) || condition.status == Some(false) && !by_kueue;
-                condition.kind.as_str() == "Suspended" && is_told
+                condition.kind.as_str() == "Suspended" && is_stated
             })
             .and_then(|condition| condition.since)
     });
@@ -358,20 +358,20 @@ pub(crate) fn failure(standing: &JobFacts<'_>) -> Option<WorkloadFailure> {
     let eviction = standing
         .admission
         .and_then(|admission| admission.seen.evictions.first());
-    let mut told: Vec<&WorkloadFailure> = pods
+    let mut failures: Vec<&WorkloadFailure> = pods
         .iter()
         .filter_map(|pod| pod.seen.failure.as_ref())
         .collect();
-    let restarts = told
+    let restarts = failures
         .iter()
         .map(|failure| failure.restarts)
         .fold(as_a_whole, u32::saturating_add);
-    let last_eviction = told
+    let last_eviction = failures
         .iter()
         .filter_map(|failure| failure.last_eviction)
         .chain(eviction.and_then(|eviction| eviction.at))
         .max();
-    told.sort_by_key(|failure| {
+    failures.sort_by_key(|failure| {
         (
             failure.restarted.is_some(),
             failure.exit_code.is_none(),
@@ -379,7 +379,7 @@ pub(crate) fn failure(standing: &JobFacts<'_>) -> Option<WorkloadFailure> {
             std::cmp::Reverse(failure.restarted),
         )
     });
-    if let Some(worst) = told.first() {
+    if let Some(worst) = failures.first() {
         return Some(WorkloadFailure {
             restarts,
             last_eviction,

@@ -51,7 +51,7 @@ fn unpack_flow(packed: u8) -> Option<f64> {
     }
 }
 
-/// What every level of a flow stands for: worked out once for many rows.
+/// Rates of every level of a flow: computed once for many rows.
 pub(super) struct Flows([Option<f64>; 256]);
 
 impl Flows {

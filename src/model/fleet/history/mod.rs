@@ -54,18 +54,18 @@ pub enum Track {
     DevicePower(Name),
 }
 
-/// What is kept of the fleet and of each pool.
+/// Signals kept for the fleet and for each pool.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum FleetSignal {
     /// Mean utilization, 0 to 1.
     Util,
     /// Allocated devices as a share of all, 0 to 1.
     Allocated,
-    /// USD an hour.
+    /// Cost of all devices, USD an hour.
     Burn,
     /// USD an hour of free and idle-allocated devices.
     Idle,
-    /// Watts.
+    /// Power drawn by all devices, watts.
     Power,
 }
 
@@ -336,14 +336,13 @@ pub struct ReadThen {
     pub util: Option<f32>,
     /// Memory in use as a share of all, 0 to 1.
     pub memory: Option<f32>,
-    /// Degrees Celsius.
+    /// Temperature of the device, degrees Celsius.
     pub temp: Option<f32>,
-    /// Watts.
+    /// Power that the device draws, watts.
     pub power: Option<f32>,
 }
 
 impl ReadThen {
-    /// True when any value is known.
     pub fn is_known(&self) -> bool {
         self.util.is_some() || self.memory.is_some() || self.temp.is_some() || self.power.is_some()
     }

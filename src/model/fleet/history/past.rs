@@ -1,4 +1,4 @@
-//! Filling history with what was measured before anybody looked: only gaps are filled.
+//! Fills gaps of the history with measurements from before the first snapshot.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use super::{
 pub struct PastReading {
     pub device: Name,
     pub at: Moment,
-    /// Its values; only those that history keeps are taken.
+    /// Its values; only signals that the history keeps are used.
     pub signals: Signals,
 }
 
-/// Of a pool's devices that tell their power now, so many must have told it then for a sum to stand for the pool.
+/// Share of a pool's devices that report power now which must have reported it then for a sum over the pool.
 const ENOUGH: f64 = 0.95;
 
 impl History {
-    /// Fills the gaps of devices' columns with what was measured then. Each value stands for `step` from its moment
-    /// on. Steps older than are kept, and those after the fleet's own moment, are left alone.
+    /// Fills gaps in devices' columns with measurements. Each value is valid for `step` from its moment on. Steps older than the
+    /// history, and steps after the fleet's own moment, are skipped.
     pub fn fill(&mut self, fleet: &Fleet, step: Duration, readings: &[PastReading]) {
         let mut by_slot: BTreeMap<i64, Vec<&PastReading>> = BTreeMap::new();
         for reading in readings {
@@ -66,7 +66,7 @@ impl History {
                 .position(|name| name.as_str() == pool)
                 .map(|at| at + 1)
         };
-        // The rows of each device: the fleet's and its pool's; and how many of each row tell their power now.
+        // The rows of each device, the fleet's and its pool's; and how many devices of each row report power now.
         let mut rows: BTreeMap<&Name, usize> = BTreeMap::new();
         let mut powered = vec![0u32; names.len() + 1];
         for (node, device) in fleet.devices() {
@@ -133,7 +133,7 @@ pub(super) trait DeviceGaps: Clone {
     fn fill(&mut self, row: usize, signals: &Signals);
 }
 
-/// The frame of a step with what was read then; without an old one, of the devices of `roster`.
+/// The frame of a step with the measurements of that time; without an old frame, of the devices of `roster`.
 fn filled<C: DeviceGaps>(
     slot: i64,
     old: Option<&Arc<Frame<C>>>,
@@ -160,7 +160,7 @@ fn gaps(rows: usize) -> FleetRows {
     vec![[f32::NAN; SIGNALS]; rows].into()
 }
 
-/// Mean utilization and summed power of each row at one step; what is not known is not a number.
+/// Mean utilization and summed power of each row at one step; unknown values are NaN.
 fn means(
     devices: &Ring<DeviceColumns>,
     slot: i64,

@@ -206,7 +206,7 @@ struct Sum {
     util_most: Option<f64>,
     most_lately: Option<f64>,
     /// Devices of which anything was read lately.
-    told_lately: u32,
+    read_lately: u32,
     /// Devices of which anything was read.
     devices_read: u32,
     sm: Mean,
@@ -229,7 +229,7 @@ impl Sum {
         self.devices_read += u32::from(busy.is_some());
         self.util_most = self.util_most.into_iter().chain(busy).reduce(f64::max);
         let lately = device.lately.get();
-        self.told_lately += u32::from(lately.is_some());
+        self.read_lately += u32::from(lately.is_some());
         self.most_lately = self.most_lately.into_iter().chain(lately).reduce(f64::max);
         self.idle_devices += u32::from(busy.is_some_and(|busy| busy < IDLE_BELOW));
         self.sm.add(device.sm.mean.get());
@@ -269,7 +269,7 @@ impl Sum {
     }
 
     fn finish(self) -> JobProfile {
-        // A value counts where most of its devices tell it: one in a hundred does not stand for the others.
+        // A value counts if most of its devices report it: one device in a hundred does not represent the others.
         let enough = |mean: Mean| mean.get().filter(|_| mean.count * 2 > self.devices);
         // (Half of its devices' SM activity or none.)
         let variances = enough(self.single).and_then(|_| self.variances());
@@ -281,7 +281,7 @@ impl Sum {
             // (The one that broke is silent.)
             most_lately: self
                 .most_lately
-                .filter(|_| self.told_lately * 4 >= self.devices * 3),
+                .filter(|_| self.read_lately * 4 >= self.devices * 3),
             sm: enough(self.sm),
             tensor: enough(self.tensor),
             dram: enough(self.dram),

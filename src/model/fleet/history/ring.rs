@@ -39,7 +39,6 @@ impl Roster {
         Arc::new(Self { names, rows })
     }
 
-    /// The row of a name.
     pub(super) fn row(&self, name: &str) -> Option<usize> {
         self.rows.get(name).map(|row| *row as usize)
     }
@@ -52,7 +51,7 @@ impl Roster {
     }
 }
 
-/// What was measured at one step of the grid.
+/// Measurements at one step of the grid.
 #[derive(Debug)]
 pub(super) struct Frame<C> {
     /// Number of the step.
@@ -167,7 +166,7 @@ impl<C> Ring<C> {
         self.frames.back()
     }
 
-    /// The frame that stands for `at`: of its step, or the last of the few before it.
+    /// The frame for `at`: that of its step, or the last of the few before it.
     pub(super) fn near(&self, at: Moment) -> Option<&Frame<C>> {
         let slot = self.slot(at);
         let frame = self.frames.iter().rev().find(|frame| frame.slot <= slot)?;
@@ -188,7 +187,7 @@ impl<C> Ring<C> {
             .map(|frame| frame.slot.saturating_mul(self.step))
     }
 
-    /// Adds what `value` finds in each frame to `chart`, for the span that the frame stands for, up to `before`.
+    /// Adds the value of each frame to `chart`, for the span of the frame, up to `before`.
     pub(super) fn draw(
         &self,
         chart: &mut Chart,
@@ -215,10 +214,10 @@ impl<C> Ring<C> {
     }
 }
 
-/// The points of a chart while they are filled: means over equal spans, of what is known of each.
+/// The points of a chart while they are filled: means over equal spans, of the known values of each.
 pub(super) struct Chart {
     from: i64,
-    /// What was measured before this is not drawn.
+    /// Measurements before this moment are not drawn.
     since: i64,
     width: f64,
     to: i64,
@@ -252,7 +251,7 @@ impl Chart {
         }
     }
 
-    /// The same without what was measured before `since`.
+    /// The same without measurements before `since`.
     pub(super) fn not_before(mut self, since: Option<Moment>) -> Self {
         self.since = since.map_or(i64::MIN, Moment::millis);
         self
@@ -291,7 +290,7 @@ impl Chart {
         self.points
             .into_iter()
             .map(|point| {
-                // Rounding must not carry a mean beyond what was measured.
+                // Rounding must not carry a mean beyond the measured values.
                 (point.known > 0.0)
                     .then(|| ((point.sum / point.known) as f32).clamp(point.least, point.most))
             })

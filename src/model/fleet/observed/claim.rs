@@ -35,7 +35,6 @@ pub enum Reach {
 #[serde(default)]
 pub struct CounterAmount {
     pub set: Name,
-    /// The counter in it.
     pub counter: Name,
     /// Thousandths of its unit, above 0.
     pub milli: i64,
@@ -70,7 +69,7 @@ pub struct Published {
     pub profile: Option<Name>,
     /// True for a partition.
     pub part: bool,
-    /// Memory in bytes.
+    /// Memory of the device, bytes.
     pub memory: Option<i64>,
     pub version: Option<Name>,
     /// Shared counter sets that it consumes: devices with a common set overlap.
@@ -101,7 +100,6 @@ pub struct SliceSeen {
     pub counters: Box<[CounterAmount]>,
 }
 
-/// One request of a claim.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClaimRequest {
@@ -125,7 +123,7 @@ pub struct ClaimResult {
     pub pool: Name,
     pub device: Name,
     pub admin: bool,
-    /// What it consumes of a device that several claims share (`consumedCapacity`).
+    /// Capacity that it consumes of a device that several claims share (`consumedCapacity`).
     pub consumed: Option<Consumed>,
 }
 
@@ -135,12 +133,13 @@ pub struct ClaimResult {
 pub struct Consumed {
     /// Id of the part (`shareID`), the same for all pods of the claim.
     pub share: Name,
-    /// What it takes of each capacity of the device.
+    /// Amount of each capacity of the device that it takes.
     pub amounts: Box<[CapacityAmount]>,
 }
 
 impl Consumed {
-    /// The part of a device of these capacities: of the one that it takes most of. `None` where it takes none of them.
+    /// The part of a device with these capacities: the largest of its parts of single capacities. `None` if it takes none of
+    /// them.
     pub fn part_of(&self, capacities: &[CapacityAmount]) -> Option<DeviceAmount> {
         let of = |one: &CapacityAmount| {
             let all = capacities.iter().find(|all| all.name == one.name)?;

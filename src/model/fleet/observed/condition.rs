@@ -20,7 +20,7 @@ pub struct Condition {
 const GOOD_ENDS: &[&str] = &["ready", "healthy", "available", "operational", "ok"];
 /// Ends that look like those and name a problem.
 const BAD_ENDS: &[&str] = &["unavailable", "unhealthy", "notready", "inoperational"];
-/// Parts of a reason that say that all is well, whatever the status.
+/// Parts of a reason that mean a good state, whatever the status.
 const CALM: &[&str] = &[
     "noerror",
     "hasno",

@@ -1,4 +1,5 @@
-//! The table of Kubernetes kinds, a row a kind: its place in the API, what its objects are for, what may be written.
+//! The table of Kubernetes kinds, a row a kind: its place in the API, the purpose of its objects, and which fields may be
+//! written.
 //!
 //! Discovery, the watches, names on the command line, the write gate, the roles and the simulator's API follow from it. The type
 //! that an object is read as is `cluster::read`'s.
@@ -72,7 +73,7 @@ pub struct ApiKind {
     pub follows: Option<Table>,
     /// True where a cluster without it lacks nothing: that it may not be read is said of no other answer.
     pub optional: bool,
-    /// What is not known where it may not be read.
+    /// Facts that are unknown if it may not be read.
     pub what: &'static str,
 }
 
@@ -305,7 +306,7 @@ kinds! {
         LaunchFailures: "" "events" "Event".version("v1").holds(Contents::Scaling)
             .selected("default", "involvedObject.kind=NodeClaim,reason=InsufficientCapacityError", "events/nodeclaims")
             .follows(Table::NodeClaims).what("nodes for which Karpenter found no capacity");
-        /// The one ConfigMap in which the cluster autoscaler says how its node groups stand.
+        /// The one ConfigMap in which the cluster autoscaler reports the state of its node groups.
         ///
         /// Source: the cluster autoscaler's FAQ and its flag `--status-config-map-name`.
         NodeGroups: "" "configmaps" "ConfigMap".version("v1").holds(Contents::Scaling)
@@ -337,7 +338,6 @@ pub fn all() -> impl Iterator<Item = &'static ApiKind> {
     LISTED.iter().chain(UNLISTED)
 }
 
-/// The kind of this group and plural.
 pub fn find(group: &str, plural: &str) -> Option<&'static ApiKind> {
     all().find(|kind| kind.group == group && kind.plural == plural)
 }
@@ -352,7 +352,6 @@ pub fn jobs() -> impl Iterator<Item = &'static ApiKind> {
     all().filter(|kind| kind.role == KindRole::Job)
 }
 
-/// Kinds that are queues.
 pub fn queues() -> impl Iterator<Item = &'static ApiKind> {
     all().filter(|kind| kind.role == KindRole::Queue)
 }
@@ -420,7 +419,7 @@ impl Table {
         matches!(self.api().contents, Contents::Scaling)
     }
 
-    /// True when its rows decorate jobs: what a queueing system or a gang scheduler keeps of them.
+    /// True when its rows decorate jobs: objects of a queueing system or a gang scheduler about them.
     pub const fn holds_groups(self) -> bool {
         matches!(self.api().contents, Contents::Groups)
     }

@@ -8,5 +8,5 @@ pub mod observe;
 pub mod outage;
 pub mod reading;
 pub mod seen;
-pub mod sight;
 pub mod source_fault;
+pub mod visibility;

@@ -12,7 +12,6 @@ use super::claim::ClaimAsk;
 pub struct Labels(Box<[(Name, Name)]>);
 
 impl Labels {
-    /// The value of `key`.
     pub fn get(&self, key: &str) -> Option<&Name> {
         self.0
             .binary_search_by(|(known, _)| known.as_str().cmp(key))
@@ -35,7 +34,6 @@ impl Labels {
         self.0.len()
     }
 
-    /// True when empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -63,7 +61,7 @@ impl FromIterator<(Name, Name)> for Labels {
 pub struct Resources {
     /// CPU in thousandths of a core.
     pub cpu_milli: i64,
-    /// Memory in bytes.
+    /// Memory of a node, or requested by a pod, bytes.
     pub memory_bytes: i64,
     /// Accelerators by extended-resource name (`nvidia.com/gpu`), sorted; zeros are kept.
     pub devices: Box<[(Name, u32)]>,
@@ -97,7 +95,7 @@ impl Resources {
         self.device_count() > 0 || !self.claims.is_empty()
     }
 
-    /// All accelerators, whatever their resource name.
+    /// Every accelerator, under any resource name.
     pub fn device_count(&self) -> u32 {
         self.devices
             .iter()

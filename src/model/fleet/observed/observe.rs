@@ -105,7 +105,6 @@ pub enum Observation {
     Past(Box<Past>),
     /// Past readings show these devices idle for longer than is known.
     IdleBefore(Box<[IdleBefore]>),
-    /// Health of a source.
     Source(SourceHealth),
     /// Every exporter among the listed pods has been reported as a source.
     ExportersFound,
@@ -153,7 +152,7 @@ pub enum ListedNamespaces {
 /// Why a table's source is lost.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum LostKind {
-    /// Forbidden: 403.
+    /// 403 Forbidden: the user may not list the table.
     Rights,
     /// Unauthorized: 401, or the login failed.
     Login,
@@ -183,7 +182,6 @@ pub enum SourceState {
     Lost,
 }
 
-/// Health of a source.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SourceHealth {
     /// Name: `api pods`, `dcgm gpu-operator/nvidia-dcgm-exporter-x7`.

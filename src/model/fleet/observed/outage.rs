@@ -14,7 +14,7 @@ pub const API: &str = "api";
 /// The API server does not serve us.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outage<'a> {
-    /// Not reachable, or it does not take our login, or it refuses what it gave before.
+    /// Unreachable, or it does not accept our credentials, or it refuses a table that it returned before.
     pub kind: LostKind,
     /// When it last served us, as near as is known.
     pub since: Option<Moment>,
@@ -23,7 +23,7 @@ pub struct Outage<'a> {
 }
 
 impl Outage<'_> {
-    /// What it is, in a few words.
+    /// The outage in a few words.
     pub const fn title(&self) -> &'static str {
         match self.kind {
             LostKind::Unreachable => "the cluster does not answer",

@@ -1,4 +1,4 @@
-//! What one exposition page says about one device, slice or node, in canonical terms.
+//! Contents of one exposition page about one device, slice or node, in canonical terms.
 
 use serde::{Deserialize, Serialize};
 

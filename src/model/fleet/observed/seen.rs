@@ -116,7 +116,7 @@ pub struct WorkloadSeen {
     /// Its controller: the next link of the owner chain.
     pub owner: Option<OwnerRef>,
     pub created: Moment,
-    /// True for `spec.suspend`.
+    /// `spec.suspend`; false where it is absent.
     pub suspended: bool,
     /// Number of pods that run in parallel.
     pub pods: u32,
@@ -128,7 +128,6 @@ pub struct WorkloadSeen {
     pub total: Resources,
     /// Node selector of its largest pod set.
     pub node_selector: Labels,
-    /// Name of the priority class.
     pub priority_class: Option<Name>,
     pub conditions: Vec<Condition>,
     pub deleted: Option<Moment>,
@@ -139,7 +138,7 @@ pub struct WorkloadSeen {
     pub failed_pods: u32,
     /// Its pod sets; empty when its spec has none.
     pub pod_sets: Arc<[PodSet]>,
-    /// Maximum runtime, seconds.
+    /// Maximum runtime in seconds, where it has one.
     pub time_limit: Option<u64>,
     /// The controller that manages it, when it is not its kind's own (`spec.managedBy`).
     #[serde(default)]

@@ -1,4 +1,4 @@
-//! The fault of a source, and its repair: one wording for every screen and command.
+//! The fault of a source and its repair: one wording for every screen and command.
 
 use crate::base::Moment;
 
@@ -26,7 +26,7 @@ impl SourceFault {
 }
 
 impl Fleet {
-    /// The fault of a source. When the source's node is not ready, the node is the first cause, and the repair is that of the node.
+    /// The fault of a source. When the source's node is not ready, the node, that is the first cause, and the repair is that of the node.
     pub fn source_fault(&self, source: &SourceHealth, now: Moment) -> SourceFault {
         let (cause, repair) = split(&source.message);
         let Some(node) = self.node_down(source) else {

@@ -104,7 +104,6 @@ pub struct GroupSeen {
     pub topology: Option<Box<TopologyConstraint>>,
     /// Priority that orders it in its queue.
     pub priority: Option<i32>,
-    /// Name of its priority class.
     pub priority_class: Option<Name>,
     /// Whether it may be preempted; `None` when not specified.
     pub preemptible: Option<bool>,
@@ -133,7 +132,7 @@ pub struct GroupSeen {
     pub checks: Box<[AdmissionCheck]>,
     /// Why it is not admitted: reason code and message.
     pub pending: Option<(Name, Name)>,
-    /// Maximum runtime, seconds.
+    /// Maximum runtime in seconds, where it has one.
     pub time_limit: Option<u64>,
     /// The worker cluster that runs it, where MultiKueue has sent it to one.
     #[serde(default)]

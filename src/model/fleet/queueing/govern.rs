@@ -63,7 +63,7 @@ pub struct GovernState {
 }
 
 impl GovernState {
-    /// What is wrong with the document, and what follows from it; `None` while it is valid.
+    /// The fault of the document and its consequence; `None` while it is valid.
     pub fn fault_words(&self) -> Option<String> {
         let fault = self.fault.as_deref()?;
         let then = match self.is_read {
@@ -89,7 +89,6 @@ pub struct Governed {
     /// True when its kind can be suspended.
     pub suspends: bool,
     pub created: Moment,
-    /// True when it is suspended.
     pub suspended: bool,
     /// The controller that owns it, which should be governed instead.
     pub owner: Option<OwnerRef>,
@@ -158,7 +157,7 @@ impl Governed {
     }
 
     /// True when a user suspended it after admission and `govern` has recorded that.
-    pub fn is_suspended_by_somebody(&self) -> bool {
+    pub fn is_suspended_by_other(&self) -> bool {
         let hold = self.notes.get(HOLD);
         hold.is_some_and(|text| text.as_str() == SUSPENDED)
     }
@@ -171,7 +170,7 @@ impl Governed {
 
     /// Reason for the hold.
     pub fn hold_words(&self) -> &'static str {
-        match self.is_suspended_by_somebody() {
+        match self.is_suspended_by_other() {
             true => "held: suspended by a user; resume it to put it into its queue again",
             false => "held by its annotation stokehold.dev/hold",
         }
@@ -188,8 +187,8 @@ impl Governed {
     }
 
     pub fn evictions(&self) -> u32 {
-        let told = self.notes.get(EVICTIONS);
-        told.and_then(|text| text.parse().ok()).unwrap_or(0)
+        let count = self.notes.get(EVICTIONS);
+        count.and_then(|text| text.parse().ok()).unwrap_or(0)
     }
 
     /// The admitted flavor of one of its pod sets.

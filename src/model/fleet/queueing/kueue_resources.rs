@@ -14,9 +14,9 @@ use crate::fleet::observed::object_parts::Resources;
 pub struct KueueResources {
     /// Prefixes of resources that it does not count.
     pub excluded: Vec<Name>,
-    /// What it counts in place of a resource, or beside it.
+    /// Resources that it counts instead of a resource, or beside it.
     pub transformations: Vec<Transformation>,
-    /// What it counts devices of a class as.
+    /// The resource that it counts devices of a class as.
     pub device_classes: Vec<DeviceClassMapping>,
 }
 
@@ -60,7 +60,7 @@ impl KueueResources {
         all.find(|mapping| mapping.classes.contains(class))
     }
 
-    /// True for a resource of quotas that stands for devices of some classes, one for each.
+    /// True for a quota resource that represents devices of some classes, one for each.
     pub fn counts_devices(&self, resource: &Name) -> bool {
         let mut all = self.device_classes.iter();
         all.any(|mapping| mapping.resource == *resource && !mapping.by_source)

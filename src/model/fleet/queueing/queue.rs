@@ -237,7 +237,6 @@ pub enum Measure {
     MilliDevices,
     /// Thousandths of a core.
     MilliCores,
-    /// Bytes.
     Bytes,
     /// Whole units: pods, credits.
     #[default]
@@ -297,7 +296,7 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// Makes units of a resource that stands for devices into devices.
+    /// Converts units of a resource that represents devices into devices.
     pub fn count_devices(&mut self) {
         if self.measure != Measure::Units {
             return;
@@ -396,7 +395,6 @@ impl Queue {
         self.key.system
     }
 
-    /// Key of its parent.
     pub fn parent_key(&self) -> Option<QueueKey> {
         self.parent.clone().map(|name| QueueKey {
             system: self.key.system,

@@ -90,8 +90,8 @@ impl Reader<'_> {
     }
 
     /// A queue's name is the value of a label.
-    fn name(&self, said: &Spanned<String>, key: &str) -> Result<Name, DocumentFault> {
-        let name = said.get_ref();
+    fn name(&self, value: &Spanned<String>, key: &str) -> Result<Name, DocumentFault> {
+        let name = value.get_ref();
         let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         let ends = |c: char| c.is_ascii_alphanumeric();
         if name.len() > 63
@@ -102,33 +102,33 @@ impl Reader<'_> {
             let words = format!(
                 "`{name}` cannot be the value of a label: use 1 to 63 letters, digits, `-`, `_` and `.`"
             );
-            return Err(self.fault(said, key, words));
+            return Err(self.fault(value, key, words));
         }
         Ok(Name::new(name))
     }
 
     fn word<T: Copy>(
         &self,
-        said: Option<&Spanned<String>>,
+        stated: Option<&Spanned<String>>,
         key: &str,
         all: &[(&str, T)],
         otherwise: T,
     ) -> Result<T, DocumentFault> {
-        let Some(said) = said else {
+        let Some(stated) = stated else {
             return Ok(otherwise);
         };
-        let found = all.iter().find(|(word, _)| word == said.get_ref());
+        let found = all.iter().find(|(word, _)| word == stated.get_ref());
         found.map(|(_, value)| *value).ok_or_else(|| {
             let words: Vec<&str> = all.iter().map(|(word, _)| *word).collect();
-            self.fault(said, key, unknown("value", said.get_ref(), &words))
+            self.fault(stated, key, unknown("value", stated.get_ref(), &words))
         })
     }
 
-    fn amount(&self, said: &Spanned<i64>, key: &str) -> Result<i64, DocumentFault> {
-        let devices = *said.get_ref();
+    fn amount(&self, value: &Spanned<i64>, key: &str) -> Result<i64, DocumentFault> {
+        let devices = *value.get_ref();
         if !(0..=MOST).contains(&devices) {
             let words = format!("{devices} is not a number of devices from 0 to {MOST}");
-            return Err(self.fault(said, key, words));
+            return Err(self.fault(value, key, words));
         }
         Ok(devices * Measure::MilliDevices.whole())
     }
@@ -219,9 +219,9 @@ impl Reader<'_> {
             return Err(self.fault(borrow, "queue.quota.borrow", words));
         }
         let nominal = self.amount(&raw.nominal, "queue.quota.nominal")?;
-        let optional = |said: &Option<Spanned<i64>>, key: &str| {
-            let said = said.as_ref();
-            said.map(|said| self.amount(said, key)).transpose()
+        let optional = |value: &Option<Spanned<i64>>, key: &str| {
+            let value = value.as_ref();
+            value.map(|value| self.amount(value, key)).transpose()
         };
         let lend_limit = optional(&raw.lend, "queue.quota.lend")?;
         if let Some(lend) = &raw.lend
@@ -245,7 +245,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Fails where a queue stands above itself.
+    /// Fails if a queue is its own ancestor.
     fn no_ring(&self, raw: &RawQueue, queue: &Queue, all: &[Queue]) -> Result<(), DocumentFault> {
         let above = |name: &Name| {
             let found = all.iter().find(|other| other.name() == name);

@@ -18,7 +18,7 @@ pub const HELD_BY_RUN: &str = "held-by-run";
 /// The kind of jobs that Commands suspend.
 const BY_COMMANDS: &str = "VolcanoJob";
 
-/// Who has suspended an object, and when that ends.
+/// Which run has suspended an object, and when that ends.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RunHold {
     pub run: Name,
@@ -53,7 +53,7 @@ impl RunHold {
         )
     }
 
-    /// What it says once its time is over: `run 20261128154200-0a1b2c was to resume it by 2026-11-28T15:42:00Z`.
+    /// Its text once its time is over: `run 20261128154200-0a1b2c was to resume it by 2026-11-28T15:42:00Z`.
     pub fn late_words(&self) -> String {
         format!(
             "run {} was to resume it by {}",
@@ -88,7 +88,7 @@ pub struct OpenRun {
 }
 
 impl OpenRun {
-    /// What has become of it: `was broken off`.
+    /// Its end in words: `was broken off`.
     pub const fn fate(&self) -> &'static str {
         match self.stop {
             RunStop::BrokenOff => "was broken off",
@@ -131,7 +131,7 @@ impl OpenRun {
         )
     }
 
-    /// The commands that resume what it holds.
+    /// The commands that resume the held object.
     pub fn repair(&self) -> String {
         let run = &self.run;
         match self.stop {

@@ -49,7 +49,7 @@ impl FairStrategy {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Setting<T> {
     pub value: T,
-    /// `/etc/stokehold/stokehold.toml:12`, `STOKEHOLD_ENGINE_PLACEMENT`.
+    /// Where it was set: `/etc/stokehold/stokehold.toml:12` or `STOKEHOLD_ENGINE_PLACEMENT`.
     pub place: Name,
 }
 
@@ -83,7 +83,7 @@ pub struct KueueConfig {
     pub key: ObjectKey,
     /// Strategies in order, empty where fair sharing is off; or why the configuration cannot be read.
     pub fair_sharing: Result<Vec<FairStrategy>, Name>,
-    /// What it counts in quotas; `None` where the configuration cannot be read.
+    /// Resources that it counts in quotas; `None` if the configuration cannot be read.
     #[serde(default)]
     pub resources: Option<KueueResources>,
 }

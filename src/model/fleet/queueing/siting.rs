@@ -59,7 +59,7 @@ impl Operator {
 pub struct Expression {
     pub key: Name,
     pub operator: Operator,
-    /// What it is compared with.
+    /// Values to compare the key with.
     pub values: Box<[Name]>,
 }
 
@@ -208,9 +208,9 @@ crate::words! {
 pub struct TopologyConstraint {
     /// How much it weighs.
     pub mode: ConstraintMode,
-    /// The level within which all stand: a node label, or a tier's name; empty when unconstrained.
+    /// The level that must contain every pod: a node label, or a tier's name; empty when unconstrained.
     pub level: Name,
-    /// Parts of so many pods that must each stand within a narrower level.
+    /// Sizes of parts, each of which must be within a narrower level.
     pub slice: Option<(Name, u32)>,
 }
 

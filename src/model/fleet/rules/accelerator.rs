@@ -65,7 +65,7 @@ crate::words! {
     }
 }
 
-/// What is known of one model.
+/// Properties of one model.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Accelerator {
@@ -91,7 +91,7 @@ pub struct Accelerator {
     /// Dense bf16 peak, TFLOP/s.
     #[serde(default)]
     pub bf16_tflops: Option<f64>,
-    /// Memory bandwidth, TB/s.
+    /// Memory bandwidth of a device, TB/s.
     #[serde(default)]
     pub memory_tb_s: Option<f64>,
     /// Devices in one scale-up domain (NVLink, xGMI).

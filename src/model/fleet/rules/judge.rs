@@ -41,13 +41,13 @@ pub const GANG_WORKS: f64 = 0.5;
 pub const NEAR_SLOWDOWN: f64 = 3.0;
 
 /// A device without a known slowdown temperature is hot from here, degrees Celsius: `fallback` of the check `heat`.
-pub const HOT_UNTOLD: f64 = 85.0;
+pub const HOT_DEFAULT: f64 = 85.0;
 
 /// True when a device of this class is hot, by its own or its model's slowdown temperature.
 pub fn is_hot(celsius: f64, own_slowdown: Option<f64>, class: &str, policy: &Policy) -> bool {
     let model = || policy.catalog.of_class(class)?.slowdown_celsius;
     let limit = own_slowdown.filter(|limit| *limit > 40.0).or_else(model);
-    celsius >= limit.map_or(HOT_UNTOLD, |limit| limit - NEAR_SLOWDOWN)
+    celsius >= limit.map_or(HOT_DEFAULT, |limit| limit - NEAR_SLOWDOWN)
 }
 
 /// True when the device's last reading is hot.
@@ -79,7 +79,7 @@ mod tests {
     fn hot_is_what_the_check_calls_hot() {
         let (thresholds, policy) = (Thresholds::default(), Policy::default());
         let rule = thresholds.rule("heat");
-        assert_eq!((rule.approach, rule.fallback), (NEAR_SLOWDOWN, HOT_UNTOLD));
+        assert_eq!((rule.approach, rule.fallback), (NEAR_SLOWDOWN, HOT_DEFAULT));
         assert!(is_hot(87.0, Some(90.0), "H100", &policy));
         assert!(!is_hot(86.0, Some(90.0), "H100", &policy));
         assert!(is_hot(85.0, None, "of no catalog", &policy));

@@ -18,7 +18,7 @@ use crate::fleet::finding::Severity;
 pub struct Rule {
     /// Whether it runs at all.
     pub enabled: bool,
-    /// How bad what it finds is, unless the thing found says so itself.
+    /// Severity of its findings, unless a finding states its own.
     pub severity: Severity,
     /// How long it must be true before it is a finding (`for`).
     pub hold: Duration,
@@ -59,7 +59,7 @@ impl Rule {
 pub struct BadThresholds {
     /// The file, as the user knows it.
     pub origin: String,
-    /// Line, from 1.
+    /// Line of the file, from 1.
     pub line: usize,
     /// The fault and the fix.
     pub message: String,
@@ -77,7 +77,7 @@ impl std::error::Error for BadThresholds {}
 #[derive(Clone, PartialEq, Debug)]
 pub struct Thresholds {
     rules: BTreeMap<String, Rule>,
-    /// Keys that a check's table may hold: those that the embedded file spells out.
+    /// Keys that a check's table may have: the keys of the embedded file.
     keys: BTreeMap<String, Vec<String>>,
     /// What XID codes mean.
     pub xid: XidTable,
@@ -103,8 +103,8 @@ impl Default for Thresholds {
     }
 }
 
-/// Checks of readings that go up and down, whose `for` is what they say: a device that is idle now has not been idle for half
-/// an hour, and one that does less than its gang at one moment does not hold it up.
+/// Checks of readings that vary, whose `for` is part of their meaning: a device that is idle now has not been idle for half an
+/// hour, and a device that is slower than its gang at one moment does not delay it.
 pub const LASTING: &[&str] = &[
     "busy-unallocated",
     "gang-stalled",
@@ -242,15 +242,15 @@ impl Thresholds {
             let mut xid = Xid::clone(&self.xid.get(code));
             for (key, value) in settings {
                 let (word, at) = (key.get_ref().as_ref(), value.span().start);
-                let said = value
+                let text = value
                     .get_ref()
                     .as_str()
                     .ok_or_else(|| (at, format!("[xid.code.{code}] {word} must be a text")))?;
                 match word {
-                    "meaning" => xid.meaning = said.to_owned(),
-                    "repair" => xid.repair = said.to_owned(),
+                    "meaning" => xid.meaning = text.to_owned(),
+                    "repair" => xid.repair = text.to_owned(),
                     "severity" => {
-                        xid.severity = match said {
+                        xid.severity = match text {
                             "crit" => XidSeverity::Crit,
                             "warn" => XidSeverity::Warn,
                             "info" => XidSeverity::Info,
@@ -258,7 +258,7 @@ impl Thresholds {
                             _ => {
                                 return Err((
                                     at,
-                                    format!("`{said}` is no severity: crit, warn, info or app"),
+                                    format!("`{text}` is no severity: crit, warn, info or app"),
                                 ));
                             }
                         };

@@ -1,4 +1,4 @@
-//! What XID codes mean, and the health of a device as its readings tell it. Rules of ours, in `config/xid.toml`.
+//! Meanings of XID codes, and the health of a device by its readings. Rules of ours, in `config/xid.toml`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -15,7 +15,7 @@ use crate::fleet::signal::{Signal, Signals};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum XidSeverity {
-    /// The device is out until somebody acts.
+    /// The device is unusable until an operator acts.
     Crit,
     Warn,
     Info,
@@ -34,14 +34,14 @@ impl XidSeverity {
     }
 }
 
-/// What is known of one code.
+/// Properties of one code.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Xid {
     pub code: u32,
     /// How bad it is.
     pub severity: XidSeverity,
-    /// What it means, in a few words.
+    /// Its meaning in a few words.
     pub meaning: String,
     pub repair: String,
 }
@@ -98,7 +98,7 @@ impl XidTable {
     }
 }
 
-/// The code that a gauge's value stands for; `None` for 0, which is none, and for what is no code.
+/// The code of a gauge's value; `None` for 0, which means no error, and for values that are no code.
 pub fn code(value: f64) -> Option<u32> {
     (value >= 1.0 && value <= f64::from(u16::MAX)).then(|| value.round() as u32)
 }
@@ -125,8 +125,8 @@ pub const fn is_braked(bits: u64) -> bool {
     bits & POWER_BRAKE != 0
 }
 
-/// The bits with which heat or its board slow a device. The software's power cap is normal under load, and the power brake
-/// stands for itself.
+/// Bits that mean a slowdown by heat or by the board. The software's power cap is normal under load, and the power brake has its
+/// own finding.
 pub const fn slowdown(bits: u64) -> u64 {
     let harmful = bits & (HARDWARE | SOFTWARE_HEAT | HARDWARE_HEAT);
     match is_braked(bits) {
@@ -147,7 +147,7 @@ pub const fn slowdown_words(bits: u64) -> &'static str {
     }
 }
 
-/// What a device in the hardware power brake is said to be in.
+/// Words for a device in the hardware power brake.
 pub const BRAKED: &str = "HW power brake slowdown";
 
 /// The bits of a bit mask that was read.
@@ -155,7 +155,7 @@ pub fn bits(value: f64) -> Option<u64> {
     (0.0..9e15).contains(&value).then_some(value as u64)
 }
 
-/// Signals that could tell a fault: where none of them is known, health is unknown.
+/// Signals that could report a fault: if none is known, health is unknown.
 const WITNESSES: [Signal; 9] = [
     Signal::Health,
     Signal::XidLast,
@@ -168,8 +168,8 @@ const WITNESSES: [Signal; 9] = [
     Signal::ThrottleReasons,
 ];
 
-/// A device's health as its readings tell it: a fault when one of them says that it is broken, a warning
-/// for what needs a look, unknown when no reading could have said either.
+/// A device's health by its readings: a fault when one of them reports a broken device, a warning for one that needs attention,
+/// unknown when no reading could have reported either.
 pub fn health(signals: &Signals, table: &XidTable) -> Health {
     let is_set = |signal| signals.get(signal).is_some_and(|value| value >= 0.5);
     if signals.get(Signal::Health).is_some_and(|value| value < 0.5) {

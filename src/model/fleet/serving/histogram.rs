@@ -65,18 +65,18 @@ impl Histogram {
         is_whole.then(|| Buckets::of(&self.bounds, &more))
     }
 
-    /// All that came since the server started.
+    /// All observations since the server started.
     pub fn whole(&self) -> Buckets {
         Buckets::of(&self.bounds, &self.counts)
     }
 }
 
-/// One latency of several servers: observations of those with the same buckets stand together.
+/// One latency of several servers: observations with the same buckets are kept together.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Latency(Vec<Buckets>);
 
 impl Latency {
-    /// Adds what one server observed.
+    /// Adds the observations of one server.
     pub fn add(&mut self, more: Buckets) {
         let same = self.0.iter_mut().find(|known| known.bounds == more.bounds);
         match same {
@@ -129,7 +129,7 @@ pub struct Buckets {
 /// A quantile of [`Buckets`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Quantile {
-    /// Seconds.
+    /// Its value, in seconds; a lower bound where `at_least` is true.
     pub seconds: f64,
     /// It is this or more: it lies above the last bound.
     pub at_least: bool,
@@ -137,7 +137,7 @@ pub struct Quantile {
 
 impl Buckets {
     fn of(bounds: &[f64], counts: &[u64]) -> Self {
-        // A file may say anything: a histogram of another shape tells nothing.
+        // A file may contain anything: a histogram of another shape counts as empty.
         if counts.len() != bounds.len() + 1 {
             return Self::default();
         }
@@ -281,11 +281,11 @@ mod tests {
         assert_eq!(since.total, 50_000.0);
         for q in [0.01, 0.5, 0.9, 0.95, 0.99, 0.999] {
             let truth = late[((q * 50_000.0) as usize).min(49_999)];
-            let told = since.quantile(q).expect("there are some");
+            let quantile = since.quantile(q).expect("there are some");
             let (low, high) = around(BOUNDS, truth);
             assert!(
-                (low..=high).contains(&told.seconds) && !told.at_least,
-                "{q}: {truth} is told as {told:?}"
+                (low..=high).contains(&quantile.seconds) && !quantile.at_least,
+                "{q}: {truth} is told as {quantile:?}"
             );
         }
     }
@@ -293,8 +293,8 @@ mod tests {
     #[test]
     fn above_the_last_bound_a_quantile_is_at_least_that() {
         let slow = counted(&[0.1, 1.0], &[0.5, 3.0, 4.0, 5.0]).whole();
-        let told = slow.quantile(0.5).expect("there are some");
-        assert_eq!((told.seconds, told.at_least), (1.0, true));
+        let quantile = slow.quantile(0.5).expect("there are some");
+        assert_eq!((quantile.seconds, quantile.at_least), (1.0, true));
         let fast = slow.quantile(0.25).expect("there are some");
         assert_eq!((fast.seconds, fast.at_least), (1.0, false));
         assert_eq!(counted(&[0.1], &[]).whole().quantile(0.5), None);
@@ -349,13 +349,13 @@ mod tests {
             all.sort_by(f64::total_cmp);
             let rank = ((q * all.len() as f64).ceil() as usize).clamp(1, all.len());
             let truth = all[rank - 1];
-            let told = merged.quantile(q).expect("there are some");
+            let quantile = merged.quantile(q).expect("there are some");
             let (low, high) = [BOUNDS, OTHERS].iter().map(|bounds| around(bounds, truth))
                 .fold((f64::INFINITY, 0.0f64), |wide, one| (wide.0.min(one.0), wide.1.max(one.1)));
-            if told.at_least {
-                prop_assert!(truth >= told.seconds);
+            if quantile.at_least {
+                prop_assert!(truth >= quantile.seconds);
             } else {
-                prop_assert!(low <= told.seconds + 1e-9 && told.seconds <= high + 1e-9, "{} {:?}", truth, told);
+                prop_assert!(low <= quantile.seconds + 1e-9 && quantile.seconds <= high + 1e-9, "{} {:?}", truth, quantile);
             }
         }
 

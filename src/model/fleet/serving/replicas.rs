@@ -362,7 +362,7 @@ mod tests {
             (1, &[(100.0, 100.0)], 3, 10, 3),
             (8, &[(0.0, 100.0)], 1, 10, 1),
             (60, &[(1e9, 1.0)], 1, 100, 100),
-            // Outside the bounds: to the bound, whatever the metrics.
+            // Outside the bounds, the bound applies and metrics are ignored.
             (12, &[(10.0, 100.0)], 1, 10, 10),
             (1, &[(500.0, 100.0)], 3, 10, 3),
             (1, &[(M, 100.0)], 3, 10, 3),
@@ -396,7 +396,7 @@ mod tests {
         assert_eq!(found(MetricOf::TotalPerPod, 3, 7.0, None), Some(3));
         assert_eq!(found(MetricOf::TotalPerPod, 3, 11.0, None), Some(3));
         assert_eq!(found(MetricOf::Total, 3, 20.0, None), Some(6));
-        // Whatever is ready has that value.
+        // Every ready pod has that value.
         let pods = Pods {
             ready: 2,
             unready: 1,
@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn why_it_stands_still_is_one_of_a_closed_list() {
+    fn reasons_for_no_scaling_are_a_closed_list() {
         let scaler = |current: u32, desired: Option<u32>, value: Option<&str>| PodScaler {
             min: 2,
             max: Some(6),

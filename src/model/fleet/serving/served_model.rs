@@ -10,7 +10,7 @@ pub const FULL_CACHE: f64 = 0.95;
 /// these are `measured` of `replicas`.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ServedModel {
-    /// Its name, where the servers tell.
+    /// Its name, if the servers report it.
     pub model: Option<Name>,
     /// Dialect of the servers' pages: `vllm`.
     pub engine: Name,
@@ -176,15 +176,15 @@ mod tests {
                 objectives: Objectives { ttft, tpot },
                 ..ServedModel::default()
             };
-            let told = model.goodput();
+            let goodput = model.goodput();
             if ttft.is_none() && tpot.is_none() {
-                prop_assert_eq!(told, None);
+                prop_assert_eq!(goodput, None);
                 return Ok(());
             }
             let met = |limit: Option<f64>, value: f64| limit.is_none_or(|limit| value <= limit);
             let good = all.iter().filter(|(a, b)| met(ttft, *a) && met(tpot, *b)).count();
             let truth = good as f64 / seconds;
-            let (low, high) = told.expect("all is known");
+            let (low, high) = goodput.expect("all is known");
             prop_assert!(low <= truth + 1e-9 && truth <= high + 1e-9, "{} {} {}", low, truth, high);
         }
     }

@@ -113,7 +113,6 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The fields of a message, each with its number.
 fn fields(message: &[u8]) -> Result<Vec<(u64, FieldValue<'_>)>, String> {
     let mut reader = Reader(message);
     let mut fields = Vec::new();

@@ -275,7 +275,7 @@ pub(super) struct WorkSpec {
     pub age: i64,
 }
 
-/// What `catalog.json` holds.
+/// The demo fleet, as `catalog.json` defines it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DemoCatalog {
@@ -325,7 +325,6 @@ pub(super) fn class_value(name: &str) -> i32 {
     found.map_or(0, |class| class.1)
 }
 
-/// The team of a namespace.
 pub(super) fn team(namespace: &str) -> Option<&'static TeamSpec> {
     CATALOG
         .teams

@@ -52,7 +52,7 @@ impl World {
                 let part = node.units[unit];
                 let holder = self
                     .holder(id, unit)
-                    .filter(|_| self.scenes.unlabelled != Some(id));
+                    .filter(|_| self.staged.unlabelled != Some(id));
                 let pod = holder.map_or_else(String::new, |holder| pod_labels(&holder));
                 let mut row = Row {
                     labels: format!("{device},{host}"),
@@ -134,7 +134,7 @@ impl World {
         };
         let kept = |row: &Row| row.of.slice.map_or(f64::from(spec.reserved_mib), |_| 88.0);
         let hot_since = self.options.at.minus(super::super::seconds(9_000));
-        let hot_seconds = match self.hot_rack() == Some(node.rack) && node.shelf >= 19 {
+        let hot_seconds = match self.hot_rack() == Some(node.rack) && node.rack_position >= 19 {
             true => at.since(hot_since.max(node.created)).seconds() as f64,
             false => 0.0,
         };

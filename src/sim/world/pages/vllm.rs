@@ -50,7 +50,6 @@ macro_rules! histograms {
     };
 }
 
-/// The page of a server.
 pub(super) fn page(server: &Server<'_>) -> String {
     let mut page = Page::of(vec![Row {
         labels: format!("engine=\"0\",model_name=\"{}\"", server.plan.model),

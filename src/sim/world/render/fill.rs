@@ -242,7 +242,6 @@ pub(in super::super) fn filled(template: &str, own: Vec<(&'static str, Value)>) 
     filled_with(template, own, &|_| None)
 }
 
-/// The fields of an object.
 pub(in super::super) fn fields_of(object: Value) -> Map<String, Value> {
     match object {
         Value::Object(fields) => fields,

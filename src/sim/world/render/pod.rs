@@ -10,7 +10,6 @@ use super::template::template_of;
 use super::{Fill, api_of, fields_of, filled, filled_with, flag, identity, owner, values};
 
 impl World {
-    /// The labels of one pod.
     pub(in super::super) fn pod_labels(&self, pod: &Pod, work: &Work) -> Map<String, Value> {
         let mut labels = self.labels_from(work, pod.foreign.as_deref());
         if let Some(group) = work.groups.get(pod.group as usize) {

@@ -134,7 +134,6 @@ impl World {
         Some(self.filled_for("volcano-pod-group", work, own))
     }
 
-    /// A queue of Volcano.
     pub(super) fn render_volcano_queue(&self, at: usize) -> Option<Value> {
         let queue = self
             .volcano
@@ -202,7 +201,6 @@ impl World {
         Some(self.filled_for("kai-pod-group", work, own))
     }
 
-    /// A queue of KAI.
     pub(super) fn render_kai_queue(&self, at: usize) -> Option<Value> {
         let queue = self.kai.get(at).filter(|queue| !queue.name.is_empty())?;
         let mut object = self.render_kai_queue_base(at);

@@ -554,7 +554,7 @@ fn replicas(work: &Work) -> u32 {
         .count() as u32
 }
 
-/// `completedIndexes`: `0-3,5`.
+/// The completed indexes of a Job as `completedIndexes` has them: `0-3,5`.
 fn ranges(group: &ReplicaGroup) -> String {
     let mut parts: Vec<(u32, u32)> = Vec::new();
     for &index in &group.done {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::super::change::{Request, Resource, SimBackend, WorldChange};
 use super::super::{Options, World};
-use super::laws::laws;
+use super::properties::check_properties;
 use super::{Store, begin, fold, noon, same, snapshot};
 use model::base::ObjectKey;
 
@@ -148,7 +148,7 @@ fn a_no_execute_taint_empties_the_node() {
         ["gpu-operator"],
         "only the exporter tolerates everything"
     );
-    laws(&cluster.world, &cluster.store);
+    check_properties(&cluster.world, &cluster.store);
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn an_evicted_replica_comes_back_elsewhere_and_the_budget_counts() {
         after["status"]["currentHealthy"],
         before["status"]["currentHealthy"]
     );
-    laws(&cluster.world, &cluster.store);
+    check_properties(&cluster.world, &cluster.store);
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn a_gang_that_loses_a_pod_restarts_whole() {
             name(pod)
         );
     }
-    laws(&cluster.world, &cluster.store);
+    check_properties(&cluster.world, &cluster.store);
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn a_job_is_suspended_and_resumed() {
     cluster.wait(60);
     assert!(cluster.pods("nlp", "mine-").is_empty());
     assert!(cluster.get(Resource::Jobs, "nlp", "mine").is_none());
-    laws(&cluster.world, &cluster.store);
+    check_properties(&cluster.world, &cluster.store);
 }
 
 #[test]
@@ -362,7 +362,7 @@ fn kueue_has_the_last_word_on_what_it_manages() {
             .flatten()
             .all(|row| row["reason"] != "Deactivated")
     );
-    laws(&cluster.world, &cluster.store);
+    check_properties(&cluster.world, &cluster.store);
 }
 
 #[test]
@@ -383,7 +383,7 @@ fn a_service_is_scaled_and_labels_stay() {
         object["status"]["observedGeneration"]
     );
     assert_eq!(live(&cluster.pods("prod", "moderation-")), 3);
-    laws(&cluster.world, &cluster.store);
+    check_properties(&cluster.world, &cluster.store);
 }
 
 #[test]
@@ -449,7 +449,7 @@ fn pods_budgets_and_plain_objects_come_and_go() {
         ));
         assert!(cluster.get(resource, namespace, "thing").is_none());
     }
-    laws(&cluster.world, &cluster.store);
+    check_properties(&cluster.world, &cluster.store);
 }
 
 #[test]
@@ -464,7 +464,7 @@ fn a_stopped_queue_is_drained_and_a_deleted_node_is_cleared() {
         .expect("the queue");
     assert_eq!(queue["status"]["admittedWorkloads"], 0);
     assert_eq!(queue["status"]["conditions"][0]["reason"], "Stopped");
-    laws(&cluster.world, &cluster.store);
+    check_properties(&cluster.world, &cluster.store);
     cluster.ask(Request::Delete(
         Resource::Nodes,
         ObjectKey::new("", "l4-3"),
@@ -478,7 +478,7 @@ fn a_stopped_queue_is_drained_and_a_deleted_node_is_cleared() {
             .values()
             .all(|object| object["spec"]["nodeName"] != "l4-3")
     );
-    laws(&cluster.world, &cluster.store);
+    check_properties(&cluster.world, &cluster.store);
     cluster.ask(Request::Delete(
         Resource::Namespaces,
         ObjectKey::new("", "speech"),
@@ -491,7 +491,7 @@ fn a_stopped_queue_is_drained_and_a_deleted_node_is_cleared() {
             .keys()
             .all(|(kind, key)| &*key.namespace != "speech" || *kind == Resource::Events)
     );
-    laws(&cluster.world, &cluster.store);
+    check_properties(&cluster.world, &cluster.store);
 }
 
 /// A cluster queue of a cohort with four L4, and its local queue in `nlp`.
@@ -593,5 +593,5 @@ fn an_owner_reclaims_what_its_cohort_borrowed() {
         status(&cluster)["flavorsUsage"][0]["resources"][0]["borrowed"],
         "0"
     );
-    laws(&cluster.world, &cluster.store);
+    check_properties(&cluster.world, &cluster.store);
 }

@@ -9,7 +9,7 @@ use super::super::super::change::{Request, Resource, SimBackend};
 use super::super::catalog::{DRAWN, POOL_COUNT, POOLS};
 use super::super::{Options, World};
 use super::clients::{WorldObjects, live, name};
-use super::laws::laws;
+use super::properties::check_properties;
 use super::{Store, begin, noon, of, same, snapshot};
 use model::base::ObjectKey;
 
@@ -52,7 +52,7 @@ impl WorldObjects {
     fn settle(&mut self, seconds: i64) {
         for _ in 0..seconds / 15 {
             self.wait(15);
-            laws(&self.world, &self.store);
+            check_properties(&self.world, &self.store);
         }
     }
 }
@@ -75,7 +75,7 @@ fn small_fleets_go_without_and_large_ones_are_as_large_as_was_asked() {
     assert!(of(&store, Resource::PyTorchJobs).next().is_none());
     let cluster = fleet();
     assert_eq!(of(&cluster.store, Resource::Nodes).count(), 200);
-    laws(&cluster.world, &cluster.store);
+    check_properties(&cluster.world, &cluster.store);
 }
 
 /// What is drawn at random is for a seed what it was before these pools came.
@@ -230,10 +230,10 @@ fn what_is_deleted_takes_its_pods_and_children_along() {
 fn devices_are_allocated_by_claim_and_given_back() {
     let mut cluster = fleet();
     let waiting = cluster.pods("speech", "vocoder-xl-").remove(0);
-    let told = waiting["status"]["conditions"][0]["message"].as_str();
+    let message = waiting["status"]["conditions"][0]["message"].as_str();
     assert!(
-        told.is_some_and(|told| told.contains("cannot allocate all claims")),
-        "{told:?}"
+        message.is_some_and(|message| message.contains("cannot allocate all claims")),
+        "{message:?}"
     );
     assert_eq!(of(&cluster.store, Resource::ResourceSlices).count(), 2);
     assert_eq!(live(&cluster.pods("speech", "asr-distill-")), 2);
@@ -412,8 +412,8 @@ fn kai_keeps_to_the_limits_of_its_queues() {
         group_of(cluster, Resource::KaiPodGroups, job).expect("a PodGroup")
     };
     let waiting = group(&cluster, "diarize-l");
-    let told = &waiting["status"]["schedulingConditions"][0]["reasons"][0];
-    assert_eq!(told["reason"], "OverLimit");
+    let message = &waiting["status"]["schedulingConditions"][0]["reasons"][0];
+    assert_eq!(message["reason"], "OverLimit");
     assert_eq!(waiting["status"]["pending"], 2);
     assert_eq!(group(&cluster, "wav2vec-ft")["status"]["running"], 2);
     let held = |cluster: &WorldObjects, queue: &str| {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::super::change::{Request, Resource};
 use super::clients::{WorldObjects, live, name};
-use super::laws::laws;
+use super::properties::check_properties;
 use super::{same, snapshot};
 
 /// A controller with one pod, made again by its client under the name of one whose pods still end.
@@ -72,7 +72,7 @@ fn an_object_made_again_under_its_name_has_nothing_of_the_deleted_one() {
         }
     }
     same(&snapshot(&cluster.world), &cluster.store);
-    laws(&cluster.world, &cluster.store);
+    check_properties(&cluster.world, &cluster.store);
     for ((resource, object), (_, ended)) in all.iter().zip(&deleted) {
         let own = name(object);
         let pods = cluster.pods("nlp", &format!("{own}-"));

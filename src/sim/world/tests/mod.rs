@@ -2,9 +2,9 @@
 
 mod clients;
 mod fixed_pools;
-mod laws;
 mod made_again;
-mod scenes;
+mod properties;
+mod staged_faults;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use serde_json::Value;
 use super::super::change::{Request, Resource, SimBackend, WorldChange};
 
 use super::{Options, World};
-use laws::laws;
 use model::base::{Moment, ObjectKey};
+use properties::check_properties;
 
 type Store = BTreeMap<(Resource, ObjectKey), Value>;
 
@@ -87,13 +87,13 @@ fn same(left: &Store, right: &Store) {
 #[test]
 fn reported_changes_equal_the_objects_and_the_laws_hold() {
     let (mut world, mut store) = begin(Options::new(noon()));
-    laws(&world, &store);
+    check_properties(&world, &store);
     for minutes in [1, 4, 25] {
         let to = world.now().plus(Duration::from_secs(minutes * 60));
         let changes = world.advance(to);
         fold(&mut store, changes);
         same(&snapshot(&world), &store);
-        laws(&world, &store);
+        check_properties(&world, &store);
     }
 }
 
@@ -185,12 +185,12 @@ proptest! {
     fn laws_hold_for_any_seed_size_and_hour(seed in 0u64..1000, devices in 4u32..520, hour in 0i64..48, minutes in 1u64..50) {
         let options = Options { seed, devices: Some(devices), nodes: None, past: true, at: noon().plus(super::seconds(hour * 3600)) };
         let (mut world, mut store) = begin(options);
-        laws(&world, &store);
+        check_properties(&world, &store);
         let to = world.now().plus(Duration::from_secs(minutes * 60));
         let changes = world.advance(to);
         fold(&mut store, changes);
         same(&snapshot(&world), &store);
-        laws(&world, &store);
+        check_properties(&world, &store);
     }
 
     #[test]
@@ -204,7 +204,7 @@ proptest! {
             let to = world.now().plus(Duration::from_secs(17));
             let changes = world.advance(to);
             fold(&mut store, changes);
-            laws(&world, &store);
+            check_properties(&world, &store);
         }
         same(&snapshot(&world), &store);
     }
@@ -268,11 +268,11 @@ fn a_name_that_is_drawn_twice_is_of_two_jobs() {
         ..Options::new(noon())
     };
     let (mut world, mut store) = begin(options);
-    laws(&world, &store);
+    check_properties(&world, &store);
     let to = world.now().plus(Duration::from_secs(60));
     let changes = world.advance(to);
     fold(&mut store, changes);
-    laws(&world, &store);
+    check_properties(&world, &store);
 }
 
 /// A taint reaches pods that are being deleted with the rest of their gang: its changes to them are reported too.
@@ -297,7 +297,7 @@ fn a_taint_on_a_terminating_pod_is_reported() {
 #[test]
 fn a_stalled_gang_saves_no_checkpoint() {
     let mut world = World::new(Options::new(noon()));
-    let id = world.scenes.broken_gang.expect("a gang has lost a rank");
+    let id = world.staged.broken_gang.expect("a gang has lost a rank");
     let gang = |world: &World| world.works.get(&id).expect("it is there").clone();
     let before = gang(&world);
     assert!(before.stalled.is_some() && before.checkpoint_every > 0);

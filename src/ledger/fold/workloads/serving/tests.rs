@@ -16,7 +16,7 @@ fn at(seconds: u64) -> Moment {
 }
 
 /// The page of a pod that answered `done` requests since it started, each within 0.1 to 0.2 s and 100 tokens long.
-fn said(pod: &str, seconds: u64, done: u64, waiting: f64) -> Observation {
+fn page_of(pod: &str, seconds: u64, done: u64, waiting: f64) -> Observation {
     let mut reading = Reading::new(Name::new("vllm"), Scope::Serving);
     reading.pod = Some(ObjectKey::new("ns", pod));
     reading.model = Some(Name::new("m"));
@@ -66,8 +66,8 @@ fn only(ledger: &mut Ledger, seconds: u64) -> ServedModel {
 #[test]
 fn the_first_page_gives_no_rates_and_no_latencies() {
     let mut ledger = two();
-    ledger.apply(said("a", 0, 50, 1.0));
-    ledger.apply(said("b", 1, 30, 2.0));
+    ledger.apply(page_of("a", 0, 50, 1.0));
+    ledger.apply(page_of("b", 1, 30, 2.0));
     let model = only(&mut ledger, 1);
     assert_eq!((model.replicas, model.measured), (2, 0));
     assert_eq!((model.running, model.waiting), (Some(4.0), Some(3.0)));
@@ -86,8 +86,8 @@ fn the_first_page_gives_no_rates_and_no_latencies() {
 fn rates_and_latencies_are_of_the_window_and_added_up_over_replicas() {
     let mut ledger = two();
     for (seconds, done) in [(0, 1000), (15, 1030)] {
-        ledger.apply(said("a", seconds, done, 0.0));
-        ledger.apply(said("b", seconds, 2 * done, 0.0));
+        ledger.apply(page_of("a", seconds, done, 0.0));
+        ledger.apply(page_of("b", seconds, 2 * done, 0.0));
     }
     let model = only(&mut ledger, 15);
     assert_eq!((model.measured, model.window_seconds), (2, Some(15.0)));
@@ -104,7 +104,7 @@ fn rates_and_latencies_are_of_the_window_and_added_up_over_replicas() {
 fn the_window_moves_on() {
     let mut ledger = two();
     for step in 0..200 {
-        ledger.apply(said("a", step * 15, step * 30, 0.0));
+        ledger.apply(page_of("a", step * 15, step * 30, 0.0));
         let seconds = only(&mut ledger, step * 15).window_seconds;
         if step * 15 < 150 {
             assert_eq!(seconds.unwrap_or(0.0), (step * 15) as f64);
@@ -120,46 +120,46 @@ fn the_window_moves_on() {
 fn a_restarted_replica_is_a_gap_and_no_spike() {
     let mut ledger = two();
     for (seconds, done) in [(0, 9000), (15, 9030)] {
-        ledger.apply(said("a", seconds, done, 0.0));
-        ledger.apply(said("b", seconds, done, 0.0));
+        ledger.apply(page_of("a", seconds, done, 0.0));
+        ledger.apply(page_of("b", seconds, done, 0.0));
     }
     // The second was restarted and has answered five since.
-    ledger.apply(said("a", 30, 9060, 0.0));
-    ledger.apply(said("b", 30, 5, 0.0));
+    ledger.apply(page_of("a", 30, 9060, 0.0));
+    ledger.apply(page_of("b", 30, 5, 0.0));
     let model = only(&mut ledger, 30);
     assert_eq!((model.replicas, model.measured), (2, 1));
     assert_eq!(model.requests_per_second, Some(2.0));
     assert_eq!(model.ttft.total(), 60.0, "those of the first alone");
-    ledger.apply(said("b", 45, 35, 0.0));
+    ledger.apply(page_of("b", 45, 35, 0.0));
     let model = only(&mut ledger, 45);
     assert_eq!((model.measured, model.requests_per_second), (2, Some(4.0)));
     // A page that comes twice changes nothing.
-    ledger.apply(said("b", 45, 35, 0.0));
+    ledger.apply(page_of("b", 45, 35, 0.0));
     assert_eq!(only(&mut ledger, 45), model);
 }
 
 #[test]
 fn a_queue_grows_over_three_readings_of_all_replicas() {
     let mut ledger = two();
-    let mut told = Vec::new();
+    let mut counts = Vec::new();
     for (step, (a, b)) in [(1.0, 5.0), (2.0, 5.0), (4.0, 4.0), (6.0, 3.0), (6.0, 3.0)]
         .into_iter()
         .enumerate()
     {
         let seconds = step as u64 * 15;
-        ledger.apply(said("a", seconds, 0, a));
-        ledger.apply(said("b", seconds, 0, b));
-        told.push(only(&mut ledger, seconds).waiting_grows);
+        ledger.apply(page_of("a", seconds, 0, a));
+        ledger.apply(page_of("b", seconds, 0, b));
+        counts.push(only(&mut ledger, seconds).waiting_grows);
     }
     let grows = [None, None, Some(true), Some(true), Some(false)];
-    assert_eq!(told, grows, "6, 7, 8, 9, 9");
+    assert_eq!(counts, grows, "6, 7, 8, 9, 9");
 }
 
 #[test]
 fn what_is_remembered_is_saved() {
     let mut ledger = two();
     for (seconds, done) in [(0, 1000), (15, 1030), (30, 1070)] {
-        ledger.apply(said("a", seconds, done, 0.0));
+        ledger.apply(page_of("a", seconds, done, 0.0));
     }
     let before = only(&mut ledger, 30);
     let mut other = two();

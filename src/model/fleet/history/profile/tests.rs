@@ -1,4 +1,4 @@
-//! Profiles made of what was read: gaps, what utilization alone tells, and what is judged by how it goes over time.
+//! Profiles from readings: gaps, verdicts by utilization alone, and verdicts by the course over time.
 
 use super::*;
 use crate::cost::sample::{device, node, now, pod, signals};
@@ -45,7 +45,7 @@ fn profile_of(devices: u32, read: impl Fn(u32, i64) -> Option<Signals>) -> JobPr
     profile_on(&["n"], devices, |_, index, step| read(index, step))
 }
 
-/// The verdict on a job of ten devices after half an hour in which these did nothing, and the others told nothing.
+/// The verdict on a job of ten devices after half an hour in which these were idle and the others had no readings.
 fn verdict(idle: u32) -> Result<Bottleneck, NotJudged> {
     profile_of(10, |index, _| (index < idle).then(|| signals(0.0))).verdict
 }
@@ -56,11 +56,11 @@ fn wave(step: i64) -> f64 {
 }
 
 #[test]
-fn what_utilization_alone_tells_is_judged_and_the_rest_has_its_exporter_line() {
+fn rules_on_utilization_are_judged_and_others_name_their_exporter() {
     let only = |util: fn(i64) -> f64| {
         let read = move |_, step| {
-            let told = std::iter::once((Signal::Util, util(step)));
-            Some(told.collect::<Signals>())
+            let signals = std::iter::once((Signal::Util, util(step)));
+            Some(signals.collect::<Signals>())
         };
         profile_of(2, read).verdict
     };
@@ -169,7 +169,7 @@ fn nodes_that_are_read_at_different_times_still_dip_together() {
 }
 
 #[test]
-fn a_device_that_tells_nothing_is_not_idle() {
+fn a_device_without_readings_is_not_idle() {
     assert_eq!(verdict(10), Ok(Bottleneck::Idle));
     assert_eq!(verdict(9), Err(NotJudged::UtilizationOnly));
     assert_eq!(verdict(7), Err(NotJudged::Short));

@@ -1,4 +1,4 @@
-//! Tests that every scene of the demo exists at the start.
+//! Tests that every staged fault of the demo exists at the start.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -214,7 +214,7 @@ fn jobs_wait_for_reasons_of_their_own() {
 }
 
 #[test]
-fn devices_tell_the_stories() {
+fn devices_show_the_faults() {
     let (world, _) = &*DEMO;
     // The broken gang: one device off the bus, its peers idle with their memory allocated.
     let page = page_of(world, "a100-17");
@@ -442,7 +442,7 @@ fn values_are_refreshed_at_the_exporters_pace_and_counters_never_fall() {
 #[test]
 fn the_exporter_of_one_node_cannot_name_pods() {
     let (world, _) = &*DEMO;
-    let node = world.scenes.unlabelled.expect("the node");
+    let node = world.staged.unlabelled.expect("the node");
     let name = world.nodes[node].name.to_string();
     let page = page_of(world, &name);
     assert!(page.contains("DCGM_FI_DEV_GPU_UTIL") && !page.contains("pod=\""));
@@ -474,7 +474,7 @@ fn a_fallen_device_leaves_the_page_and_spot_machines_leave_the_cluster() {
 }
 
 #[test]
-fn logs_tell_what_happens() {
+fn logs_report_the_events() {
     let (world, _) = &*DEMO;
     let of_work = |name: &str| {
         let work = world
@@ -522,7 +522,7 @@ fn logs_tell_what_happens() {
 }
 
 #[test]
-fn autoscalers_tell_what_the_world_does() {
+fn autoscalers_report_what_the_world_does() {
     use std::time::Duration;
 
     use super::fold;
@@ -550,11 +550,11 @@ fn autoscalers_tell_what_the_world_does() {
     let status = of(&store, Resource::ConfigMaps)
         .find(|map| map["metadata"]["name"] == "cluster-autoscaler-status")
         .expect("a status");
-    let Some(Observation::NodeGroups(told)) = seen(Table::NodeGroups, status, &mut names) else {
+    let Some(Observation::NodeGroups(groups)) = seen(Table::NodeGroups, status, &mut names) else {
         panic!("{status}")
     };
-    let [group] = &*told.groups else {
-        panic!("{told:?}")
+    let [group] = &*groups.groups else {
+        panic!("{groups:?}")
     };
     assert!(group.name.starts_with("eks-h100-train-"), "{group:?}");
     assert_eq!(

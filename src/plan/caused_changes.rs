@@ -1,7 +1,7 @@
 //! Which start changes a plan causes. A forecast of a changed fleet draws other durations and groups other ends, so unrelated
 //! jobs move by minutes, too; these changes are not reported.
 //!
-//! The rule: a change is reported where the job competes for pools, quotas or turns ([`engine::reach`]) with something that the
+//! The rule: a change is reported where the job competes for pools, quotas or turns ([`engine::contended_resources`]) with something that the
 //! plan changes, directly or through other waiting jobs, and where it moves by at least a minute and a sixteenth of the time left
 //! until the start.
 
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use engine::compiled::CompiledFleet;
-use engine::reach::{self, Contended};
+use engine::contended_resources::{self, Contended};
 use engine::snapshot::{Snapshot, Status, Workload};
 use engine::state::State;
 use model::base::Moment;
@@ -33,9 +33,9 @@ impl Reach {
         let queues = compiled.snapshot.queues.iter();
         Self {
             snapshot: compiled.snapshot.clone(),
-            by_work: reach::reach(&mut State::new(compiled)),
+            by_work: contended_resources::reach(&mut State::new(compiled)),
             by_queue: queues
-                .map(|queue| reach::of_queue(compiled, queue))
+                .map(|queue| contended_resources::of_queue(compiled, queue))
                 .collect(),
         }
     }
@@ -45,7 +45,8 @@ impl Reach {
         self.snapshot.workloads.iter().zip(sets)
     }
 
-    /// Adds the differences from another fleet to `changed`, and what they compete for here to `touched`.
+    /// Adds the differences from another fleet to `changed`, and the resources that these workloads compete for here to
+    /// `touched`.
     fn differs(
         &self,
         other: &Self,

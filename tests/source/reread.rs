@@ -6,28 +6,28 @@ use std::time::Duration;
 
 use model::fleet::observe::{Observation, Table};
 use serde_json::json;
-use source::again::SPACING;
+use source::reread::SPACING;
 
 use super::api::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_table_that_is_watched_is_listed_anew_and_no_sooner_than_allowed() {
-    let shelf = ServedTable::new(vec![node("a"), node("b")], 0);
-    let listed = shelf.clone();
+    let table = ServedTable::new(vec![node("a"), node("b")], 0);
+    let listed = table.clone();
     let server = Server::new(move |asked| match asked.path.as_str() {
         "/api/v1/nodes" => listed.answer(asked),
         _ => not_found(),
     });
     let mut bench = run(&server, &[Table::Nodes]);
     bench.end(Table::Nodes).await;
-    shelf.watched(1).await;
+    table.watched(1).await;
     // No event tells of this: only a new list shows it.
-    shelf.set(vec![node("a"), node("c")]);
+    table.set(vec![node("a"), node("c")]);
     assert_eq!(bench.sources.read_again(), Ok(()));
     bench.end(Table::Nodes).await;
-    let told = story(&bench.observations);
+    let events = story(&bench.observations);
     assert_eq!(
-        told,
+        events,
         ["begin", "+a", "+b", "end", "begin", "+a", "+c", "end"]
     );
     let left = bench.sources.read_again().expect_err("asked just now");
@@ -38,14 +38,14 @@ async fn a_table_that_is_watched_is_listed_anew_and_no_sooner_than_allowed() {
 async fn a_table_that_was_not_served_is_looked_for_at_once() {
     let there = Arc::new(AtomicBool::new(false));
     let served = Arc::clone(&there);
-    let shelf = ServedTable::new(Vec::new(), 0);
+    let table = ServedTable::new(Vec::new(), 0);
     let server = Server::new(move |asked| match asked.path.as_str() {
         _ if !served.load(Ordering::SeqCst) => not_found(),
         "/apis/jobset.x-k8s.io" => Reply::Json(
             200,
             json!({"kind": "APIGroup", "preferredVersion": {"version": "v1beta9"}}),
         ),
-        "/apis/jobset.x-k8s.io/v1beta9/jobsets" => shelf.answer(asked),
+        "/apis/jobset.x-k8s.io/v1beta9/jobsets" => table.answer(asked),
         _ => not_found(),
     });
     let mut bench = run(&server, &[Table::JobSets]);

@@ -1,4 +1,4 @@
-//! Free capacity on the nodes that a pod set may use, and on those that it may not.
+//! Free capacity on eligible nodes of a pod set, and on nodes that are not eligible.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -115,7 +115,7 @@ pub(super) fn around(state: &mut State<'_>, it: &CompiledPodSet, flavors: &[Flav
     out
 }
 
-/// Pods that fit the nodes that a set may use, and those that it may not.
+/// Number of pods that fit on eligible nodes of a set, and on nodes that are not eligible.
 pub(super) fn capacity_reasons(
     compiled: &CompiledFleet,
     it: &CompiledPodSet,

@@ -26,8 +26,8 @@ const KINDS: [&str; 6] = [
 
 /// A few nodes of eight devices, workloads of several kinds on them, some under Kueue, and budgets over some of their pods.
 fn fleet(seed: u64, turned: bool) -> Snapshot {
-    let mut dice = Rng::new(seed);
-    let count = dice.below(4) + 2;
+    let mut rng = Rng::new(seed);
+    let count = rng.below(4) + 2;
     let node = |at: usize| {
         let devices: Vec<Value> = (0..8)
             .map(|index| json!({ "index": index, "class": "h100", "resource": "nvidia.com/gpu" }))
@@ -41,9 +41,9 @@ fn fleet(seed: u64, turned: bool) -> Snapshot {
     let mut free = vec![8_u32; count];
     let mut works: Vec<Value> = Vec::new();
     let mut budgets: Vec<Value> = Vec::new();
-    for at in 0..dice.below(8) + 2 {
-        let (gpus, pods) = (dice.below(4) as u32 + 1, dice.below(3) + 1);
-        let kind = KINDS[dice.below(KINDS.len())];
+    for at in 0..rng.below(8) + 2 {
+        let (gpus, pods) = (rng.below(4) as u32 + 1, rng.below(3) + 1);
+        let kind = KINDS[rng.below(KINDS.len())];
         let pods = if kind == "Pod" { 1 } else { pods };
         let mut placements: Vec<Value> = Vec::new();
         for pod in 0..pods {
@@ -54,20 +54,20 @@ fn fleet(seed: u64, turned: bool) -> Snapshot {
                 }));
             }
         }
-        let running = placements.len() == pods && dice.below(5) > 0;
+        let running = placements.len() == pods && rng.below(5) > 0;
         if !running {
             placements.clear();
         }
-        if running && dice.below(2) == 0 {
+        if running && rng.below(2) == 0 {
             let names: Vec<String> = (0..pods).map(|pod| format!("w{at}-{pod}")).collect();
             budgets.push(json!({
                 "namespace": "ml", "name": format!("b{at}"), "pods": names,
-                "disruptions_allowed": dice.below(2), "desired_healthy": pods,
+                "disruptions_allowed": rng.below(2), "desired_healthy": pods,
             }));
         }
         let mut work = json!({
             "namespace": "ml", "name": format!("w{at}"), "kind": kind, "uid": format!("uid-w{at}"),
-            "created": format!("2026-11-21T05:00:{:02}Z", dice.below(60)), "priority": dice.below(4),
+            "created": format!("2026-11-21T05:00:{:02}Z", rng.below(60)), "priority": rng.below(4),
             "state": if running { "running" } else { "waiting" },
             "pod_sets": [{
                 "count": pods, "min": pods, "placements": placements,
@@ -77,7 +77,7 @@ fn fleet(seed: u64, turned: bool) -> Snapshot {
         if running {
             work["admitted_at"] = json!("2026-11-21T05:40:00Z");
         }
-        if matches!(kind, "Job" | "JobSet" | "PyTorchJob") && dice.below(2) == 0 {
+        if matches!(kind, "Job" | "JobSet" | "PyTorchJob") && rng.below(2) == 0 {
             work["queue"] = json!("ml");
             work["admission"] = json!({ "system": "kueue", "name": format!("wl-w{at}"), "uid": format!("uid-wl-w{at}") });
         }
@@ -113,7 +113,7 @@ fn ask(snapshot: &Snapshot, text: &str) -> Option<Plan> {
 
 /// The pods that a step stops: its own, or all of its job.
 fn stopped(snapshot: &Snapshot, step: &Step) -> Vec<String> {
-    if matches!(step.lever, Mutation::Evict { .. }) {
+    if matches!(step.mutation, Mutation::Evict { .. }) {
         return vec![step.object.name.to_string()];
     }
     if !step.side_effects.interrupts {
@@ -135,7 +135,7 @@ fn covered(snapshot: &Snapshot, pod: &str) -> bool {
 
 /// The field that a mutation writes, with its old value, where that can be restored.
 fn written(step: &Step) -> Option<(&'static str, Value)> {
-    match &step.lever {
+    match &step.mutation {
         Mutation::WorkloadActive { value } => Some(("/spec/active", json!(!value))),
         _ => None,
     }
@@ -147,13 +147,13 @@ fn lawful(snapshot: &Snapshot, text: &str, plan: &Plan) -> Result<(), TestCaseEr
     for step in &plan.steps {
         let pods = stopped(snapshot, step);
         // Law 5: eviction respects budgets; any other mutation that stops pods says that it ignores them.
-        let said = match (&step.lever, pods.is_empty()) {
+        let expected = match (&step.mutation, pods.is_empty()) {
             (Mutation::Evict { .. }, _) => Budgets::Respected,
             (_, false) => Budgets::Ignored,
             (_, true) => Budgets::NotTouched,
         };
-        prop_assert_eq!(step.side_effects.budgets, said, "{}: {}", text, step);
-        if said == Budgets::Ignored && pods.iter().any(|pod| covered(snapshot, pod)) {
+        prop_assert_eq!(step.side_effects.budgets, expected, "{}: {}", text, step);
+        if expected == Budgets::Ignored && pods.iter().any(|pod| covered(snapshot, pod)) {
             let notes = step.side_effects.notes.join("; ");
             prop_assert!(notes.contains("budget"), "{text}: {step}: {notes}");
         }

@@ -57,7 +57,6 @@ impl fmt::Display for ResponseTimeout {
 
 impl std::error::Error for ResponseTimeout {}
 
-/// The layer that counts.
 #[derive(Clone, Debug)]
 pub struct CountingLayer {
     stats: Arc<ApiStats>,

@@ -25,7 +25,6 @@ pub type FleetLook =
 /// Outcome of a run: its name and how it ended.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
-    /// Name of the run.
     pub run: String,
     pub end: RunEnd,
     /// What is not as planned, for the journal; `None` where everything is.

@@ -137,8 +137,8 @@ impl Fleet {
 
     /// Which device counts may be shown for all pools together.
     pub fn visible_counts(&self) -> VisibleCounts {
-        let sight = of_pools(&self.known, &self.extent);
-        self.device_counts().seen_with(sight)
+        let visibility = of_pools(&self.known, &self.extent);
+        self.device_counts().seen_with(visibility)
     }
 
     /// True when the pods and jobs of all namespaces are visible: a device without a visible pod is free.
@@ -210,7 +210,7 @@ impl Fleet {
         limit.filter(|_| !self.is_hidden(Table::Pods))
     }
 
-    /// True where namespaces beside those that are read may be visible: none of them was tried.
+    /// True if namespaces other than those that are read may be visible: none was tried.
     pub fn may_read_more(&self) -> bool {
         matches!(self.extent, ListedNamespaces::Fallback { .. })
     }
@@ -283,21 +283,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_sight_is_one_sentence() {
+    fn invisible_tables_are_one_sentence() {
         let team = fleet(&[Table::Nodes, Table::ClusterQueues], lab());
-        let said = team.not_visible().expect("little is seen");
+        let sentence = team.not_visible().expect("little is seen");
         assert_eq!(
-            said,
+            sentence,
             "reading namespace lab (that of the context); others: -n; not visible to you: nodes and clusterqueues"
         );
         assert_eq!(team.unseen(), ["nodes", "queues", NOT_READ]);
         assert!(!team.sees_devices());
-        let nobody = fleet(Table::ALL, lab());
-        let said = nobody.not_visible().expect("nothing is seen");
+        let unprivileged = fleet(Table::ALL, lab());
+        let sentence = unprivileged.not_visible().expect("nothing is seen");
         let all = Table::ALL.iter().filter(|table| !table.is_optional());
         let rest = all.count() - NAMED;
         assert_eq!(
-            said,
+            sentence,
             format!("not visible to you: nodes, pods, namespaces and {rest} other kinds")
         );
     }
@@ -306,10 +306,10 @@ mod tests {
     fn a_namespace_is_called_invisible_only_where_it_was_refused() {
         let context = fleet(&[], lab());
         assert!(context.may_read_more() && context.confined_to() == [Name::new("lab")]);
-        let said = context.confined().expect("only one is read");
-        assert!(!said.contains("visible"), "{said}");
-        let said = unseen_words(&[Name::new(NOT_READ)]);
-        assert_eq!(said, "other namespaces were not read (-n reads them)");
+        let sentence = context.confined().expect("only one is read");
+        assert!(!sentence.contains("visible"), "{sentence}");
+        let sentence = unseen_words(&[Name::new(NOT_READ)]);
+        assert_eq!(sentence, "other namespaces were not read (-n reads them)");
         let refused = fleet(
             &[],
             ListedNamespaces::Only(Arc::from([Name::new("lab"), Name::new("nlp")])),
@@ -327,10 +327,10 @@ mod tests {
         assert_eq!(chosen.not_visible(), None, "no right is missing");
         assert!(!chosen.sees_devices() && !chosen.sees_all_work());
         assert_eq!(chosen.unseen(), [NOT_CHOSEN]);
-        let said = unseen_words(&[Name::new(NOT_CHOSEN)]);
+        let sentence = unseen_words(&[Name::new(NOT_CHOSEN)]);
         assert!(
-            said.contains("were not read") && !said.contains("visible"),
-            "{said}"
+            sentence.contains("were not read") && !sentence.contains("visible"),
+            "{sentence}"
         );
     }
 }

@@ -108,7 +108,7 @@ pub struct TapeState {
     pub ended: bool,
 }
 
-/// The UID of a cluster. Empty where it cannot be read: then clusters are told apart by the context's name.
+/// The UID of a cluster. Empty if it cannot be read: then the context's name distinguishes clusters.
 pub(super) async fn identity(connection: &Connection) -> String {
     let asked = exec::request::identity(&connection.client);
     let uid = tokio::time::timeout(IDENTITY, asked).await;
@@ -164,7 +164,8 @@ pub struct Tape {
     floor: Moment,
 }
 
-/// When the clock goes back by less, time stands still meanwhile: nothing is stamped earlier than the snapshot before it.
+/// If the clock is set back by less than this, time does not advance meanwhile: no stamp is earlier than that of the snapshot
+/// before it.
 const WAVER: Duration = Duration::from_secs(2);
 
 /// Handle of a [`Tape`]: reports its state, and ends it.
@@ -234,10 +235,9 @@ impl TapeControl {
 }
 
 impl Tape {
-    /// A tape for this recorder.
     pub fn new(recorder: Recorder) -> (Self, TapeControl) {
         let (end, stop) = oneshot::channel();
-        let (state, told) = watch::channel(TapeState::default());
+        let (state, receiver) = watch::channel(TapeState::default());
         let tape = Self {
             recorder: Some(Box::new(recorder)),
             stop,
@@ -250,7 +250,7 @@ impl Tape {
         };
         let control = TapeControl {
             stop: Some(end),
-            state: told,
+            state: receiver,
             counters: None,
             fails: false,
             usage_fails: false,

@@ -14,7 +14,7 @@ use model::plan::Evicted;
 
 use super::Explainer;
 use super::change::{Unblock, UnblockChange};
-use super::trial::drop_needless;
+use super::trials::drop_needless;
 use super::unblock::Axis;
 
 /// Nodes times workloads up to which a fleet is recompiled for this.
@@ -33,8 +33,8 @@ const TINY: usize = 32;
 const MOST_RECOMPILED: usize = 64;
 
 impl Explainer<'_> {
-    /// Whether more quota of its own moves it forward in the order while capacity is free: workloads that borrow come after those
-    /// that do not.
+    /// Whether more nominal quota moves the workload forward in the order while capacity is free: workloads that borrow come
+    /// after all others.
     pub(super) fn goes_sooner(&mut self, work: WorkloadId, axis: Axis) -> bool {
         let beyond = Relaxation {
             no_quota: true,
@@ -113,8 +113,8 @@ impl Explainer<'_> {
         all.into_iter().filter_map(held).collect()
     }
 
-    /// Adds new or uncordoned nodes that help indirectly, on a tiny fleet and if the list has none of that kind: its own pods
-    /// need not fit them, but workloads ahead of it are placed elsewhere than now.
+    /// Adds new or uncordoned nodes that help indirectly: the workload's own pods need not fit them, but workloads ahead of it
+    /// are placed there. Only for tiny fleets, and only if the list has no such change yet.
     pub(super) fn add_indirect(&self, work: WorkloadId, all: &mut Vec<Unblock>) {
         let snapshot = &self.state.compiled().snapshot;
         if snapshot.nodes.len() > TINY || snapshot.workloads.len() > TINY {

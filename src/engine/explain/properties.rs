@@ -126,7 +126,7 @@ fn starts(snapshot: &Snapshot, work: WorkloadId, changes: &[UnblockChange]) -> b
     }
     let compiled = CompiledFleet::new(after);
     let mut state = State::new(&compiled);
-    let cycle = cycle::cycle(&mut state, super::AS_TOLD);
+    let cycle = cycle::cycle(&mut state, super::CLUSTER_CYCLE);
     let work = compiled.work(&key).expect("it is still there");
     cycle
         .admitted
@@ -212,7 +212,7 @@ fn singles(snapshot: &Snapshot, work: WorkloadId) -> Vec<(&'static str, Vec<Unbl
         .map(TaintName::of)
         .collect();
     let levels = model.sets.iter().filter_map(|set| set.topology.as_ref());
-    let levels = levels.filter(|wish| wish.required);
+    let levels = levels.filter(|topology| topology.required);
     let queue = model.queue.clone().unwrap_or_default();
     let quota = |count: u32| UnblockChange::Quota {
         queue: queue.clone(),
@@ -252,8 +252,8 @@ fn singles(snapshot: &Snapshot, work: WorkloadId) -> Vec<(&'static str, Vec<Unbl
         (
             "relax-topology",
             levels
-                .map(|wish| UnblockChange::RelaxTopology {
-                    level: wish.level.clone(),
+                .map(|topology| UnblockChange::RelaxTopology {
+                    level: topology.level.clone(),
                 })
                 .collect(),
         ),
@@ -295,10 +295,10 @@ fn check_nothing_is_missing(document: Value) -> Result<(), TestCaseError> {
             .map(|unblock| kind(&unblock.changes[0]))
             .collect();
         for (word, changes) in singles(snapshot, work) {
-            let told = offered.contains(word);
+            let is_offered = offered.contains(word);
             let missed = changes
                 .into_iter()
-                .find(|change| !told && starts(snapshot, work, std::slice::from_ref(change)));
+                .find(|change| !is_offered && starts(snapshot, work, std::slice::from_ref(change)));
             prop_assert!(
                 missed.is_none(),
                 "{}: {} would start it; offered: {offered:?}; {}",

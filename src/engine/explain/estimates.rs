@@ -130,7 +130,7 @@ impl Explainer<'_> {
 
     /// Estimated amount of one resource that suffices, if it alone is missing: for the workload itself, and for workloads ahead
     /// that wait for the same.
-    pub(super) fn reckoned_amount(&mut self, work: WorkloadId, axis: Axis) -> Option<Unblock> {
+    pub(super) fn estimated_amount(&mut self, work: WorkloadId, axis: Axis) -> Option<Unblock> {
         let lack = self.lack(work);
         let count = match axis {
             Axis::Quota(_, pair, unit) => {
@@ -150,7 +150,7 @@ impl Explainer<'_> {
         (!too_many).then(|| Unblock::new(vec![self.change(work, axis, count)], false))
     }
 
-    /// Its own units plus those that workloads ahead wait for.
+    /// Units that it needs itself, and units that workloads ahead of it need.
     fn units_for(&mut self, work: WorkloadId, axis: Axis, own: i64) -> i64 {
         let place = self.places[work].unwrap_or(0);
         let before = match (axis, place.checked_sub(1)) {
@@ -165,7 +165,7 @@ impl Explainer<'_> {
 
     /// Estimate of everything that it lacks; if that is too much together with workloads ahead, with the priority to go before
     /// them.
-    pub(super) fn reckoned(&mut self, work: WorkloadId) -> Option<Unblock> {
+    pub(super) fn estimate(&mut self, work: WorkloadId) -> Option<Unblock> {
         let lack = self.lack(work);
         let queue = self.state.compiled().workloads[work].queue?;
         let from = self.state.priority(work);

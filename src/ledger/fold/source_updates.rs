@@ -1,4 +1,4 @@
-//! What is told of the sources of observations and of this machine's own runs, beside the objects of the cluster.
+//! Updates about the sources of observations and this machine's own runs, beside the objects of the cluster.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -149,11 +149,11 @@ fn nothing_is_sent_twice_and_everything_is_sent_in_the_end() {
                 delivery.done(beat, outcome, 0.5);
             }
         }
-        for (at, stands) in there.into_iter().enumerate() {
+        for (at, is_there) in there.into_iter().enumerate() {
             let id = alert(at).finding.id.to_string();
             if !receiver.unsure.contains(&id) {
                 let knows = receiver.firing.contains(&id);
-                assert_eq!(knows, stands, "seed {seed}: {id}");
+                assert_eq!(knows, is_there, "seed {seed}: {id}");
             }
         }
         let counts = delivery.counts();

@@ -21,16 +21,16 @@ pub(crate) fn yaml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, Stri
     serde_json::from_value(value).map_err(|error| first(&error))
 }
 
-/// Completes a visitor: whatever shape it does not handle itself is read past and gives the default.
+/// Completes a visitor: any shape that it does not handle itself is skipped and gives the default.
 macro_rules! else_default {
     (@scalar $($name:ident: $ty:ty),*) => {
         $(fn $name<E: serde::de::Error>(self, _: $ty) -> Result<Self::Value, E> {
             Ok(Default::default())
         })*
     };
-    (@bool) => { $crate::partial::else_default!(@scalar visit_bool: bool); };
-    (@numbers) => { $crate::partial::else_default!(@scalar visit_i64: i64, visit_u64: u64, visit_f64: f64); };
-    (@str) => { $crate::partial::else_default!(@scalar visit_str: &str); };
+    (@bool) => { $crate::lenient_json::else_default!(@scalar visit_bool: bool); };
+    (@numbers) => { $crate::lenient_json::else_default!(@scalar visit_i64: i64, visit_u64: u64, visit_f64: f64); };
+    (@str) => { $crate::lenient_json::else_default!(@scalar visit_str: &str); };
     (@null) => {
         fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
             f.write_str("any value")
@@ -74,7 +74,7 @@ macro_rules! partial {
                     type Value = $name;
                     fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<$name, A::Error> {
                         let mut out = $name::default();
-                        while let Some(key) = map.next_key::<$crate::partial::Key<'de>>()? {
+                        while let Some(key) = map.next_key::<$crate::lenient_json::Key<'de>>()? {
                             match key.as_str() {
                                 $($key => out.$field = map.next_value()?,)*
                                 _ => {
@@ -84,11 +84,11 @@ macro_rules! partial {
                         }
                         Ok(out)
                     }
-                    $crate::partial::else_default!(@bool);
-                    $crate::partial::else_default!(@numbers);
-                    $crate::partial::else_default!(@str);
-                    $crate::partial::else_default!(@null);
-                    $crate::partial::else_default!(@seq);
+                    $crate::lenient_json::else_default!(@bool);
+                    $crate::lenient_json::else_default!(@numbers);
+                    $crate::lenient_json::else_default!(@str);
+                    $crate::lenient_json::else_default!(@null);
+                    $crate::lenient_json::else_default!(@seq);
                 }
                 from.deserialize_any(Fields)
             }

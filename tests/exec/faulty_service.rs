@@ -1,4 +1,4 @@
-//! A road to a simulated cluster on which a test decides what becomes of each request.
+//! A service in front of a simulated cluster: a test decides the fate of each request.
 
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -25,7 +25,7 @@ pub enum Fate {
 
 type Rule = Box<dyn FnMut(&Method, &str) -> Fate + Send>;
 
-/// A road to the simulated cluster.
+/// A service in front of the simulated cluster.
 #[derive(Clone)]
 pub struct FaultyService {
     pub inner: Service,
@@ -53,7 +53,7 @@ impl FaultyService {
         self.hung.send_replace(false);
     }
 
-    /// Takes a request down the road.
+    /// Answers a request, or fails it by the rule.
     pub async fn take<B>(&self, request: Request<B>) -> Result<Response<sim::api::Body>, BoxError>
     where
         B: HttpBody<Data = bytes::Bytes> + Send + 'static,
@@ -106,7 +106,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let road = self.clone();
-        Box::pin(async move { road.take(request).await })
+        let service = self.clone();
+        Box::pin(async move { service.take(request).await })
     }
 }

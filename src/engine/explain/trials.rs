@@ -1,4 +1,4 @@
-//! Tests what would have helped at the point where a workload could not start, with changes to that workload only.
+//! Tests changes to a workload at the point where it could not start: which of them would have started it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use crate::compiled::{CompiledFleet, FlavorId, WorkloadId};
 use crate::cycle::{self, Attempt, Known, Watch};
 use crate::fit::{Miss, Relaxation, Why};
 
-use super::around::open_taints;
 use super::change::TaintName;
-use super::{AS_TOLD, Explainer, job_levels};
+use super::node_capacity::open_taints;
+use super::{CLUSTER_CYCLE, Explainer, job_levels};
 
 /// How often workloads of one shape are tested again while others are admitted in between.
 const MOST_AGAIN: usize = 64;
@@ -88,7 +88,8 @@ impl Trials {
 }
 
 impl Explainer<'_> {
-    /// What would have helped a workload on which reservations decide, tested at its own turn: on more nodes it may delay none.
+    /// Tests changes to a workload that reservations keep from starting, at its own turn: on more nodes it may delay no
+    /// reservation.
     pub(super) fn beside_reservations(&mut self, work: WorkloadId, known: &Trials) -> Trials {
         let compiled = self.state.compiled();
         if !self.affords(work, 1, None) {
@@ -129,7 +130,7 @@ impl Explainer<'_> {
             }),
             ..Watch::default()
         };
-        cycle::watched(&mut self.state, AS_TOLD, watch);
+        cycle::watched(&mut self.state, CLUSTER_CYCLE, watch);
         let starts = self.state.allocation(work).is_some();
         self.state.undo_to(mark);
         starts

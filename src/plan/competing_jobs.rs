@@ -9,7 +9,7 @@ use engine::state::State;
 
 use super::effect::{FirstCycle, Then};
 use super::planner_context;
-use super::raise::above_all;
+use super::priority_raise::above_all;
 
 /// Most waiting jobs that are put on hold for one that starts; where more compete, none is.
 const HELD_BACK: usize = 20;
@@ -17,7 +17,7 @@ const HELD_BACK: usize = 20;
 /// Waiting jobs that would be admitted while victims end one after the other, and so take quota or nodes before `work` can; and
 /// those that would take them once all victims have ended, because their queues need not borrow and so come first.
 pub(super) struct Rivals {
-    /// Those that can be put on hold by the `active` field of their Workload; at most [`HELD_BACK`].
+    /// Jobs that can be put on hold by the `active` field of their Workload; at most [`HELD_BACK`].
     pub(super) hold: Vec<WorkloadId>,
     /// There are others: they have no Kueue queue, or they are too many.
     pub(super) more: bool,
@@ -112,7 +112,7 @@ impl<'c> Look<'c> {
         }
     }
 
-    /// Puts the jobs that a cycle has admitted on hold; false where none of them can be.
+    /// Puts the jobs that a cycle has admitted on hold; false if none can be put on hold.
     fn hold_admitted(&mut self, state: &mut State<'_>, first: FirstCycle) -> bool {
         let fresh = first.admitted().into_iter();
         let taken: Vec<WorkloadId> = fresh

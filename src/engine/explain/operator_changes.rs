@@ -14,9 +14,9 @@ use model::fleet::job::JobKey;
 use model::plan::{Evicted, JobName};
 
 use super::change::{Unblock, UnblockChange, job};
-use super::exact::is_small;
 use super::unblock::{Axis, MOST_LIKES};
-use super::{Explainer, reckon};
+use super::verification::is_small;
+use super::{Explainer, estimates};
 
 /// Number of workloads per fleet for which requeueing by an operator is searched: a search costs far more than a turn.
 pub(super) const MOST_BY_HAND: usize = 24;
@@ -49,12 +49,12 @@ impl Explainer<'_> {
         // Pods without a queue find nodes before requeued workloads are admitted and have pods.
         let queue = compiled.workloads[work].queue;
         let behind_queues = queue.is_some_and(|queue| self.state.tree().branches[queue].nameless);
-        let helps = |scene: &mut Self, list: &[Victim]| {
+        let helps = |explainer: &mut Self, list: &[Victim]| {
             let known = behind_queues.then(|| Known {
-                lines: scene.lines.clone(),
-                durations: scene.durations.clone(),
+                lines: explainer.lines.clone(),
+                durations: explainer.durations.clone(),
             });
-            let starts = scene.starts_with(work, None, known, |state| {
+            let starts = explainer.starts_with(work, None, known, |state| {
                 for victim in list {
                     state.evict(victim.work);
                 }
@@ -159,14 +159,14 @@ impl Explainer<'_> {
         others.into_iter().all(|other| takes(other).is_none())
     }
 
-    /// The fewest cordoned nodes that suffice, those that fit most pods first.
+    /// The fewest cordoned nodes that suffice; nodes that fit the most pods come first.
     pub(super) fn uncordon(&mut self, work: WorkloadId) -> Option<Unblock> {
         let closed = self.closed(work);
         if closed.is_empty() || !self.affords(work, 2, None) {
             return None;
         }
-        let opened = |scene: &mut Self, nodes: &[NodeId]| {
-            scene.starts_if(work, None, |state| {
+        let opened = |explainer: &mut Self, nodes: &[NodeId]| {
+            explainer.starts_if(work, None, |state| {
                 for node in nodes {
                     state.set_open(*node, true);
                 }
@@ -204,7 +204,7 @@ impl Explainer<'_> {
         Some(Unblock::evicting(vec![change], proven, victims))
     }
 
-    /// Cordoned nodes that nothing speaks against opening and that would fit a pod of the workload; those that fit most pods first.
+    /// Cordoned nodes that may be uncordoned and would fit a pod of the workload; nodes that fit the most pods come first.
     fn closed(&mut self, work: WorkloadId) -> Vec<NodeId> {
         let compiled = self.state.compiled();
         let mut out: Vec<(i64, NodeId)> = Vec::new();
@@ -215,7 +215,7 @@ impl Explainer<'_> {
                 let known = || out.iter().any(|(_, known)| *known == node);
                 if model.may_be_opened()
                     && gate[compiled.node_shapes[site.node_shape].zone]
-                    && reckon::pods_of(compiled, site.node_shape, set.want) > 0
+                    && estimates::pods_of(compiled, site.node_shape, set.want) > 0
                     && !known()
                 {
                     let left = self.state.left(node).iter();
@@ -228,8 +228,8 @@ impl Explainer<'_> {
         out.into_iter().map(|(_, node)| node).collect()
     }
 
-    /// The fewest additional nodes that help: like those that fit its pods; if none of these helps and the fleet is small, like
-    /// others that fit workloads ahead.
+    /// The fewest additional nodes that help. Copies of nodes that fit its pods are tried first; if none helps and the fleet is
+    /// small, copies of nodes that fit workloads ahead of it.
     pub(super) fn nodes(&mut self, work: WorkloadId, misses: &[Miss]) -> Option<Unblock> {
         let compiled = self.state.compiled();
         let likes = self.likes(work, misses);

@@ -3,7 +3,7 @@
 use model::base::{Exit, Failure};
 use model::fleet::Known;
 use model::fleet::observe::{LostKind, SourceState, Table};
-use model::fleet::sight::HELP;
+use model::fleet::visibility::HELP;
 
 use super::kinds::sources;
 use super::{Facts, Kind};
@@ -17,7 +17,7 @@ pub fn losses(facts: &Facts, kind: Kind) -> Vec<(Exit, String)> {
         .copied()
         .filter(|table| matters(*table))
         .collect();
-    let mut said = Vec::new();
+    let mut messages = Vec::new();
     // Everything that RBAC hides becomes one message, and so does everything that an outage affects.
     let hidden = [
         fleet.confined().filter(|_| kind != Kind::Sources),
@@ -25,7 +25,7 @@ pub fn losses(facts: &Facts, kind: Kind) -> Vec<(Exit, String)> {
     ];
     let hidden: Vec<String> = hidden.into_iter().flatten().collect();
     if !hidden.is_empty() {
-        said.push((Exit::Refused, format!("{}; {HELP}", hidden.join("; "))));
+        messages.push((Exit::Refused, format!("{}; {HELP}", hidden.join("; "))));
     }
     let lost: Vec<(Exit, String)> = tables
         .iter()
@@ -35,11 +35,11 @@ pub fn losses(facts: &Facts, kind: Kind) -> Vec<(Exit, String)> {
         Some(outage) if lost.len() > 1 => {
             let exit = lost.iter().map(|(exit, _)| *exit).max();
             let words = format!("{}: {}", outage.title(), outage.message);
-            said.push((exit.unwrap_or(Exit::Unreachable), words));
+            messages.push((exit.unwrap_or(Exit::Unreachable), words));
         }
-        _ => said.extend(lost),
+        _ => messages.extend(lost),
     }
-    said
+    messages
 }
 
 /// Message about the exporters that did not answer, of those that this kind reads; `None` where all did.
@@ -109,8 +109,8 @@ pub fn gaps(facts: &Facts) -> Result<Vec<String>, Failure> {
             let message = format!("{hidden}; without them no plan can be made: {HELP}");
             return Err(Failure::new(Exit::Refused, message));
         }
-        if let Some((exit, said)) = loss(facts, table) {
-            let message = format!("{said}; without them no plan can be made");
+        if let Some((exit, loss_text)) = loss(facts, table) {
+            let message = format!("{loss_text}; without them no plan can be made");
             return Err(Failure::new(exit, message));
         }
     }
@@ -119,7 +119,7 @@ pub fn gaps(facts: &Facts) -> Result<Vec<String>, Failure> {
         return Err(Failure::new(Exit::Refused, message));
     }
     let lost = losses(facts, Kind::Fleet);
-    Ok(lost.into_iter().map(|(_, said)| said).collect())
+    Ok(lost.into_iter().map(|(_, loss_text)| loss_text).collect())
 }
 
 #[cfg(test)]
@@ -145,10 +145,10 @@ mod tests {
             rows.push(row);
         }
         fleet.sources = rows.into();
-        let said = silent(&facts, Kind::Pools).expect("one is silent");
+        let message = silent(&facts, Kind::Pools).expect("one is silent");
         let begins =
             "readings: 1 of 2 exporters have not answered (such as dcgm gpu/b: b times out)";
-        assert!(said.starts_with(begins), "{said}");
+        assert!(message.starts_with(begins), "{message}");
         assert_eq!(silent(&facts, Kind::Sources), None, "its rows say so");
         // An exporter that hangs is stale, not lost yet; it has no readings either.
         let fleet = Arc::make_mut(&mut facts.fleet);
@@ -158,12 +158,15 @@ mod tests {
             row.last_ok = None;
         }
         fleet.sources = rows.into();
-        let said = silent(&facts, Kind::Pools).expect("two are silent");
-        assert!(said.starts_with("readings: 2 of 2 exporters"), "{said}");
+        let message = silent(&facts, Kind::Pools).expect("two are silent");
+        assert!(
+            message.starts_with("readings: 2 of 2 exporters"),
+            "{message}"
+        );
     }
 
     #[test]
-    fn no_plan_is_made_without_nodes_and_pods_and_the_rest_is_said() {
+    fn no_plan_is_made_without_nodes_and_pods_and_other_gaps_are_reported() {
         let mut facts = facts();
         let known = &mut Arc::make_mut(&mut facts.fleet).known;
         Arc::make_mut(known).extend(Table::ALL.iter().map(|table| (*table, Known::Live)));
@@ -173,8 +176,8 @@ mod tests {
             Arc::make_mut(&mut fleet.known).insert(table, known);
             gaps(&facts)
         };
-        let said = waits(Table::ClusterQueues, Known::Waiting).expect("a plan can be made");
-        assert!(said[0].contains("clusterqueues"), "{said:?}");
+        let message = waits(Table::ClusterQueues, Known::Waiting).expect("a plan can be made");
+        assert!(message[0].contains("clusterqueues"), "{message:?}");
         for table in [Table::Pods, Table::Nodes] {
             let failure = waits(table, Known::Waiting).expect_err("no plan");
             assert_eq!(failure.exit, Exit::Unreachable);

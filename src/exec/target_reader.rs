@@ -149,8 +149,8 @@ impl Looker {
                     return Err(failed("reading what the cluster serves", &answer));
                 }
                 let mut served = BTreeMap::from([(String::new(), vec!["v1".to_owned()])]);
-                let told: Groups = serde_json::from_value(answer.body).unwrap_or_default();
-                let groups = told.groups.iter();
+                let reported: Groups = serde_json::from_value(answer.body).unwrap_or_default();
+                let groups = reported.groups.iter();
                 served.extend(groups.map(|group| (group.name.to_string(), group.versions())));
                 Ok(served)
             })

@@ -11,7 +11,7 @@ use super::{Store, of};
 use model::base::{Moment, ObjectKey};
 
 /// The laws that hold at every moment, on what the API serves.
-pub(super) fn laws(world: &World, store: &Store) {
+pub(super) fn check_properties(world: &World, store: &Store) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let count = |value: &Value| {
         value

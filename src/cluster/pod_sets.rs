@@ -8,8 +8,8 @@ use model::fleet::siting::PodSet;
 
 use super::kai::of_annotated_pod;
 use super::meta::{Meta, RawCondition, find, labels};
+use super::pod_placement::{siting, topology_request};
 use super::resources::{PodShape, Template, plus, times};
-use super::siting::{siting, topology_wish};
 use super::workload::blank;
 
 /// `count` pods of this template, of which `min` are needed.
@@ -22,7 +22,7 @@ pub fn pod_set(name: &str, count: u32, min: u32, template: &Template, names: &mu
         request: of_annotated_pod(shape, &template.meta.annotations, names),
         node_selector: labels(&shape.node_selector, names),
         siting: siting(shape, None, names),
-        topology: topology_wish(&template.meta.annotations, names),
+        topology: topology_request(&template.meta.annotations, names),
         blocked: None,
     }
 }

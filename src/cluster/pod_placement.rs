@@ -10,8 +10,8 @@ use model::fleet::siting::{
     TopologyConstraint,
 };
 
+use super::lenient_json::{List, Map, Maybe, Text, Whole, partial};
 use super::meta::{Meta, labels};
-use super::partial::{List, Map, Maybe, Text, Whole, partial};
 use super::resources::PodShape;
 
 partial! {
@@ -57,7 +57,7 @@ partial! {
 partial! {
     RawToleration {
         key: Text = "key",
-        /// `Exists` or `Equal`.
+        /// How the taint is compared: `Exists` or `Equal`.
         operator: Text = "operator",
         value: Text = "value",
         effect: Text = "effect",
@@ -243,21 +243,21 @@ pub fn selector(raw: &Maybe<RawSelector>, names: &mut Names) -> Option<Selector>
 /// The topology request in Kueue's annotations of a pod template.
 ///
 /// Source: Kueue's documentation of topology-aware scheduling.
-pub fn topology_wish(
+pub fn topology_request(
     annotations: &Map<Text>,
     names: &mut Names,
 ) -> Option<Box<TopologyConstraint>> {
-    let said = |key: &str| {
+    let annotation = |key: &str| {
         annotations
             .get(&format!("kueue.x-k8s.io/podset-{key}"))
             .and_then(Text::get)
     };
     topology_constraint(
-        said("required-topology"),
-        said("preferred-topology"),
-        said("unconstrained-topology") == Some("true"),
-        said("slice-required-topology").map(|level| {
-            let size = said("slice-size").and_then(|size| size.parse().ok());
+        annotation("required-topology"),
+        annotation("preferred-topology"),
+        annotation("unconstrained-topology") == Some("true"),
+        annotation("slice-required-topology").map(|level| {
+            let size = annotation("slice-size").and_then(|size| size.parse().ok());
             (level, size.unwrap_or(1))
         }),
         names,

@@ -22,7 +22,7 @@ pub enum Contended {
     Turn(Name),
 }
 
-/// What each workload competes for, by workload.
+/// Contended resources of each workload, by workload.
 pub fn reach(state: &mut State<'_>) -> Vec<Arc<BTreeSet<Contended>>> {
     let compiled = state.compiled();
     let kinds: BTreeSet<(usize, &Name)> = compiled
