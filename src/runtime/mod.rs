@@ -32,7 +32,6 @@ pub mod port_forward;
 pub mod reading;
 pub mod record_metrics;
 pub mod record_status;
-pub mod rehearsal;
 pub mod rewind;
 mod scanner;
 pub mod session;
