@@ -1,472 +1,293 @@
-//! `engine`: published traces replayed through the engine, and the resulting figures.
+//! `engine`: asks the scheduling engine about a fleet document (`get fleet -o json`). It needs no cluster.
 
-use std::collections::BTreeMap;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::path::Path;
 
-use clap::{ArgGroup, Args, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use serde::Serialize;
+use serde_json::json;
 
-use crate::runtime::clock::Stopwatch;
-use crate::runtime::host::Host;
-use engine::packing::{self, Outcome, Policy, Setup};
-use engine::queueing::{self, Discipline, Hindsight, QueueingReplayFigures, TraceJob, TraceQueue};
-use engine::ratio::Ratio;
-use model::base::document::DocumentFault;
+use engine::compiled::{CompiledFleet, WorkloadId};
+use engine::cycle::{self, Options};
+use engine::forecast::Start;
+use engine::options::{self, Used};
+use engine::snapshot::Snapshot;
+use engine::state::State;
+use engine::{document, explanations};
+use model::base::name::printable;
 use model::base::{Exit, Failure, Moment};
+use model::plan::JobName;
+use plan::actions::{self, Action, Names, ParseError};
+use plan::{self, Author};
 use source::local;
 use table::output::safe_json;
-use table::table::Layout;
-use table::text::{UNKNOWN, or_unknown};
+use table::text::hour;
 
-use super::figures::{Progress, TableOrJson, pairs};
-use super::out;
+use crate::runtime::host::Host;
+
+use super::figures::TableOrJson;
+use super::plan::PlanFormat;
+use super::plan::show::{plan_text, report_refusal};
+use super::{explain, out, route, what_if};
 
 /// What to ask of the engine.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Engine {
-    /// Replay a published trace and report its figures
-    ///
-    /// Packing (--nodes, --pods): every pod arrives once, in random order, and none ends; the trace is topped
-    /// up to a load. Queueing (--jobs): jobs arrive at their times and have whole devices allocated until they end.
-    Replay(Box<Replay>),
-    /// Run a simulated week and compare the forecast of each start with the actual start
-    ///
-    /// The world has its own scheduler, draws hidden durations, and keeps submitting jobs.
-    Rehearse(super::rehearse::Rehearse),
     /// Ask the engine about a fleet in a document: a plan, a reason, a forecast, a supposition; needs no cluster
-    Plan(super::engine_plan::EnginePlanFlags),
+    Plan(EnginePlanFlags),
 }
 
-/// Which trace, and how.
-#[derive(Args, Clone, Debug)]
-#[command(group(ArgGroup::new("trace").required(true).multiple(true).args(["nodes", "pods", "jobs"])))]
-pub struct Replay {
-    /// Nodes to pack: CSV with sn, cpu_milli, memory_mib, gpu, model
-    #[arg(long, value_name = "CSV", requires = "pods", conflicts_with = "jobs")]
-    pub nodes: Option<PathBuf>,
-    /// Pods to place: CSV with name, cpu_milli, memory_mib, num_gpu, gpu_milli, and gpu_spec where there is one
-    #[arg(long, value_name = "CSV", requires = "nodes", conflicts_with = "jobs")]
-    pub pods: Option<PathBuf>,
-    /// Jobs to queue: CSV with timestamp, duration, num_gpus, cluster
-    #[arg(long, value_name = "CSV")]
-    pub jobs: Option<PathBuf>,
-    /// One pool with so many devices for all jobs; by default as many as make it 70 % busy
-    #[arg(long, value_name = "N", requires = "jobs", conflicts_with_all = ["queues", "nodes"],
-          value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    pub devices: Option<u64>,
-    /// A queue with nodes of its own for each cluster: CSV with cluster, and nodes (of eight devices) or devices;
-    /// jobs of other clusters are left out
-    #[arg(long, value_name = "CSV", requires = "jobs", conflicts_with = "nodes")]
-    pub queues: Option<PathBuf>,
-    /// Only jobs submitted at this time or later (2017-10-01, 2017-10-01T00:00:00Z)
-    #[arg(long, value_name = "TIME", requires = "jobs", conflicts_with = "nodes", value_parser = time)]
-    pub from: Option<Moment>,
-    /// Only jobs submitted at this time or earlier
-    #[arg(long, value_name = "TIME", requires = "jobs", conflicts_with = "nodes", value_parser = time)]
-    pub until: Option<Moment>,
-    /// Forecast the start of so many waiting jobs, at their submission and with durations hidden, and report how
-    /// far that was off
-    #[arg(long, value_name = "N", requires = "jobs", conflicts_with = "nodes",
-          value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    pub forecasts: Option<u64>,
-    /// Packing: best-fit, gpu-packing, gpu-clustering, dot-product, random, fgd, stokehold. Queueing: fifo,
-    /// best-effort, easy, stokehold, stokehold-unknown (durations not known)
-    #[arg(long, value_name = "POLICY", default_value = "stokehold")]
-    pub policy: String,
-    /// GPU that arrives in all, as a share of the cluster's (1.3, 130%); 0 uses the list as it is [default: 1.3]
-    #[arg(long, value_name = "R", requires = "pods", conflicts_with = "jobs")]
-    pub inflate: Option<Ratio>,
-    /// The most frequent specs that make up this share of the pods are typical (0.95, 95%) [default: 0.95]
-    #[arg(long, value_name = "R", requires = "pods", conflicts_with = "jobs")]
-    pub typical: Option<Ratio>,
-    /// Orders pods and nodes, and draws what tops the list up; queueing has no randomness
-    #[arg(long, value_name = "N", default_value_t = 42)]
-    pub seed: u64,
+/// Flags of `engine plan`.
+#[derive(Args, Clone, PartialEq, Eq, Debug)]
+pub struct EnginePlanFlags {
+    /// The document, as `get fleet -o json` writes it; `-` reads standard input
+    #[arg(long, value_name = "FILE")]
+    pub fleet: String,
+    /// What is asked, in the words of `stokehold plan`: `drain pool/h100`, `admit NS/NAME --preempt`, `explain NS/NAME`,
+    /// `forecast`, `what-if nodes h100 +4`, `cycle`
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub intent: String,
     /// How to print it
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     pub output: TableOrJson,
 }
 
-/// A moment of the command line; a day is its first moment.
-fn time(text: &str) -> Result<Moment, String> {
-    Moment::parse(text)
-        .or_else(|| Moment::parse(&format!("{text}T00:00:00Z")))
-        .or_else(|| Moment::parse(&format!("{}Z", text.replace(' ', "T"))))
-        .ok_or_else(|| "write 2017-10-01 or 2017-10-01T00:00:00Z".to_owned())
+/// What `--intent` holds: an action of `stokehold plan`, or a question to the engine.
+#[derive(Parser)]
+#[command(
+    no_binary_name = true,
+    disable_help_flag = true,
+    disable_help_subcommand = true,
+    subcommand_value_name = "INTENT"
+)]
+struct IntentLine {
+    #[command(subcommand)]
+    question: EngineQuestion,
 }
 
-/// Packing figures of one policy, as `-o json` prints them.
-#[derive(Serialize)]
-struct PackingFigures {
-    policy: &'static str,
-    seed: u64,
-    nodes: usize,
-    devices: u64,
-    pods: usize,
-    arrived_ratio: f64,
-    allocation_ratio: f64,
-    fragmentation_ratio: Option<f64>,
-    curve: Vec<Point>,
-    placements: usize,
-    failed: usize,
-    failed_by_size: BTreeMap<String, usize>,
-    wall_seconds: f64,
-    placements_per_second: Option<f64>,
+#[derive(Subcommand)]
+enum EngineQuestion {
+    #[command(flatten)]
+    Plan(Action),
+    /// Why a job waits; without NAME, for every waiting job
+    Explain { name: Option<String> },
+    /// When a job starts; without NAME, for every waiting job
+    Forecast { name: Option<String> },
+    /// Which flavor a job should request
+    Route { name: String },
+    /// The effect of changes on the fleet
+    WhatIf {
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        change: Vec<String>,
+    },
+    /// Which jobs start now, and which are preempted for them
+    Cycle,
 }
 
-/// One point of the curve.
-#[derive(Serialize)]
-struct Point {
-    arrived: f64,
-    allocation: f64,
-    fragmentation: Option<f64>,
-}
-
-/// Queueing figures of one discipline, as `-o json` prints them; times in seconds.
-#[derive(Serialize)]
-struct QueueingFigures {
-    policy: &'static str,
-    jobs: usize,
-    jct_mean: Option<f64>,
-    jct_p50: Option<f64>,
-    jct_p95: Option<f64>,
-    wait_mean: Option<f64>,
-    wait_p95: Option<f64>,
-    wait_p99_gangs: Option<f64>,
-    preemptions: u64,
-    lost_device_hours: f64,
-    wall_seconds: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    forecast: Option<ForecastFigures>,
-}
-
-/// Forecast errors, if forecasts were requested; times in seconds.
-#[derive(Serialize)]
-struct ForecastFigures {
-    asked: usize,
-    unknown: usize,
-    judged: usize,
-    abs_error_p50_seconds: Option<f64>,
-    abs_error_p90_seconds: Option<f64>,
-    wait_p50_seconds: Option<f64>,
-    wait_p90_seconds: Option<f64>,
-    coverage_ratio: Option<f64>,
-    early_ratio: Option<f64>,
+/// Parses `--intent`. The word `plan` may come first, and the word `job` may come before the name of a job.
+///
+/// # Errors
+/// The text does not follow the grammar.
+fn question(text: &str) -> Result<EngineQuestion, String> {
+    let mut words = actions::split(text)?;
+    if words.first().is_some_and(|word| word == "plan") {
+        words.remove(0);
+    }
+    let takes_job_name = |verb: &str| matches!(verb, "explain" | "forecast" | "route");
+    if let [verb, kind, _] = words.as_slice()
+        && takes_job_name(verb)
+        && kind == "job"
+    {
+        words.remove(1);
+    }
+    if words.is_empty() {
+        return Err(String::from(
+            "an empty intent; write for example `drain NODE`, or `explain`",
+        ));
+    }
+    let line = IntentLine::try_parse_from(words).map_err(|error| actions::usage(&error))?;
+    Ok(line.question)
 }
 
 pub(super) fn run(
     host: &Host,
     engine: &Engine,
     out: &mut dyn Write,
-    err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let replay = match engine {
-        Engine::Replay(replay) => replay,
-        Engine::Rehearse(rehearsal) => return super::rehearse::run(host, rehearsal, out, err),
-        Engine::Plan(plan) => return super::engine_plan::run(host, plan, out),
+    let Engine::Plan(flags) = engine;
+    let text = if flags.fleet == "-" {
+        let mut text = String::new();
+        (&mut *host.input.lock())
+            .take(local::LARGEST)
+            .read_to_string(&mut text)
+            .map_err(|error| Failure::new(Exit::Failed, format!("standard input: {error}")))?;
+        text
+    } else {
+        local::read_text(Path::new(&flags.fleet))
+            .map_err(|error| Failure::new(Exit::Failed, format!("{}: {error}", flags.fleet)))?
     };
-    let text = match (&replay.nodes, &replay.pods, &replay.jobs) {
-        (Some(nodes), Some(pods), _) => pack(host, replay, nodes, pods, err)?,
-        (_, _, Some(jobs)) => queue(host, replay, jobs, err)?,
-        _ => {
-            let message = "give --nodes and --pods, or --jobs";
-            return Err(Failure::new(Exit::Usage, message));
+    let snapshot = document::read(&text, &flags.fleet)
+        .map_err(|fault| Failure::new(Exit::Usage, fault.to_string()))?;
+    let format = match flags.output {
+        TableOrJson::Table => PlanFormat::Table,
+        TableOrJson::Json => PlanFormat::Json,
+    };
+    let usage_error = |message: String| Failure::new(Exit::Usage, message);
+    let question = question(&flags.intent).map_err(usage_error)?;
+    let failed = |message: String| Failure::new(Exit::Failed, message);
+    let text = match question {
+        EngineQuestion::Plan(action) => {
+            let names = Names {
+                snapshot: &snapshot,
+                namespace: None,
+            };
+            let intent = match action.intent(&names) {
+                Ok(intent) => intent,
+                Err(ParseError::Refused(refusal)) => {
+                    return report_refusal(&refusal, snapshot.at, format, out);
+                }
+                Err(ParseError::Usage(message)) => return Err(usage_error(message)),
+            };
+            let author = Author {
+                by: "stokehold".to_owned(),
+                why: String::new(),
+            };
+            match plan::plan(&snapshot, &intent, &author) {
+                Ok(plan) => plan_text(&plan, None, format),
+                Err(refusal) => return report_refusal(&refusal, snapshot.at, format, out),
+            }
         }
+        EngineQuestion::Explain { name: Some(name) } => {
+            let answer = explanations::explain(&snapshot, &name).map_err(failed)?;
+            explain::printed(&answer, &snapshot, flags.output)
+        }
+        EngineQuestion::Explain { name: None } => {
+            let all: Vec<_> = explanations::explain_all(&snapshot).into_values().collect();
+            match flags.output {
+                TableOrJson::Json => safe_json(&all),
+                TableOrJson::Table => all
+                    .iter()
+                    .map(|answer| explain::printed(answer, &snapshot, flags.output))
+                    .collect(),
+            }
+        }
+        EngineQuestion::Forecast { name } => {
+            let mut all: Vec<Start> = explanations::forecast(&snapshot).into_values().collect();
+            if let Some(name) = name {
+                explanations::find(&snapshot, &name).map_err(failed)?;
+                all.retain(|start| start.job.to_string() == name);
+            }
+            forecast(
+                &all,
+                snapshot.at,
+                &options::used(&snapshot, None),
+                flags.output,
+            )
+        }
+        EngineQuestion::Route { name } => {
+            let routing = explanations::route(&snapshot, &name).map_err(failed)?;
+            route::printed(&routing, snapshot.at, flags.output)
+        }
+        EngineQuestion::WhatIf { change } => {
+            let change = change.join(" ");
+            let changes: Vec<&str> = engine::what_if::split(&change).collect();
+            let outcome = explanations::what_if(&snapshot, &changes).map_err(usage_error)?;
+            what_if::printed(&outcome, snapshot.at, flags.output)
+        }
+        EngineQuestion::Cycle => cycle_text(snapshot, flags.output),
     };
     out::write(out, &text)?;
     Ok(Exit::Done)
 }
 
-/// Reads and parses a file.
-fn read<T>(
-    path: &Path,
-    parse: impl Fn(&[u8], &str) -> Result<T, DocumentFault>,
-) -> Result<T, Failure> {
-    let name = path.display().to_string();
-    let failed = |message: String| Failure::new(Exit::Failed, message);
-    let text =
-        local::read(path).map_err(|error| failed(format!("{name}: cannot be read: {error}")))?;
-    parse(&text, &name).map_err(|fault| failed(fault.to_string()))
+/// The forecast start of a job, with the scheduler options that it was computed with.
+#[derive(Serialize)]
+struct Forecast<'a> {
+    #[serde(flatten)]
+    start: &'a Start,
+    options: &'a [Used],
 }
 
-fn named<T: std::str::FromStr<Err = String>>(policy: &str) -> Result<T, Failure> {
-    policy
-        .parse()
-        .map_err(|message| Failure::new(Exit::Usage, format!("--policy: {message}")))
-}
-
-fn pack(
-    host: &Host,
-    replay: &Replay,
-    nodes: &Path,
-    pods: &Path,
-    err: &mut dyn Write,
-) -> Result<String, Failure> {
-    let usual = Setup::default();
-    let setup = Setup {
-        policy: named::<Policy>(&replay.policy)?,
-        inflate: replay.inflate.unwrap_or(usual.inflate),
-        typical: replay.typical.unwrap_or(usual.typical),
-        seed: replay.seed,
-    };
-    if setup.typical.is_zero() || setup.typical > Ratio::WHOLE {
-        let message = "--typical: must be above 0 and at most 1, as 0.95";
-        return Err(Failure::new(Exit::Usage, message));
+fn forecast(all: &[Start], now: Moment, options: &[Used], format: TableOrJson) -> String {
+    if format == TableOrJson::Json {
+        let all = all.iter().map(|start| Forecast { start, options });
+        return safe_json(&all.collect::<Vec<_>>());
     }
-    let fleet = read(nodes, packing::nodes)?;
-    let list = read(pods, packing::pods)?;
-    let watch = Stopwatch::start();
-    let mut run = packing::Replay::new(&fleet, &list, setup)
-        .map_err(|message| Failure::new(Exit::Failed, format!("{}: {message}", nodes.display())))?;
-    let all = run.len();
-    let mut progress = Progress::new(host, err);
-    let mut done = 0;
-    while run.next().is_some() {
-        done += 1;
-        progress.report("pods", done, all);
+    let mut text = format!("as of {} UTC\n", hour(now));
+    for start in all {
+        let name = start.job.to_string();
+        let _ = writeln!(
+            text,
+            "{}  {}",
+            printable(&name),
+            explain::start_words(start, now)
+        );
     }
-    drop(progress);
-    let outcome = run.outcome();
-    let seconds = watch.elapsed().as_secs_f64();
-    let figures = packing_figures(outcome, seconds);
-    Ok(match replay.output {
-        TableOrJson::Json => safe_json(&figures),
-        TableOrJson::Table => packing_table(&figures),
-    })
-}
-
-fn packing_figures(outcome: Outcome, seconds: f64) -> PackingFigures {
-    let point = |mark: &packing::Mark| Point {
-        arrived: mark.arrived,
-        allocation: mark.allocation,
-        fragmentation: mark.fragmentation,
-    };
-    PackingFigures {
-        policy: outcome.policy.name(),
-        seed: outcome.seed,
-        nodes: outcome.nodes,
-        devices: outcome.devices,
-        pods: outcome.pods,
-        arrived_ratio: outcome.arrived,
-        allocation_ratio: outcome.allocation,
-        fragmentation_ratio: outcome.fragmentation,
-        curve: outcome.curve.iter().map(point).collect(),
-        placements: outcome.placements,
-        failed: outcome.failed,
-        failed_by_size: outcome.failed_by_size,
-        wall_seconds: seconds,
-        placements_per_second: (seconds > 0.0).then(|| outcome.placements as f64 / seconds),
+    for used in options {
+        let _ = writeln!(text, "option  {}", printable(&used.to_string()));
     }
-}
-
-fn hundredths(ratio: Option<f64>) -> String {
-    ratio.map_or_else(
-        || UNKNOWN.to_owned(),
-        |ratio| format!("{:.2}%", ratio * 100.0),
-    )
-}
-
-fn packing_table(figures: &PackingFigures) -> String {
-    let failed: Vec<String> = figures
-        .failed_by_size
-        .iter()
-        .map(|(size, count)| format!("{size} {count}"))
-        .collect();
-    let mut text = pairs(&[
-        ("POLICY", figures.policy.to_owned()),
-        ("SEED", figures.seed.to_string()),
-        ("NODES", figures.nodes.to_string()),
-        ("DEVICES", figures.devices.to_string()),
-        ("PODS", figures.pods.to_string()),
-        ("ARRIVED", hundredths(Some(figures.arrived_ratio))),
-        ("ALLOCATION", hundredths(Some(figures.allocation_ratio))),
-        ("FRAGMENTATION", hundredths(figures.fragmentation_ratio)),
-        ("PLACED", figures.placements.to_string()),
-        ("FAILED", figures.failed.to_string()),
-        ("FAILED BY SIZE", failed.join(", ")),
-        ("SECONDS", format!("{:.3}", figures.wall_seconds)),
-        (
-            "PLACEMENTS/S",
-            or_unknown(
-                figures
-                    .placements_per_second
-                    .map(|rate| format!("{rate:.0}")),
-            ),
-        ),
-    ]);
-    let lines: Vec<Vec<String>> = figures
-        .curve
-        .iter()
-        .filter(|point| ((point.arrived * 100.0).round() as u64).is_multiple_of(10))
-        .map(|point| {
-            vec![
-                format!("{:.0}%", point.arrived * 100.0),
-                hundredths(Some(point.allocation)),
-                hundredths(point.fragmentation),
-            ]
-        })
-        .collect();
-    let titles = vec![
-        ("ARRIVED", true),
-        ("ALLOCATION", true),
-        ("FRAGMENTATION", true),
-    ];
-    let layout = Layout::new(titles, &lines);
-    text.push('\n');
-    text.push_str(&layout.header());
-    text.extend(lines.iter().map(|line| layout.line(line)));
     text
 }
 
-fn queue(
-    host: &Host,
-    replay: &Replay,
-    path: &Path,
-    err: &mut dyn Write,
-) -> Result<String, Failure> {
-    let discipline: Discipline = named(&replay.policy)?;
-    let mut jobs: Vec<TraceJob> = read(path, queueing::jobs)?;
-    let after = |job: &TraceJob| replay.from.is_none_or(|from| job.submit >= from.millis());
-    let before = |job: &TraceJob| {
-        replay
-            .until
-            .is_none_or(|until| job.submit <= until.millis())
-    };
-    jobs.retain(|job| after(job) && before(job));
-    let queues: Vec<TraceQueue> = match (&replay.queues, replay.devices) {
-        (Some(file), _) => read(file, queueing::queues)?,
-        (None, Some(devices)) => vec![queueing::pool(devices)],
-        (None, None) => {
-            let pool = queueing::sized(&jobs);
-            let devices: u32 = pool.nodes.iter().sum();
-            out::print_message(
-                err,
-                &format!("one pool of {devices} devices; --devices or --queues set others"),
-            );
-            vec![pool]
-        }
-    };
-    if replay.queues.is_some() {
-        let all = jobs.len();
-        jobs.retain(|job| queues.iter().any(|queue| queue.name == job.queue));
-        if jobs.len() < all {
-            out::print_message(
-                err,
-                &format!("{} jobs of other clusters are left out", all - jobs.len()),
-            );
-        }
-    }
-    if jobs.is_empty() {
-        let message = format!(
-            "{}: no job is left to replay; widen --from, --until or --queues",
-            path.display()
-        );
-        return Err(Failure::new(Exit::Failed, message));
-    }
-    let watch = Stopwatch::start();
-    let mut progress = Progress::new(host, err);
-    let past = queueing::replay(&jobs, &queues, discipline, &mut |done, all| {
-        progress.report("jobs", done, all);
+/// The jobs that start in one cycle, their nodes, and the jobs evicted for them.
+fn cycle_text(snapshot: Snapshot, format: TableOrJson) -> String {
+    let compiled = CompiledFleet::new(snapshot);
+    let mut state = State::new(&compiled);
+    let cycle = cycle::cycle(&mut state, Options::default());
+    let name = |work: WorkloadId| JobName(compiled.workload(work).key.key.clone());
+    let admitted = cycle.admitted.iter().map(|admission| {
+        let placements = admission
+            .allocation
+            .sets
+            .iter()
+            .flat_map(|set| &set.placements);
+        let nodes: Vec<&str> = placements
+            .map(|placement| &*compiled.snapshot.nodes[state.node_free(placement.node).origin].name)
+            .collect();
+        json!({ "job": name(admission.work), "nodes": nodes, "passed": admission.overtook })
     });
-    drop(progress);
-    let figures = QueueingReplayFigures::of(&jobs, &past);
-    let seconds = watch.elapsed().as_secs_f64();
-    let forecast = replay.forecasts.map(|most| {
-        let most = usize::try_from(most).unwrap_or(usize::MAX);
-        let mut progress = Progress::new(host, err);
-        queueing::foresight(&jobs, &queues, &past, discipline, most, &mut |done, all| {
-            progress.report("forecasts", done, all);
+    let preempted = cycle.preempted.iter().flat_map(|preemption| {
+        preemption.victims.list.iter().map(|victim| {
+            json!({
+                "job": name(victim.work), "by": name(preemption.by), "reason": victim.reason.name(),
+                "lost_device_seconds": victim.lost_ms / 1_000,
+            })
         })
     });
-    if figures.never > 0 {
-        let message = format!(
-            "{} jobs ask for more than their queue has; they never run and are left out",
-            figures.never
-        );
-        out::print_message(err, &message);
+    // Evicted because their queue is being drained (Kueue `HoldAndDrain`).
+    let drained = cycle.drained.iter().map(
+        |victim| json!({ "job": name(victim.work), "lost_device_seconds": victim.lost_ms / 1_000 }),
+    );
+    let reserved = cycle
+        .reservations
+        .iter()
+        .map(|kept| json!({ "job": name(kept.work), "at": kept.at.rfc3339() }));
+    let document = json!({
+        "admitted": admitted.collect::<Vec<_>>(),
+        "preempted": preempted.collect::<Vec<_>>(),
+        "drained": drained.collect::<Vec<_>>(),
+        "reservations": reserved.collect::<Vec<_>>(),
+        "waiting": cycle.waiting.keys().map(|work| name(*work)).collect::<Vec<_>>(),
+    });
+    if format == TableOrJson::Json {
+        return safe_json(&document);
     }
-    let figures = QueueingFigures {
-        forecast: forecast.map(forecast_figures),
-        ..queueing_figures(discipline, &figures, seconds)
-    };
-    Ok(match replay.output {
-        TableOrJson::Json => safe_json(&figures),
-        TableOrJson::Table => queueing_table(&figures),
-    })
-}
-
-fn in_seconds(millis: Option<i64>) -> Option<f64> {
-    millis.map(|millis| millis as f64 / 1_000.0)
-}
-
-fn queueing_figures(
-    discipline: Discipline,
-    figures: &QueueingReplayFigures,
-    seconds: f64,
-) -> QueueingFigures {
-    QueueingFigures {
-        policy: discipline.name(),
-        jobs: figures.jobs,
-        jct_mean: in_seconds(figures.jct_mean),
-        jct_p50: in_seconds(figures.jct_p50),
-        jct_p95: in_seconds(figures.jct_p95),
-        wait_mean: in_seconds(figures.wait_mean),
-        wait_p95: in_seconds(figures.wait_p95),
-        wait_p99_gangs: in_seconds(figures.wait_p99_gangs),
-        preemptions: figures.preemptions,
-        lost_device_hours: figures.lost as f64 / 3_600_000.0,
-        wall_seconds: seconds,
-        forecast: None,
+    let mut text = String::new();
+    for one in &cycle.admitted {
+        let _ = writeln!(text, "starts  {}", printable(&name(one.work).to_string()));
     }
-}
-
-fn forecast_figures(found: Hindsight) -> ForecastFigures {
-    let judged = found.asked - found.unknown;
-    let share = |part: usize| (judged > 0).then(|| part as f64 / judged as f64);
-    ForecastFigures {
-        asked: found.asked,
-        unknown: found.unknown,
-        judged,
-        abs_error_p50_seconds: in_seconds(found.error_p50),
-        abs_error_p90_seconds: in_seconds(found.error_p90),
-        wait_p50_seconds: in_seconds(found.wait_p50),
-        wait_p90_seconds: in_seconds(found.wait_p90),
-        coverage_ratio: share(found.within),
-        early_ratio: share(found.early),
+    for preemption in &cycle.preempted {
+        for victim in &preemption.victims.list {
+            let (gone, by) = (
+                name(victim.work).to_string(),
+                name(preemption.by).to_string(),
+            );
+            let _ = writeln!(text, "evicted {} for {}", printable(&gone), printable(&by));
+        }
     }
-}
-
-fn queueing_table(figures: &QueueingFigures) -> String {
-    let seconds = |value: Option<f64>| or_unknown(value.map(|value| format!("{value:.0}s")));
-    let mut text = pairs(&[
-        ("POLICY", figures.policy.to_owned()),
-        ("JOBS", figures.jobs.to_string()),
-        ("COMPLETION MEAN", seconds(figures.jct_mean)),
-        ("COMPLETION P50", seconds(figures.jct_p50)),
-        ("COMPLETION P95", seconds(figures.jct_p95)),
-        ("WAIT MEAN", seconds(figures.wait_mean)),
-        ("WAIT P95", seconds(figures.wait_p95)),
-        ("WAIT P99, GANGS OF 8+", seconds(figures.wait_p99_gangs)),
-        ("PREEMPTIONS", figures.preemptions.to_string()),
-        (
-            "LOST DEVICE HOURS",
-            format!("{:.1}", figures.lost_device_hours),
-        ),
-        ("SECONDS", format!("{:.3}", figures.wall_seconds)),
-    ]);
-    if let Some(forecast) = &figures.forecast {
-        text.push('\n');
-        text.push_str(&pairs(&[
-            ("FORECASTS", forecast.asked.to_string()),
-            ("UNKNOWN", forecast.unknown.to_string()),
-            ("ERROR P50", seconds(forecast.abs_error_p50_seconds)),
-            ("ERROR P90", seconds(forecast.abs_error_p90_seconds)),
-            ("WAIT P50", seconds(forecast.wait_p50_seconds)),
-            ("WAIT P90", seconds(forecast.wait_p90_seconds)),
-            ("WITHIN P10-P90", hundredths(forecast.coverage_ratio)),
-            ("BEFORE P10", hundredths(forecast.early_ratio)),
-        ]));
+    for work in cycle.waiting.keys() {
+        let _ = writeln!(text, "waits   {}", printable(&name(*work).to_string()));
     }
     text
 }

@@ -128,9 +128,10 @@ mod tests {
         assert!(page.contains("stokehold explain job"), "{page}");
         assert!(page.contains("\\-\\-context"), "{page}");
         // What is required is named, and no more.
-        let page = printed(&["engine", "replay"]).expect("is there");
-        let required = r"<\fB\-\-nodes\fR|\fB\-\-pods\fR|\fB\-\-jobs\fR>";
-        assert!(page.contains(required), "{page}");
+        let page = printed(&["engine", "plan"]).expect("is there");
+        let usage = page.lines().find(|line| line.contains("[\\fB"));
+        let required = r"] <\fB\-\-fleet\fR> <\fB\-\-intent\fR> ";
+        assert!(usage.is_some_and(|line| line.ends_with(required)), "{page}");
     }
 
     #[test]

@@ -10,7 +10,6 @@ mod describe;
 mod diff;
 mod doctor;
 pub mod engine;
-pub mod engine_plan;
 mod explain;
 mod export;
 mod exporter;
@@ -27,7 +26,6 @@ mod patience;
 mod plan;
 mod rbac;
 mod record;
-mod rehearse;
 mod route;
 mod schema;
 pub mod setup;
@@ -144,7 +142,7 @@ enum Command {
     /// The known exporter dialects, and what one exposition text means
     #[command(subcommand)]
     Exporter(exporter::Exporter),
-    /// The scheduling engine on published traces; needs no cluster
+    /// The scheduling engine on a fleet document; needs no cluster
     #[command(subcommand)]
     Engine(engine::Engine),
     /// Where settings are, what they come to, whether they are right
@@ -352,7 +350,7 @@ fn run(
             let rulebook = load::rulebook(&settings)?;
             exporter::run(&global.host, exporter, &rulebook.dialects, out, err)
         }
-        Some(Command::Engine(engine)) => engine::run(&global.host, engine, out, err),
+        Some(Command::Engine(engine)) => engine::run(&global.host, engine, out),
         Some(Command::Config(config)) => config::run(config, global, out),
         Some(Command::Doctor(doctor)) => doctor::run(*doctor, global, out, err),
         Some(Command::Rbac(rbac)) => rbac::run(*rbac, &global.flags.namespace, out),

@@ -183,10 +183,6 @@ fn wrong_use_is_refused_with_the_mend() {
         ("stokehold --color blue", "possible values"),
         ("stokehold get jobs -A -n a", "cannot be used with"),
         ("stokehold --as-group a", "--as <USER>"),
-        (
-            "stokehold engine replay --seed 1",
-            "<--nodes <CSV>|--pods <CSV>|--jobs <CSV>>",
-        ),
         ("stokehold dmeo", "'demo'"),
         ("stokehold govern chekc", "'check'"),
         (

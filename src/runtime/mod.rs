@@ -32,7 +32,6 @@ pub mod reading;
 pub mod record_metrics;
 pub mod record_status;
 pub mod recorder;
-pub mod rehearsal;
 pub mod rewind;
 pub mod run_outcome;
 mod scanner;

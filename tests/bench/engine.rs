@@ -1,5 +1,4 @@
-//! Benchmarks of the engine: its replays on generated traces (packing by policy and by size of the cluster, queueing by
-//! discipline), its decisions on generated fleets of growing size (a cycle, explanations, the least victims), with the
+//! Benchmarks of the engine: its decisions on generated fleets of growing size (a cycle, explanations, the least victims), with the
 //! memory that a fleet takes, and its forecasts (of all, beside an explanation, and with something changed).
 
 use std::collections::BTreeMap;
@@ -10,10 +9,7 @@ use engine::cycle::{Options, cycle};
 use engine::explain::Explainer;
 use engine::explanations;
 use engine::forecast;
-use engine::packing::{Policy, Replay, Setup, TraceNode, TracePod};
 use engine::preempt::Mode;
-use engine::queueing::{Discipline, TraceJob, pool, replay};
-use engine::rng::Rng;
 use engine::sample::Recipe;
 use engine::snapshot::{Borrow, Preemption, Reclaim, Status, Within, Workload};
 use engine::state::State;
@@ -22,102 +18,6 @@ use peak_alloc::PeakAlloc;
 
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;
-
-/// A mixed cluster.
-fn nodes(count: usize, rng: &mut Rng) -> Vec<TraceNode> {
-    let shapes = [
-        (96, 8, "G"),
-        (96, 8, "G"),
-        (104, 2, "T"),
-        (128, 8, "H"),
-        (16, 2, "P"),
-        (8, 1, "V"),
-    ];
-    let node = |at: usize| {
-        let (cores, gpus, model) = shapes[rng.below(shapes.len())];
-        TraceNode {
-            name: format!("n{at}"),
-            cpu: cores * 1_000,
-            memory: cores * 4_096,
-            gpus,
-            model: model.to_owned(),
-        }
-    };
-    (0..count).map(node).collect()
-}
-
-/// Half of them whole GPUs, a third shared, the rest without a GPU or gangs of 2 to 8: some ninety specs.
-fn pods(count: usize, rng: &mut Rng) -> Vec<TracePod> {
-    let pod = |at: usize| {
-        let (gpus, milli) = match rng.below(100) {
-            0..12 => (0, 0),
-            12..60 => (1, 1_000),
-            60..98 => (1, [50, 100, 250, 330, 460, 500, 810][rng.below(7)]),
-            _ => ([2, 4, 8][rng.below(3)], 1_000),
-        };
-        let cores = [1, 2, 4, 6, 8, 12][rng.below(6)];
-        TracePod {
-            name: format!("p{at}"),
-            cpu: cores * 1_000 * i64::from(gpus.max(1)),
-            memory: cores * 2_048,
-            gpus,
-            milli,
-            models: Vec::new(),
-        }
-    };
-    (0..count).map(pod).collect()
-}
-
-fn packing(c: &mut Criterion) {
-    let mut group = c.benchmark_group("packing");
-    group.sample_size(10);
-    let run = |nodes: &[TraceNode], pods: &[TracePod], policy: Policy| {
-        let setup = Setup {
-            policy,
-            ..Setup::default()
-        };
-        let mut replay = Replay::new(nodes, pods, setup).expect("has GPUs");
-        replay.by_ref().count() + replay.outcome().failed
-    };
-    let mut rng = Rng::new(1);
-    let (fleet, list) = (nodes(1_200, &mut rng), pods(8_000, &mut rng));
-    for policy in Policy::ALL {
-        group.bench_function(BenchmarkId::new("policy", policy), |b| {
-            b.iter(|| run(&fleet, &list, policy))
-        });
-    }
-    for count in [100, 1_000, 10_000] {
-        let (fleet, list) = (nodes(count, &mut rng), pods(7 * count, &mut rng));
-        group.bench_function(BenchmarkId::new("nodes", count), |b| {
-            b.iter(|| run(&fleet, &list, Policy::Stokehold));
-        });
-    }
-    group.finish();
-}
-
-fn queueing(c: &mut Criterion) {
-    let mut group = c.benchmark_group("queueing");
-    group.sample_size(10);
-    let mut rng = Rng::new(2);
-    let mut now = 0;
-    let job = |_| {
-        now += rng.below(180_000) as i64;
-        TraceJob {
-            submit: now,
-            queue: String::new(),
-            devices: [1, 1, 1, 1, 1, 1, 1, 2, 4, 8, 16][rng.below(11)],
-            // From a minute to a day and a half, evenly on a scale of doublings.
-            duration: (60_000 << rng.below(12)) + rng.below(60_000) as i64,
-        }
-    };
-    let jobs: Vec<TraceJob> = (0..10_000).map(job).collect();
-    for discipline in Discipline::ALL {
-        group.bench_function(BenchmarkId::new("discipline", discipline), |b| {
-            b.iter(|| replay(&jobs, &[pool(512)], discipline, &mut |_, _| {}));
-        });
-    }
-    group.finish();
-}
 
 /// Workloads that wait, in each fleet.
 const WAITING: usize = 10_000;
@@ -154,14 +54,14 @@ fn decisions(c: &mut Criterion) {
         group.bench_function(BenchmarkId::new("explain-all", nodes), |b| {
             b.iter(|| Explainer::new(&compiled).explain_all().len());
         });
-        // As the console asks: the explainer of a snapshot exists, a job is asked for.
-        let mut explainer = Explainer::new(&compiled);
-        let waiting: Vec<WorkloadId> = explainer.cycle().waiting.keys().copied().collect();
+        // As the console asks: the scene of a snapshot is there, a job is asked for.
+        let mut scene = Explainer::new(&compiled);
+        let waiting: Vec<WorkloadId> = scene.cycle().waiting.keys().copied().collect();
         let mut next = 0;
         group.bench_function(BenchmarkId::new("explain-one", nodes), |b| {
             b.iter(|| {
                 next = (next + 97) % waiting.len();
-                explainer.explain(waiting[next]).reasons.len()
+                scene.explain(waiting[next]).reasons.len()
             });
         });
     }
@@ -268,5 +168,5 @@ fn forecasts(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, packing, queueing, decisions, forecasts, victims);
+criterion_group!(benches, decisions, forecasts, victims);
 criterion_main!(benches);

@@ -4,7 +4,6 @@ mod accounts;
 mod budgets;
 mod cells;
 mod complete;
-mod engine;
 pub mod frames;
 mod heatmap;
 mod manifest;

@@ -16,6 +16,7 @@ mod killed;
 mod lease;
 mod looks;
 mod on_screen;
+mod pictures;
 mod plan_outcomes;
 mod randomly;
 mod rewind;

@@ -17,9 +17,9 @@ use settings::{Rulebook, Settings, Texts};
 use sim::world::{Options, World};
 use source::api_stats::Clock;
 use stokehold::runtime::host::Host;
-use stokehold::runtime::rehearsal::Pictures;
 use stokehold::runtime::setup::Setup;
 
+use super::pictures::Pictures;
 use super::*;
 
 /// When the simulated fleets of these tests begin.

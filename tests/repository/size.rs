@@ -11,7 +11,7 @@ use std::path::Path;
 
 use super::imports::{circles, imports};
 use super::rust_tokens::{Token, closing, is_name, item_end, tokens};
-use super::workspace::{root, rust_files};
+use super::workspace::{BESIDE, root, rust_files};
 
 /// Most of each. A change that makes one less writes the new figure here.
 const LIMITS: [(&str, usize); 6] = [
@@ -37,10 +37,10 @@ const FOLDER: usize = 25;
 
 /// The folders of more files that there still are, with their files. None may be added, and none may have more.
 const FOLDERS: &[(&str, usize)] = &[
-    ("src/cli", 37),
+    ("src/cli", 35),
     ("src/cluster", 38),
     ("src/plan", 32),
-    ("src/runtime", 56),
+    ("src/runtime", 55),
     ("src/sim/world", 37),
     ("src/table", 41),
 ];
@@ -315,6 +315,11 @@ impl Size {
         for ((what, limit), now) in LIMITS.iter().zip(self.limited()) {
             writeln!(out, "{what:<36} {now:>8} of at most {limit}").unwrap();
         }
+        let beside = BESIDE.iter().filter_map(|name| self.rows.get(*name));
+        let beside: usize = beside.map(|row| row.lines).sum();
+        let product = total.lines - beside;
+        let what = format!("lines without {}", BESIDE.join(", "));
+        writeln!(out, "{what:<36} {product:>8}: what `cargo build` builds").unwrap();
         out
     }
 

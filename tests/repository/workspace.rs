@@ -10,10 +10,12 @@ use toml::Table;
 /// The layers in order: each may depend on those before it.
 pub const LAYERS: &[&str] = &[
     "model", "ledger", "usage", "record", "exporter", "cluster", "settings", "engine", "plan",
-    "source", "exec", "table", "console", "sim",
+    "source", "exec", "table", "console", "sim", "replay",
 ];
+/// Layers beside the product: `cargo build` builds none of them, and no other crate needs one.
+pub const BESIDE: &[&str] = &["replay"];
 /// Layers that wait and talk. All others are pure.
-const IMPURE: &[&str] = &["record", "source", "exec", "sim"];
+const IMPURE: &[&str] = &["record", "source", "exec", "sim", "replay"];
 /// Crates that wait, talk, read clocks or draw random numbers: not for a pure layer.
 const WAITING: &[&str] = &[
     "tokio",
@@ -80,24 +82,28 @@ fn misplaced(layer: &str, dependencies: &BTreeSet<String>) -> Vec<String> {
     out
 }
 
+/// Packages of the workspace, by the folder in `src` where they are in one.
+fn members(workspace: &Table, list: &str) -> BTreeSet<String> {
+    let members = workspace["workspace"][list].as_array().expect("a list");
+    let folder = |member: &toml::Value| {
+        let path = member.as_str().expect("a path");
+        path.trim_start_matches("src/").to_owned()
+    };
+    members.iter().map(folder).collect()
+}
+
 #[test]
 fn layers_depend_only_on_layers_above_them_and_pure_ones_on_nothing_that_waits() {
     let workspace = manifest(root());
-    let members: BTreeSet<String> = workspace["workspace"]["members"]
-        .as_array()
-        .expect("members")
-        .iter()
-        .map(|member| {
-            member
-                .as_str()
-                .expect("a path")
-                .trim_start_matches("src/")
-                .to_owned()
-        })
-        .collect();
     // Beside the layers there is one crate of tests.
     let known = LAYERS.iter().chain(&["tests/fuzz"]);
-    assert_eq!(members, known.map(|name| (*name).to_owned()).collect());
+    let known: BTreeSet<String> = known.map(|name| (*name).to_owned()).collect();
+    assert_eq!(members(&workspace, "members"), known);
+    let product = known.iter().filter(|name| !BESIDE.contains(&name.as_str()));
+    let product = product.cloned().chain([".".to_owned()]);
+    assert_eq!(members(&workspace, "default-members"), product.collect());
+    let needed = names(&workspace, "dependencies");
+    assert!(!BESIDE.iter().any(|name| needed.contains(*name)));
     for layer in LAYERS {
         let dependencies = names(&manifest(&root().join("src").join(layer)), "dependencies");
         assert_eq!(misplaced(layer, &dependencies), Vec::<String>::new());

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::packing::{self, PackingDemand};
-use crate::ratio::Ratio;
+use crate::packing::{NodeKind, PackingDemand, PlacementRequest};
 use crate::snapshot::{EngineHealth, Node, Snapshot, Taint};
 use model::base::Name;
 
@@ -11,6 +10,9 @@ use super::{Index, NodeId, ResourceId};
 
 /// Maximum number of typical pod specs for the packing policy.
 const MOST_SPECS: usize = 64;
+
+/// The most frequent specs that make up this part of the pods are typical, in millionths.
+const TYPICAL: i64 = 950_000;
 
 /// Memory in MiB to a byte.
 const MIB: i64 = 1 << 20;
@@ -157,13 +159,11 @@ fn demand(snapshot: &Snapshot) -> PackingDemand {
             .filter(|device| device.slices.is_empty());
         u32::try_from(whole.count()).unwrap_or(u32::MAX)
     };
-    let nodes: Vec<packing::TraceNode> = snapshot
+    let nodes: Vec<NodeKind> = snapshot
         .nodes
         .iter()
-        .map(|node| packing::TraceNode {
-            name: String::new(),
+        .map(|node| NodeKind {
             cpu: node.cpu_milli,
-            memory: node.memory_bytes / MIB,
             gpus: whole(node),
             model: node
                 .devices
@@ -178,15 +178,14 @@ fn demand(snapshot: &Snapshot) -> PackingDemand {
         .flat_map(|device| &device.slices)
         .map(|slice| &slice.resource)
         .collect();
-    let mut pods: Vec<(packing::TracePod, i64)> = Vec::new();
+    let mut pods: Vec<(PlacementRequest, i64)> = Vec::new();
     for set in snapshot.workloads.iter().flat_map(|work| &work.sets) {
         let whole = set
             .requests
             .devices
             .iter()
             .find(|ask| !sliced.contains(&ask.resource));
-        let pod = packing::TracePod {
-            name: String::new(),
+        let pod = PlacementRequest {
             cpu: set.requests.cpu_milli,
             memory: set.requests.memory_bytes.div_euclid(MIB),
             gpus: whole.map_or(0, |ask| ask.count),
@@ -195,7 +194,5 @@ fn demand(snapshot: &Snapshot) -> PackingDemand {
         };
         pods.push((pod, i64::from(set.count.max(1))));
     }
-    let weighed: Vec<(&packing::TracePod, i64)> =
-        pods.iter().map(|(pod, count)| (pod, *count)).collect();
-    PackingDemand::weighed(&nodes, &weighed, Ratio::millionths(950_000), MOST_SPECS)
+    PackingDemand::new(&nodes, &pods, TYPICAL, MOST_SPECS)
 }

@@ -3,9 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::ratio::Ratio;
-
-use super::{TraceNode, TracePod};
+use super::PlacementRequest;
 
 /// Where the score of the fragmentation gradient rises by one: ln(k / (100 - k)) for k from 51 to 99, in
 /// billionths. Below 50 it is the same with the sign turned.
@@ -71,7 +69,7 @@ struct Spec {
 }
 
 impl Spec {
-    fn of(pod: &TracePod) -> Self {
+    fn of(pod: &PlacementRequest) -> Self {
         Self {
             cpu: pod.cpu,
             milli: pod.milli,
@@ -83,22 +81,17 @@ impl Spec {
 
 /// Nodes that no spec distinguishes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Kind {
-    cpu: i64,
-    gpus: u32,
-    pub(super) model: String,
+pub struct NodeKind {
+    /// CPU of each node, in thousandths of a core.
+    pub cpu: i64,
+    /// GPUs of each node.
+    pub gpus: u32,
+    /// Model of the GPUs.
+    pub model: String,
 }
 
-impl Kind {
-    fn of(node: &TraceNode) -> Self {
-        Self {
-            cpu: node.cpu,
-            gpus: node.gpus,
-            model: node.model.clone(),
-        }
-    }
-
-    pub(super) fn accepts(&self, models: &[String]) -> bool {
+impl NodeKind {
+    fn accepts(&self, models: &[String]) -> bool {
         models.is_empty() || models.contains(&self.model)
     }
 }
@@ -146,10 +139,10 @@ fn divisor(mut a: i64, mut b: i64) -> i64 {
 
 /// The demand that a cluster is packed for.
 #[derive(Clone, Debug)]
-pub(crate) struct PackingDemand {
-    pub(super) kinds: Vec<Kind>,
-    /// Kind of each node.
-    pub(crate) kind_of: Vec<usize>,
+pub struct PackingDemand {
+    kinds: Vec<NodeKind>,
+    /// Index of the kind of each node.
+    pub kind_of: Vec<usize>,
     /// CPU request of each typical spec.
     pub(super) cpu: Vec<i64>,
     /// GPU share of each typical spec, in thousandths.
@@ -158,8 +151,8 @@ pub(crate) struct PackingDemand {
     pub(super) count: Vec<i64>,
     /// GPUs of each typical spec, by node kind; unreachably many if the spec cannot use that kind.
     pub(super) need: Vec<Vec<i32>>,
-    /// Total number of pods with a typical spec.
-    pub(super) total: i64,
+    /// Total number of pods with a typical spec, at least 1.
+    pub total: i64,
     /// GPU capacity without CPU.
     pub(super) cpu_hinge: CpuReserve,
     /// GPU capacity without memory.
@@ -171,26 +164,20 @@ pub(crate) struct PackingDemand {
 }
 
 impl PackingDemand {
-    /// Demand of a list of pods on these nodes; typical specs are the most frequent ones that make up `typical`
-    /// of the pods.
-    pub(super) fn new(nodes: &[TraceNode], pods: &[TracePod], typical: Ratio) -> Self {
-        let pods: Vec<(&TracePod, i64)> = pods.iter().map(|pod| (pod, 1)).collect();
-        Self::weighed(nodes, &pods, typical, usize::MAX)
-    }
-
-    /// The same with a count for each pod, and at most `most` typical specs.
-    pub(crate) fn weighed(
-        nodes: &[TraceNode],
-        pods: &[(&TracePod, i64)],
-        typical: Ratio,
+    /// Demand of pods, each with how many of them there are, on these nodes. Typical specs are the most frequent ones that make up
+    /// `typical` millionths of the pods, and at most `most`.
+    pub fn new(
+        nodes: &[NodeKind],
+        pods: &[(PlacementRequest, i64)],
+        typical: i64,
         most: usize,
     ) -> Self {
-        let mut kinds: Vec<Kind> = nodes.iter().map(Kind::of).collect();
+        let mut kinds = nodes.to_vec();
         kinds.sort();
         kinds.dedup();
         let kind_of = nodes
             .iter()
-            .map(|node| kinds.binary_search(&Kind::of(node)).unwrap_or_default())
+            .map(|node| kinds.binary_search(node).unwrap_or_default())
             .collect();
 
         let mut counts: BTreeMap<Spec, i64> = BTreeMap::new();
@@ -205,15 +192,15 @@ impl PackingDemand {
             .collect();
         specs.sort_by(|a, b| b.cmp(a));
         let mut total = 0;
-        let all = pods.iter().map(|(_, count)| count).sum();
+        let all: i64 = pods.iter().map(|(_, count)| count).sum();
         specs.truncate(most);
         specs.retain(|(count, _)| {
-            let wanted = !typical.reached(total, all);
+            let wanted = i128::from(total) * 1_000_000 < i128::from(all) * i128::from(typical);
             total += if wanted { count } else { &0 };
             wanted
         });
 
-        let need = |kind: &Kind| {
+        let need = |kind: &NodeKind| {
             let need = |(_, spec): &(i64, Spec)| match spec.gpus {
                 0 => i32::MAX,
                 gpus if kind.accepts(&spec.models) => gpus as i32,
@@ -221,13 +208,13 @@ impl PackingDemand {
             };
             specs.iter().map(need).collect()
         };
-        let asked = |of: fn(&TracePod) -> i64| -> i64 {
+        let asked = |of: fn(&PlacementRequest) -> i64| -> i64 {
             let users = pods.iter().filter(|(pod, _)| pod.gpus > 0);
             users
                 .map(|(pod, count)| of(pod).saturating_mul(*count))
                 .fold(0, i64::saturating_add)
         };
-        let gpu = asked(TracePod::gpu);
+        let gpu = asked(PlacementRequest::gpu);
         Self {
             kind_of,
             cpu: specs.iter().map(|(_, spec)| spec.cpu).collect(),
@@ -241,6 +228,12 @@ impl PackingDemand {
             steps: steps(total.max(1)),
             kinds,
         }
+    }
+
+    /// Whether each kind of node has one of these GPU models; no model accepts every kind.
+    pub fn accepting(&self, models: &[String]) -> Vec<bool> {
+        let accepts = |kind: &NodeKind| kind.accepts(models);
+        self.kinds.iter().map(accepts).collect()
     }
 
     /// Score of a fall in fragmentation, 0 to 99: a logistic curve around 50, a GPU wide.
@@ -261,10 +254,10 @@ fn steps(total: i64) -> Vec<i64> {
 }
 
 /// Load of each kind, in thousandths, if every spec is spread evenly over the GPUs of the kinds that can run it.
-fn pressure(nodes: &[TraceNode], kinds: &[Kind], counts: &BTreeMap<Spec, i64>) -> Vec<i64> {
+fn pressure(nodes: &[NodeKind], kinds: &[NodeKind], counts: &BTreeMap<Spec, i64>) -> Vec<i64> {
     let mut gpus = vec![0_i128; kinds.len()];
     for node in nodes {
-        if let Ok(kind) = kinds.binary_search(&Kind::of(node)) {
+        if let Ok(kind) = kinds.binary_search(node) {
             gpus[kind] += i128::from(node.gpus);
         }
     }

@@ -1,28 +1,20 @@
-//! Packing: places pods that request CPU, memory and parts of GPUs one by one on the nodes of a full cluster.
+//! Packing: what placing a pod that requests CPU, memory and parts of GPUs costs on a node, for the pods that are typical of a cluster.
 //!
 //! Six policies as published, and Stokehold's, [`Policy::Stokehold`]. No policy rejects a pod
 //! that fits somewhere. Units: CPU in thousandths of a core, memory in MiB, GPU in thousandths of a device.
 
-mod arrivals;
 mod demand;
 mod node;
-mod packer;
 mod policy;
-mod ranking;
-mod replay;
-mod trace;
+mod score;
 
-#[cfg(test)]
-mod properties;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use demand::PackingDemand;
-pub(crate) use node::Idle;
-pub use packer::{Packer, PodClass, Spot};
-pub(crate) use packer::{PlacementRequest, cost, sharing};
+pub use demand::{NodeKind, PackingDemand};
+pub use node::Idle;
 pub use policy::Policy;
-pub use replay::{Arrival, Mark, Outcome, Replay, Setup};
-pub use trace::{TraceNode, TracePod, nodes, pods};
+pub use score::{NEVER, PlacementRequest, cost, sharing};
 
+/// A whole device, in thousandths.
 pub const WHOLE: i32 = 1_000;

@@ -1,19 +1,21 @@
 //! Idle resources of one node, their fragmentation, and the effect of a placement.
 
+use super::WHOLE;
 use super::demand::PackingDemand;
-use super::{TraceNode, WHOLE};
 
 /// Idle resources of a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Idle {
+pub struct Idle {
     /// Index of the node's kind.
-    pub(super) kind: usize,
-    pub(super) cpu: i64,
-    pub(super) memory: i64,
+    pub kind: usize,
+    /// Idle CPU, in thousandths of a core.
+    pub cpu: i64,
+    /// Idle memory, in MiB.
+    pub memory: i64,
     /// Idle thousandths of each device.
-    pub(super) left: Vec<i32>,
+    pub left: Vec<i32>,
     /// Idle thousandths of all devices.
-    pub(super) gpu: i64,
+    pub gpu: i64,
     /// Number of fully idle devices.
     pub(super) free: u32,
     /// Per typical spec: devices with enough left.
@@ -21,44 +23,18 @@ pub(crate) struct Idle {
     /// Per typical spec: idle thousandths on devices that are too small for it.
     small: Vec<i32>,
     /// Fragments, in thousandths of a device times the number of typical pods.
-    pub(super) fragments: i64,
+    pub fragments: i64,
     /// GPU capacity without CPU.
     pub(super) unfed_cpu: i64,
     /// GPU capacity without memory.
     pub(super) unfed_memory: i64,
-    /// Size classes that run here: bit 0 for shared pods, bit n for pods of n GPUs.
-    pub(super) sizes: u128,
+    /// Size classes that run here: bit 0 for shared pods, bit n for pods of n GPUs. Only [`super::Policy::GpuClustering`] reads it.
+    pub sizes: u128,
 }
 
 impl Idle {
-    pub(super) fn new(node: &TraceNode, kind: usize, demand: &PackingDemand) -> Self {
-        let gpus = node.gpus as usize;
-        let mut idle = Self {
-            kind,
-            cpu: node.cpu,
-            memory: node.memory,
-            left: vec![WHOLE; gpus],
-            gpu: i64::from(node.gpus) * i64::from(WHOLE),
-            free: node.gpus,
-            fit: vec![node.gpus as i32; demand.milli.len()],
-            small: vec![0; demand.milli.len()],
-            fragments: 0,
-            unfed_cpu: 0,
-            unfed_memory: 0,
-            sizes: 0,
-        };
-        idle.settle(demand);
-        idle
-    }
-
-    /// A partly used node, from its idle resources.
-    pub(crate) fn used(
-        kind: usize,
-        cpu: i64,
-        memory: i64,
-        left: Vec<i32>,
-        demand: &PackingDemand,
-    ) -> Self {
+    /// A node with these idle resources, and no size class on it.
+    pub fn new(kind: usize, cpu: i64, memory: i64, left: Vec<i32>, demand: &PackingDemand) -> Self {
         let fit = |want: &i32| left.iter().filter(|left| *left >= want).count() as i32;
         let small = |want: &i32| left.iter().filter(|left| *left < want).sum();
         let mut idle = Self {
@@ -77,16 +53,6 @@ impl Idle {
         };
         idle.settle(demand);
         idle
-    }
-
-    /// Idle thousandths of each device.
-    pub(crate) fn left(&self) -> &[i32] {
-        &self.left
-    }
-
-    /// Idle thousandths of a device.
-    pub(crate) fn left_of(&self, device: u32) -> i32 {
-        self.left[device as usize]
     }
 
     fn settle(&mut self, demand: &PackingDemand) {
@@ -130,40 +96,9 @@ impl Idle {
         sum
     }
 
-    /// Places a pod: takes `milli` of each of these devices.
-    pub(super) fn take(
-        &mut self,
-        demand: &PackingDemand,
-        cpu: i64,
-        memory: i64,
-        milli: i32,
-        devices: &[u32],
-    ) {
-        self.cpu -= cpu;
-        self.memory -= memory;
-        for &device in devices {
-            let now = self.left[device as usize];
-            let after = now - milli;
-            self.left[device as usize] = after;
-            self.gpu -= i64::from(milli);
-            self.free -= u32::from(now == WHOLE);
-            for (spec, &want) in demand.milli.iter().enumerate() {
-                self.fit[spec] += i32::from(after >= want) - i32::from(now >= want);
-                self.small[spec] +=
-                    if after < want { after } else { 0 } - if now < want { now } else { 0 };
-            }
-        }
-        match (devices.len(), milli) {
-            (0, _) => {}
-            (1, milli) if milli < WHOLE => self.sizes |= 1,
-            (gpus, _) => self.sizes |= 1 << gpus.min(127),
-        }
-        self.settle(demand);
-    }
-
     /// The devices for a pod that requests `milli` of each of `gpus`, the tightest first, the first among equals.
     /// For whole devices these are the first free ones.
-    pub(super) fn tightest(&self, gpus: u32, milli: i32) -> Vec<u32> {
+    pub fn tightest(&self, gpus: u32, milli: i32) -> Vec<u32> {
         let enough = |device: &u32| self.left[*device as usize] >= milli;
         let mut devices: Vec<u32> = (0..self.left.len() as u32).filter(enough).collect();
         if milli < WHOLE {

@@ -199,17 +199,17 @@ fn cost(compiled: &CompiledFleet, want: &PodRequest, condition: &FreeShape) -> (
     let policy = compiled.snapshot.options.placement;
     let kind = compiled.node_shapes[condition.make].kind;
     let memory = condition.memory / MIB;
-    let idle = Idle::used(kind, condition.cpu, memory, left, &compiled.demand);
+    let idle = Idle::new(kind, condition.cpu, memory, left, &compiled.demand);
     if !ask.shares() {
         return (packing::cost(policy, &compiled.demand, &ask, &idle), WHOLE);
     }
     match policy {
         Policy::Fgd | Policy::Stokehold => {
             let (cost, device) = packing::sharing(policy, &compiled.demand, &ask, &idle);
-            (cost, idle.left_of(device))
+            (cost, idle.left[device as usize])
         }
         _ => {
-            let fitting = idle.left().iter().filter(|left| **left >= ask.milli);
+            let fitting = idle.left.iter().filter(|left| **left >= ask.milli);
             let tightest = fitting.min().copied().unwrap_or(WHOLE);
             (
                 packing::cost(policy, &compiled.demand, &ask, &idle),

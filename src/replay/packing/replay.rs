@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use engine::packing::{Policy, WHOLE};
+use engine::rng::Rng;
+
 use crate::ratio::Ratio;
-use crate::rng::Rng;
 
 use super::arrivals::arrivals;
 use super::packer::{Packer, PodClass, Spot};
-use super::{Policy, TraceNode, TracePod, WHOLE};
+use super::{TraceNode, TracePod};
 
 /// Parameters of a replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

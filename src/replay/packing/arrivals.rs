@@ -1,7 +1,8 @@
 //! The order in which pods arrive, and how many: shuffled, then topped up (or thinned) to a load.
 
+use engine::rng::Rng;
+
 use crate::ratio::Ratio;
-use crate::rng::Rng;
 
 use super::TracePod;
 

@@ -15,6 +15,11 @@ impl Ratio {
         Self(parts)
     }
 
+    /// The ratio in millionths.
+    pub fn parts(self) -> i64 {
+        i64::try_from(self.0).unwrap_or(i64::MAX)
+    }
+
     /// Whether the ratio is zero.
     pub fn is_zero(self) -> bool {
         self.0 == 0
@@ -24,11 +29,6 @@ impl Ratio {
     pub fn of(self, amount: i64) -> i64 {
         let part = i128::from(amount) * i128::from(self.0) / 1_000_000;
         i64::try_from(part).unwrap_or(i64::MAX)
-    }
-
-    /// Whether `part` is at least this ratio times `whole`.
-    pub fn reached(self, part: i64, whole: i64) -> bool {
-        i128::from(part) * 1_000_000 >= i128::from(whole) * i128::from(self.0)
     }
 }
 
@@ -105,7 +105,5 @@ mod tests {
     fn a_share_of_an_amount_is_rounded_down() {
         assert_eq!(Ratio(1_300_000).of(6_212_000), 8_075_600);
         assert_eq!(Ratio(333_333).of(10), 3);
-        assert!(Ratio(950_000).reached(95, 100));
-        assert!(!Ratio(950_000).reached(94, 100));
     }
 }

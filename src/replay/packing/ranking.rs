@@ -1,10 +1,9 @@
 //! The best node of a class of pods, kept up to date as costs change.
 
+use engine::packing::NEVER;
+
 /// Nodes to a block.
 const BLOCK: usize = 16;
-
-/// The cost of a node that cannot take the class.
-pub(super) const NEVER: i64 = i64::MAX;
 
 /// Costs of all nodes for one class, with the cheapest of each block.
 #[derive(Clone, Debug)]

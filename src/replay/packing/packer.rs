@@ -1,41 +1,13 @@
 //! Places pods one by one: filter, cost, cheapest node, device. Nothing is moved, and no pod that fits is rejected.
 
+use engine::packing::{Idle, NEVER, PackingDemand, PlacementRequest, Policy, WHOLE, cost, sharing};
+use engine::rng::Rng;
 use rustc_hash::FxHashMap;
 
 use crate::ratio::Ratio;
-use crate::rng::Rng;
 
-use super::demand::PackingDemand;
-use super::node::Idle;
-use super::ranking::{NEVER, Ranking};
-use super::{Policy, TraceNode, TracePod, WHOLE};
-
-/// CPU of the largest node in the published scores.
-const LARGEST_CPU: i64 = 128_000;
-
-/// GPU of the largest node in the published scores.
-const LARGEST_GPU: i64 = 8_000;
-
-/// A pod's request, the only input of placement.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct PlacementRequest {
-    pub(crate) cpu: i64,
-    pub(crate) memory: i64,
-    pub(crate) gpus: u32,
-    pub(crate) milli: i32,
-    pub(crate) models: Vec<String>,
-}
-
-impl PlacementRequest {
-    fn gpu(&self) -> i64 {
-        i64::from(self.gpus) * i64::from(self.milli)
-    }
-
-    /// Whether it requests a part of one device.
-    pub(crate) fn shares(&self) -> bool {
-        self.gpus == 1 && self.milli < WHOLE
-    }
-}
+use super::ranking::Ranking;
+use super::{TraceNode, TracePod};
 
 /// Class of pods with equal requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,12 +64,14 @@ impl Packer {
         typical: Ratio,
         seed: u64,
     ) -> Self {
-        let demand = PackingDemand::new(nodes, pods, typical);
-        let idle: Vec<Idle> = nodes
-            .iter()
-            .zip(&demand.kind_of)
-            .map(|(node, &kind)| Idle::new(node, kind, &demand))
-            .collect();
+        let kinds: Vec<_> = nodes.iter().map(TraceNode::kind).collect();
+        let asked: Vec<_> = pods.iter().map(|pod| (pod.request(), 1)).collect();
+        let demand = PackingDemand::new(&kinds, &asked, typical.parts(), usize::MAX);
+        let empty = |(node, &kind): (&TraceNode, &usize)| {
+            let left = vec![WHOLE; node.gpus as usize];
+            Idle::new(kind, node.cpu, node.memory, left, &demand)
+        };
+        let idle: Vec<Idle> = nodes.iter().zip(&demand.kind_of).map(empty).collect();
         Self {
             policy,
             gpu: idle.iter().map(|idle| idle.gpu).sum(),
@@ -132,20 +106,13 @@ impl Packer {
     }
 
     pub fn class(&mut self, pod: &TracePod) -> PodClass {
-        let ask = PlacementRequest {
-            cpu: pod.cpu,
-            memory: pod.memory,
-            gpus: pod.gpus,
-            milli: pod.milli,
-            models: pod.models.clone(),
-        };
+        let ask = pod.request();
         if let Some(&class) = self.known.get(&ask) {
             return PodClass(class);
         }
-        let accepts = |kind: &super::demand::Kind| kind.accepts(&ask.models);
         let class = self.classes.len();
         self.classes.push(Costed {
-            accepts: self.demand.kinds.iter().map(accepts).collect(),
+            accepts: self.demand.accepting(&ask.models),
             ask: ask.clone(),
             ranking: None,
             seen: 0,
@@ -196,7 +163,7 @@ impl Packer {
             idle.tightest(ask.gpus, ask.milli)
         };
         self.fragments -= idle.fragments;
-        idle.take(&self.demand, ask.cpu, ask.memory, ask.milli, &devices);
+        *idle = after(idle, &self.demand, ask, &devices);
         self.fragments += idle.fragments;
         self.gpu -= ask.gpu();
         self.changes.push(node as u32);
@@ -251,6 +218,23 @@ impl Packer {
     }
 }
 
+/// A node after a pod has taken these of its devices.
+fn after(idle: &Idle, demand: &PackingDemand, ask: &PlacementRequest, devices: &[u32]) -> Idle {
+    let mut left = idle.left.clone();
+    for &device in devices {
+        left[device as usize] -= ask.milli;
+    }
+    let (cpu, memory) = (idle.cpu - ask.cpu, idle.memory - ask.memory);
+    let size = match devices.len() {
+        0 => 0,
+        _ if ask.shares() => 1,
+        gpus => 1 << gpus.min(127),
+    };
+    let mut after = Idle::new(idle.kind, cpu, memory, left, demand);
+    after.sizes = idle.sizes | size;
+    after
+}
+
 /// Per node: the first with equal resources.
 fn twins(idle: &[Idle]) -> Vec<usize> {
     let mut first = FxHashMap::default();
@@ -269,135 +253,4 @@ fn fits(ask: &PlacementRequest, accepts: &[bool], idle: &Idle) -> bool {
     }
     let enough = |left: &&i32| **left >= ask.milli;
     accepts[idle.kind] && idle.left.iter().filter(enough).count() >= ask.gpus as usize
-}
-
-/// Cost of placing a pod on a node where it fits: less is better. Published scores count down from 0.
-pub(crate) fn cost(
-    policy: Policy,
-    demand: &PackingDemand,
-    ask: &PlacementRequest,
-    idle: &Idle,
-) -> i64 {
-    match policy {
-        Policy::Random => 0,
-        Policy::BestFit => {
-            let over = (idle.cpu - ask.cpu) + LARGEST_CPU / LARGEST_GPU * (idle.gpu - ask.gpu());
-            -((2 * LARGEST_CPU - over) * 100 / (2 * LARGEST_CPU))
-        }
-        Policy::DotProduct => {
-            let whole = i128::from(LARGEST_CPU * LARGEST_CPU);
-            let ratio = i128::from(LARGEST_CPU / LARGEST_GPU);
-            let along = i128::from(idle.cpu) * i128::from(ask.cpu)
-                + ratio * ratio * i128::from(idle.gpu) * i128::from(ask.gpu());
-            let score = (2 * whole - along) * 100 / (2 * whole);
-            -i64::try_from(score).unwrap_or(i64::MIN + 1)
-        }
-        Policy::GpuPacking => -packing(ask, idle),
-        Policy::GpuClustering => -clustering(ask, idle),
-        Policy::Fgd | Policy::Stokehold if ask.shares() => sharing(policy, demand, ask, idle).0,
-        Policy::Fgd | Policy::Stokehold => {
-            let from = vec![WHOLE; ask.gpus as usize];
-            let tight: Vec<i32>;
-            let from = if ask.milli == WHOLE || ask.gpus == 0 {
-                &from
-            } else {
-                let devices = idle.tightest(ask.gpus, ask.milli);
-                tight = devices
-                    .iter()
-                    .map(|device| idle.left[*device as usize])
-                    .collect();
-                &tight
-            };
-            let after = idle.fragments_after(demand, idle.cpu - ask.cpu, ask.milli, from);
-            gradient(policy, demand, ask, idle, after)
-        }
-    }
-}
-
-/// Lowest cost of a shared pod over the devices of a node, and the first device with that cost.
-pub(crate) fn sharing(
-    policy: Policy,
-    demand: &PackingDemand,
-    ask: &PlacementRequest,
-    idle: &Idle,
-) -> (i64, u32) {
-    let mut best = (NEVER, 0);
-    for (device, &left) in idle.left.iter().enumerate() {
-        // Devices with equal idle amounts have the same cost: evaluate the first.
-        if left < ask.milli || idle.left[..device].contains(&left) {
-            continue;
-        }
-        let after = idle.fragments_after(demand, idle.cpu - ask.cpu, ask.milli, &[left]);
-        let cost = gradient(policy, demand, ask, idle, after);
-        if cost < best.0 {
-            best = (cost, device as u32);
-        }
-    }
-    best
-}
-
-/// Cost of a placement that results in this many fragments.
-fn gradient(
-    policy: Policy,
-    demand: &PackingDemand,
-    ask: &PlacementRequest,
-    idle: &Idle,
-    after: i64,
-) -> i64 {
-    let growth = after - idle.fragments;
-    if policy == Policy::Fgd {
-        return -demand.score(-growth);
-    }
-    // All in millionths of a device.
-    let gpu = idle.gpu - ask.gpu();
-    let cpu = idle.cpu - ask.cpu;
-    let fragmentation = growth.saturating_mul(1_000).div_euclid(demand.total);
-    let unfed_cpu = demand.cpu_hinge.unfed(gpu, cpu) - idle.unfed_cpu;
-    let unfed_memory = demand.memory_hinge.unfed(gpu, idle.memory - ask.memory) - idle.unfed_memory;
-    let scarcity = ask.gpu().saturating_mul(demand.pressure[idle.kind]) / 5;
-    let left_over = gpu + cpu / 16;
-    fragmentation
-        .saturating_add(unfed_cpu)
-        .saturating_add(unfed_memory.div_euclid(4))
-        .saturating_add(scarcity)
-        .saturating_add(left_over)
-        .min(NEVER - 1)
-}
-
-/// The published score of GPU packing: used devices before free ones, used nodes before free ones.
-fn packing(ask: &PlacementRequest, idle: &Idle) -> i64 {
-    if ask.gpus == 0 {
-        return 0;
-    }
-    if idle.free as usize == idle.left.len() {
-        let free = i64::from(idle.free);
-        return (33 - free).max(free);
-    }
-    let devices = idle.tightest(ask.gpus, ask.milli);
-    let left = || devices.iter().map(|device| idle.left[*device as usize]);
-    let free = left().filter(|left| *left == WHOLE).count() as i64;
-    if free > 0 {
-        return (50 - free).max(33);
-    }
-    let percents: i64 = left().map(|left| i64::from(left * 100 / WHOLE)).sum();
-    (100 - percents / 10).max(50)
-}
-
-/// The published score of GPU clustering: with pods of its own size, the fuller the better.
-fn clustering(ask: &PlacementRequest, idle: &Idle) -> i64 {
-    if ask.gpus == 0 {
-        return 0;
-    }
-    let size = if ask.shares() {
-        1_u128
-    } else {
-        1 << ask.gpus.min(127)
-    };
-    let company = match (idle.sizes & size != 0, idle.sizes.count_ones()) {
-        (true, 1) => 75,
-        (true, _) => 50,
-        (false, 0) => 25,
-        (false, _) => 0,
-    };
-    25 * (LARGEST_GPU - idle.gpu) / LARGEST_GPU + company
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::csv_table::CsvTable;
+use engine::packing::{NodeKind, PlacementRequest, WHOLE};
 use model::base::document::DocumentFault;
 
-use super::WHOLE;
+use crate::csv_table::CsvTable;
 
 /// Largest accepted CPU, in thousandths of a core: a million cores.
 const MOST_CPU: i64 = 1_000_000_000;
@@ -16,6 +16,7 @@ const MOST_MEMORY: i64 = 1 << 40;
 /// Maximum number of devices of one node.
 const MOST_DEVICES: i64 = 128;
 
+/// A node of a trace and what it has.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct TraceNode {
     pub name: String,
@@ -26,6 +27,17 @@ pub struct TraceNode {
     pub gpus: u32,
     /// Model of its GPUs.
     pub model: String,
+}
+
+impl TraceNode {
+    /// What placement distinguishes it by.
+    pub fn kind(&self) -> NodeKind {
+        NodeKind {
+            cpu: self.cpu,
+            gpus: self.gpus,
+            model: self.model.clone(),
+        }
+    }
 }
 
 /// A pod and its requests.
@@ -48,6 +60,17 @@ impl TracePod {
     /// Total GPU request, in thousandths of a device.
     pub fn gpu(&self) -> i64 {
         i64::from(self.gpus) * i64::from(self.milli)
+    }
+
+    /// What placement goes by.
+    pub fn request(&self) -> PlacementRequest {
+        PlacementRequest {
+            cpu: self.cpu,
+            memory: self.memory,
+            gpus: self.gpus,
+            milli: self.milli,
+            models: self.models.clone(),
+        }
     }
 
     /// Size class for failure counts: `cpu`, `shared`, or the number of whole GPUs.

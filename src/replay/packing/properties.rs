@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use engine::packing::{Policy, WHOLE};
 use proptest::prelude::*;
 
 use crate::ratio::Ratio;
 
-use super::{Packer, Policy, Replay, Setup, TraceNode, TracePod, WHOLE};
+use super::{Packer, Replay, Setup, TraceNode, TracePod};
 
 fn model() -> impl Strategy<Value = String> {
     prop::sample::select(vec!["A", "B", "C"]).prop_map(str::to_owned)

@@ -1,45 +1,43 @@
-//! `engine rehearse`: compares forecasts of a simulated week with what happened.
+//! `rehearse`: compares forecasts of a simulated week with what happened.
 
-use std::io::Write;
 use std::time::Duration;
 
 use clap::Args;
 
-use crate::runtime::host::Host;
-use crate::runtime::rehearsal::{Outcome, Setup, rehearse};
+use model::base::Moment;
 use model::base::time::parse_span;
-use model::base::{Exit, Failure, Moment};
 use sim::world::Options;
-use table::output::safe_json;
 use table::text::or_unknown;
 
-use super::figures::{Progress, TableOrJson, pairs};
-use super::out;
+use crate::rehearsal::{Outcome, Setup, rehearse};
+
+use super::figures::pairs;
+use super::{Messages, ReplayFormat};
 
 /// Which world, and for how long.
 #[derive(Args, Clone, Debug)]
-pub struct Rehearse {
+pub(super) struct RehearsalFlags {
     /// Size of the world by devices
     #[arg(long, value_name = "N", default_value_t = 400, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub devices: u32,
+    devices: u32,
     /// Seed of the world
     #[arg(long, value_name = "S", default_value_t = 1)]
-    pub seed: u64,
+    seed: u64,
     /// How long forecasts are made and compared with the outcome
     #[arg(long = "for", value_name = "DURATION", default_value = "168h", value_parser = span)]
-    pub length: Duration,
+    length: Duration,
     /// How long it runs before that, so that runs have ended from which something can be learnt
     #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = span)]
-    pub warm_up: Duration,
+    warm_up: Duration,
     /// Its time at the start, RFC 3339
     #[arg(long, value_name = "T", default_value = "2026-11-02T00:00:00Z", value_parser = moment)]
-    pub at: Moment,
+    at: Moment,
     /// Forecast without how long past jobs ran, to see what that knowledge gains
     #[arg(long)]
-    pub without_history: bool,
+    without_history: bool,
     /// How to print it
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    pub output: TableOrJson,
+    output: ReplayFormat,
 }
 
 fn span(text: &str) -> Result<Duration, String> {
@@ -50,32 +48,22 @@ fn moment(text: &str) -> Result<Moment, String> {
     Moment::parse(text).ok_or_else(|| "write 2026-11-02T00:00:00Z".to_owned())
 }
 
-pub(super) fn run(
-    host: &Host,
-    rehearsal: &Rehearse,
-    out: &mut dyn Write,
-    err: &mut dyn Write,
-) -> Result<Exit, Failure> {
+pub(super) fn run(flags: &RehearsalFlags, messages: &mut Messages<'_>) -> String {
     let millis = |span: Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX / 4);
     let setup = Setup {
         world: Options {
-            seed: rehearsal.seed,
-            devices: Some(rehearsal.devices),
-            ..Options::new(rehearsal.at)
+            seed: flags.seed,
+            devices: Some(flags.devices),
+            ..Options::new(flags.at)
         },
-        warm_up_ms: millis(rehearsal.warm_up).min(i64::MAX / 4),
-        length_ms: millis(rehearsal.length).min(i64::MAX / 4),
-        history: !rehearsal.without_history,
+        warm_up_ms: millis(flags.warm_up).min(i64::MAX / 4),
+        length_ms: millis(flags.length).min(i64::MAX / 4),
+        history: !flags.without_history,
     };
-    let mut progress = Progress::new(host, err);
+    let mut progress = messages.progress();
     let outcome = rehearse(&setup, |done, all| progress.report("hours", done, all));
     drop(progress);
-    let text = match rehearsal.output {
-        TableOrJson::Json => safe_json(&outcome),
-        TableOrJson::Table => table(&outcome),
-    };
-    out::write(out, &text)?;
-    Ok(Exit::Done)
+    flags.output.print(&outcome, table)
 }
 
 fn table(outcome: &Outcome) -> String {

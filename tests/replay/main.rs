@@ -1,11 +1,10 @@
-//! `stokehold engine replay` as a shell calls it: fields of JSON output, exit codes, mistakes in files.
+//! `stokehold-replay` as a shell calls it: fields of the contract, exit codes, mistakes in files.
 
-use std::path::PathBuf;
-use std::process::Output;
+use std::ffi::OsString;
+use std::fs;
 
 use serde_json::Value;
-
-use super::Home;
+use tempfile::TempDir;
 
 const NODES: &str = "\
 sn,cpu_milli,memory_mib,gpu,model
@@ -31,11 +30,36 @@ timestamp,duration,num_gpus,gpu_time,cluster
 2017-10-10 07:01:02,5.0,1,5.0,z
 ";
 
-struct Bench(Home);
+/// How a command ended, and what it printed.
+struct Ended {
+    code: u8,
+    out: String,
+    err: String,
+}
+
+/// Runs the program in this process.
+fn run(words: impl IntoIterator<Item = String>) -> Ended {
+    let words: Vec<OsString> = ["stokehold-replay".to_owned()]
+        .into_iter()
+        .chain(words)
+        .map(OsString::from)
+        .collect();
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let code = replay::cli::run_on(&words, false, &mut out, &mut err);
+    let text = |bytes| String::from_utf8(bytes).expect("is text");
+    Ended {
+        code,
+        out: text(out),
+        err: text(err),
+    }
+}
+
+/// A folder with traces.
+struct Bench(TempDir);
 
 impl Bench {
     fn new() -> Self {
-        let bench = Self(Home::new());
+        let bench = Self(TempDir::new().expect("a temporary folder"));
         for (name, text) in [
             ("nodes.csv", NODES),
             ("pods.csv", PODS),
@@ -47,41 +71,32 @@ impl Bench {
         bench
     }
 
-    fn write(&self, name: &str, text: &str) -> PathBuf {
-        self.0.write(name, text)
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.0.path().join(name), text).expect("can be written");
     }
 
-    /// Runs it with these flags, in which a file is named as it was written.
-    fn replay(&self, flags: &str) -> Output {
+    /// Runs `trace` with these flags, in which a file is named as it was written.
+    fn replay(&self, flags: &str) -> Ended {
         let placed = flags.split_whitespace().map(|word| {
-            let path = self.0.path(word);
+            let path = self.0.path().join(word);
             match path.is_file() {
                 true => path.display().to_string(),
                 false => word.to_owned(),
             }
         });
-        let words: Vec<String> = ["engine", "replay"]
-            .map(str::to_owned)
-            .into_iter()
-            .chain(placed)
-            .collect();
-        self.0
-            .run(&words.iter().map(String::as_str).collect::<Vec<&str>>())
+        run(["trace".to_owned()].into_iter().chain(placed))
     }
 
     fn json(&self, flags: &str) -> Value {
-        let output = self.replay(&format!("{flags} -o json"));
-        assert!(output.status.success(), "{flags}: {output:?}");
-        serde_json::from_slice(&output.stdout).expect("is JSON")
+        let ended = self.replay(&format!("{flags} -o json"));
+        assert_eq!(ended.code, 0, "{flags}: {}", ended.err);
+        serde_json::from_str(&ended.out).expect("is JSON")
     }
 
-    fn fails(&self, flags: &str) -> (Option<i32>, String) {
-        let output = self.replay(flags);
-        assert!(output.stdout.is_empty(), "{flags}");
-        (
-            output.status.code(),
-            String::from_utf8(output.stderr).expect("is text"),
-        )
+    fn fails(&self, flags: &str) -> (u8, String) {
+        let ended = self.replay(flags);
+        assert!(ended.out.is_empty(), "{flags}");
+        (ended.code, ended.err)
     }
 }
 
@@ -237,14 +252,13 @@ fn forecasts_of_a_replay_are_compared_with_the_outcome() {
     assert!(seconds("coverage_ratio") + seconds("early_ratio") <= 1.0);
     let sampled = bench.json("--jobs even.csv --devices 8 --policy fifo --forecasts 5");
     assert_eq!(sampled["forecast"]["asked"], 5);
-    let words = String::from_utf8(bench.replay(asked).stdout);
-    assert!(words.expect("is text").contains("\nERROR P90 "));
+    assert!(bench.replay(asked).out.contains("\nERROR P90 "));
 }
 
 #[test]
 fn a_table_says_the_same_in_words() {
     let bench = Bench::new();
-    let text = |flags: &str| String::from_utf8(bench.replay(flags).stdout).expect("is text");
+    let text = |flags: &str| bench.replay(flags).out;
     let packing = text(PACKING);
     assert!(
         packing.starts_with("POLICY          stokehold\n"),
@@ -261,7 +275,7 @@ fn a_table_says_the_same_in_words() {
 #[test]
 fn wrong_use_ends_with_two_and_names_the_mend() {
     let bench = Bench::new();
-    for (flags, expected) in [
+    for (flags, said) in [
         ("", "--nodes"),
         ("--nodes nodes.csv", "--pods"),
         (
@@ -301,8 +315,8 @@ fn wrong_use_ends_with_two_and_names_the_mend() {
         ("--jobs jobs.csv --from yesterday", "write 2017-10-01"),
     ] {
         let (code, stderr) = bench.fails(flags);
-        assert_eq!(code, Some(2), "{flags}: {stderr}");
-        assert!(stderr.contains(expected), "{flags}: {stderr}");
+        assert_eq!(code, 2, "{flags}: {stderr}");
+        assert!(stderr.contains(said), "{flags}: {stderr}");
     }
 }
 
@@ -315,7 +329,7 @@ fn wrong_files_end_with_one_and_name_line_and_column() {
     );
     bench.write("bare.csv", "sn,cpu_milli,memory_mib,model\nn,1,1,T4\n");
     bench.write("none.csv", "sn,cpu_milli,memory_mib,gpu,model\nn,1,1,0,\n");
-    for (flags, expected) in [
+    for (flags, said) in [
         (
             "--nodes nodes.csv --pods lost.csv",
             "lost.csv: cannot be read",
@@ -339,7 +353,25 @@ fn wrong_files_end_with_one_and_name_line_and_column() {
         ("--jobs jobs.csv --from 2018-01-01", "no job is left"),
     ] {
         let (code, stderr) = bench.fails(flags);
-        assert_eq!(code, Some(1), "{flags}: {stderr}");
-        assert!(stderr.contains(expected), "{flags}: {stderr}");
+        assert_eq!(code, 1, "{flags}: {stderr}");
+        assert!(stderr.contains(said), "{flags}: {stderr}");
     }
+}
+
+#[test]
+fn a_rehearsal_judges_the_forecasts_that_it_asked_for() {
+    let rehearse = |flags: &str| {
+        let flags = format!("rehearse --devices 100 --for 3h --warm-up 1h {flags}");
+        run(flags.split_whitespace().map(str::to_owned))
+    };
+    let ended = rehearse("-o json");
+    assert_eq!(ended.code, 0, "{}", ended.err);
+    let figures: Value = serde_json::from_str(&ended.out).expect("is JSON");
+    let count = |field: &str| figures[field].as_u64().expect("is a count");
+    assert!(count("devices") > 0 && count("asked") > 0, "{figures}");
+    let ends = ["still_waiting", "gone", "unknown", "judged"];
+    assert_eq!(ends.map(count).iter().sum::<u64>(), count("asked"));
+    let wrong = rehearse("--at yesterday");
+    assert_eq!(wrong.code, 2);
+    assert!(wrong.err.contains("2026-11-02T00:00:00Z"), "{}", wrong.err);
 }

@@ -135,11 +135,6 @@ impl<'a> CsvTable<'a> {
     pub fn len(&self) -> usize {
         self.rows.len()
     }
-
-    /// Always false: an empty table is a fault.
-    pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
 }
 
 impl<'s> CsvRow<'s> {
