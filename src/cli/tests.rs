@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::fleet::Known;
+use model::fleet::TableState;
 use model::fleet::observe::{Lost, LostKind, Table};
 use settings::Settings;
 use table::json_style::JsonStyle;
@@ -204,7 +204,7 @@ fn lose(facts: &mut Facts, tables: &[(Table, LostKind)]) {
     let fleet = Arc::make_mut(&mut facts.fleet);
     let known = Arc::make_mut(&mut fleet.known);
     for table in Table::ALL {
-        known.insert(*table, Known::Live);
+        known.insert(*table, TableState::Live);
     }
     for (table, kind) in tables {
         let lost = Lost {
@@ -212,7 +212,7 @@ fn lose(facts: &mut Facts, tables: &[(Table, LostKind)]) {
             since: facts.now,
             message: format!("cannot list {}\u{1b}[2J", table.name()),
         };
-        known.insert(*table, Known::Lost(lost));
+        known.insert(*table, TableState::Lost(lost));
     }
 }
 
@@ -265,7 +265,7 @@ fn a_partial_answer_names_each_lost_kind_and_ends_with_its_code() {
         Ok(Exit::Done)
     );
     let fleet = Arc::make_mut(&mut facts.fleet);
-    Arc::make_mut(&mut fleet.known).insert(Table::Nodes, Known::Waiting);
+    Arc::make_mut(&mut fleet.known).insert(Table::Nodes, TableState::Waiting);
     assert!(
         losses(&facts, Kind::Nodes)[0]
             .1

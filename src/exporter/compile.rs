@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use toml::Spanned;
 
 use model::base::{Name, time::parse_span};
-use model::fleet::signal::{Kind, Signal};
+use model::fleet::signal::{Signal, SignalType};
 
 use super::dialect::{
     CoreRule, Derive, Dialect, Discovery, HostRule, How, Join, Missing, PodRule, SamplePart, Scale,
@@ -256,7 +256,7 @@ fn one_map(
     };
     let kind = map.kind.as_ref().map(|kind| *kind.get_ref());
     if let Some(at) = map.kind.as_ref().map(Spanned::span)
-        && signal.kind() == Kind::Counter
+        && signal.kind() == SignalType::Counter
         && kind != Some(KindSpec::Counter)
     {
         faults.at(
@@ -314,7 +314,7 @@ fn one_map(
     SignalMapping {
         signal,
         scale,
-        total: signal.kind() == Kind::Gauge && kind == Some(KindSpec::Counter),
+        total: signal.kind() == SignalType::Gauge && kind == Some(KindSpec::Counter),
         scope: map.scope,
         filter: filter(&map.filter, &map.absent, &map.present),
         over: map.over.clone(),

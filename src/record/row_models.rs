@@ -1,7 +1,7 @@
 //! Rows of readings as numbers: each value relative to the row's previous value.
 
 use model::fleet::histogram::Histogram;
-use model::fleet::signal::{Kind, Signal, Signals};
+use model::fleet::signal::{Signal, SignalType, Signals};
 
 use super::coder::{BitCoder, BitModel, Number, raw};
 use super::grid;
@@ -90,7 +90,7 @@ impl Default for RowModels {
 fn expected(cell: &Cell, signal: Signal, used: i64) -> i64 {
     match signal {
         Signal::MemFree => cell.last.wrapping_sub(used),
-        _ if signal.kind() == Kind::Counter => cell.last.wrapping_add(cell.slope),
+        _ if signal.kind() == SignalType::Counter => cell.last.wrapping_add(cell.slope),
         _ => cell.last,
     }
 }

@@ -13,7 +13,7 @@ use engine::snapshot::Snapshot;
 use exec::look::Unseen;
 use model::base::{Exit, Failure};
 use model::fleet::job::JobKey;
-use model::plan::{Intent, Known, Plan, Refusal};
+use model::plan::{Intent, KnownVictims, Plan, Refusal};
 use plan::actions::{Action, Names, ParseError, PlannedFrom};
 use plan::{self, Author};
 use table::actions::opens_faulty;
@@ -117,7 +117,7 @@ impl Seen {
         &self,
         intent: &Intent,
         author: &Author,
-        known: &Known,
+        known: &KnownVictims,
     ) -> Result<Plan, Refusal> {
         plan::scale::check_owner(&self.snapshot, intent, &self.facts.fleet.scaling)?;
         let mut plan = plan::plan_again(&self.snapshot, intent, author, known)?;
@@ -209,7 +209,7 @@ pub(super) fn on_record(
     };
     let made = intent(&seen.names(namespace), action).and_then(|intent| {
         plannable(action.spec().planned_from).map_err(Unseen::Failed)?;
-        Ok(seen.plan(&intent, &Author::default(), &Known::default())?)
+        Ok(seen.plan(&intent, &Author::default(), &KnownVictims::default())?)
     });
     match made {
         Ok(plan) => {

@@ -25,7 +25,7 @@ use exec::record::Record;
 use exec::{Journal, Progress, RunEnd, StepResult, StepStatus};
 use model::base::name::{is_hostile, printable};
 use model::base::{Exit, Failure, When};
-use model::plan::{Known, Plan, Refusal, RefusalCode};
+use model::plan::{KnownVictims, Plan, Refusal, RefusalCode};
 use plan::Author;
 use plan::actions::{ACTIONS, Action};
 use plan::grant::{Confirmation, Confirmed};
@@ -340,7 +340,7 @@ async fn make_plan(
                 why: flags.reason.clone().unwrap_or_default(),
             };
             let shown = shown.filter(|shown| shown_plan::is_same(&shown.intent, &intent));
-            let known = shown.map_or_else(Known::default, Known::read);
+            let known = shown.map_or_else(KnownVictims::default, KnownVictims::read);
             return Ok(seen.plan(&intent, &author, &known)?);
         }
     };

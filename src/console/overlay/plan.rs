@@ -13,7 +13,7 @@ use crate::painter::Painter;
 use crate::widget::field::TextField;
 use model::base::Moment;
 use model::fleet::job::JobKey;
-use model::plan::{Intent, JobName, Known, Plan, Refusal};
+use model::plan::{Intent, JobName, KnownVictims, Plan, Refusal};
 use plan::actions::ActionName;
 use plan::grant::{Confirmation, Confirmed};
 use table::actions::{May, RunState};
@@ -156,8 +156,8 @@ impl Dialog {
         }
         let intent = self.intent.clone()?;
         let known = match &self.phase {
-            Phase::Shown(plan) => Known::read(plan),
-            _ => Known::default(),
+            Phase::Shown(plan) => KnownVictims::read(plan),
+            _ => KnownVictims::default(),
         };
         self.asking = true;
         self.asked_at = now;

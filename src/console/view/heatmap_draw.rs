@@ -270,14 +270,16 @@ impl Heatmap {
             )
         } else {
             match facts.fleet.known(model::fleet::observe::Table::Nodes) {
-                model::fleet::Known::NotVisible(_) => {
+                model::fleet::TableState::NotVisible(_) => {
                     format!(
                         "nodes are not visible to you: {}",
                         model::fleet::sight::HELP
                     )
                 }
-                model::fleet::Known::Waiting => String::from("reading nodes…"),
-                model::fleet::Known::Lost(lost) => format!("nodes unreachable: {}", lost.message),
+                model::fleet::TableState::Waiting => String::from("reading nodes…"),
+                model::fleet::TableState::Lost(lost) => {
+                    format!("nodes unreachable: {}", lost.message)
+                }
                 _ => facts.none_in_scope("no node has an accelerator"),
             }
         };

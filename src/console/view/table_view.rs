@@ -11,7 +11,7 @@ use crate::widget::cell::words;
 use crate::widget::table::{Look, table};
 use model::base::{Moment, Name};
 use model::cost::LIST_NOTE;
-use model::fleet::Known;
+use model::fleet::TableState;
 use model::fleet::observe::{SourceState, Table};
 use model::fleet::sight::HELP;
 use table::Facts;
@@ -329,16 +329,16 @@ fn nothing_known(facts: &Facts, id: ViewId) -> Option<(String, Role)> {
     }
     for table in tables {
         match facts.fleet.known(*table) {
-            Known::Lost(lost) => {
+            TableState::Lost(lost) => {
                 return Some((
                     format!("{} unreachable: {}", table.name(), lost.message),
                     Role::Crit,
                 ));
             }
-            Known::Waiting => {
+            TableState::Waiting => {
                 return Some((format!("reading {}…", table.name()), Role::Muted));
             }
-            Known::Live | Known::Absent | Known::NotVisible(_) => {}
+            TableState::Live | TableState::Absent | TableState::NotVisible(_) => {}
         }
     }
     // That no finding needs action is known once every source has answered.

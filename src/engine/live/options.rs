@@ -8,7 +8,7 @@ use model::base::Name;
 use model::fleet::observe::Table;
 use model::fleet::queue::QueueSystem;
 use model::fleet::scheduling::{self, Setting};
-use model::fleet::{Fleet, Known};
+use model::fleet::{Fleet, TableState};
 
 /// Engine options, and the origin of each value.
 pub(super) fn options(fleet: &Fleet) -> (EngineOptions, Origins) {
@@ -79,9 +79,11 @@ pub(super) fn unread(fleet: &Fleet) -> String {
             format!("ConfigMap {} cannot be read: {why}", config.key)
         }
         None => match fleet.known(Table::KueueConfig) {
-            Known::Lost(lost) | Known::NotVisible(lost) => format!("{name}: {}", lost.message),
-            Known::Waiting => format!("{name} has not been read yet"),
-            Known::Live | Known::Absent => format!("there is no {name} in kueue-system"),
+            TableState::Lost(lost) | TableState::NotVisible(lost) => {
+                format!("{name}: {}", lost.message)
+            }
+            TableState::Waiting => format!("{name} has not been read yet"),
+            TableState::Live | TableState::Absent => format!("there is no {name} in kueue-system"),
         },
     }
 }
@@ -233,7 +235,7 @@ mod tests {
             since: Moment::default(),
             message: String::from("403: not allowed"),
         };
-        Arc::make_mut(&mut fleet.known).insert(Table::KueueConfig, Known::Lost(lost));
+        Arc::make_mut(&mut fleet.known).insert(Table::KueueConfig, TableState::Lost(lost));
         let why = told(&fleet).to_string();
         assert_eq!(
             why,

@@ -21,7 +21,7 @@ mod undo;
 
 use clap::Subcommand;
 use engine::snapshot::Snapshot;
-use model::plan::{Intent, Known, Plan, Refusal};
+use model::plan::{Intent, KnownVictims, Plan, Refusal};
 
 use super::Author;
 
@@ -131,7 +131,7 @@ pub(crate) struct PlannerInput<'a> {
     pub snapshot: &'a Snapshot,
     pub author: &'a Author,
     /// Victims of a plan that was shown before.
-    pub known: &'a Known,
+    pub known: &'a KnownVictims,
 }
 
 macro_rules! actions {

@@ -598,7 +598,7 @@ fn kinds_that_vanish_take_their_rows_with_them() {
     let fleet = ledger.publish(NOW);
     assert_eq!(
         (fleet.queues.len(), fleet.known(Table::ClusterQueues)),
-        (2, &Known::Live)
+        (2, &TableState::Live)
     );
     for table in [
         Table::ClusterQueues,
@@ -609,7 +609,7 @@ fn kinds_that_vanish_take_their_rows_with_them() {
     }
     let fleet = ledger.publish(NOW);
     assert!(fleet.queues.is_empty() && fleet.jobs[0].admission.is_none());
-    assert_eq!(fleet.known(Table::ClusterQueues), &Known::Absent);
+    assert_eq!(fleet.known(Table::ClusterQueues), &TableState::Absent);
     // And they may come back.
     ledger.apply(Observation::Begin(Table::ClusterQueues));
     ledger.apply(cluster_queue("nlp", None));
@@ -617,7 +617,7 @@ fn kinds_that_vanish_take_their_rows_with_them() {
     let fleet = ledger.publish(NOW);
     assert_eq!(
         (fleet.queues.len(), fleet.known(Table::ClusterQueues)),
-        (1, &Known::Live)
+        (1, &TableState::Live)
     );
     // A relist that does not mention it any more sweeps it.
     ledger.apply(Observation::Begin(Table::ClusterQueues));

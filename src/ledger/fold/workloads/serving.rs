@@ -12,7 +12,7 @@ use model::fleet::job::Serving;
 use model::fleet::policy::Policy;
 use model::fleet::reading::{Page, Reading, Scope};
 use model::fleet::served_model::{Objectives, ServedModel};
-use model::fleet::signal::{Kind, Signal, Signals};
+use model::fleet::signal::{Signal, SignalType, Signals};
 
 use crate::fold::Ledger;
 
@@ -104,7 +104,7 @@ impl ServingReading {
 /// The running totals among signals.
 fn totals(signals: &Signals) -> Signals {
     let all = signals.iter();
-    all.filter(|(signal, _)| signal.kind() == Kind::Counter)
+    all.filter(|(signal, _)| signal.kind() == SignalType::Counter)
         .collect()
 }
 
@@ -200,7 +200,7 @@ impl Servers {
         all.signals = sums
             .into_iter()
             .map(|(signal, (sum, count))| {
-                let adds_up = signal.kind() == Kind::Counter
+                let adds_up = signal.kind() == SignalType::Counter
                     || matches!(signal, Signal::RequestsRunning | Signal::RequestsWaiting);
                 let value = if adds_up { sum } else { sum / f64::from(count) };
                 (signal, value)
