@@ -1,6 +1,6 @@
 //! Cordon: marks nodes as unschedulable, with author and reason as annotations; and uncordon.
 
-use engine::snapshot::{Node, Snapshot};
+use engine::snapshot::{Snapshot, SnapshotNode};
 use model::base::{Moment, Name, SmallSort};
 use model::plan::{
     Alternative, Intent, Mutation, Object, Plan, PlanEffect, Refusal, RefusalCode, Step, Undo, Verb,
@@ -11,7 +11,7 @@ use super::hold::already;
 use super::planner_context::{fact, step};
 
 /// The object of a node.
-pub(super) fn object(node: &Node) -> Object {
+pub(super) fn object(node: &SnapshotNode) -> Object {
     Object::new("", "v1", "nodes", "Node", &node.name).with_uid(&node.uid)
 }
 
@@ -47,7 +47,7 @@ pub(super) fn words(names: &[Name]) -> String {
 }
 
 /// The step that cordons a node.
-pub(super) fn close(node: &Node, by: &str, why: &str) -> Result<Step, Refusal> {
+pub(super) fn close(node: &SnapshotNode, by: &str, why: &str) -> Result<Step, Refusal> {
     let object = object(node);
     let lever = Mutation::Cordon {
         by: by.to_owned(),
@@ -61,7 +61,7 @@ pub(super) fn close(node: &Node, by: &str, why: &str) -> Result<Step, Refusal> {
 }
 
 /// The step that uncordons a node.
-pub(super) fn open(node: &Node) -> Result<Step, Refusal> {
+pub(super) fn open(node: &SnapshotNode) -> Result<Step, Refusal> {
     step(Verb::Uncordon, &object(node), Mutation::Uncordon)
 }
 

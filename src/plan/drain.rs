@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use engine::compiled::WorkloadId;
 use engine::snapshot::{
-    Budget, CORDON, Placement, PodSet, Snapshot, Status, Workload, belongs_to_node,
+    CORDON, Placement, PodSet, Snapshot, SnapshotBudget, Status, Workload, belongs_to_node,
 };
 use model::base::quantities::first_named;
 use model::base::{Moment, Name, ObjectKey, SmallSort};
@@ -409,7 +409,8 @@ impl Drain<'_> {
 
     /// Why the server will never allow a pod's eviction with the current budgets.
     fn never(&self, namespace: &Name, pod: &Name) -> Option<String> {
-        let all: Vec<&Budget> = planner_context::budgets(self.snapshot, namespace, pod).collect();
+        let all: Vec<&SnapshotBudget> =
+            planner_context::budgets(self.snapshot, namespace, pod).collect();
         match all.as_slice() {
             [] => None,
             [one] => is_firm(one).then(|| {
@@ -565,7 +566,7 @@ impl Drain<'_> {
 }
 
 /// Whether a budget never allows an eviction: all the pods that it covers must be healthy.
-fn is_firm(budget: &Budget) -> bool {
+fn is_firm(budget: &SnapshotBudget) -> bool {
     budget.allowed == 0 && budget.desired_healthy as usize >= budget.pods.len()
 }
 

@@ -11,7 +11,7 @@ use engine::explain::Explainer;
 use engine::explanations;
 use engine::forecast;
 use engine::packing::{Policy, Replay, Setup, TraceNode, TracePod};
-use engine::preempt::Mode;
+use engine::preempt::PreemptMode;
 use engine::queueing::{Discipline, TraceJob, pool, replay};
 use engine::rng::Rng;
 use engine::sample::Recipe;
@@ -197,12 +197,15 @@ fn victims(c: &mut Criterion) {
         let compiled = CompiledFleet::new(snapshot);
         let gang = compiled.work(&key).expect("the gang");
         let mut state = State::new(&compiled);
-        for (kind, mode) in [("as-cluster", Mode::AsCluster), ("least", Mode::Least)] {
+        for (kind, mode) in [
+            ("as-cluster", PreemptMode::AsCluster),
+            ("least", PreemptMode::Least),
+        ] {
             group.bench_function(BenchmarkId::new(kind, nodes), |b| {
                 b.iter(|| state.victims(gang, mode).map(|it| it.list.len()));
             });
         }
-        let found = state.victims(gang, Mode::Least);
+        let found = state.victims(gang, PreemptMode::Least);
         eprintln!("{nodes} nodes: {:?} victims", found.map(|it| it.list.len()));
     }
     group.finish();

@@ -159,7 +159,7 @@ pub struct Explainer<'p> {
     sums: sums::Sums,
     /// By workload that could not start in the cycle: what would have helped at that point.
     trials: BTreeMap<WorkloadId, Arc<Trials>>,
-    lacks: BTreeMap<usize, Arc<reckon::Lack>>,
+    lacks: BTreeMap<usize, Arc<reckon::ShapeShortage>>,
     /// Duration of each workload.
     durations: Arc<[Option<i64>]>,
     /// Cost of one turn of a cycle: higher in a large fleet.

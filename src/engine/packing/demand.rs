@@ -83,13 +83,13 @@ impl Spec {
 
 /// Nodes that no spec distinguishes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Kind {
+pub(super) struct NodeClass {
     cpu: i64,
     gpus: u32,
     pub(super) model: String,
 }
 
-impl Kind {
+impl NodeClass {
     fn of(node: &TraceNode) -> Self {
         Self {
             cpu: node.cpu,
@@ -147,7 +147,7 @@ fn divisor(mut a: i64, mut b: i64) -> i64 {
 /// The demand that a cluster is packed for.
 #[derive(Clone, Debug)]
 pub(crate) struct PackingDemand {
-    pub(super) kinds: Vec<Kind>,
+    pub(super) kinds: Vec<NodeClass>,
     /// Kind of each node.
     pub(crate) kind_of: Vec<usize>,
     /// CPU request of each typical spec.
@@ -185,12 +185,16 @@ impl PackingDemand {
         typical: Ratio,
         most: usize,
     ) -> Self {
-        let mut kinds: Vec<Kind> = nodes.iter().map(Kind::of).collect();
+        let mut kinds: Vec<NodeClass> = nodes.iter().map(NodeClass::of).collect();
         kinds.sort();
         kinds.dedup();
         let kind_of = nodes
             .iter()
-            .map(|node| kinds.binary_search(&Kind::of(node)).unwrap_or_default())
+            .map(|node| {
+                kinds
+                    .binary_search(&NodeClass::of(node))
+                    .unwrap_or_default()
+            })
             .collect();
 
         let mut counts: BTreeMap<Spec, i64> = BTreeMap::new();
@@ -213,7 +217,7 @@ impl PackingDemand {
             wanted
         });
 
-        let need = |kind: &Kind| {
+        let need = |kind: &NodeClass| {
             let need = |(_, spec): &(i64, Spec)| match spec.gpus {
                 0 => i32::MAX,
                 gpus if kind.accepts(&spec.models) => gpus as i32,
@@ -261,10 +265,10 @@ fn steps(total: i64) -> Vec<i64> {
 }
 
 /// Load of each kind, in thousandths, if every spec is spread evenly over the GPUs of the kinds that can run it.
-fn pressure(nodes: &[TraceNode], kinds: &[Kind], counts: &BTreeMap<Spec, i64>) -> Vec<i64> {
+fn pressure(nodes: &[TraceNode], kinds: &[NodeClass], counts: &BTreeMap<Spec, i64>) -> Vec<i64> {
     let mut gpus = vec![0_i128; kinds.len()];
     for node in nodes {
-        if let Ok(kind) = kinds.binary_search(&Kind::of(node)) {
+        if let Ok(kind) = kinds.binary_search(&NodeClass::of(node)) {
             gpus[kind] += i128::from(node.gpus);
         }
     }

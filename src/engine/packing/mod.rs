@@ -22,7 +22,7 @@ pub(crate) use node::Idle;
 pub use packer::{Packer, PodClass, Spot};
 pub(crate) use packer::{PlacementRequest, cost, sharing};
 pub use policy::Policy;
-pub use replay::{Arrival, Mark, Outcome, Replay, Setup};
+pub use replay::{Arrival, ArrivalPoint, Outcome, Replay, Setup};
 pub use trace::{TraceNode, TracePod, nodes, pods};
 
 pub const WHOLE: i32 = 1_000;

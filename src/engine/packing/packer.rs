@@ -143,7 +143,7 @@ impl Packer {
         if let Some(&class) = self.known.get(&ask) {
             return PodClass(class);
         }
-        let accepts = |kind: &super::demand::Kind| kind.accepts(&ask.models);
+        let accepts = |kind: &super::demand::NodeClass| kind.accepts(&ask.models);
         let class = self.classes.len();
         self.classes.push(Costed {
             accepts: self.demand.kinds.iter().map(accepts).collect(),

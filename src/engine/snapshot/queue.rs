@@ -11,7 +11,7 @@ use super::workload::Toleration;
 
 /// A kind of capacity with its own quota: a set of nodes that share labels.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Flavor {
+pub struct SnapshotFlavor {
     pub name: Name,
     /// Labels of its nodes. None: any node.
     pub labels: BTreeMap<Name, Name>,

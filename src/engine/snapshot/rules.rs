@@ -10,7 +10,7 @@ use model::plan::Origin;
 
 /// How many pods may be disrupted: a `policy/v1` `PodDisruptionBudget`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Budget {
+pub struct SnapshotBudget {
     pub namespace: Name,
     pub name: Name,
     /// Names of the pods that it covers, sorted.
