@@ -28,13 +28,13 @@ const AGAIN: Duration = Duration::from_secs(3);
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct PodObject {
-    metadata: Meta,
+    metadata: PodMeta,
     spec: Spec,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Meta {
+struct PodMeta {
     annotations: std::collections::BTreeMap<String, String>,
 }
 

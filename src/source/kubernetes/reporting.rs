@@ -5,7 +5,7 @@ use std::time::Duration;
 use model::base::Name;
 use model::fleet::observe::{Lost, LostKind, Observation, SourceHealth, SourceState};
 
-use super::{ChannelClosed, Follower, Phase};
+use super::{ChannelClosed, Phase, TableFollower};
 use crate::api_error::{ApiError, What};
 use crate::backoff::backoff;
 
@@ -27,7 +27,7 @@ const FORGIVEN: Duration = Duration::from_secs(60);
 /// Where only one namespace may be listed, all of them are tried again after this time.
 const WIDEN_EVERY: Duration = Duration::from_secs(300);
 
-impl Follower<'_> {
+impl TableFollower<'_> {
     /// The wait before the next try; grows with each failure that follows soon after the last.
     pub(super) fn again(&mut self) -> Duration {
         let now = self.shared.stats.local();

@@ -92,13 +92,13 @@ struct State {
     /// Metric names of each dialect, grouped by query.
     plan: BTreeMap<Name, Vec<BTreeSet<String>>>,
     planned_at: Option<Moment>,
-    targets: FxHashMap<(String, Name), Kept>,
+    targets: FxHashMap<(String, Name), TargetState>,
     errors: u64,
     last_ok: Option<Moment>,
 }
 
 /// State of a target that is kept between rounds.
-struct Kept {
+struct TargetState {
     rates: Rates,
     /// Time of its last scrape, on Prometheus' clock.
     at: Moment,
