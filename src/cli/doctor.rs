@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use model::base::{Exit, Failure};
 use settings;
-use table::checkup::{self, Check, Point};
+use table::checkup::{self, CheckupItem, Point};
 
 use super::flags::Global;
 use super::setup::{self, FactsSource, Situation};
@@ -53,7 +53,7 @@ fn settled(global: &Global) -> (Vec<Point>, Option<Situation>) {
     let wrong = |failure: Failure| {
         let mend = "correct it, and see `stokehold config validate`";
         let lines = failure.message.lines().map(str::to_owned);
-        let points = lines.map(|line| Point::fail(Check::Settings, failure.exit, line, mend));
+        let points = lines.map(|line| Point::fail(CheckupItem::Settings, failure.exit, line, mend));
         (points.collect::<Vec<Point>>(), None)
     };
     let inputs = match load::inputs(global) {
@@ -77,7 +77,7 @@ fn settled(global: &Global) -> (Vec<Point>, Option<Situation>) {
         [] => "no settings file; the defaults apply".to_owned(),
         files => format!("{} is right", files.join(", ")),
     };
-    let points = vec![Point::ok(Check::Settings, message)];
+    let points = vec![Point::ok(CheckupItem::Settings, message)];
     let situation = Situation {
         every_namespace: false,
         settings,

@@ -14,7 +14,7 @@ use model::fleet::Fleet;
 use table::role::Role;
 
 use super::Verdict;
-use super::offers::{Index, Offer, offers};
+use super::offers::{NameIndex, Offer, offers};
 
 /// The palette's state. Offers are computed on typing, never while drawing.
 pub struct Palette {
@@ -23,7 +23,7 @@ pub struct Palette {
     offers: Vec<Offer>,
     found: usize,
     /// The names of all objects, indexed on the first letter typed.
-    index: Option<(Arc<Fleet>, Index)>,
+    index: Option<(Arc<Fleet>, NameIndex)>,
 }
 
 impl Palette {
@@ -50,7 +50,7 @@ impl Palette {
         self.chosen = 0;
         if !text.trim().is_empty() && self.index.is_none() {
             let fleet = Arc::clone(&app.facts.fleet);
-            let index = Index::of(&fleet);
+            let index = NameIndex::of(&fleet);
             self.index = Some((fleet, index));
         }
         let index = self.index.as_mut().map(|(_, index)| index);

@@ -6,7 +6,7 @@ use crate::commands::{Command, Context};
 use crate::painter::Painter;
 use crate::text::counted;
 use crate::widget::panel::panel;
-use crate::widget::table::{Look, first_lines, table, wrapped};
+use crate::widget::table::{TableLook, first_lines, table, wrapped};
 use model::base::{Moment, SmallSort};
 use model::fleet::job::{Job, JobState};
 use table::Facts;
@@ -161,7 +161,14 @@ impl QueuesView {
             .zip(&shown)
             .flat_map(|(lines, high)| first_lines(lines, *high))
             .collect();
-        table(painter, wide, HEADS, &told.widest, &rows, &Look::default());
+        table(
+            painter,
+            wide,
+            HEADS,
+            &told.widest,
+            &rows,
+            &TableLook::default(),
+        );
         let more = self.waiting.len() - shown.len();
         if more > 0 && inside.height > 1 {
             let words = format!("+{more} more   enter opens them all");

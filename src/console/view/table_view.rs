@@ -8,7 +8,7 @@ use crate::painter::{Painter, RenderStyle};
 use crate::table_model::TableModel;
 use crate::text;
 use crate::widget::cell::words;
-use crate::widget::table::{Look, table};
+use crate::widget::table::{TableLook, table};
 use model::base::{Moment, Name};
 use model::cost::LIST_NOTE;
 use model::fleet::TableState;
@@ -216,7 +216,7 @@ impl TableView {
             .iter()
             .map(|at| table_model.widest().get(*at).copied().unwrap_or(0))
             .collect();
-        let look = Look {
+        let look = TableLook {
             selected: (focus && !rows.is_empty())
                 .then(|| table_model.cursor().saturating_sub(from)),
             sorted: table_model.sorted().and_then(|(column, falls)| {

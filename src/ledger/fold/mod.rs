@@ -43,7 +43,7 @@ use model::fleet::reading::Page;
 use model::fleet::run_hold::OpenRun;
 use model::fleet::seen::{NodeSeen, PodSeen, WorkloadSeen};
 use model::fleet::{kinds::Table, sight};
-use node_state::NodeState;
+use node_state::NodeEntry;
 pub use saved::SavedLedger;
 use sweep::wide;
 use workloads::runs::Runs;
@@ -52,7 +52,7 @@ use workloads::runs::Runs;
 pub struct Ledger {
     policy: Arc<Policy>,
     names: Names,
-    nodes: BTreeMap<Name, NodeState>,
+    nodes: BTreeMap<Name, NodeEntry>,
     pods: FxHashMap<ObjectKey, Arc<PodSeen>>,
     /// Pods that ask for devices, with their joins.
     joined: FxHashMap<ObjectKey, Arc<Pod>>,
@@ -97,7 +97,7 @@ pub struct Ledger {
     dirty_jobs: BTreeSet<JobKey>,
     /// Jobs with changes to readings only.
     read_jobs: BTreeSet<JobKey>,
-    pools: pools::Kept,
+    pools: pools::KeptPools,
     changed: Changed,
     revision: u64,
     last: Option<Fleet>,
@@ -118,7 +118,7 @@ impl Ledger {
     /// An empty ledger that judges by `policy`.
     pub fn new(policy: Arc<Policy>) -> Self {
         Self {
-            pools: pools::Kept::new(Arc::clone(&policy)),
+            pools: pools::KeptPools::new(Arc::clone(&policy)),
             policy,
             names: Names::default(),
             nodes: BTreeMap::new(),

@@ -28,14 +28,14 @@ const MANAGED: &[&str] = &[
 ];
 
 /// What stays while of the nodes nothing changes but readings and pods.
-pub(super) struct Kept {
+pub(super) struct KeptPools {
     policy: Arc<Policy>,
     serves: PoolOfRequest,
     /// Pools without what changes meanwhile, by name; none until they are made.
     pools: Vec<Pool>,
 }
 
-impl Kept {
+impl KeptPools {
     pub(super) fn new(policy: Arc<Policy>) -> Self {
         Self {
             policy,

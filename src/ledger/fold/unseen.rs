@@ -16,7 +16,7 @@ use model::fleet::reading::Reading;
 use model::fleet::seen::NodeSeen;
 
 use super::Ledger;
-use super::node_state::NodeState;
+use super::node_state::NodeEntry;
 
 impl Ledger {
     /// True when listing nodes is forbidden and they were never listed.
@@ -119,7 +119,7 @@ impl Ledger {
 }
 
 /// The node as listed; where listing is forbidden, its name alone, when pods are scheduled on it.
-pub(super) fn seen(refused: bool, name: &Name, state: &NodeState) -> Option<Arc<NodeSeen>> {
+pub(super) fn seen(refused: bool, name: &Name, state: &NodeEntry) -> Option<Arc<NodeSeen>> {
     state.seen.clone().or_else(|| {
         (refused && !state.pods.is_empty()).then(|| {
             Arc::new(NodeSeen {

@@ -38,24 +38,24 @@ struct ServingReading {
     models: Vec<(Option<Name>, Signals)>,
     /// What is remembered of each of `models`, in their order.
     #[serde(default)]
-    kept: Vec<Kept>,
+    kept: Vec<ModelHistory>,
 }
 
 /// What is remembered of a model of one server.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Kept {
+struct ModelHistory {
     /// Its latencies as last read.
     histograms: Vec<Histogram>,
     /// Earlier totals, the oldest first: where the window begins. At most two.
-    marks: Vec<Mark>,
+    marks: Vec<ServerTotals>,
     /// Requests that waited at the last readings, the newest last. At most [`TREND`].
     waiting: Vec<f64>,
 }
 
 /// Totals of a server at a moment.
 #[derive(Clone, Serialize, Deserialize)]
-struct Mark {
+struct ServerTotals {
     at: Moment,
     totals: Signals,
     histograms: Vec<Histogram>,
@@ -83,7 +83,7 @@ impl ServingReading {
             kept.marks = old.marks;
             let last = kept.marks.last().map(|mark| mark.at);
             if last.is_none_or(|last| before.at.since(last) >= Age::from(HALF_WINDOW)) {
-                kept.marks.push(Mark {
+                kept.marks.push(ServerTotals {
                     at: before.at,
                     totals: totals(then),
                     histograms: old.histograms,
@@ -232,7 +232,9 @@ impl ServerMetrics<'_> {
     }
 
     /// What is remembered of each server, with the totals that its window begins with.
-    fn windows(&self) -> impl Iterator<Item = (&ServingReading, &Signals, &Kept, &Mark)> {
+    fn windows(
+        &self,
+    ) -> impl Iterator<Item = (&ServingReading, &Signals, &ModelHistory, &ServerTotals)> {
         self.parts.iter().filter_map(|(said, at, signals)| {
             let kept = said.kept.get(*at)?;
             let from = kept.marks.first().filter(|mark| mark.at < said.at)?;
@@ -342,7 +344,7 @@ impl Ledger {
                     .collect(),
                 kept: readings
                     .iter()
-                    .map(|one| Kept {
+                    .map(|one| ModelHistory {
                         histograms: one.histograms.clone(),
                         marks: Vec::new(),
                         waiting: one
