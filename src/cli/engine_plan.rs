@@ -191,7 +191,7 @@ pub(super) fn run(host: &Host, plan: &DocumentPlan, out: &mut dyn Write) -> Resu
 
 /// A start with what it was decided by.
 #[derive(Serialize)]
-struct Forecast<'a> {
+struct StartForecast<'a> {
     #[serde(flatten)]
     start: &'a Start,
     options: &'a [Used],
@@ -199,7 +199,7 @@ struct Forecast<'a> {
 
 fn forecast(all: &[Start], now: Moment, options: &[Used], format: FigureFormat) -> String {
     if format == FigureFormat::Json {
-        let all = all.iter().map(|start| Forecast { start, options });
+        let all = all.iter().map(|start| StartForecast { start, options });
         return safe_json(&all.collect::<Vec<_>>());
     }
     let mut text = format!("as of {} UTC\n", hour(now));

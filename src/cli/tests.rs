@@ -11,7 +11,7 @@ use table::json_style::JsonStyle;
 use table::sample::facts;
 use table::{Facts, Format, Kind, Query, losses};
 
-use super::get::{Follower, print};
+use super::get::{RowFollower, print};
 use super::*;
 
 fn parsed(line: &str) -> Result<Cli, clap::Error> {
@@ -299,7 +299,7 @@ fn an_unknown_name_fails_and_offers_the_nearest() {
 fn got(line: &str) -> Result<Query, Failure> {
     let cli = parsed(line).unwrap_or_else(|error| panic!("{line}: {error}"));
     match &cli.command {
-        Some(super::Command::Get(get)) => super::get::query(get, &defaults()),
+        Some(super::CliCommand::Get(get)) => super::get::query(get, &defaults()),
         other => panic!("{other:?}"),
     }
 }
@@ -408,7 +408,7 @@ fn watching_prints_headers_once_and_then_changes() {
         (Format::Yaml, "---\nevent: set\n", "---\nevent: gone\n"),
         (Format::Name, "set alert/", "gone alert/xid-79/n1/gpu2\n"),
     ] {
-        let mut follower = Follower::new(Query::all(Kind::Alerts), format);
+        let mut follower = RowFollower::new(Query::all(Kind::Alerts), format);
         let text = follower.take(&before).expect("is there");
         assert!(text.starts_with(first), "{format:?}: {text}");
         assert_eq!(follower.take(&before).expect("is there"), "", "{format:?}");
@@ -420,7 +420,7 @@ fn watching_prints_headers_once_and_then_changes() {
             "{format:?}: {text}"
         );
     }
-    let mut follower = Follower::new(
+    let mut follower = RowFollower::new(
         Query {
             names: vec!["nobody".into()],
             ..Query::all(Kind::Alerts)
@@ -468,7 +468,7 @@ fn a_reader_that_goes_away_is_no_failure() {
 
 fn parts(line: &str) -> Result<Vec<(table::Kind, Vec<String>)>, Failure> {
     let cli = parsed(line).unwrap_or_else(|error| panic!("{line}: {error}"));
-    let Some(super::Command::Get(get)) = &cli.command else {
+    let Some(super::CliCommand::Get(get)) = &cli.command else {
         panic!("{line}");
     };
     let parts = get.parts()?.into_iter();
@@ -548,7 +548,7 @@ fn get_finds_every_object_by_the_name_that_it_prints() {
             }
             let words = ["stokehold", "get", &name].map(std::ffi::OsString::from);
             let cli = parse(&words).unwrap_or_else(|error| panic!("{name}: {error}"));
-            let Some(super::Command::Get(get)) = &cli.command else {
+            let Some(super::CliCommand::Get(get)) = &cli.command else {
                 panic!("{name}");
             };
             let parts = get.parts().unwrap_or_else(|why| panic!("{name}: {why}"));
@@ -564,7 +564,7 @@ fn get_finds_every_object_by_the_name_that_it_prints() {
 #[test]
 fn several_kinds_are_one_table_after_another() {
     let cli = parsed("stokehold get nodes,pods").expect("is right");
-    let Some(super::Command::Get(get)) = &cli.command else {
+    let Some(super::CliCommand::Get(get)) = &cli.command else {
         panic!("get");
     };
     let mut facts = facts();

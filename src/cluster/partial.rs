@@ -74,7 +74,7 @@ macro_rules! partial {
                     type Value = $name;
                     fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<$name, A::Error> {
                         let mut out = $name::default();
-                        while let Some(key) = map.next_key::<$crate::partial::Key<'de>>()? {
+                        while let Some(key) = map.next_key::<$crate::partial::JsonKey<'de>>()? {
                             match key.as_str() {
                                 $($key => out.$field = map.next_value()?,)*
                                 _ => {
@@ -99,27 +99,27 @@ macro_rules! partial {
 pub(crate) use {else_default, partial};
 
 /// A key of a JSON object, borrowed from the input where it can be.
-pub struct Key<'a>(Cow<'a, str>);
+pub struct JsonKey<'a>(Cow<'a, str>);
 
-impl Key<'_> {
+impl JsonKey<'_> {
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-impl<'de> Deserialize<'de> for Key<'de> {
+impl<'de> Deserialize<'de> for JsonKey<'de> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct Text;
         impl<'de> Visitor<'de> for Text {
-            type Value = Key<'de>;
+            type Value = JsonKey<'de>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a key")
             }
-            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Key<'de>, E> {
-                Ok(Key(Cow::Borrowed(text)))
+            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<JsonKey<'de>, E> {
+                Ok(JsonKey(Cow::Borrowed(text)))
             }
-            fn visit_str<E: Error>(self, text: &str) -> Result<Key<'de>, E> {
-                Ok(Key(Cow::Owned(text.to_owned())))
+            fn visit_str<E: Error>(self, text: &str) -> Result<JsonKey<'de>, E> {
+                Ok(JsonKey(Cow::Owned(text.to_owned())))
             }
         }
         from.deserialize_str(Text)
@@ -389,7 +389,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Map<T> {
             type Value = Map<T>;
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Map<T>, A::Error> {
                 let mut all = Vec::new();
-                while let Some((key, value)) = map.next_entry::<Key<'de>, T>()? {
+                while let Some((key, value)) = map.next_entry::<JsonKey<'de>, T>()? {
                     all.push((Box::from(key.as_str()), value));
                 }
                 Ok(Map(all))
