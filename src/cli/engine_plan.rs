@@ -18,7 +18,7 @@ use engine::{document, explanations};
 use model::base::name::printable;
 use model::base::{Exit, Failure, Moment};
 use model::plan::JobName;
-use plan::actions::{self, Action, Names, ParseError};
+use plan::actions::{self, ActionArguments, NameResolver, ParseError};
 use plan::{self, Author};
 use source::local;
 use table::output::safe_json;
@@ -62,7 +62,7 @@ struct IntentLine {
 #[derive(Subcommand)]
 enum AskedOfEngine {
     #[command(flatten)]
-    Plan(Action),
+    Plan(ActionArguments),
     /// Why a job waits; all waiting jobs without a name
     Explain { name: Option<String> },
     /// When a job starts; all waiting jobs without a name
@@ -126,7 +126,7 @@ pub(super) fn run(host: &Host, plan: &DocumentPlan, out: &mut dyn Write) -> Resu
     let unknown = |message: String| Failure::new(Exit::Refused, message);
     let text = match question {
         AskedOfEngine::Plan(action) => {
-            let names = Names {
+            let names = NameResolver {
                 snapshot: &snapshot,
                 namespace: None,
             };

@@ -29,7 +29,7 @@ const PATIENCE: u64 = 1_800;
 const MOVED: &str = "evicted pods of ";
 
 /// How one workload leaves the nodes.
-struct Leave {
+struct Displacement {
     work: WorkloadId,
     way: Way,
     /// Evict only its pods on the nodes.
@@ -232,7 +232,7 @@ impl Drain<'_> {
                 Way::Pods(_) | Way::Bare(_) => true,
             };
             let lost = planner_context::loss(snapshot, model, here.iter().copied()).device_seconds;
-            all.push(Leave {
+            all.push(Displacement {
                 work,
                 way,
                 evicts,
@@ -251,7 +251,7 @@ impl Drain<'_> {
     }
 
     /// Evicts the workload's pods on the nodes one by one.
-    fn evict(&mut self, leave: &Leave) -> Result<(), Refusal> {
+    fn evict(&mut self, leave: &Displacement) -> Result<(), Refusal> {
         let snapshot = self.snapshot;
         let model = &snapshot.workloads[leave.work];
         let bare = matches!(leave.way, Way::Bare(_));
@@ -328,7 +328,7 @@ impl Drain<'_> {
     }
 
     /// Stops the whole workload and requeues it.
-    fn requeue(&mut self, leave: &Leave) -> Result<(), Refusal> {
+    fn requeue(&mut self, leave: &Displacement) -> Result<(), Refusal> {
         let snapshot = self.snapshot;
         let model = &snapshot.workloads[leave.work];
         let mut stop = planner_context::stop(snapshot, model)?;
@@ -377,7 +377,7 @@ impl Drain<'_> {
     }
 
     /// Whether pods of a workload may return to the nodes at once, because they tolerate the cordon; then adds a warning.
-    fn comes_back(&mut self, leave: &Leave, model: &Workload) -> bool {
+    fn comes_back(&mut self, leave: &Displacement, model: &Workload) -> bool {
         let back = |(set, pod): (&PodSet, &Placement)| {
             set.tolerates_cordon() && self.nodes.contains(&pod.node)
         };

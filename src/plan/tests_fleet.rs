@@ -12,7 +12,7 @@ use model::plan::{
     Until, Verb,
 };
 
-use super::actions::{self, Names, ParseError};
+use super::actions::{self, NameResolver, ParseError};
 use super::{Author, plan, plan_again};
 
 pub(super) fn node(name: &str, rack: &str) -> Value {
@@ -118,7 +118,7 @@ pub(super) fn read(snapshot: &Snapshot, text: &str) -> Result<model::plan::Inten
     let namespace = None;
     actions::intent(
         text,
-        &Names {
+        &NameResolver {
             snapshot,
             namespace,
         },

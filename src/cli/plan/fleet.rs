@@ -14,7 +14,7 @@ use exec::look::Unseen;
 use model::base::{Exit, Failure};
 use model::fleet::job::JobKey;
 use model::plan::{Intent, KnownVictims, Plan, Refusal};
-use plan::actions::{Action, Names, ParseError, PlannedFrom};
+use plan::actions::{ActionArguments, NameResolver, ParseError, PlannedFrom};
 use plan::{self, Author};
 use table::actions::opens_faulty;
 use table::explanations::{self, Now};
@@ -128,8 +128,8 @@ impl Seen {
     }
 
     /// Where names without a namespace are in `namespace`.
-    pub(super) const fn names<'a>(&'a self, namespace: &'a str) -> Names<'a> {
-        Names {
+    pub(super) const fn names<'a>(&'a self, namespace: &'a str) -> NameResolver<'a> {
+        NameResolver {
             snapshot: &self.snapshot,
             namespace: Some(namespace),
         }
@@ -197,7 +197,7 @@ const NAMESPACE: &str = "default";
 /// The record cannot be read, or lacks what the action needs.
 pub(super) fn on_record(
     at: &Situation,
-    action: &Action,
+    action: &ActionArguments,
     format: PlanFormat,
     out: &mut dyn Write,
     err: &mut (dyn Write + Send),
@@ -225,7 +225,7 @@ pub(super) fn on_record(
 ///
 /// # Errors
 /// It is refused, or an argument has another form.
-pub(super) fn intent(names: &Names<'_>, action: &Action) -> Result<Intent, Unseen> {
+pub(super) fn intent(names: &NameResolver<'_>, action: &ActionArguments) -> Result<Intent, Unseen> {
     action.intent(names).map_err(|error| match error {
         ParseError::Usage(message) => Unseen::Failed(Failure::new(Exit::Usage, message)),
         ParseError::Refused(refusal) => refusal.into(),

@@ -27,7 +27,7 @@ use model::base::name::{is_hostile, printable};
 use model::base::{Exit, Failure, When};
 use model::plan::{KnownVictims, Plan, Refusal, RefusalCode};
 use plan::Author;
-use plan::actions::{ACTIONS, Action};
+use plan::actions::{ACTIONS, ActionArguments};
 use plan::grant::{Confirmation, Confirmed};
 use settings::Settings;
 use source::kubeconfig::ContextChoice;
@@ -90,7 +90,7 @@ impl PlanFlags {
 #[derive(Subcommand, Clone, PartialEq, Eq, Debug)]
 enum PlanCommand {
     #[command(flatten)]
-    Action(Action),
+    Action(ActionArguments),
     /// Continue a run that was stopped or killed
     Continue {
         /// The run, as `plan --log` names it
@@ -289,7 +289,7 @@ async fn make_plan(
     action_service: &ActionService,
     seen: Option<&Seen>,
     flags: &PlanFlags,
-    action: &Action,
+    action: &ActionArguments,
     shown: Option<&Plan>,
 ) -> Result<Plan, Unseen> {
     let namespace = match settings.scope.namespaces.as_slice() {
@@ -304,26 +304,26 @@ async fn make_plan(
     };
     // What one object is read for may be named by its kind, which an intent does not hold.
     let mut plan = match action {
-        Action::Hold(typed) => {
+        ActionArguments::Hold(typed) => {
             let target = named(&typed.target);
             action_service.hold(namespace, &target).await?
         }
-        Action::Resume(typed) => {
+        ActionArguments::Resume(typed) => {
             let target = named(&typed.target);
             action_service.resume(namespace, &target).await?
         }
-        Action::Reprioritise(typed) => {
+        ActionArguments::Reprioritise(typed) => {
             let job = named(&typed.job);
             action_service
                 .reprioritise(namespace, &job, &typed.priority)
                 .await?
         }
-        Action::Scale(scale) => {
+        ActionArguments::Scale(scale) => {
             let usage = |message| Unseen::Failed(Failure::new(Exit::Usage, message));
             let (target, replicas) = scale.target_and_replicas().map_err(usage)?;
             action_service.scale(namespace, &target, replicas).await?
         }
-        Action::Undo(typed) => {
+        ActionArguments::Undo(typed) => {
             let refused = |sentence| Unseen::Failed(Failure::new(Exit::Refused, sentence));
             let facts = seen.map(|seen| &seen.facts);
             let mut plan = action_service.undo(&typed.run, facts, refused).await?;
