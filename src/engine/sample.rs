@@ -116,12 +116,7 @@ impl Recipe {
             runs: runs(),
             options: EngineOptions {
                 backfill: Backfill::Head,
-                fair_sharing: self.fair.then(|| {
-                    vec![
-                        FairStrategy::LessThanOrEqualToFinalShare,
-                        FairStrategy::LessThanInitialShare,
-                    ]
-                }),
+                fair_sharing: self.fair.then(|| FairStrategy::ALL.to_vec()),
                 ..EngineOptions::default()
             },
             nodes,

@@ -14,6 +14,7 @@ use model::base::{Moment, Name, ObjectKey};
 use model::object::{LogLine, LogWant, ObjectNews};
 
 use super::fetch::{escaped, failure_message, get, nameable};
+use crate::ChannelClosed;
 
 /// Longest line in bytes; the rest of a longer line is dropped.
 const LONGEST: usize = 8 << 10;
@@ -132,9 +133,6 @@ struct Stream {
     tail: u32,
     out: mpsc::Sender<ObjectNews>,
 }
-
-/// The receiver is closed.
-struct ChannelClosed;
 
 /// When buffered lines must be sent; `None` while there are none.
 type Due = Option<std::pin::Pin<Box<Sleep>>>;

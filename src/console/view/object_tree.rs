@@ -21,7 +21,7 @@ use super::subject;
 /// Cells that a level is set in.
 const STEP: usize = 2;
 
-/// The table of a tree. A row is a packed `Item` and depth; the item's own table has everything else.
+/// The table of a tree. A row is a packed `TreeItem` and depth; the item's own table has everything else.
 pub static KIND: KindSpec = KindSpec {
     columns: &[
         Column::words("object", "OBJECT", 0, (30, 72), object).sign(|facts, row| {

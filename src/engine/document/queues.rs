@@ -318,17 +318,8 @@ pub(super) fn options(cell: &DocumentCell<'_>) -> Read<EngineOptions> {
     cell.must_be_object()?;
     let plain = EngineOptions::default();
     let policies = Policy::ALL.map(|policy| (policy.name(), policy));
-    let strategies = [
-        (
-            "less-than-or-equal-to-final-share",
-            FairStrategy::LessThanOrEqualToFinalShare,
-        ),
-        (
-            "less-than-initial-share",
-            FairStrategy::LessThanInitialShare,
-        ),
-    ];
-    let both = || strategies.iter().map(|(_, strategy)| *strategy).collect();
+    let strategies = FairStrategy::ALL.map(|strategy| (strategy.name(), strategy));
+    let both = || FairStrategy::ALL.to_vec();
     Ok(EngineOptions {
         placement: cell.or("placement", plain.placement, |cell| {
             cell.word("placement policy", &policies)

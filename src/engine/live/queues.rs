@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::snapshot::{
-    self, ANY_FLAVOR, Borrow, Fungibility, LeftAlone, PLENTY, Preemption, QueueingStrategy, Quota,
-    Reclaim, SnapshotFlavor, Stop, System, Within, unit_is_milli,
+    self, ANY_FLAVOR, Fungibility, LeftAlone, PLENTY, Preemption, QueueingStrategy, Quota, Reclaim,
+    SnapshotFlavor, Stop, System, Within, unit_is_milli,
 };
 use model::base::Name;
 use model::fleet::Fleet;
@@ -130,10 +130,7 @@ fn read(queue: &Queue, name: Name) -> snapshot::Queue {
                 queue::Reclaim::LowerPriority => Reclaim::LowerPriority,
                 queue::Reclaim::Any => Reclaim::Any,
             },
-            borrow: match preemption.borrow {
-                queue::Borrow::Never => Borrow::Never,
-                queue::Borrow::LowerPriority => Borrow::LowerPriority,
-            },
+            borrow: preemption.borrow,
             borrow_threshold: preemption.borrow_max_priority,
         },
         left_alone: LeftAlone {

@@ -8,18 +8,18 @@ mod queue;
 mod rules;
 mod workload;
 
+pub use model::fleet::queue::Borrow;
+pub use model::fleet::scheduling::FairStrategy;
 pub use model::plan::{Origin, Origins, Source};
 pub use node::{
     EngineHealth, Resident, Slice, SnapshotDevice, SnapshotNode, Taint, TaintEffect, Topology,
     belongs_to_node,
 };
 pub use queue::{
-    ANY_FLAVOR, Borrow, Fungibility, LeftAlone, Preemption, Queue, QueueingStrategy, Quota,
-    Reclaim, SnapshotFlavor, Stop, System, Within, least_amount, unit_is_milli,
+    ANY_FLAVOR, Fungibility, LeftAlone, Preemption, Queue, QueueingStrategy, Quota, Reclaim,
+    SnapshotFlavor, Stop, System, Within, least_amount, unit_is_milli,
 };
-pub use rules::{
-    Backfill, EngineOptions, FairStrategy, Route, Runs, SnapshotBudget, SnapshotPriorityClass,
-};
+pub use rules::{Backfill, EngineOptions, Route, Runs, SnapshotBudget, SnapshotPriorityClass};
 pub use workload::{
     CORDON, DeviceRequest, FlavorChoice, Handle, HeldDevices, OtherHandle, Placement, PodSet,
     Requirement, ResourceRequests, Status, Toleration, TopologyRequest, Workload,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use model::base::Name;
 use model::fleet::node::Billing;
+use model::fleet::queue::Borrow;
 
 use super::node::Taint;
 use super::workload::Toleration;
@@ -146,25 +147,6 @@ model::words! {
             Never => "never",
             LowerPriority => "lower-priority",
             Any => "any",
-        }
-    }
-}
-
-/// Whether a workload that needs to borrow may preempt in other queues.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub enum Borrow {
-    #[default]
-    Never,
-    /// Workloads of lower priority, up to a threshold.
-    LowerPriority,
-}
-
-model::words! {
-    impl Borrow {
-        /// Name in the document.
-        pub fn name(self) {
-            Never => "never",
-            LowerPriority => "lower-priority",
         }
     }
 }

@@ -23,6 +23,7 @@ use super::api_stats::{ApiStats, RequestClass};
 use super::server::{Api as ServerApi, Served};
 use super::serving::Serving;
 use super::watch_object::{WatchObject, resource};
+use crate::ChannelClosed;
 use reporting::ROW_EVERY;
 
 /// Most observations in one batch.
@@ -82,9 +83,6 @@ pub(super) async fn follow(shared: Arc<Shared>, table: Table) {
         tracing::debug!(table = table.name(), "the receiver is closed");
     }
 }
-
-/// The receiver is closed: the task ends.
-struct ChannelClosed;
 
 /// Why a watcher ended.
 enum WatcherEnd {

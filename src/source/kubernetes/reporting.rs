@@ -5,7 +5,9 @@ use std::time::Duration;
 use model::base::Name;
 use model::fleet::observe::{Lost, LostKind, Observation, SourceHealth, SourceState};
 
-use super::{ChannelClosed, Phase, TableFollower};
+use crate::ChannelClosed;
+
+use super::{Phase, TableFollower};
 use crate::api_error::{ApiError, What};
 use crate::backoff::backoff;
 

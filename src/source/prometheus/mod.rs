@@ -27,6 +27,7 @@ use super::api_stats::ApiStats;
 use super::scrape::page::{NoPage, Why};
 use super::scrape_coverage::{Reach, ScrapeCoverage};
 use super::serving::{ServingNews, ServingPod};
+use crate::ChannelClosed;
 use prometheus_client::{PrometheusClient, PrometheusEndpoint};
 
 /// Options of the Prometheus source.
@@ -344,9 +345,6 @@ fn blank(name: Name, interval: Duration) -> SourceHealth {
         message: String::new(),
     }
 }
-
-/// The receiver is closed.
-struct ChannelClosed;
 
 /// Why a round failed.
 enum RoundError {
