@@ -51,9 +51,6 @@ use prometheus::{Feed, PrometheusOptions};
 use scrape::{ScrapeOptions, Scraper};
 use scrape_coverage::{Reach, ScrapeCoverage};
 
-/// The receiver of what a task sends is closed: the task ends.
-pub(crate) struct ChannelClosed;
-
 /// The sources to observe, and the receiver of observations.
 pub struct StartOptions {
     /// The way to the cluster.

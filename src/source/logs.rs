@@ -14,7 +14,7 @@ use model::base::{Moment, Name, ObjectKey};
 use model::object::{LogLine, LogWant, ObjectNews};
 
 use super::fetch::{escaped, failure_message, get, nameable};
-use crate::ChannelClosed;
+use crate::api_error::ChannelClosed;
 
 /// Longest line in bytes; the rest of a longer line is dropped.
 const LONGEST: usize = 8 << 10;

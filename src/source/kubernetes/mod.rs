@@ -18,12 +18,11 @@ use model::base::{Moment, Name, Names};
 use model::fleet::observe::{ListedNamespaces, Lost, Observation, Table};
 
 use super::again::Again;
-use super::api_error::{ApiError, What};
+use super::api_error::{ApiError, ChannelClosed, What};
 use super::api_stats::{ApiStats, RequestClass};
 use super::server::{Api as ServerApi, Served};
 use super::serving::Serving;
 use super::watch_object::{WatchObject, resource};
-use crate::ChannelClosed;
 use reporting::ROW_EVERY;
 
 /// Most observations in one batch.

@@ -5,10 +5,8 @@ use std::time::Duration;
 use model::base::Name;
 use model::fleet::observe::{Lost, LostKind, Observation, SourceHealth, SourceState};
 
-use crate::ChannelClosed;
-
 use super::{Phase, TableFollower};
-use crate::api_error::{ApiError, What};
+use crate::api_error::{ApiError, ChannelClosed, What};
 use crate::backoff::backoff;
 
 /// A table whose watch has sent nothing for this long, not even a bookmark, is stale.

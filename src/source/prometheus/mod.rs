@@ -27,7 +27,7 @@ use super::api_stats::ApiStats;
 use super::scrape::page::{NoPage, Why};
 use super::scrape_coverage::{Reach, ScrapeCoverage};
 use super::serving::{ServingNews, ServingPod};
-use crate::ChannelClosed;
+use crate::api_error::ChannelClosed;
 use prometheus_client::{PrometheusClient, PrometheusEndpoint};
 
 /// Options of the Prometheus source.
