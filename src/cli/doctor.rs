@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use model::base::{Exit, Failure};
 use settings;
-use table::checkup::{self, Check, Point};
+use table::checkup::{self, CheckupItem, Point};
 
 use super::flags::Global;
 use super::setup::{self, FactsSource, Situation};
@@ -53,7 +53,7 @@ fn check_settings(global: &Global) -> (Vec<Point>, Option<Situation>) {
     let invalid_settings = |failure: Failure| {
         let fix = "correct the settings, and check them with `stokehold config validate`";
         let lines = failure.message.lines().map(str::to_owned);
-        let results = lines.map(|line| Point::fail(Check::Settings, failure.exit, line, fix));
+        let results = lines.map(|line| Point::fail(CheckupItem::Settings, failure.exit, line, fix));
         (results.collect::<Vec<Point>>(), None)
     };
     let inputs = match load::inputs(global) {
@@ -78,7 +78,7 @@ fn check_settings(global: &Global) -> (Vec<Point>, Option<Situation>) {
         [] => "no settings file; the defaults apply".to_owned(),
         files => format!("valid: {}", files.join(", ")),
     };
-    let results = vec![Point::ok(Check::Settings, message)];
+    let results = vec![Point::ok(CheckupItem::Settings, message)];
     let situation = Situation {
         every_namespace: false,
         settings,

@@ -65,11 +65,11 @@ pub struct Cli {
     #[command(flatten)]
     console: ConsoleFlags,
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<CliCommand>,
 }
 
 #[derive(Subcommand, Clone, Debug)]
-enum Command {
+enum CliCommand {
     /// Open the console on a simulated fleet: no cluster, no network, no GPU
     Demo {
         #[command(flatten)]
@@ -262,11 +262,11 @@ fn run(
     }
     match &cli.command {
         None => setup::console(&cluster()?, global, &cli.console, out, err),
-        Some(Command::Demo { fleet, console }) => {
+        Some(CliCommand::Demo { fleet, console }) => {
             let demo = settle(FactsSource::Demo(*fleet))?;
             setup::console(&demo, global, console, out, err)
         }
-        Some(Command::Sim { fleet, serve }) => setup::sim(
+        Some(CliCommand::Sim { fleet, serve }) => setup::sim(
             &global.host,
             fleet,
             serve,
@@ -274,7 +274,7 @@ fn run(
             out,
             err,
         ),
-        Some(Command::Get(get)) => {
+        Some(CliCommand::Get(get)) => {
             use get::get_kind::GetKind::{Budgets, Usage};
             let parts = get.parts()?;
             get::objects::each(&parts, out, err, |get, out, err| match get.kind() {
@@ -283,53 +283,55 @@ fn run(
                 _ => get::run(&cluster_or_past(&get.past)?, get, out, err),
             })
         }
-        Some(Command::Cost(cost)) => cost::run(&past(cost.past(), 0.0)?, cost, out, err),
-        Some(Command::Usage(usage)) => usage::run(&past(usage.past(), 0.0)?, out, err),
-        Some(Command::Record(record)) => {
+        Some(CliCommand::Cost(cost)) => cost::run(&past(cost.past(), 0.0)?, cost, out, err),
+        Some(CliCommand::Usage(usage)) => usage::run(&past(usage.past(), 0.0)?, out, err),
+        Some(CliCommand::Record(record)) => {
             let target = match record.fleet() {
                 Some(fleet) => FactsSource::Demo(fleet),
                 None => FactsSource::Cluster(global.choice()),
             };
             record::run(&settle(target)?, record, out, err)
         }
-        Some(Command::Watch(watch)) => {
+        Some(CliCommand::Watch(watch)) => {
             let target = match watch.fleet() {
                 Some(fleet) => FactsSource::Demo(fleet),
                 None => FactsSource::Cluster(global.choice()),
             };
             watch::run(&settle(target)?, watch, out, err)
         }
-        Some(Command::Export(export)) => {
+        Some(CliCommand::Export(export)) => {
             let target = match export.fleet() {
                 Some(fleet) => FactsSource::Demo(fleet),
                 None => FactsSource::Cluster(global.choice()),
             };
             export::run(&settle(target)?, export, out)
         }
-        Some(Command::Replay { replay, console }) => {
+        Some(CliCommand::Replay { replay, console }) => {
             let record = past(replay.past(), replay.speed())?;
             setup::console(&record, global, console, out, err)
         }
-        Some(Command::Diff(diff)) => diff::run(&past(diff.past(), 0.0)?, diff, out, err),
-        Some(Command::Describe(describe)) => describe::run(&cluster()?, describe, out, err),
-        Some(Command::Top(top)) => top::run(&cluster()?, top, out, err),
-        Some(Command::Shot(shot)) => match shot.fleet() {
+        Some(CliCommand::Diff(diff)) => diff::run(&past(diff.past(), 0.0)?, diff, out, err),
+        Some(CliCommand::Describe(describe)) => describe::run(&cluster()?, describe, out, err),
+        Some(CliCommand::Top(top)) => top::run(&cluster()?, top, out, err),
+        Some(CliCommand::Shot(shot)) => match shot.fleet() {
             Some(fleet) => shot::run(&settle(FactsSource::Demo(fleet))?, shot, out, err),
             None => shot::run(&cluster_or_past(&shot.past())?, shot, out, err),
         },
-        Some(Command::Plan(plan)) => {
+        Some(CliCommand::Plan(plan)) => {
             let at = cluster_or_past(&plan.past())?;
             plan::run(&at, global.choice(), plan, out, err)
         }
-        Some(Command::Shell(flags)) => shell::run(&cluster()?, global.choice(), flags, err),
-        Some(Command::Explain(explain)) => {
+        Some(CliCommand::Shell(flags)) => shell::run(&cluster()?, global.choice(), flags, err),
+        Some(CliCommand::Explain(explain)) => {
             explain::run(&cluster_or_past(explain.past())?, explain, out, err)
         }
-        Some(Command::Advise(advise)) => {
+        Some(CliCommand::Advise(advise)) => {
             advise::run(&cluster_or_past(&advise.past)?, advise, out, err)
         }
-        Some(Command::Route(route)) => route::run(&cluster_or_past(route.past())?, route, out, err),
-        Some(Command::Govern(govern)) => match &govern.what {
+        Some(CliCommand::Route(route)) => {
+            route::run(&cluster_or_past(route.past())?, route, out, err)
+        }
+        Some(CliCommand::Govern(govern)) => match &govern.what {
             None => govern::run(&cluster()?, &govern.flags, out, err),
             Some(govern::GovernTask::Check { file }) => {
                 let settings = load::settings(global)?;
@@ -341,25 +343,25 @@ fn run(
                 Ok(Exit::Done)
             }
         },
-        Some(Command::WhatIf(what_if)) => {
+        Some(CliCommand::WhatIf(what_if)) => {
             what_if::run(&cluster_or_past(&what_if.past)?, what_if, out, err)
         }
-        Some(Command::Tco(tco)) => tco::run(&cluster_or_past(&tco.past)?, tco, out, err),
-        Some(Command::Exporter(exporter)) => {
+        Some(CliCommand::Tco(tco)) => tco::run(&cluster_or_past(&tco.past)?, tco, out, err),
+        Some(CliCommand::Exporter(exporter)) => {
             let settings = load::settings(global)?;
             let rulebook = load::rulebook(&settings)?;
             exporter::run(&global.host, exporter, &rulebook.dialects, out, err)
         }
-        Some(Command::Engine(engine)) => engine::run(&global.host, engine, out),
-        Some(Command::Config(config)) => config::run(config, global, out),
-        Some(Command::Doctor(doctor)) => doctor::run(*doctor, global, out, err),
-        Some(Command::Rbac(rbac)) => rbac::run(*rbac, &global.flags.namespace, out),
-        Some(Command::Schema(schema)) => schema::run(schema, out),
-        Some(Command::Keys(keys)) => keys::run(keys, global, out),
+        Some(CliCommand::Engine(engine)) => engine::run(&global.host, engine, out),
+        Some(CliCommand::Config(config)) => config::run(config, global, out),
+        Some(CliCommand::Doctor(doctor)) => doctor::run(*doctor, global, out, err),
+        Some(CliCommand::Rbac(rbac)) => rbac::run(*rbac, &global.flags.namespace, out),
+        Some(CliCommand::Schema(schema)) => schema::run(schema, out),
+        Some(CliCommand::Keys(keys)) => keys::run(keys, global, out),
         Some(Command::Completions { shell }) => {
             out::write(out, &complete::script(*shell, Cli::command()))?;
             Ok(Exit::Done)
         }
-        Some(Command::Man(man)) => man::run(Cli::command(), man, out),
+        Some(CliCommand::Man(man)) => man::run(Cli::command(), man, out),
     }
 }

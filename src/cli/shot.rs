@@ -46,7 +46,7 @@ const GALLERY: &[Picture] = &[
 
 /// What a picture is written as.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
-pub enum Form {
+pub enum ShotFormat {
     /// A drawing for browsers and documents
     Svg,
     /// Text with colors for terminals
@@ -67,10 +67,10 @@ pub struct Shot {
     size: Option<(u16, u16)>,
     /// Format of the picture
     #[arg(short, long, value_name = "FORM", default_value = "txt")]
-    output: Form,
+    output: ShotFormat,
     /// Keys that are pressed first, as one types them: `jj<enter>`
     #[arg(long, value_name = "KEYS", value_parser = keys, default_value = "")]
-    keys: Keys,
+    keys: KeySequence,
     /// Of the simulated fleet, not of the cluster
     #[arg(long)]
     demo: bool,
@@ -108,9 +108,9 @@ impl Shot {
     }
 
     /// As what it is drawn: the pictures of the README are SVG.
-    fn form(&self) -> Form {
+    fn form(&self) -> ShotFormat {
         match self.all {
-            Some(_) => Form::Svg,
+            Some(_) => ShotFormat::Svg,
             None => self.output,
         }
     }
@@ -128,10 +128,10 @@ fn view(name: &str) -> Result<ViewId, String> {
 }
 
 #[derive(Clone, Default, Debug)]
-struct Keys(Vec<KeyPress>);
+struct KeySequence(Vec<KeyPress>);
 
 /// Parses typed keys, `jj<enter>/a100<enter>`.
-fn keys(text: &str) -> Result<Keys, String> {
+fn keys(text: &str) -> Result<KeySequence, String> {
     let mut all = Vec::new();
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
@@ -152,7 +152,7 @@ fn keys(text: &str) -> Result<Keys, String> {
         all.push(KeyPress::plain(Key::Char(c)));
         rest = &rest[c.len_utf8()..];
     }
-    Ok(Keys(all))
+    Ok(KeySequence(all))
 }
 
 pub(super) fn run(
@@ -179,11 +179,11 @@ pub(super) fn run(
     let Some(view) = shot.view else {
         return Err(Failure::new(Exit::Usage, "name a view, or --all DIR"));
     };
-    let drawn = Drawn::new(base, &facts, view, shot.size.unwrap_or(SIZE), &shot.keys.0);
+    let drawn = Screenshot::new(base, &facts, view, shot.size.unwrap_or(SIZE), &shot.keys.0);
     let text = match shot.form() {
-        Form::Svg => drawn.svg(),
-        Form::Ansi => ansi::ansi(&drawn.buf),
-        Form::Txt => buffer_text(&drawn.buf),
+        ShotFormat::Svg => drawn.svg(),
+        ShotFormat::Ansi => ansi::ansi(&drawn.buf),
+        ShotFormat::Txt => buffer_text(&drawn.buf),
     };
     out::write(out, &text)?;
     Ok(Exit::Done)
@@ -191,7 +191,7 @@ pub(super) fn run(
 
 /// The look from the settings; a picture has every color unless fewer are requested, as with `NO_COLOR` on terminals.
 /// Plain text has none: signs and digits replace the colors.
-fn options(situation: &Situation, form: Form) -> Result<AppOptions, Failure> {
+fn options(situation: &Situation, form: ShotFormat) -> Result<AppOptions, Failure> {
     let mut options = console_options::options(&situation.host, &situation.settings, true)?;
     options.depth = depth(form, situation.settings.color, options.depth);
     // A picture does not depend on the signs of this terminal.
@@ -200,20 +200,22 @@ fn options(situation: &Situation, form: Form) -> Result<AppOptions, Failure> {
 }
 
 /// Colors of a picture, where a terminal would have `able`.
-const fn depth(form: Form, choice: ColorChoice, able: ColorDepth) -> ColorDepth {
+const fn depth(form: ShotFormat, choice: ColorChoice, able: ColorDepth) -> ColorDepth {
     match (form, choice, able) {
-        (Form::Txt, ..) | (Form::Ansi, ColorChoice::Auto, ColorDepth::None) => ColorDepth::None,
+        (ShotFormat::Txt, ..) | (ShotFormat::Ansi, ColorChoice::Auto, ColorDepth::None) => {
+            ColorDepth::None
+        }
         (_, ColorChoice::Auto | ColorChoice::Always, _) => ColorDepth::True,
         _ => able,
     }
 }
 
-struct Drawn {
+struct Screenshot {
     buf: Buffer,
     theme: Theme,
 }
 
-impl Drawn {
+impl Screenshot {
     fn new(
         options: AppOptions,
         facts: &Facts,
@@ -265,7 +267,7 @@ fn gallery(
             theme,
             ..base.clone()
         };
-        let drawn = Drawn::new(options, facts, *view, *size, &[]);
+        let drawn = Screenshot::new(options, facts, *view, *size, &[]);
         let path = folder.join(format!("{name}.svg"));
         fs::write(&path, drawn.svg()).map_err(|error| wrong(&path, error))?;
         out::write(out, &format!("{}\n", path.display()))?;
@@ -299,18 +301,18 @@ mod tests {
     fn text_has_no_color_and_pictures_have_what_is_asked_for() {
         use ColorChoice::{Always, Ansi256, Auto, Never};
         for (form, choice, able, wanted) in [
-            (Form::Txt, Auto, ColorDepth::True, ColorDepth::None),
-            (Form::Txt, Always, ColorDepth::True, ColorDepth::None),
-            (Form::Ansi, Auto, ColorDepth::None, ColorDepth::None),
-            (Form::Ansi, Auto, ColorDepth::Ansi16, ColorDepth::True),
+            (ShotFormat::Txt, Auto, ColorDepth::True, ColorDepth::None),
+            (ShotFormat::Txt, Always, ColorDepth::True, ColorDepth::None),
+            (ShotFormat::Ansi, Auto, ColorDepth::None, ColorDepth::None),
+            (ShotFormat::Ansi, Auto, ColorDepth::Ansi16, ColorDepth::True),
             (
-                Form::Ansi,
+                ShotFormat::Ansi,
                 Ansi256,
                 ColorDepth::Ansi256,
                 ColorDepth::Ansi256,
             ),
-            (Form::Svg, Auto, ColorDepth::None, ColorDepth::True),
-            (Form::Svg, Never, ColorDepth::None, ColorDepth::None),
+            (ShotFormat::Svg, Auto, ColorDepth::None, ColorDepth::True),
+            (ShotFormat::Svg, Never, ColorDepth::None, ColorDepth::None),
         ] {
             assert_eq!(depth(form, choice, able), wanted, "{form:?} {choice:?}");
         }

@@ -4,14 +4,14 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::fleet::Known;
+use model::fleet::TableState;
 use model::fleet::observe::{Lost, LostKind, Table};
 use settings::Settings;
 use table::json_style::JsonStyle;
 use table::sample::facts;
 use table::{Facts, Format, Kind, Query, losses};
 
-use super::get::{Follower, print};
+use super::get::{RowFollower, print};
 use super::*;
 
 fn parsed(line: &str) -> Result<Cli, clap::Error> {
@@ -200,7 +200,7 @@ fn lose(facts: &mut Facts, tables: &[(Table, LostKind)]) {
     let fleet = Arc::make_mut(&mut facts.fleet);
     let known = Arc::make_mut(&mut fleet.known);
     for table in Table::ALL {
-        known.insert(*table, Known::Live);
+        known.insert(*table, TableState::Live);
     }
     for (table, kind) in tables {
         let lost = Lost {
@@ -208,7 +208,7 @@ fn lose(facts: &mut Facts, tables: &[(Table, LostKind)]) {
             since: facts.now,
             message: format!("cannot list {}\u{1b}[2J", table.name()),
         };
-        known.insert(*table, Known::Lost(lost));
+        known.insert(*table, TableState::Lost(lost));
     }
 }
 
@@ -261,7 +261,7 @@ fn a_partial_answer_names_each_lost_kind_and_ends_with_its_code() {
         Ok(Exit::Done)
     );
     let fleet = Arc::make_mut(&mut facts.fleet);
-    Arc::make_mut(&mut fleet.known).insert(Table::Nodes, Known::Waiting);
+    Arc::make_mut(&mut fleet.known).insert(Table::Nodes, TableState::Waiting);
     assert!(
         losses(&facts, Kind::Nodes)[0]
             .1
@@ -295,7 +295,7 @@ fn an_unknown_name_fails_and_offers_the_nearest() {
 fn got(line: &str) -> Result<Query, Failure> {
     let cli = parsed(line).unwrap_or_else(|error| panic!("{line}: {error}"));
     match &cli.command {
-        Some(super::Command::Get(get)) => super::get::query(get, &defaults()),
+        Some(super::CliCommand::Get(get)) => super::get::query(get, &defaults()),
         other => panic!("{other:?}"),
     }
 }
@@ -404,7 +404,7 @@ fn watching_prints_headers_once_and_then_changes() {
         (Format::Yaml, "---\nevent: set\n", "---\nevent: gone\n"),
         (Format::Name, "set alert/", "gone alert/xid-79/n1/gpu2\n"),
     ] {
-        let mut follower = Follower::new(Query::all(Kind::Alerts), format);
+        let mut follower = RowFollower::new(Query::all(Kind::Alerts), format);
         let text = follower.take(&before).expect("is there");
         assert!(text.starts_with(first), "{format:?}: {text}");
         assert_eq!(follower.take(&before).expect("is there"), "", "{format:?}");
@@ -416,7 +416,7 @@ fn watching_prints_headers_once_and_then_changes() {
             "{format:?}: {text}"
         );
     }
-    let mut follower = Follower::new(
+    let mut follower = RowFollower::new(
         Query {
             names: vec!["nobody".into()],
             ..Query::all(Kind::Alerts)
@@ -464,7 +464,7 @@ fn a_reader_that_goes_away_is_no_failure() {
 
 fn parts(line: &str) -> Result<Vec<(table::Kind, Vec<String>)>, Failure> {
     let cli = parsed(line).unwrap_or_else(|error| panic!("{line}: {error}"));
-    let Some(super::Command::Get(get)) = &cli.command else {
+    let Some(super::CliCommand::Get(get)) = &cli.command else {
         panic!("{line}");
     };
     let parts = get.parts()?.into_iter();
@@ -544,7 +544,7 @@ fn get_finds_every_object_by_the_name_that_it_prints() {
             }
             let words = ["stokehold", "get", &name].map(std::ffi::OsString::from);
             let cli = parse(&words).unwrap_or_else(|error| panic!("{name}: {error}"));
-            let Some(super::Command::Get(get)) = &cli.command else {
+            let Some(super::CliCommand::Get(get)) = &cli.command else {
                 panic!("{name}");
             };
             let parts = get.parts().unwrap_or_else(|why| panic!("{name}: {why}"));
@@ -560,7 +560,7 @@ fn get_finds_every_object_by_the_name_that_it_prints() {
 #[test]
 fn several_kinds_are_one_table_after_another() {
     let cli = parsed("stokehold get nodes,pods").expect("is right");
-    let Some(super::Command::Get(get)) = &cli.command else {
+    let Some(super::CliCommand::Get(get)) = &cli.command else {
         panic!("get");
     };
     let mut facts = facts();

@@ -35,7 +35,7 @@ partial! {
 struct Configuration {
     api_version: String,
     kind: String,
-    fair_sharing: Option<FairSharing>,
+    fair_sharing: Option<KueueFairSharing>,
     resources: RawResources,
 }
 
@@ -104,7 +104,7 @@ impl RawResources {
 /// `fairSharing`; since `v1beta2` it has no `enable`.
 #[derive(serde::Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
-struct FairSharing {
+struct KueueFairSharing {
     enable: Option<bool>,
     preemption_strategies: Vec<String>,
 }

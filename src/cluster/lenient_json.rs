@@ -74,7 +74,7 @@ macro_rules! partial {
                     type Value = $name;
                     fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<$name, A::Error> {
                         let mut out = $name::default();
-                        while let Some(key) = map.next_key::<$crate::lenient_json::Key<'de>>()? {
+                        while let Some(key) = map.next_key::<$crate::lenient_json::JsonKey<'de>>()? {
                             match key.as_str() {
                                 $($key => out.$field = map.next_value()?,)*
                                 _ => {
@@ -99,31 +99,48 @@ macro_rules! partial {
 pub(crate) use {else_default, partial};
 
 /// A key of a JSON object, borrowed from the input where it can be.
-pub struct Key<'a>(Cow<'a, str>);
+pub struct JsonKey<'a>(Cow<'a, str>);
 
-impl Key<'_> {
+impl JsonKey<'_> {
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-impl<'de> Deserialize<'de> for Key<'de> {
+impl<'de> Deserialize<'de> for JsonKey<'de> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct Text;
         impl<'de> Visitor<'de> for Text {
-            type Value = Key<'de>;
+            type Value = JsonKey<'de>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a key")
             }
-            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Key<'de>, E> {
-                Ok(Key(Cow::Borrowed(text)))
+            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<JsonKey<'de>, E> {
+                Ok(JsonKey(Cow::Borrowed(text)))
             }
-            fn visit_str<E: Error>(self, text: &str) -> Result<Key<'de>, E> {
-                Ok(Key(Cow::Owned(text.to_owned())))
+            fn visit_str<E: Error>(self, text: &str) -> Result<JsonKey<'de>, E> {
+                Ok(JsonKey(Cow::Owned(text.to_owned())))
             }
         }
         from.deserialize_str(Text)
     }
+}
+
+/// Reads a type from JSON of any shape: what the given methods of a visitor take, and its default from the named other shapes.
+macro_rules! lenient {
+    ($type:ty $(, $element:ident)?; else $($other:ident)*; $($methods:tt)*) => {
+        impl<'de $(, $element: Deserialize<'de>)?> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                struct Lenient<T>(PhantomData<T>);
+                impl<'de $(, $element: Deserialize<'de>)?> Visitor<'de> for Lenient<$type> {
+                    type Value = $type;
+                    $($methods)*
+                    $(else_default!(@$other);)*
+                }
+                from.deserialize_any(Lenient(PhantomData))
+            }
+        }
+    };
 }
 
 /// A text; empty when absent (the API means the same by both).
@@ -149,21 +166,10 @@ impl std::ops::Deref for Text {
     }
 }
 
-impl<'de> Deserialize<'de> for Text {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Any;
-        impl<'de> Visitor<'de> for Any {
-            type Value = Text;
-            fn visit_str<E: Error>(self, text: &str) -> Result<Text, E> {
-                Ok(Text(text.into()))
-            }
-            else_default!(@bool);
-            else_default!(@numbers);
-            else_default!(@null);
-            else_default!(@seq);
-            else_default!(@map);
-        }
-        from.deserialize_any(Any)
+lenient! {
+    Text; else bool numbers null seq map;
+    fn visit_str<E: Error>(self, text: &str) -> Result<Text, E> {
+        Ok(Text(text.into()))
     }
 }
 
@@ -191,28 +197,17 @@ impl Whole {
     }
 }
 
-impl<'de> Deserialize<'de> for Whole {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Any;
-        impl<'de> Visitor<'de> for Any {
-            type Value = Whole;
-            fn visit_i64<E: Error>(self, number: i64) -> Result<Whole, E> {
-                Ok(Whole(Some(number)))
-            }
-            fn visit_u64<E: Error>(self, number: u64) -> Result<Whole, E> {
-                Ok(Whole(i64::try_from(number).ok()))
-            }
-            fn visit_f64<E: Error>(self, number: f64) -> Result<Whole, E> {
-                let exact = number.fract() == 0.0 && number.abs() < 9e15;
-                Ok(Whole(exact.then_some(number as i64)))
-            }
-            else_default!(@bool);
-            else_default!(@str);
-            else_default!(@null);
-            else_default!(@seq);
-            else_default!(@map);
-        }
-        from.deserialize_any(Any)
+lenient! {
+    Whole; else bool str null seq map;
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Whole, E> {
+        Ok(Whole(Some(number)))
+    }
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Whole, E> {
+        Ok(Whole(i64::try_from(number).ok()))
+    }
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Whole, E> {
+        let exact = number.fract() == 0.0 && number.abs() < 9e15;
+        Ok(Whole(exact.then_some(number as i64)))
     }
 }
 
@@ -228,27 +223,16 @@ impl Real {
     }
 }
 
-impl<'de> Deserialize<'de> for Real {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Any;
-        impl<'de> Visitor<'de> for Any {
-            type Value = Real;
-            fn visit_i64<E: Error>(self, number: i64) -> Result<Real, E> {
-                Ok(Real(Some(number as f64)))
-            }
-            fn visit_u64<E: Error>(self, number: u64) -> Result<Real, E> {
-                Ok(Real(Some(number as f64)))
-            }
-            fn visit_f64<E: Error>(self, number: f64) -> Result<Real, E> {
-                Ok(Real(number.is_finite().then_some(number)))
-            }
-            else_default!(@bool);
-            else_default!(@str);
-            else_default!(@null);
-            else_default!(@seq);
-            else_default!(@map);
-        }
-        from.deserialize_any(Any)
+lenient! {
+    Real; else bool str null seq map;
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Real, E> {
+        Ok(Real(Some(number as f64)))
+    }
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Real, E> {
+        Ok(Real(Some(number as f64)))
+    }
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Real, E> {
+        Ok(Real(number.is_finite().then_some(number)))
     }
 }
 
@@ -263,21 +247,10 @@ impl OptionalBool {
     }
 }
 
-impl<'de> Deserialize<'de> for OptionalBool {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Any;
-        impl<'de> Visitor<'de> for Any {
-            type Value = OptionalBool;
-            fn visit_bool<E: Error>(self, flag: bool) -> Result<OptionalBool, E> {
-                Ok(OptionalBool(Some(flag)))
-            }
-            else_default!(@numbers);
-            else_default!(@str);
-            else_default!(@null);
-            else_default!(@seq);
-            else_default!(@map);
-        }
-        from.deserialize_any(Any)
+lenient! {
+    OptionalBool; else numbers str null seq map;
+    fn visit_bool<E: Error>(self, flag: bool) -> Result<OptionalBool, E> {
+        Ok(OptionalBool(Some(flag)))
     }
 }
 
@@ -285,36 +258,26 @@ impl<'de> Deserialize<'de> for OptionalBool {
 #[derive(Default, Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Quantity(pub Option<i64>);
 
-impl<'de> Deserialize<'de> for Quantity {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Any;
-        impl<'de> Visitor<'de> for Any {
-            type Value = Quantity;
-            fn visit_str<E: Error>(self, text: &str) -> Result<Quantity, E> {
-                Ok(Quantity(model::base::quantities::quantity_milli(text)))
-            }
-            fn visit_i64<E: Error>(self, number: i64) -> Result<Quantity, E> {
-                Ok(Quantity(number.checked_mul(1000)))
-            }
-            fn visit_u64<E: Error>(self, number: u64) -> Result<Quantity, E> {
-                Ok(Quantity(
-                    i64::try_from(number)
-                        .ok()
-                        .and_then(|number| number.checked_mul(1000)),
-                ))
-            }
-            fn visit_f64<E: Error>(self, number: f64) -> Result<Quantity, E> {
-                let milli = number * 1000.0;
-                Ok(Quantity(
-                    (milli.is_finite() && milli.abs() < 9e18).then(|| milli.ceil() as i64),
-                ))
-            }
-            else_default!(@bool);
-            else_default!(@null);
-            else_default!(@seq);
-            else_default!(@map);
-        }
-        from.deserialize_any(Any)
+lenient! {
+    Quantity; else bool null seq map;
+    fn visit_str<E: Error>(self, text: &str) -> Result<Quantity, E> {
+        Ok(Quantity(model::base::quantities::quantity_milli(text)))
+    }
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Quantity, E> {
+        Ok(Quantity(number.checked_mul(1000)))
+    }
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Quantity, E> {
+        Ok(Quantity(
+            i64::try_from(number)
+                .ok()
+                .and_then(|number| number.checked_mul(1000)),
+        ))
+    }
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Quantity, E> {
+        let milli = number * 1000.0;
+        Ok(Quantity(
+            (milli.is_finite() && milli.abs() < 9e18).then(|| milli.ceil() as i64),
+        ))
     }
 }
 
@@ -335,25 +298,14 @@ impl<T> std::ops::Deref for List<T> {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Any<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Any<T> {
-            type Value = List<T>;
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<List<T>, A::Error> {
-                let mut all = Vec::new();
-                while let Some(element) = seq.next_element()? {
-                    all.push(element);
-                }
-                Ok(List(all))
-            }
-            else_default!(@bool);
-            else_default!(@numbers);
-            else_default!(@str);
-            else_default!(@null);
-            else_default!(@map);
+lenient! {
+    List<T>, T; else bool numbers str null map;
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<List<T>, A::Error> {
+        let mut all = Vec::new();
+        while let Some(element) = seq.next_element()? {
+            all.push(element);
         }
-        from.deserialize_any(Any(PhantomData))
+        Ok(List(all))
     }
 }
 
@@ -382,25 +334,14 @@ impl<T> Map<T> {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Map<T> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Any<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Any<T> {
-            type Value = Map<T>;
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Map<T>, A::Error> {
-                let mut all = Vec::new();
-                while let Some((key, value)) = map.next_entry::<Key<'de>, T>()? {
-                    all.push((Box::from(key.as_str()), value));
-                }
-                Ok(Map(all))
-            }
-            else_default!(@bool);
-            else_default!(@numbers);
-            else_default!(@str);
-            else_default!(@null);
-            else_default!(@seq);
+lenient! {
+    Map<T>, T; else bool numbers str null seq;
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Map<T>, A::Error> {
+        let mut all = Vec::new();
+        while let Some((key, value)) = map.next_entry::<JsonKey<'de>, T>()? {
+            all.push((Box::from(key.as_str()), value));
         }
-        from.deserialize_any(Any(PhantomData))
+        Ok(Map(all))
     }
 }
 
@@ -414,20 +355,9 @@ impl<T> Default for Maybe<T> {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Maybe<T> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Any<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Any<T> {
-            type Value = Maybe<T>;
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Maybe<T>, A::Error> {
-                T::deserialize(MapAccessDeserializer::new(map)).map(|value| Maybe(Some(value)))
-            }
-            else_default!(@bool);
-            else_default!(@numbers);
-            else_default!(@str);
-            else_default!(@null);
-            else_default!(@seq);
-        }
-        from.deserialize_any(Any(PhantomData))
+lenient! {
+    Maybe<T>, T; else bool numbers str null seq;
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Maybe<T>, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(|value| Maybe(Some(value)))
     }
 }

@@ -1,7 +1,7 @@
 //! Disruption budgets and priority classes.
 
 use model::base::Names;
-use model::fleet::budget::Budget;
+use model::fleet::budget::PodDisruptionBudget;
 use model::fleet::observe::{Observation, Table};
 use model::fleet::queue::{PriorityClass, PriorityKind};
 
@@ -49,7 +49,7 @@ impl Projected for BudgetObject {
     fn project(&self, _: Table, names: &mut Names) -> Option<Observation> {
         let status = &self.status;
         let count = |number: Whole| number.count().unwrap_or(0);
-        Some(Observation::Budget(Box::new(Budget {
+        Some(Observation::Budget(Box::new(PodDisruptionBudget {
             key: self.meta.key(names)?,
             selector: selector(&self.spec.selector, names),
             allowed: count(status.allowed),

@@ -113,9 +113,9 @@ partial! {
 
 /// Amounts in thousandths of each resource's unit.
 #[derive(Clone, Default, PartialEq, Debug)]
-struct Amounts(BTreeMap<Box<str>, i64>);
+struct MilliAmounts(BTreeMap<Box<str>, i64>);
 
-impl Amounts {
+impl MilliAmounts {
     /// Requests of a container, and its limits where it has no request (the API server fills that in for pods,
     /// but not in templates).
     fn requests_of(asked: &Asked) -> Self {
@@ -165,7 +165,7 @@ impl Amounts {
 /// Resources of a node, from `status.capacity` or `status.allocatable`. Of several resources for the same
 /// hardware only the coarsest is kept, so that no device counts twice.
 pub fn of_node(list: &ResourceList, names: &mut Names) -> Resources {
-    let mut amounts = Amounts::default();
+    let mut amounts = MilliAmounts::default();
     for (name, quantity) in list.iter() {
         if let Some(milli) = quantity.0 {
             amounts.0.insert(name.into(), milli.max(0));
@@ -194,10 +194,10 @@ pub fn of_node(list: &ResourceList, names: &mut Names) -> Resources {
 ///
 /// Source: Kubernetes' documentation of init and sidecar containers (resource sharing within containers).
 pub fn of_pod(shape: &PodShape, names: &mut Names) -> Resources {
-    let mut sidecars = Amounts::default();
-    let mut start = Amounts::default();
+    let mut sidecars = MilliAmounts::default();
+    let mut start = MilliAmounts::default();
     for container in shape.init_containers.iter() {
-        let asked = Amounts::requests_of(&container.resources);
+        let asked = MilliAmounts::requests_of(&container.resources);
         if &*container.restart_policy == "Always" {
             sidecars.add(&asked);
             start.raise_to(&sidecars);
@@ -209,12 +209,12 @@ pub fn of_pod(shape: &PodShape, names: &mut Names) -> Resources {
     }
     let mut all = sidecars;
     for container in shape.containers.iter() {
-        all.add(&Amounts::requests_of(&container.resources));
+        all.add(&MilliAmounts::requests_of(&container.resources));
     }
     all.raise_to(&start);
     // Pod-level resources replace the containers' sum, resource by resource.
-    all.0.extend(Amounts::requests_of(&shape.resources).0);
-    let mut overhead = Amounts::default();
+    all.0.extend(MilliAmounts::requests_of(&shape.resources).0);
+    let mut overhead = MilliAmounts::default();
     for (name, quantity) in shape.overhead.iter() {
         overhead
             .0

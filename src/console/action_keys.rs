@@ -1,6 +1,6 @@
 //! Action keys (capital letters): the selected or marked object becomes an intent. Nothing here changes a cluster.
 
-use model::plan::{Intent, Known, Plan, Refusal};
+use model::plan::{Intent, KnownVictims, Plan, Refusal};
 use plan::actions::{Availability, ObjectKind, Selected, SelectedObject, SelectedRun};
 use plan::grant::Confirmation;
 use table::Facts;
@@ -18,7 +18,7 @@ pub struct PlanRequest {
     pub number: u64,
     pub intent: Intent,
     /// The victims that the operator has seen: those of the shown plan, or those on the job's page.
-    pub known: Known,
+    pub known: KnownVictims,
 }
 
 /// The result of a plan request.

@@ -63,10 +63,10 @@ pub(super) struct Literal {
 }
 
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Node {
-    All(Vec<Node>),
-    Any(Vec<Node>),
-    Not(Box<Node>),
+pub(super) enum FilterNode {
+    All(Vec<FilterNode>),
+    Any(Vec<FilterNode>),
+    Not(Box<FilterNode>),
     Word(String),
     Fuzzy(String),
     Label(String, Option<String>),
@@ -77,7 +77,7 @@ pub(super) enum Node {
 pub struct RowFilter {
     /// The text as typed.
     pub text: String,
-    root: Node,
+    root: FilterNode,
     words: Vec<usize>,
 }
 
@@ -114,9 +114,9 @@ impl RowFilter {
     }
 
     /// Three-valued: `None` where the result is unknown.
-    fn test(&self, node: &Node, row: &impl Row, now: Moment) -> Option<bool> {
+    fn test(&self, node: &FilterNode, row: &impl Row, now: Moment) -> Option<bool> {
         match node {
-            Node::All(parts) => {
+            FilterNode::All(parts) => {
                 let mut known = true;
                 for part in parts {
                     match self.test(part, row, now) {
@@ -127,7 +127,7 @@ impl RowFilter {
                 }
                 known.then_some(true)
             }
-            Node::Any(parts) => {
+            FilterNode::Any(parts) => {
                 let mut known = true;
                 for part in parts {
                     match self.test(part, row, now) {
@@ -138,17 +138,19 @@ impl RowFilter {
                 }
                 known.then_some(false)
             }
-            Node::Not(part) => self.test(part, row, now).map(|is| !is),
-            Node::Word(word) => Some(self.any_text(row, |value| has(value, word))),
-            Node::Fuzzy(word) => {
+            FilterNode::Not(part) => self.test(part, row, now).map(|is| !is),
+            FilterNode::Word(word) => Some(self.any_text(row, |value| has(value, word))),
+            FilterNode::Fuzzy(word) => {
                 Some(self.any_text(row, |value| fuzzy(&joined(value), word).is_some()))
             }
-            Node::Label(key, value) => Some(match (row.label(key), value) {
+            FilterNode::Label(key, value) => Some(match (row.label(key), value) {
                 (Some(found), Some(value)) => found == *value,
                 (Some(_), None) => true,
                 (None, _) => false,
             }),
-            Node::Compare(column, op, literal) => compare(&row.value(*column), *op, literal, now),
+            FilterNode::Compare(column, op, literal) => {
+                compare(&row.value(*column), *op, literal, now)
+            }
         }
     }
 
@@ -159,8 +161,8 @@ impl RowFilter {
     /// True when the filter is a conjunction of bare words.
     pub fn is_plain(&self) -> bool {
         match &self.root {
-            Node::Word(_) => true,
-            Node::All(parts) => parts.iter().all(|part| matches!(part, Node::Word(_))),
+            FilterNode::Word(_) => true,
+            FilterNode::All(parts) => parts.iter().all(|part| matches!(part, FilterNode::Word(_))),
             _ => false,
         }
     }

@@ -2,14 +2,14 @@
 
 use model::base::time::parse_span;
 
-use super::filter::{FilterField, Literal, Node, Op};
+use super::filter::{FilterField, FilterNode, Literal, Op};
 use super::load::nearest;
 
 /// Maximum nesting of parentheses.
 const DEEPEST: usize = 32;
 
 /// Parses a filter over these columns. An error says what is wrong and suggests a correction.
-pub(super) fn read(text: &str, fields: &[FilterField]) -> Result<Node, String> {
+pub(super) fn read(text: &str, fields: &[FilterField]) -> Result<FilterNode, String> {
     let tokens = tokens(text)?;
     let mut parser = Parser {
         tokens: &tokens,
@@ -79,7 +79,7 @@ impl Parser<'_> {
         matches!(self.peek(), Some(Token::Word(text, false)) if text.eq_ignore_ascii_case(word))
     }
 
-    fn any(&mut self, depth: usize) -> Result<Node, String> {
+    fn any(&mut self, depth: usize) -> Result<FilterNode, String> {
         if depth > DEEPEST {
             return Err(String::from("parentheses are nested too deep"));
         }
@@ -91,11 +91,11 @@ impl Parser<'_> {
         Ok(if parts.len() == 1 {
             parts.remove(0)
         } else {
-            Node::Any(parts)
+            FilterNode::Any(parts)
         })
     }
 
-    fn all(&mut self, depth: usize) -> Result<Node, String> {
+    fn all(&mut self, depth: usize) -> Result<FilterNode, String> {
         let mut parts = Vec::new();
         loop {
             if self.is_word("and") {
@@ -111,11 +111,11 @@ impl Parser<'_> {
         Ok(if parts.len() == 1 {
             parts.remove(0)
         } else {
-            Node::All(parts)
+            FilterNode::All(parts)
         })
     }
 
-    fn one(&mut self, depth: usize) -> Result<Node, String> {
+    fn one(&mut self, depth: usize) -> Result<FilterNode, String> {
         let mut turned = false;
         while self.is_word("not") || self.is_word("!") {
             turned = !turned;
@@ -126,7 +126,7 @@ impl Parser<'_> {
                 return if turned {
                     Err(String::from("`not` needs something after it"))
                 } else {
-                    Ok(Node::All(Vec::new()))
+                    Ok(FilterNode::All(Vec::new()))
                 };
             }
             Some(Token::Open) => {
@@ -144,13 +144,13 @@ impl Parser<'_> {
             }
         };
         Ok(if turned {
-            Node::Not(Box::new(node))
+            FilterNode::Not(Box::new(node))
         } else {
             node
         })
     }
 
-    fn word(&mut self, word: String, quoted: bool) -> Result<Node, String> {
+    fn word(&mut self, word: String, quoted: bool) -> Result<FilterNode, String> {
         if !quoted && (word == "-l" || word == "-f") {
             let Some(Token::Word(next, _)) = self.peek().cloned() else {
                 return Err(if word == "-l" {
@@ -161,11 +161,11 @@ impl Parser<'_> {
             };
             self.at += 1;
             if word == "-f" {
-                return Ok(Node::Fuzzy(next.to_ascii_lowercase()));
+                return Ok(FilterNode::Fuzzy(next.to_ascii_lowercase()));
             }
             return Ok(match next.split_once('=') {
-                Some((key, value)) => Node::Label(key.to_owned(), Some(value.to_owned())),
-                None => Node::Label(next, None),
+                Some((key, value)) => FilterNode::Label(key.to_owned(), Some(value.to_owned())),
+                None => FilterNode::Label(next, None),
             });
         }
         // Two-character operators first; otherwise `<=` would parse as `<` with a literal that starts with `=`.
@@ -187,7 +187,7 @@ impl Parser<'_> {
             })
             .flatten();
         let Some((at, sign, op)) = split else {
-            return Ok(Node::Word(word.to_ascii_lowercase()));
+            return Ok(FilterNode::Word(word.to_ascii_lowercase()));
         };
         let (name, rest) = (&word[..at], &word[at + sign.len()..]);
         let column = column(self.fields, name).ok_or_else(|| {
@@ -208,7 +208,7 @@ impl Parser<'_> {
                 format!("`{name}` is a number; `{rest}` is not")
             });
         }
-        Ok(Node::Compare(column, op, literal))
+        Ok(FilterNode::Compare(column, op, literal))
     }
 }
 

@@ -7,7 +7,7 @@ use crate::widget::cell::devices_words;
 use model::base::quantities::{counted, grouped};
 use model::base::{DeviceAmount, SmallSort};
 use model::cost::Money;
-use model::fleet::Known;
+use model::fleet::TableState;
 use model::fleet::observe::{SourceHealth, SourceState, Table};
 use table::actions::May;
 use table::kinds::sources::state_words;
@@ -364,7 +364,7 @@ fn freshness(screen: &dyn Screen, room: u16) -> (String, Role) {
     let outage = fleet.outage().and_then(|outage| outage.since);
     let lost = outage.or_else(|| {
         let lost = fleet.known.values().filter_map(|known| match known {
-            Known::Lost(lost) => Some(lost.since),
+            TableState::Lost(lost) => Some(lost.since),
             _ => None,
         });
         lost.min()
@@ -377,7 +377,7 @@ fn freshness(screen: &dyn Screen, room: u16) -> (String, Role) {
         let ready = fleet
             .known
             .values()
-            .filter(|known| !matches!(known, Known::Waiting))
+            .filter(|known| !matches!(known, TableState::Waiting))
             .count();
         let words = format!("{ready} of {} sources", fleet.known.len());
         return (words, Role::Warn);

@@ -4,7 +4,7 @@ use model::base::{DeviceAmount, SmallSort};
 use model::fleet::accelerator::Vendor;
 use model::fleet::observe::{LostKind, SourceState, Table};
 use model::fleet::visibility::HELP;
-use model::fleet::{Fleet, Known};
+use model::fleet::{Fleet, TableState};
 use table::Facts;
 use table::kinds::sources::message;
 
@@ -83,7 +83,7 @@ fn no_session(fault: &str) -> Missing {
 
 /// True when no table is known, and none ever was.
 fn is_blind(fleet: &Fleet) -> bool {
-    let live = |known: &Known| matches!(known, Known::Live);
+    let live = |known: &TableState| matches!(known, TableState::Live);
     !fleet.known.values().any(live) && fleet.nodes.is_empty() && fleet.jobs.is_empty()
 }
 
@@ -137,7 +137,7 @@ fn outage(fleet: &Fleet) -> Option<Missing> {
 /// Individual tables that fail for different reasons.
 fn unreadable(fleet: &Fleet) -> Option<Missing> {
     let lost = fleet.known.iter().filter_map(|(table, known)| match known {
-        Known::Lost(lost) => Some((table.name(), lost.message.as_str())),
+        TableState::Lost(lost) => Some((table.name(), lost.message.as_str())),
         _ => None,
     });
     let lost: Vec<(&str, &str)> = lost.collect();

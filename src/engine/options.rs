@@ -5,14 +5,9 @@ pub use model::plan::Used;
 
 use super::route;
 use super::snapshot::{
-    Backfill, Borrow, FairStrategy, Origin, Queue, QueueingStrategy, Reclaim, Route, Snapshot,
-    Source, System, Within, Workload,
+    Backfill, FairStrategy, Origin, Queue, QueueingStrategy, Reclaim, Route, Snapshot, Source,
+    System, Within, Workload,
 };
-
-/// Name of a strategy in documents.
-pub const fn strategy_name(strategy: FairStrategy) -> &'static str {
-    strategy.name()
-}
 
 /// The options that apply to a snapshot; with a workload also those of its queue and its route.
 pub fn used(snapshot: &Snapshot, workload: Option<&Workload>) -> Vec<Used> {
@@ -22,7 +17,7 @@ pub fn used(snapshot: &Snapshot, workload: Option<&Workload>) -> Vec<Used> {
         Some(list) => list
             .iter()
             .copied()
-            .map(strategy_name)
+            .map(FairStrategy::name)
             .collect::<Vec<_>>()
             .join(", "),
     };
@@ -104,10 +99,7 @@ fn preemption(queue: &Queue) -> String {
         Reclaim::LowerPriority => "lower-priority",
         Reclaim::Any => "any",
     };
-    let borrow = match it.borrow {
-        Borrow::Never => "never",
-        Borrow::LowerPriority => "lower-priority",
-    };
+    let borrow = it.borrow.name();
     format!("within {within}, reclaim {reclaim}, borrow {borrow}")
 }
 

@@ -9,10 +9,10 @@ use model::fleet::job::JobKey;
 
 use super::rng::Rng;
 use super::snapshot::{
-    Backfill, Borrow, DEVICES, Device, DeviceRequest, EngineHealth, EngineOptions, FairStrategy,
-    Flavor, HeldDevices, Node, Placement, PodSet, Preemption, Queue, Quota, Reclaim,
-    ResourceRequests, Runs, Snapshot, Status, Taint, TaintEffect, Toleration, TopologyRequest,
-    WHOLE, Within, Workload,
+    Backfill, Borrow, DEVICES, DeviceRequest, EngineHealth, EngineOptions, FairStrategy,
+    HeldDevices, Placement, PodSet, Preemption, Queue, Quota, Reclaim, ResourceRequests, Runs,
+    Snapshot, SnapshotDevice, SnapshotFlavor, SnapshotNode, Status, Taint, TaintEffect, Toleration,
+    TopologyRequest, WHOLE, Within, Workload,
 };
 
 /// Devices of a node.
@@ -92,7 +92,7 @@ impl Recipe {
 
     pub fn snapshot(&self) -> Snapshot {
         let mut rng = Rng::new(self.seed);
-        let nodes: Vec<Node> = (0..self.nodes).map(|at| node(at, self.nodes)).collect();
+        let nodes: Vec<SnapshotNode> = (0..self.nodes).map(|at| node(at, self.nodes)).collect();
         let mut workloads = self.running(&nodes, &mut rng);
         for _ in 0..self.waiting {
             let (pods, gpus) = self.shape(&mut rng);
@@ -116,12 +116,7 @@ impl Recipe {
             runs: runs(),
             options: EngineOptions {
                 backfill: Backfill::Head,
-                fair_sharing: self.fair.then(|| {
-                    vec![
-                        FairStrategy::LessThanOrEqualToFinalShare,
-                        FairStrategy::LessThanInitialShare,
-                    ]
-                }),
+                fair_sharing: self.fair.then(|| FairStrategy::ALL.to_vec()),
                 ..EngineOptions::default()
             },
             nodes,
@@ -148,7 +143,7 @@ impl Recipe {
     }
 
     /// Workloads that fill a fleet from the first node on, with some free devices and nodes in between.
-    fn running(&self, nodes: &[Node], rng: &mut Rng) -> Vec<Workload> {
+    fn running(&self, nodes: &[SnapshotNode], rng: &mut Rng) -> Vec<Workload> {
         let mut works: Vec<Workload> = Vec::new();
         let (mut at, mut held) = (0, 0);
         while at < nodes.len() {
@@ -252,7 +247,7 @@ impl Recipe {
     }
 
     /// A root cohort, four cohorts below it, and queues in those; their quotas add up to the capacity.
-    fn tree(&self, nodes: &[Node], rng: &mut Rng) -> Vec<Queue> {
+    fn tree(&self, nodes: &[SnapshotNode], rng: &mut Rng) -> Vec<Queue> {
         let mut out = vec![Queue {
             name: Name::from("all"),
             admits: false,
@@ -334,12 +329,12 @@ fn spot() -> Taint {
     }
 }
 
-fn flavors() -> Vec<Flavor> {
-    let flavor = |name: &str| Flavor {
+fn flavors() -> Vec<SnapshotFlavor> {
+    let flavor = |name: &str| SnapshotFlavor {
         name: Name::from(name),
         labels: BTreeMap::from([(Name::from("pool"), Name::from(name))]),
         taints: name.ends_with("-spot").then(spot).into_iter().collect(),
-        ..Flavor::default()
+        ..SnapshotFlavor::default()
     };
     POOLS.iter().map(|(name, ..)| flavor(name)).collect()
 }
@@ -360,7 +355,7 @@ fn placement(node: &Name, first: u32, gpus: u32) -> Placement {
     }
 }
 
-fn node(at: usize, of: usize) -> Node {
+fn node(at: usize, of: usize) -> SnapshotNode {
     let mut share = at * 100 / of.max(1);
     let mut pool = POOLS[0];
     for next in POOLS {
@@ -372,7 +367,7 @@ fn node(at: usize, of: usize) -> Node {
     }
     let (flavor, class, _, cores, gib) = pool;
     let name = |kind: &str, at: usize| Name::from(format!("{kind}{at:05}"));
-    Node {
+    SnapshotNode {
         name: name("n", at),
         pool: Name::from(flavor),
         ready: true,
@@ -388,7 +383,7 @@ fn node(at: usize, of: usize) -> Node {
             (Name::from("rack"), name("r", at / RACK)),
         ],
         devices: (0..GPUS)
-            .map(|index| Device {
+            .map(|index| SnapshotDevice {
                 index,
                 class: Name::from(class),
                 resource: Name::from(GPU),
@@ -398,7 +393,7 @@ fn node(at: usize, of: usize) -> Node {
                 slices: Vec::new(),
             })
             .collect(),
-        ..Node::default()
+        ..SnapshotNode::default()
     }
 }
 

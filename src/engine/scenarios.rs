@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::compiled::{CompiledFleet, WorkloadId};
 use super::cycle::{Options, cycle};
 use super::fixture::{check, compiled, id, name};
-use super::preempt::{Mode, Victim};
+use super::preempt::{PreemptMode, Victim};
 use super::state::State;
 
 fn folder() -> PathBuf {
@@ -64,7 +64,7 @@ fn outcome(scenario: &Value, compiled: &CompiledFleet) -> Value {
     let of = |key: &str| wanted[key].as_object().cloned().unwrap_or_default();
     let mut least = Map::new();
     for work in of("least").keys() {
-        let found = state.victims(id(compiled, work), Mode::Least);
+        let found = state.victims(id(compiled, work), PreemptMode::Least);
         let list = found
             .as_ref()
             .map_or(vec![], |it| victims(compiled, &it.list));

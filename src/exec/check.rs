@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use futures::{StreamExt, stream};
 use kube::Client;
 
-use cluster::mutations::{self, Mark};
+use cluster::mutations::{self, RunStep};
 use model::plan::{Outcome, Plan, PlanCheck, Step, When};
 
 use super::machine::Seen;
@@ -136,7 +136,7 @@ async fn try_dry(
             Seen::Not(_) if probe.is_none() => return Ok(None),
             Seen::Not(answer) => return Err(answer.words()),
         };
-        let mark = Mark {
+        let mark = RunStep {
             run: "dry-run",
             step: number,
             hold: None,

@@ -10,8 +10,8 @@ use model::plan::{
 };
 
 use super::journal::Pages;
-use super::machine::{Item, RunEnd, StepResult, StepStatus};
-use super::record::{ClusterIdentity, Line, Record, Who};
+use super::machine::{RunEnd, StepProgress, StepResult, StepStatus};
+use super::record::{ClusterIdentity, JournalLine, Record, Who};
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct Run {
@@ -70,7 +70,7 @@ pub fn runs(pages: &Pages) -> Vec<Run> {
 }
 
 /// Adds further journal lines to the runs.
-pub(super) fn extend(all: &mut Vec<Run>, lines: &[Line]) {
+pub(super) fn extend(all: &mut Vec<Run>, lines: &[JournalLine]) {
     for line in lines {
         if let Record::Begin {
             cluster,
@@ -274,11 +274,11 @@ impl Run {
     }
 
     /// The steps in the state from which a machine resumes them.
-    pub(super) fn items(&self) -> Vec<Item> {
+    pub(super) fn items(&self) -> Vec<StepProgress> {
         self.steps
             .iter()
             .map(|trace| {
-                let mut item = Item::default();
+                let mut item = StepProgress::default();
                 item.attempts = trace.attempts;
                 item.unresolved = trace.is_unresolved();
                 item.status = match (trace.over, trace.accepted) {

@@ -6,7 +6,7 @@ use model::base::Moment;
 use model::plan::{Step, Until, Verb, Wait, When};
 
 use super::command::StepStatus;
-use super::machine::{BUDGET, Item, PATIENCE};
+use super::machine::{BUDGET, PATIENCE, StepProgress};
 
 /// Time for calls and answers besides the waits of steps: a run waits so long for a server that does not answer, and goes on.
 const MARGIN: Duration = Duration::from_secs(PATIENCE.as_secs() + 5 * 60);
@@ -14,7 +14,7 @@ const MARGIN: Duration = Duration::from_secs(PATIENCE.as_secs() + 5 * 60);
 /// The latest time at which the object of a suspend step, by its index, is resumed by a later step; `None` where none resumes it.
 pub(super) fn holds_until(
     steps: &[Step],
-    items: &[Item],
+    items: &[StepProgress],
     now: Moment,
     at: usize,
 ) -> Option<Moment> {

@@ -13,7 +13,7 @@ use model::base::{Moment, SmallSort};
 use source::local::{make_folder, private};
 
 use super::blocking;
-use super::record::{Line, Record};
+use super::record::{JournalLine, Record};
 use super::run::is_name_of_run;
 
 /// Size from which a file is renamed when the next run begins, bytes.
@@ -29,7 +29,7 @@ pub struct Journal {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Pages {
     /// In the order in which they were written.
-    pub lines: Vec<Line>,
+    pub lines: Vec<JournalLine>,
     /// Number of unreadable lines: truncated by a crash, or written by a later version.
     pub unreadable: usize,
 }
@@ -376,7 +376,7 @@ impl JournalWriter {
             record,
             Record::End { .. } | Record::Behind { .. } | Record::NotStarted { .. }
         );
-        let line = Line {
+        let line = JournalLine {
             at,
             run: self.run.clone(),
             record,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use cluster::mutations::{self, Call, Mark, text};
+use cluster::mutations::{self, Call, RunStep, text};
 use model::base::{Moment, Name};
 use model::fleet::run_hold::RunHold;
 use model::plan::{Fact, Mutation, Object, Plan, Step, Test, Until, When};
@@ -27,7 +27,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(10 * 60);
 const TRIES: u32 = 10;
 
 #[derive(Clone, Debug)]
-pub(super) struct Item {
+pub(super) struct StepProgress {
     pub(super) status: StepStatus,
     /// Number of attempts sent.
     pub(super) attempts: u32,
@@ -43,7 +43,7 @@ pub(super) struct Item {
     pub(super) words: String,
 }
 
-impl Default for Item {
+impl Default for StepProgress {
     fn default() -> Self {
         Self {
             status: StepStatus::Todo,
@@ -82,7 +82,7 @@ pub struct Machine {
     /// The user who carries it out.
     by: Name,
     steps: Vec<Step>,
-    items: Vec<Item>,
+    items: Vec<StepProgress>,
     doing: Doing,
     stop: bool,
     /// Since when the server has not answered.
@@ -110,7 +110,7 @@ impl Machine {
         Self {
             run: run.into(),
             by: Name::default(),
-            items: vec![Item::default(); steps.len()],
+            items: vec![StepProgress::default(); steps.len()],
             steps,
             doing: Doing::Nothing,
             stop: false,
@@ -129,7 +129,7 @@ impl Machine {
     }
 
     /// Sets the steps to the state in which an earlier process left them.
-    pub(super) fn with_items(mut self, items: Vec<Item>) -> Self {
+    pub(super) fn with_items(mut self, items: Vec<StepProgress>) -> Self {
         debug_assert_eq!(items.len(), self.steps.len(), "one for each step");
         self.unresolved = items.iter().position(|item| item.unresolved);
         self.items = items;
@@ -424,7 +424,7 @@ impl Machine {
             since: now,
             until,
         });
-        let mark = Mark {
+        let mark = RunStep {
             run: &self.run,
             step: number(at),
             hold: hold.as_ref(),

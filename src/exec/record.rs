@@ -10,7 +10,7 @@ use model::plan::Plan;
 use super::machine::{RunEnd, StepResult};
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Line {
+pub struct JournalLine {
     /// When the line was written, RFC 3339.
     #[serde(with = "stamp")]
     pub at: Moment,

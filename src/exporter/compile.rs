@@ -9,15 +9,15 @@ use rustc_hash::FxHashMap;
 use toml::Spanned;
 
 use model::base::{Name, time::parse_span};
-use model::fleet::signal::{Kind, Signal};
+use model::fleet::signal::{Signal, SignalType};
 
 use super::dialect::{
-    CoreRule, Derive, Dialect, Discovery, HostRule, How, Join, Missing, PodRule, SamplePart, Scale,
-    SignalMapping, Sizes, SliceRule, Use,
+    CoreRule, Derive, Dialect, Discovery, HostRule, How, Join, MissingValues, PodRule, SamplePart,
+    Scale, SignalMapping, Sizes, SliceRule, Use,
 };
 use super::labels::{DeviceLabels, LabelFilter, LabelSources, Source};
 use super::spec::{
-    self, DeriveSpec, FieldsSpec, FileFaults, HostSpec, JoinOn, KindSpec, Many, MapSpec, Rollup,
+    self, DeriveSpec, FieldsSpec, FileFaults, HostSpec, JoinOn, Many, MapSpec, MetricType, Rollup,
     ScaleSpec, ScopeSpec, SliceSpec, SourceSpec, Spec,
 };
 
@@ -122,7 +122,7 @@ fn dialect(spec: Spec, faults: &mut FileFaults<'_>) -> Dialect {
         any_prefix: spec.any_prefix,
         signature: spec.detect.names.get_ref().clone(),
         signature_filter: filter(&spec.detect.filter, &[], &spec.detect.present),
-        missing: Missing {
+        missing: MissingValues {
             values: spec.missing.values.clone(),
             ranges: spec.missing.ranges.clone(),
             above: spec.missing.above,
@@ -224,7 +224,7 @@ fn parts(map: &MapSpec, signal: Signal, name: &str) -> Vec<(String, SamplePart)>
 fn is_mean(map: &MapSpec) -> bool {
     map.kind
         .as_ref()
-        .is_some_and(|kind| *kind.get_ref() == KindSpec::Mean)
+        .is_some_and(|kind| *kind.get_ref() == MetricType::Mean)
 }
 
 fn one_map(
@@ -256,8 +256,8 @@ fn one_map(
     };
     let kind = map.kind.as_ref().map(|kind| *kind.get_ref());
     if let Some(at) = map.kind.as_ref().map(Spanned::span)
-        && signal.kind() == Kind::Counter
-        && kind != Some(KindSpec::Counter)
+        && signal.kind() == SignalType::Counter
+        && kind != Some(MetricType::Counter)
     {
         faults.at(
             at,
@@ -314,7 +314,7 @@ fn one_map(
     SignalMapping {
         signal,
         scale,
-        total: signal.kind() == Kind::Gauge && kind == Some(KindSpec::Counter),
+        total: signal.kind() == SignalType::Gauge && kind == Some(MetricType::Counter),
         scope: map.scope,
         filter: filter(&map.filter, &map.absent, &map.present),
         over: map.over.clone(),

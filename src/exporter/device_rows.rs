@@ -10,7 +10,7 @@ use super::contribution::NONE;
 use super::dialect::Dialect;
 use super::labels::{DeviceLabels, glob, intern, label, real_id};
 use super::line::Label;
-use super::spec::Key;
+use super::spec::DeviceKey;
 
 /// No host has as many devices; a higher index is a mistake, or malice.
 const MOST_DEVICES: u32 = 1024;
@@ -461,10 +461,10 @@ impl<'d, 'n> PageRows<'d, 'n> {
                 .iter()
                 .find_map(|key| {
                     let at = match key {
-                        Key::Uuid => 0,
-                        Key::Index => 1,
-                        Key::Pci => 2,
-                        Key::Serial => 3,
+                        DeviceKey::Uuid => 0,
+                        DeviceKey::Index => 1,
+                        DeviceKey::Pci => 2,
+                        DeviceKey::Serial => 3,
                     };
                     all[at].clone()
                 })

@@ -11,7 +11,7 @@ use model::fleet::signal::Signal;
 
 use super::labels::{DeviceLabels, LabelFilter, glob};
 use super::line;
-use super::spec::{self, FileFaults, Key, Reduce, Rollup, ScopeSpec};
+use super::spec::{self, DeviceKey, FileFaults, Reduce, Rollup, ScopeSpec};
 
 /// The source of a host's identity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,7 +83,7 @@ pub struct Dialect {
     pub(super) any_prefix: bool,
     pub(super) signature: Vec<String>,
     pub(super) signature_filter: LabelFilter,
-    pub(super) missing: Missing,
+    pub(super) missing: MissingValues,
     pub(super) only: LabelFilter,
     pub(super) ignore_with: Vec<String>,
     pub(super) fields: DeviceLabels,
@@ -188,14 +188,14 @@ pub(super) enum SamplePart {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Missing {
+pub(super) struct MissingValues {
     pub values: Vec<f64>,
     pub ranges: Vec<[f64; 2]>,
     pub above: Option<f64>,
     pub texts: Vec<String>,
 }
 
-impl Missing {
+impl MissingValues {
     /// True when `value` is how the exporter writes "no value".
     pub fn has(&self, value: f64) -> bool {
         self.above.is_some_and(|above| value >= above)
@@ -212,7 +212,7 @@ pub(super) struct SliceRule {
     pub id: super::labels::LabelSources,
     pub profile: super::labels::LabelSources,
     pub unless: Vec<LabelFilter>,
-    pub parent: Vec<Key>,
+    pub parent: Vec<DeviceKey>,
     /// Its first group is the number of compute slices of the device that the slice has.
     pub share: Option<Regex>,
     pub memory: Option<(Regex, f64)>,

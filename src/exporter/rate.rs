@@ -11,7 +11,7 @@ use super::page::Read;
 
 /// What a total belongs to, from page to page.
 #[derive(PartialEq, Eq, Hash, Debug, Clone)]
-struct Key {
+struct TotalKey {
     scope: Scope,
     host: Option<Name>,
     device: Option<Name>,
@@ -22,7 +22,7 @@ struct Key {
     signal: Signal,
 }
 
-impl Key {
+impl TotalKey {
     fn of(reading: &Reading, signal: Signal) -> Self {
         Self {
             scope: reading.scope,
@@ -44,7 +44,7 @@ impl Key {
 
 /// The totals of one target's last page.
 #[derive(Debug, Default, Clone)]
-pub struct Rates(FxHashMap<Key, Last>);
+pub struct Rates(FxHashMap<TotalKey, Last>);
 
 /// The last total of a key, with its count where it makes a mean.
 #[derive(Debug, Clone, Copy)]
@@ -65,7 +65,7 @@ impl Rates {
             let Some(reading) = read.readings.get_mut(total.reading) else {
                 continue;
             };
-            let key = Key::of(reading, total.signal);
+            let key = TotalKey::of(reading, total.signal);
             let count = total.count.unwrap_or(0.0);
             let mut kept = Last {
                 at,

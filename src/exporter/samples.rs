@@ -250,7 +250,7 @@ impl<'de> Visitor<'de> for Envelope<'_> {
                     let message = map.next_value::<Text<'_>>()?.0.into_owned();
                     response.error = Some(message).filter(|message| !message.is_empty());
                 }
-                "data" => map.next_value_seed(Inner {
+                "data" => map.next_value_seed(DataSeed {
                     into: &mut *self.into,
                 })?,
                 _ => drop(map.next_value::<IgnoredAny>()?),
@@ -260,18 +260,18 @@ impl<'de> Visitor<'de> for Envelope<'_> {
     }
 }
 
-struct Inner<'s> {
+struct DataSeed<'s> {
     into: &'s mut Samples,
 }
 
-impl<'de> DeserializeSeed<'de> for Inner<'_> {
+impl<'de> DeserializeSeed<'de> for DataSeed<'_> {
     type Value = ();
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
         from.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Inner<'_> {
+impl<'de> Visitor<'de> for DataSeed<'_> {
     type Value = ();
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a vector or a matrix")
@@ -348,7 +348,7 @@ impl<'de> Deserialize<'de> for Row<'de> {
                 };
                 while let Some(Text(key)) = map.next_key()? {
                     match &*key {
-                        "metric" => row.metric = map.next_value::<Metric<'de>>()?.0,
+                        "metric" => row.metric = map.next_value::<MetricLabels<'de>>()?.0,
                         "value" => row.values.push(map.next_value::<Point>()?.0),
                         "values" => {
                             let points: Vec<Point> = map.next_value()?;
@@ -365,17 +365,20 @@ impl<'de> Deserialize<'de> for Row<'de> {
     }
 }
 
-struct Metric<'de>(Vec<(Cow<'de, str>, Cow<'de, str>)>);
+struct MetricLabels<'de>(Vec<(Cow<'de, str>, Cow<'de, str>)>);
 
-impl<'de> Deserialize<'de> for Metric<'de> {
+impl<'de> Deserialize<'de> for MetricLabels<'de> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct MetricVisitor;
         impl<'de> Visitor<'de> for MetricVisitor {
-            type Value = Metric<'de>;
+            type Value = MetricLabels<'de>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("labels")
             }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Metric<'de>, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(
+                self,
+                mut map: A,
+            ) -> Result<MetricLabels<'de>, A::Error> {
                 let mut labels = Vec::new();
                 while let Some((Text(name), Text(value))) = map.next_entry()? {
                     // An empty label is no label.
@@ -383,7 +386,7 @@ impl<'de> Deserialize<'de> for Metric<'de> {
                         labels.push((name, value));
                     }
                 }
-                Ok(Metric(labels))
+                Ok(MetricLabels(labels))
             }
         }
         from.deserialize_map(MetricVisitor)

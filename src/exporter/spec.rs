@@ -179,7 +179,7 @@ pub(super) struct SliceSpec {
     pub unless: BTreeMap<String, Many>,
     /// The identity of a slice's device, in order, where each slice has its own index: `serial`, `uuid`, `pci`, `index`.
     #[serde(default)]
-    pub parent: Vec<Key>,
+    pub parent: Vec<DeviceKey>,
     /// The slice's part of the device, out of its profile.
     pub share: Option<ShareSpec>,
     /// The slice's memory, out of its profile.
@@ -189,7 +189,7 @@ pub(super) struct SliceSpec {
 /// What a device is known by.
 #[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Key {
+pub(super) enum DeviceKey {
     Uuid,
     Serial,
     Pci,
@@ -321,7 +321,7 @@ pub(super) struct MapSpec {
     /// Canonical units per unit of the exporter, or `"by-size"`.
     pub scale: Option<Spanned<ScaleSpec>>,
     /// The kind of the value, whatever the type line is.
-    pub kind: Option<Spanned<KindSpec>>,
+    pub kind: Option<Spanned<MetricType>>,
     /// What the value is about.
     #[serde(default)]
     pub scope: ScopeSpec,
@@ -372,7 +372,7 @@ pub(super) enum ScaleSpec {
 
 #[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum KindSpec {
+pub(super) enum MetricType {
     Gauge,
     /// A running total; of a signal that is a rate, the difference over time.
     Counter,

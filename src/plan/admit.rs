@@ -16,8 +16,8 @@ use model::base::quantities::first_named;
 use model::base::{Moment, SmallSort};
 use model::fleet::job::JobKey;
 use model::plan::{
-    Alternative, Evicted, Intent, JobName, Known, Plan, PlanEffect, Refusal, RefusalCode, Undo,
-    Until, Wait, When, evicted_words,
+    Alternative, Evicted, Intent, JobName, KnownVictims, Plan, PlanEffect, Refusal, RefusalCode,
+    Undo, Until, Wait, When, evicted_words,
 };
 
 use super::choice::{self, EvictionChoice, choose, explained, hopeless, kept, lesser, lost_words};
@@ -41,7 +41,7 @@ pub(super) fn plan(
     snapshot: &Snapshot,
     job: &JobName,
     preempt: bool,
-    known: &Known,
+    known: &KnownVictims,
 ) -> Result<Plan, Refusal> {
     let none = BTreeSet::new();
     let as_known = || with(snapshot, job, preempt, &known.jobs).ok();

@@ -41,7 +41,7 @@ impl Rivals {
         let compiled = &CompiledFleet::new(snapshot.clone());
         let mut state = State::new(compiled);
         let mark = state.mark();
-        let mut look = Look::of(compiled, &mut state, work);
+        let mut look = RivalSearch::of(compiled, &mut state, work);
         for backwards in [false, true] {
             state.undo_to(mark);
             for rival in &look.hold {
@@ -84,12 +84,12 @@ impl Rivals {
 pub fn starts_without(snapshot: &Snapshot, work: WorkloadId, victims: &[WorkloadId]) -> bool {
     let compiled = &CompiledFleet::new(snapshot.clone());
     let mut state = State::new(compiled);
-    let mut look = Look::of(compiled, &mut state, work);
+    let mut look = RivalSearch::of(compiled, &mut state, work);
     look.at_the_end(&mut state, victims)
 }
 
 /// A search for rivals.
-struct Look<'c> {
+struct RivalSearch<'c> {
     compiled: &'c CompiledFleet,
     work: WorkloadId,
     /// Jobs that start anyway: they do not use what becomes free.
@@ -98,7 +98,7 @@ struct Look<'c> {
     more: bool,
 }
 
-impl<'c> Look<'c> {
+impl<'c> RivalSearch<'c> {
     fn of(compiled: &'c CompiledFleet, state: &mut State<'c>, work: WorkloadId) -> Self {
         let mark = state.mark();
         let anyway = FirstCycle::of(state, Then::default()).admitted();

@@ -1,6 +1,6 @@
 //! Cordon: marks nodes as unschedulable, with author and reason as annotations; and uncordon.
 
-use engine::snapshot::{Node, Snapshot};
+use engine::snapshot::{Snapshot, SnapshotNode};
 use model::base::{Moment, Name, SmallSort};
 use model::plan::{
     Alternative, Intent, Mutation, Object, Plan, PlanEffect, Refusal, RefusalCode, Step, Undo, Verb,
@@ -10,7 +10,7 @@ use super::effect::{Picture, compare, news};
 use super::hold::already;
 use super::planner_context::{fact, step};
 
-pub(super) fn object(node: &Node) -> Object {
+pub(super) fn object(node: &SnapshotNode) -> Object {
     Object::new("", "v1", "nodes", "Node", &node.name).with_uid(&node.uid)
 }
 
@@ -46,7 +46,7 @@ pub(super) fn words(names: &[Name]) -> String {
 }
 
 /// The step that cordons a node.
-pub(super) fn close(node: &Node, by: &str, why: &str) -> Result<Step, Refusal> {
+pub(super) fn close(node: &SnapshotNode, by: &str, why: &str) -> Result<Step, Refusal> {
     let object = object(node);
     let mutation = Mutation::Cordon {
         by: by.to_owned(),
@@ -60,7 +60,7 @@ pub(super) fn close(node: &Node, by: &str, why: &str) -> Result<Step, Refusal> {
 }
 
 /// The step that uncordons a node.
-pub(super) fn open(node: &Node) -> Result<Step, Refusal> {
+pub(super) fn open(node: &SnapshotNode) -> Result<Step, Refusal> {
     step(Verb::Uncordon, &object(node), Mutation::Uncordon)
 }
 

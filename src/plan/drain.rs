@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use engine::compiled::WorkloadId;
 use engine::snapshot::{
-    Budget, CORDON, Placement, PodSet, Snapshot, Status, Workload, belongs_to_node,
+    CORDON, Placement, PodSet, Snapshot, SnapshotBudget, Status, Workload, belongs_to_node,
 };
 use model::base::quantities::first_named;
 use model::base::{Moment, Name, ObjectKey, SmallSort};
@@ -29,7 +29,7 @@ const PATIENCE: u64 = 1_800;
 const MOVED: &str = "evicted pods of ";
 
 /// How one workload leaves the nodes.
-struct Leave {
+struct Displacement {
     work: WorkloadId,
     way: Way,
     /// Evict only its pods on the nodes.
@@ -233,7 +233,7 @@ impl Drain<'_> {
                 Way::Pods(_) | Way::Bare(_) => true,
             };
             let lost = planner_context::loss(snapshot, model, here.iter().copied()).device_seconds;
-            all.push(Leave {
+            all.push(Displacement {
                 work,
                 way,
                 evicts,
@@ -252,7 +252,7 @@ impl Drain<'_> {
     }
 
     /// Evicts the workload's pods on the nodes one by one.
-    fn evict(&mut self, leave: &Leave) -> Result<(), Refusal> {
+    fn evict(&mut self, leave: &Displacement) -> Result<(), Refusal> {
         let snapshot = self.snapshot;
         let model = &snapshot.workloads[leave.work];
         let bare = matches!(leave.way, Way::Bare(_));
@@ -329,7 +329,7 @@ impl Drain<'_> {
     }
 
     /// Stops the whole workload and requeues it.
-    fn requeue(&mut self, leave: &Leave) -> Result<(), Refusal> {
+    fn requeue(&mut self, leave: &Displacement) -> Result<(), Refusal> {
         let snapshot = self.snapshot;
         let model = &snapshot.workloads[leave.work];
         let mut stop = planner_context::stop(snapshot, model)?;
@@ -378,7 +378,7 @@ impl Drain<'_> {
     }
 
     /// Whether pods of a workload may return to the nodes at once, because they tolerate the cordon; then adds a warning.
-    fn comes_back(&mut self, leave: &Leave, model: &Workload) -> bool {
+    fn comes_back(&mut self, leave: &Displacement, model: &Workload) -> bool {
         let back = |(set, pod): (&PodSet, &Placement)| {
             set.tolerates_cordon() && self.nodes.contains(&pod.node)
         };
@@ -410,7 +410,8 @@ impl Drain<'_> {
 
     /// Why the server will never allow a pod's eviction with the current budgets.
     fn never(&self, namespace: &Name, pod: &Name) -> Option<String> {
-        let all: Vec<&Budget> = planner_context::budgets(self.snapshot, namespace, pod).collect();
+        let all: Vec<&SnapshotBudget> =
+            planner_context::budgets(self.snapshot, namespace, pod).collect();
         match all.as_slice() {
             [] => None,
             [one] => is_firm(one).then(|| {
@@ -566,7 +567,7 @@ impl Drain<'_> {
 }
 
 /// Whether a budget never allows an eviction: all the pods that it covers must be healthy.
-fn is_firm(budget: &Budget) -> bool {
+fn is_firm(budget: &SnapshotBudget) -> bool {
     budget.allowed == 0 && budget.desired_healthy as usize >= budget.pods.len()
 }
 

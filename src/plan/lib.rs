@@ -55,7 +55,7 @@ use std::collections::BTreeSet;
 
 use engine::options;
 use engine::snapshot::{Borrow, Queue, Reclaim, Snapshot, Within, Workload};
-use model::plan::{Intent, JobName, Known, Plan, PlanEffect, Refusal, SideEffects};
+use model::plan::{Intent, JobName, KnownVictims, Plan, PlanEffect, Refusal, SideEffects};
 
 use actions::PlannerInput;
 
@@ -72,7 +72,7 @@ fn not_computed() -> PlanEffect {
 /// # Errors
 /// No plan is possible; the refusal gives the reason and an alternative.
 pub fn plan(snapshot: &Snapshot, intent: &Intent, author: &Author) -> Result<Plan, Refusal> {
-    plan_again(snapshot, intent, author, &Known::default())
+    plan_again(snapshot, intent, author, &KnownVictims::default())
 }
 
 /// As [`plan`], with the victims of an earlier plan in `known`: they are kept as long as that works. The least loss changes from
@@ -84,7 +84,7 @@ pub fn plan_again(
     snapshot: &Snapshot,
     intent: &Intent,
     author: &Author,
-    known: &Known,
+    known: &KnownVictims,
 ) -> Result<Plan, Refusal> {
     let on = PlannerInput {
         snapshot,

@@ -4,8 +4,8 @@ use cluster::mutations::{self, fields};
 use engine::compiled::WorkloadId;
 use engine::explanations;
 use engine::snapshot::{
-    Budget, Device, EngineHealth, HeldDevices, Node, Placement, PodSet, Resident, Snapshot, Status,
-    System, WHOLE, Workload,
+    EngineHealth, HeldDevices, Placement, PodSet, Resident, Snapshot, SnapshotBudget,
+    SnapshotDevice, SnapshotNode, Status, System, WHOLE, Workload,
 };
 use model::base::{Moment, Name, ObjectKey};
 use model::cost::Money;
@@ -192,10 +192,10 @@ pub(super) fn seated(work: &Workload) -> impl Iterator<Item = (&PodSet, &Placeme
 
 /// Cost of a pod's devices per hour; slices cost their share of the device. `None` where a price or that share is unknown,
 /// or where the node has several prices and the pod's devices are unknown.
-pub(super) fn rate(node: &Node, set: &PodSet, pod: &Placement) -> Option<Money> {
+pub(super) fn rate(node: &SnapshotNode, set: &PodSet, pod: &Placement) -> Option<Money> {
     let count = u64::from(set.requests.device_count());
     if pod.devices.is_empty() {
-        let mut prices = node.devices.iter().map(Device::rate);
+        let mut prices = node.devices.iter().map(SnapshotDevice::rate);
         let first = prices.next()??;
         let alike = node.devices.iter().all(|device| device.slices.is_empty());
         let alike = alike && prices.all(|price| price == Some(first));
@@ -411,7 +411,7 @@ pub(super) fn budgets<'a>(
     snapshot: &'a Snapshot,
     namespace: &'a Name,
     pod: &'a Name,
-) -> impl Iterator<Item = &'a Budget> {
+) -> impl Iterator<Item = &'a SnapshotBudget> {
     snapshot.budgets.iter().filter(move |budget| {
         budget.namespace == *namespace && budget.pods.binary_search(pod).is_ok()
     })

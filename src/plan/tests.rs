@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use cluster::mutations::{self, Mark};
+use cluster::mutations::{self, RunStep};
 use model::base::Moment;
 use model::plan::{Mutation, Object, Policy, RefusalCode, VolcanoAction};
 
@@ -84,7 +84,7 @@ fn sound(plan: &model::plan::Plan, on: &Value) {
         plan.effect,
         model::plan::PlanEffect::Unknown { .. }
     ));
-    let mark = Mark {
+    let mark = RunStep {
         run: "r",
         step: 1,
         hold: None,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use engine::compiled::CompiledFleet;
 use engine::snapshot::{QueueingStrategy, Snapshot, Within, Workload};
 use model::base::{Moment, Name};
-use model::plan::{CONTESTED, JobName, Known, Plan, RefusalCode, StartChange, Until, Verb};
+use model::plan::{CONTESTED, JobName, KnownVictims, Plan, RefusalCode, StartChange, Until, Verb};
 
 use super::caused_changes::{Caused, Reach};
 use super::starts_without;
@@ -455,7 +455,7 @@ fn a_plan_that_is_read_keeps_its_choice() {
         };
         // Victims that were only shown on the job's page are kept only where they lose less.
         let planned_for = |jobs: &BTreeSet<JobName>| {
-            let known = Known::shown(jobs.clone());
+            let known = KnownVictims::shown(jobs.clone());
             leave(&ask_with(&then, text, &known).expect("a plan"))
         };
         let least = leave(&ask(&then, text).expect("a plan"));

@@ -8,10 +8,11 @@ use engine::document;
 use engine::snapshot::Snapshot;
 use model::base::{Name, ObjectKey};
 use model::plan::{
-    Budgets, Forecast, Intent, JobName, Known, Mutation, Plan, PlanEffect, RefusalCode, Until, Verb,
+    Budgets, Forecast, Intent, JobName, KnownVictims, Mutation, Plan, PlanEffect, RefusalCode,
+    Until, Verb,
 };
 
-use super::actions::{self, Names, ParseError};
+use super::actions::{self, NameResolver, ParseError};
 use super::{Author, plan, plan_again};
 
 pub(super) fn node(name: &str, rack: &str) -> Value {
@@ -96,7 +97,7 @@ pub(super) fn mixed() -> Snapshot {
 }
 
 pub(super) fn ask(snapshot: &Snapshot, text: &str) -> Result<Plan, model::plan::Refusal> {
-    ask_with(snapshot, text, &Known::default())
+    ask_with(snapshot, text, &KnownVictims::default())
 }
 
 /// As `ask`, for a plan that was read, with the victims `known`.
@@ -105,7 +106,7 @@ pub(super) fn ask_again(
     text: &str,
     known: &BTreeSet<JobName>,
 ) -> Result<Plan, model::plan::Refusal> {
-    let known = Known {
+    let known = KnownVictims {
         jobs: known.clone(),
         is_read: true,
     };
@@ -117,7 +118,7 @@ pub(super) fn read(snapshot: &Snapshot, text: &str) -> Result<model::plan::Inten
     let namespace = None;
     actions::intent(
         text,
-        &Names {
+        &NameResolver {
             snapshot,
             namespace,
         },
@@ -128,7 +129,7 @@ pub(super) fn read(snapshot: &Snapshot, text: &str) -> Result<model::plan::Inten
 pub(super) fn ask_with(
     snapshot: &Snapshot,
     text: &str,
-    known: &Known,
+    known: &KnownVictims,
 ) -> Result<Plan, model::plan::Refusal> {
     let author = Author {
         by: "me".into(),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use cluster::mutations::{self, Inverse, Mark};
+use cluster::mutations::{self, Inverse, RunStep};
 use engine::snapshot::Snapshot;
 use model::base::{Moment, Name, ObjectKey};
 use model::fleet::scaling::{PodScaler, Scaling};
@@ -76,7 +76,7 @@ fn an_object_gets_its_number_and_its_old_one_back() {
         mutations::call(
             step,
             on,
-            Mark {
+            RunStep {
                 run: "r",
                 step: 1,
                 hold: None,

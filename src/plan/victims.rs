@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use engine::compiled::WorkloadId;
 use engine::cycle;
 use engine::fit::Relaxation;
-use engine::preempt::{self, Mode, Victims};
+use engine::preempt::{self, PreemptMode, Victims};
 use engine::snapshot::Snapshot;
 use engine::state::State;
 
@@ -34,8 +34,8 @@ impl Sets {
         if state.find(work, &Relaxation::default()).is_ok() {
             return None;
         }
-        let cluster = state.victims(work, Mode::AsCluster);
-        let least = state.victims(work, Mode::Least);
+        let cluster = state.victims(work, PreemptMode::AsCluster);
+        let least = state.victims(work, PreemptMode::Least);
         let by_hand = match (&cluster, &least) {
             (Err(_), Err(_)) => for_nodes(state, work, own),
             _ => None,
@@ -114,7 +114,7 @@ pub(super) fn seat_victims(
     };
     let cycle = cycle::cycle(state, options);
     let fresh: BTreeSet<WorkloadId> = cycle.admitted.iter().map(|one| one.work).collect();
-    state.victims_but(work, Mode::ByHand, &|other| fresh.contains(&other))
+    state.victims_but(work, PreemptMode::ByHand, &|other| fresh.contains(&other))
 }
 
 /// Where quota suffices and only nodes are short: jobs behind it that may be requeued so that it fits.
@@ -125,5 +125,5 @@ fn for_nodes(state: &mut State<'_>, work: WorkloadId, priority: i32) -> Option<V
     };
     state.find(work, &blind).ok()?;
     state.set_priority(work, priority);
-    state.victims(work, Mode::ByHand).ok()
+    state.victims(work, PreemptMode::ByHand).ok()
 }

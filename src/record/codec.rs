@@ -17,7 +17,7 @@ use model::fleet::signal::{Signal, Signals};
 
 use super::coder::{BitCoder, Decoder, Encoder};
 use super::fault::Damage;
-use super::models::{Models, Next};
+use super::models::{Models, NextEntry};
 use super::row_models::{Row, SignalList};
 use super::shape::{bare, is_alike, is_of_a_pod};
 use super::source_numbers::{differs_in_numbers, numbers_of, set_numbers};
@@ -243,7 +243,7 @@ impl Codec {
         Ok(())
     }
 
-    fn start(&mut self, frame: &mut Writing, at: Moment, next: Next) {
+    fn start(&mut self, frame: &mut Writing, at: Moment, next: NextEntry) {
         // If the clock goes back slightly, the time stays the same.
         let at = at.max(frame.last);
         let models = &mut self.models;
@@ -256,17 +256,17 @@ impl Codec {
 
     /// Writes an object that is already serialized.
     pub(crate) fn object(&mut self, frame: &mut Writing, at: Moment, bytes: &[u8]) {
-        self.start(frame, at, Next::Object);
+        self.start(frame, at, NextEntry::Object);
         frame.object(bytes);
     }
 
     /// Writes that a snapshot was evaluated.
     pub(crate) fn judged(&mut self, frame: &mut Writing, at: Moment) {
-        self.start(frame, at, Next::Judged);
+        self.start(frame, at, NextEntry::Judged);
     }
 
     pub(crate) fn page(&mut self, frame: &mut Writing, at: Moment, page: &Page) {
-        self.start(frame, at, Next::Page);
+        self.start(frame, at, NextEntry::Page);
         let (shape, is_new) = self.shape_of(page, frame);
         self.models.shape.code(&mut frame.bits, shape);
         self.shapes[shape as usize].used = true;
@@ -411,7 +411,7 @@ impl Codec {
     }
 
     pub(crate) fn source(&mut self, frame: &mut Writing, at: Moment, health: &SourceHealth) {
-        self.start(frame, at, Next::Source);
+        self.start(frame, at, NextEntry::Source);
         let number = self.source_numbers.get(&health.name).copied();
         let number =
             number.filter(|number| differs_in_numbers(&self.sources[*number as usize], health));
@@ -483,23 +483,23 @@ impl Codec {
         let mut at = from;
         loop {
             bits.check()?;
-            let next = self.models.kind(&mut bits, Next::End);
-            if next == Next::End {
+            let next = self.models.kind(&mut bits, NextEntry::End);
+            if next == NextEntry::End {
                 return Ok(());
             }
             let pause = self.models.pause.code(&mut bits, 0);
             at = at.plus(std::time::Duration::from_millis(pause.max(0) as u64));
             let value = match next {
-                Next::Judged => RecordedEvent::Judged,
-                Next::Source => {
+                NextEntry::Judged => RecordedEvent::Judged,
+                NextEntry::Source => {
                     let health = self.read_source(&mut bits, &mut blob, at)?;
                     RecordedEvent::Seen(Box::new(Observation::Source(health)))
                 }
-                Next::Page => {
+                NextEntry::Page => {
                     let page = self.read_page(&mut bits, &mut blob, at)?;
                     RecordedEvent::Seen(Box::new(Observation::Page(Box::new(page))))
                 }
-                Next::Object | Next::End => {
+                NextEntry::Object | NextEntry::End => {
                     // Skips entries of a later version that this version does not know.
                     match of_bytes(take(&mut blob)?) {
                         Ok(observation) => RecordedEvent::Seen(Box::new(observation)),
@@ -560,7 +560,7 @@ impl Codec {
 impl Writing {
     /// Both parts of the frame: numbers and objects.
     pub(crate) fn finish(mut self, codec: &mut Codec) -> (Vec<u8>, Vec<u8>) {
-        codec.models.kind(&mut self.bits, Next::End);
+        codec.models.kind(&mut self.bits, NextEntry::End);
         (self.bits.finish(), self.blob)
     }
 }

@@ -7,7 +7,7 @@ use super::row_models::RowModels;
 
 /// Kind of the next entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Next {
+pub(crate) enum NextEntry {
     End,
     Object,
     Page,
@@ -15,12 +15,12 @@ pub(crate) enum Next {
     Judged,
 }
 
-const KINDS: [Next; 5] = [
-    Next::End,
-    Next::Object,
-    Next::Page,
-    Next::Source,
-    Next::Judged,
+const KINDS: [NextEntry; 5] = [
+    NextEntry::End,
+    NextEntry::Object,
+    NextEntry::Page,
+    NextEntry::Source,
+    NextEntry::Judged,
 ];
 
 /// A number that is predicted from the previous one: usually the number that followed it last time.
@@ -62,7 +62,7 @@ pub(crate) struct Models {
 }
 
 impl Models {
-    pub(crate) fn kind(&mut self, coder: &mut impl BitCoder, next: Next) -> Next {
+    pub(crate) fn kind(&mut self, coder: &mut impl BitCoder, next: NextEntry) -> NextEntry {
         let flags = &mut self.kind[self.last_kind];
         for (at, kind) in KINDS.iter().enumerate() {
             if at + 1 == KINDS.len() || flags[at].code(coder, *kind == next) {
@@ -70,6 +70,6 @@ impl Models {
                 return *kind;
             }
         }
-        Next::End
+        NextEntry::End
     }
 }

@@ -1,7 +1,7 @@
 //! Rows of readings as numbers: each value relative to the row's previous value.
 
 use model::fleet::histogram::Histogram;
-use model::fleet::signal::{Kind, Signal, Signals};
+use model::fleet::signal::{Signal, SignalType, Signals};
 
 use super::coder::{BitCoder, BitModel, Number, raw};
 use super::grid;
@@ -11,7 +11,7 @@ pub(crate) type SignalList = Vec<Signal>;
 
 /// Previous value of one signal in one row.
 #[derive(Clone, Copy, Default)]
-struct Cell {
+struct PriorValue {
     known: bool,
     /// The value is not on a step: its bits.
     odd: Option<u64>,
@@ -26,7 +26,7 @@ struct Cell {
 /// Previous values of one row.
 #[derive(Clone, Default)]
 pub(crate) struct Row {
-    cells: Vec<Cell>,
+    cells: Vec<PriorValue>,
     /// Counts of each histogram bucket, one histogram after the other.
     buckets: Vec<i64>,
 }
@@ -48,13 +48,13 @@ impl Row {
     }
 
     fn fit(&mut self, count: usize) {
-        self.cells.resize(count, Cell::default());
+        self.cells.resize(count, PriorValue::default());
     }
 }
 
 /// Models of one signal.
 #[derive(Clone, Default)]
-struct Field {
+struct SignalModels {
     same: [BitModel; 4],
     odd: BitModel,
     by: Number,
@@ -65,7 +65,7 @@ struct Field {
 
 /// Models of all signals.
 pub(crate) struct RowModels {
-    fields: Vec<Field>,
+    fields: Vec<SignalModels>,
     /// Whether all quiet cells of a row stay quiet.
     still: [BitModel; 2],
     was_still: usize,
@@ -77,7 +77,7 @@ pub(crate) struct RowModels {
 impl Default for RowModels {
     fn default() -> Self {
         Self {
-            fields: vec![Field::default(); Signal::ALL.len()],
+            fields: vec![SignalModels::default(); Signal::ALL.len()],
             still: Default::default(),
             was_still: 0,
             empty: Default::default(),
@@ -87,10 +87,10 @@ impl Default for RowModels {
 }
 
 /// Predicted value of a cell. Free memory decreases by the increase of used memory.
-fn expected(cell: &Cell, signal: Signal, used: i64) -> i64 {
+fn expected(cell: &PriorValue, signal: Signal, used: i64) -> i64 {
     match signal {
         Signal::MemFree => cell.last.wrapping_sub(used),
-        _ if signal.kind() == Kind::Counter => cell.last.wrapping_add(cell.slope),
+        _ if signal.kind() == SignalType::Counter => cell.last.wrapping_add(cell.slope),
         _ => cell.last,
     }
 }
@@ -182,7 +182,7 @@ impl RowModels {
     }
 }
 
-fn is_same(cell: &Cell, signal: Signal, used: i64, value: f64, number: Option<i64>) -> bool {
+fn is_same(cell: &PriorValue, signal: Signal, used: i64, value: f64, number: Option<i64>) -> bool {
     match cell.odd {
         Some(bits) => value.to_bits() == bits,
         None => cell.known && number == Some(expected(cell, signal, used)),
@@ -192,8 +192,8 @@ fn is_same(cell: &Cell, signal: Signal, used: i64, value: f64, number: Option<i6
 /// Writes or reads one cell; true when it was as predicted.
 fn code_cell(
     coder: &mut impl BitCoder,
-    field: &mut Field,
-    cell: &mut Cell,
+    field: &mut SignalModels,
+    cell: &mut PriorValue,
     signal: Signal,
     (used, before): (i64, bool),
     value: f64,

@@ -16,7 +16,7 @@ use exec::{
     Runs, Same, Writer, WritingClient, checks, name_of_run,
 };
 use model::base::{Exit, Failure, Moment};
-use model::plan::{Intent, Known, Plan, Refusal, RefusalCode};
+use model::plan::{Intent, KnownVictims, Plan, Refusal, RefusalCode};
 use plan::grant::{Approved, Confirmation, Denied, Grant};
 use plan::scale::Autoscalers;
 use plan::{self, ActionTarget, Author, hold, reprioritise, resume, scale};
@@ -420,7 +420,7 @@ impl ActionService {
     pub async fn plan(
         &self,
         intent: &Intent,
-        known: &Known,
+        known: &KnownVictims,
         facts: Option<&Facts>,
     ) -> Result<Plan, Unseen> {
         let mut plan = match intent {

@@ -16,7 +16,7 @@ use source::kubeconfig::{self, ContextChoice};
 use source::rights::{Permission, may, self_subject};
 use source::server::{Api, Served};
 use table::Needs;
-use table::checkup::{Check, Point, of_facts};
+use table::checkup::{CheckupItem, Point, of_facts};
 
 use super::clock::Stopwatch;
 use super::session::{self, ClusterTarget, Coming};
@@ -49,7 +49,7 @@ pub async fn examine(
         Err(fault) => {
             let mend = "correct the kubeconfig, or name another with --kubeconfig and --context";
             points.push(Point::fail(
-                Check::Kubeconfig,
+                CheckupItem::Kubeconfig,
                 Exit::Usage,
                 fault.to_string(),
                 mend,
@@ -61,14 +61,14 @@ pub async fn examine(
         "context {} at {}, namespace {}",
         connection.context, connection.server, connection.namespace
     );
-    points.push(Point::ok(Check::Kubeconfig, message));
+    points.push(Point::ok(CheckupItem::Kubeconfig, message));
     let api = Api::new(connection.client.clone(), setup.host.clock.clone());
     let watch = Stopwatch::start();
     match tokio::time::timeout(PATIENCE, api.version()).await {
         Ok(Ok(version)) => {
             let took = watch.elapsed().as_millis();
             points.push(Point::ok(
-                Check::Api,
+                CheckupItem::Api,
                 format!("{} answers in {took} ms", version.name()),
             ));
         }
@@ -90,7 +90,7 @@ pub async fn examine(
                     "is the cluster up, its address in the kubeconfig right, and the VPN connected?"
                 }
             };
-            points.push(Point::fail(Check::Api, exit, message, mend));
+            points.push(Point::fail(CheckupItem::Api, exit, message, mend));
             return points;
         }
         Err(_) => {
@@ -99,7 +99,12 @@ pub async fn examine(
                 PATIENCE.as_secs()
             );
             let mend = "is its address reachable from here (VPN, firewall)?";
-            points.push(Point::fail(Check::Api, Exit::Unreachable, message, mend));
+            points.push(Point::fail(
+                CheckupItem::Api,
+                Exit::Unreachable,
+                message,
+                mend,
+            ));
             return points;
         }
     }
@@ -120,7 +125,7 @@ pub async fn examine(
     {
         Ok(facts) => points.extend(of_facts(&facts)),
         Err(failure) => points.push(Point::fail(
-            Check::Fleet,
+            CheckupItem::Fleet,
             failure.exit,
             "nothing could be listed",
             failure
@@ -145,10 +150,10 @@ async fn identity(connection: &Connection) -> Point {
                 [] => String::new(),
                 groups => format!(" in {}", groups.join(", ")),
             };
-            Point::ok(Check::Identity, format!("{name}{groups}"))
+            Point::ok(CheckupItem::Identity, format!("{name}{groups}"))
         }
         Err(why) => Point::warn(
-            Check::Identity,
+            CheckupItem::Identity,
             "the server does not report your user",
             format!("nothing depends on it ({why})"),
         ),
@@ -158,13 +163,15 @@ async fn identity(connection: &Connection) -> Point {
 fn skew(connection: &Connection) -> Point {
     match connection.stats.skew_ms() {
         None => Point::warn(
-            Check::Clock,
+            CheckupItem::Clock,
             "the server's answers have no Date header: ages are by this machine's clock",
             "does a proxy before the API server remove the Date header?",
         ),
-        Some(skew) if skew.abs() <= SKEW => Point::ok(Check::Clock, "agrees with the server's"),
+        Some(skew) if skew.abs() <= SKEW => {
+            Point::ok(CheckupItem::Clock, "agrees with the server's")
+        }
         Some(skew) => Point::warn(
-            Check::Clock,
+            CheckupItem::Clock,
             format!(
                 "this machine's clock is {} s {} the server's; ages on screen are corrected by it",
                 skew.abs() / 1000,
@@ -193,7 +200,7 @@ async fn kinds(api: &Api, points: &mut Vec<Point>) -> BTreeSet<Table> {
                 there.push(format!("{} {version}", table.name()));
             }
             Err(trouble) => points.push(Point::warn(
-                Check::Kinds,
+                CheckupItem::Kinds,
                 format!(
                     "the server does not report whether it serves {}",
                     table.name()
@@ -210,7 +217,7 @@ async fn kinds(api: &Api, points: &mut Vec<Point>) -> BTreeSet<Table> {
     if !missing.is_empty() {
         message.push_str(&format!("; not served: {}", missing.join(", ")));
     }
-    points.push(Point::ok(Check::Kinds, message));
+    points.push(Point::ok(CheckupItem::Kinds, message));
     served
 }
 
@@ -337,14 +344,14 @@ async fn judge(
                     "the server does not report whether we may {} {}",
                     question.verb, question.resource
                 );
-                points.push(Point::warn(Check::Rights, message, why));
+                points.push(Point::warn(CheckupItem::Rights, message, why));
                 break;
             }
         }
     }
     for (place, actions) in without {
         points.push(Point::warn(
-            Check::Rights,
+            CheckupItem::Rights,
             format!("may not, {place}: {}", actions.join(", ")),
             HELP,
         ));
@@ -380,7 +387,7 @@ async fn judge(
         } else {
             format!("give -n with your namespaces, or {HELP}")
         };
-        points.insert(0, Point::warn(Check::Rights, message, mend));
+        points.insert(0, Point::warn(CheckupItem::Rights, message, mend));
     }
     if granted.is_empty() && !narrow {
         let asked = match known {
@@ -389,11 +396,17 @@ async fn judge(
         };
         let message = format!("nothing may be read in the whole cluster{asked}");
         let mend = format!("give -n with your namespaces, or {HELP}");
-        points.insert(0, Point::fail(Check::Rights, Exit::Refused, message, mend));
+        points.insert(
+            0,
+            Point::fail(CheckupItem::Rights, Exit::Refused, message, mend),
+        );
     } else if !granted.is_empty() {
         points.insert(
             0,
-            Point::ok(Check::Rights, format!("may read {}", granted.join(", "))),
+            Point::ok(
+                CheckupItem::Rights,
+                format!("may read {}", granted.join(", ")),
+            ),
         );
     }
     points

@@ -1,11 +1,11 @@
 //! How many exporters have answered.
 
 use model::fleet::observe::Table;
-use model::fleet::{Fleet, Known};
+use model::fleet::{Fleet, TableState};
 
 /// True once every exporter pod is among the sources; also where pods cannot be listed.
 pub(super) fn has_found_all(fleet: &Fleet) -> bool {
-    fleet.exporters_found || !matches!(fleet.visibility(Table::Pods), Known::Live)
+    fleet.exporters_found || !matches!(fleet.visibility(Table::Pods), TableState::Live)
 }
 
 /// Number of exporters (or Prometheus in their place) that have answered or failed, and of all.

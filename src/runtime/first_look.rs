@@ -7,7 +7,7 @@ use model::base::{Exit, Failure};
 use model::fleet::observe::LostKind;
 use model::fleet::queue::QueueSystem;
 use model::fleet::visibility::HELP;
-use model::fleet::{Fleet, Known};
+use model::fleet::{Fleet, TableState};
 use source::scrape_coverage::Reach;
 use table::{Facts, Needs};
 
@@ -146,7 +146,7 @@ fn listed(fleet: &Fleet, needs: &Needs) -> (usize, usize) {
     let over = needs
         .tables
         .iter()
-        .filter(|table| !matches!(fleet.visibility(**table), Known::Waiting));
+        .filter(|table| !matches!(fleet.visibility(**table), TableState::Waiting));
     (over.count(), needs.tables.len())
 }
 
@@ -181,14 +181,14 @@ fn nothing_known(fleet: &Fleet) -> bool {
     !fleet
         .known
         .values()
-        .any(|known| matches!(known, Known::Live))
+        .any(|known| matches!(known, TableState::Live))
 }
 
 /// Why nothing could be listed: the server is unreachable, or the missing rights.
 fn why_nothing(fleet: &Fleet, server: &str) -> Failure {
     let lost = |kind: LostKind| {
         fleet.known.values().filter_map(move |known| match known {
-            Known::Lost(lost) if lost.kind == kind => Some(lost.message.as_str()),
+            TableState::Lost(lost) if lost.kind == kind => Some(lost.message.as_str()),
             _ => None,
         })
     };

@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, watch};
 use console::action_keys::{PlanOutcome, PlanRequest};
 use exec::target_reader::Unseen;
 use model::base::{Exit, Failure};
-use model::plan::{Intent, Known, Plan};
+use model::plan::{Intent, KnownVictims, Plan};
 use plan::Author;
 use plan::actions::{ACTIONS, PlannedFrom, spec_of};
 use table::Facts;
@@ -116,7 +116,11 @@ pub fn plannable(source: PlannedFrom) -> Result<(), Failure> {
 ///
 /// # Errors
 /// It is refused, lacks facts, or cannot be planned on a record.
-pub fn past_plan(facts: Option<&Facts>, intent: &Intent, known: &Known) -> Result<Plan, Unseen> {
+pub fn past_plan(
+    facts: Option<&Facts>,
+    intent: &Intent,
+    known: &KnownVictims,
+) -> Result<Plan, Unseen> {
     plannable(spec_of(intent).planned_from).map_err(Unseen::Failed)?;
     let facts = facts.ok_or_else(no_picture)?;
     plan_on(facts, intent, known, &Author::default())

@@ -4,7 +4,7 @@ use engine::live;
 use exec::blocking;
 use exec::target_reader::Unseen;
 use model::fleet::job::JobKey;
-use model::plan::{Intent, Known, Plan, Refusal};
+use model::plan::{Intent, KnownVictims, Plan, Refusal};
 use plan::{Author, scale};
 use table::Facts;
 use table::actions::opens_faulty;
@@ -17,7 +17,7 @@ use table::actions::opens_faulty;
 pub(super) fn plan_on(
     facts: &Facts,
     intent: &Intent,
-    known: &Known,
+    known: &KnownVictims,
     author: &Author,
 ) -> Result<Plan, Unseen> {
     let gaps = table::gaps(facts).map_err(Unseen::Failed)?;

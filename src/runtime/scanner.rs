@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use model::base::Moment;
 use record::{Archive, RecordFault};
 use table::changes::FleetChanges;
-use table::timeline::Mark;
+use table::timeline::TimelineMark;
 
 use super::past::Replay;
 use super::store::Rules;
@@ -42,7 +42,7 @@ pub(super) struct Aim {
 }
 
 /// Index of a part, with its marks or why it cannot be read.
-pub(super) type ScannedPart = (usize, Result<Vec<Mark>, RecordFault>);
+pub(super) type ScannedPart = (usize, Result<Vec<TimelineMark>, RecordFault>);
 
 /// Scans the parts of a record, each on a thread that may block.
 pub(super) struct Scanner {
@@ -91,11 +91,11 @@ fn marks(
     archive: &Archive,
     rules: Rules,
     (from, to): (Moment, Moment),
-) -> Result<Vec<Mark>, RecordFault> {
+) -> Result<Vec<TimelineMark>, RecordFault> {
     let mut replay = Replay::open(archive, rules, from)?;
     let (mut last, mut marks) = (replay.facts(from), Vec::new());
     replay.look(to, |facts| {
-        marks.extend(Mark::of(&FleetChanges::between(&last, &facts)));
+        marks.extend(TimelineMark::of(&FleetChanges::between(&last, &facts)));
         last = facts;
     })?;
     Ok(marks)
@@ -122,7 +122,7 @@ fn next_window(windows: &[(Moment, Moment)], done: &BTreeSet<usize>, aim: Aim) -
 pub(super) struct Marks {
     pub(super) windows: Vec<(Moment, Moment)>,
     /// For each part, once it is scanned: its marks, or why it cannot be read.
-    pub(super) known: Vec<Option<Result<Vec<Mark>, RecordFault>>>,
+    pub(super) known: Vec<Option<Result<Vec<TimelineMark>, RecordFault>>>,
 }
 
 /// Result of a search for a mark.
@@ -136,7 +136,7 @@ pub(super) enum Search {
 
 impl Marks {
     /// All known marks, by time.
-    pub(super) fn all(&self) -> Arc<[Mark]> {
+    pub(super) fn all(&self) -> Arc<[TimelineMark]> {
         let readable = self.known.iter().flatten().flatten();
         readable.flatten().copied().collect()
     }
@@ -221,7 +221,7 @@ mod tests {
 
     fn marks(known: Vec<Option<Vec<i64>>>) -> Marks {
         let windows = (0..known.len() as i64).map(|window| (at(window * 15), at(window * 15 + 15)));
-        let mark = |minute: i64| Mark {
+        let mark = |minute: i64| TimelineMark {
             at: at(minute),
             weight: Severity::Warn,
         };

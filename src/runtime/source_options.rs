@@ -6,7 +6,7 @@ use settings::{ScrapeMode, Settings};
 use source::kubernetes::Namespaces;
 use source::prometheus::PrometheusOptions;
 use source::prometheus::prometheus_client::{PrometheusEndpoint, Service};
-use source::scrape::{Endpoint, Mode, ScrapeOptions};
+use source::scrape::{Endpoint, ScrapeAccess, ScrapeOptions};
 use source::{prometheus_paths, proxied_paths};
 
 use super::setup::Setup;
@@ -67,9 +67,9 @@ pub(super) fn scrape(settings: &Settings, demo: bool) -> ScrapeOptions {
     });
     ScrapeOptions {
         mode: match settings.scrape.mode {
-            ScrapeMode::Auto => Mode::Auto,
-            ScrapeMode::Proxy => Mode::Proxy,
-            ScrapeMode::Direct => Mode::Direct,
+            ScrapeMode::Auto => ScrapeAccess::Auto,
+            ScrapeMode::Proxy => ScrapeAccess::Proxy,
+            ScrapeMode::Direct => ScrapeAccess::Direct,
         },
         per_second: if demo {
             DEMO_PER_SECOND

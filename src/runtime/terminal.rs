@@ -56,9 +56,9 @@ pub fn look_again() {
 
 /// Reader of terminal events.
 #[derive(Debug)]
-pub struct Keys(Option<EventStream>);
+pub struct KeyReader(Option<EventStream>);
 
-impl Keys {
+impl KeyReader {
     /// Starts to read. Every other reader must have stopped before: a reader holds a lock while it waits for a key.
     pub fn read() -> Self {
         Self(Some(EventStream::new()))

@@ -27,7 +27,7 @@ use super::identity::random_identity;
 use super::own_runs::OwnRuns;
 use super::port_forward::PortForwards;
 use super::shell::{self, ShellEnd};
-use super::terminal::{self, Guard, Keys, Screen};
+use super::terminal::{self, Guard, KeyReader, Screen};
 use super::{effects, silence};
 
 /// Shortest interval between frames for new data; keys do not wait.
@@ -87,12 +87,12 @@ impl Signals {
 }
 
 /// Why the loop ends before the next message.
-enum Leave {
+enum LoopEnd {
     End(ConsoleEnd),
     Failed(io::Error),
 }
 
-impl From<io::Error> for Leave {
+impl From<io::Error> for LoopEnd {
     fn from(error: io::Error) -> Self {
         Self::Failed(error)
     }
@@ -102,7 +102,7 @@ impl From<io::Error> for Leave {
 struct Outside {
     connections: Connections,
     screen: Screen,
-    keys: Keys,
+    keys: KeyReader,
     mouse: bool,
     silences: Option<PathBuf>,
     pictures: PathBuf,
@@ -131,7 +131,7 @@ pub async fn run(host: &Host, ui: Ui, open: Arc<Open>) -> Result<ConsoleEnd, Fai
     let mut outside = Outside {
         connections: Connections::idle(open, host.clock.clone()),
         screen,
-        keys: Keys::read(),
+        keys: KeyReader::read(),
         mouse: ui.mouse,
         silences: ui.silences,
         pictures: ui.pictures,
@@ -149,9 +149,9 @@ pub async fn run(host: &Host, ui: Ui, open: Arc<Open>) -> Result<ConsoleEnd, Fai
     }
     outside.connections.close().await;
     match (left, outside.connections.fault) {
-        (Err(Leave::Failed(error)), _) => Err(unusable(error)),
-        (Ok(ConsoleEnd::Quit) | Err(Leave::End(ConsoleEnd::Quit)), Some(fault)) => Err(fault),
-        (Ok(end) | Err(Leave::End(end)), _) => Ok(end),
+        (Err(LoopEnd::Failed(error)), _) => Err(unusable(error)),
+        (Ok(ConsoleEnd::Quit) | Err(LoopEnd::End(ConsoleEnd::Quit)), Some(fault)) => Err(fault),
+        (Ok(end) | Err(LoopEnd::End(end)), _) => Ok(end),
     }
 }
 
@@ -179,7 +179,7 @@ async fn drive(
     outside: &mut Outside,
     signals: &mut Signals,
     end_after: Option<Duration>,
-) -> Result<ConsoleEnd, Leave> {
+) -> Result<ConsoleEnd, LoopEnd> {
     let area = outside.screen.area();
     for msg in [
         Msg::Resize(area.width, area.height),
@@ -333,7 +333,7 @@ impl Outside {
     }
 
     /// Gives the terminal back and stops the process until it is continued.
-    fn suspend(&mut self) -> Result<Vec<Msg>, Leave> {
+    fn suspend(&mut self) -> Result<Vec<Msg>, LoopEnd> {
         self.keys.leave();
         terminal::give_back();
         let _ = signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP);
@@ -341,7 +341,7 @@ impl Outside {
     }
 
     /// Gives the terminal to a shell until it ends.
-    async fn open_shell(&mut self, target: &ShellTarget) -> Result<Vec<Msg>, Leave> {
+    async fn open_shell(&mut self, target: &ShellTarget) -> Result<Vec<Msg>, LoopEnd> {
         let kubectl = effects::kubectl(&self.connections);
         let command = kubectl.and_then(|kubectl| {
             let command = kubectl.shell(target, random_identity())?;
@@ -367,8 +367,8 @@ impl Outside {
         let end = shell::run(&command).await;
         tracing::info!(%context, %target, ?end, "shell ended");
         let words = match end {
-            Ok(ShellEnd::Terminated) => return Err(Leave::End(ConsoleEnd::Interrupted)),
-            Ok(ShellEnd::HungUp) => return Err(Leave::End(ConsoleEnd::Gone)),
+            Ok(ShellEnd::Terminated) => return Err(LoopEnd::End(ConsoleEnd::Interrupted)),
+            Ok(ShellEnd::HungUp) => return Err(LoopEnd::End(ConsoleEnd::Gone)),
             Ok(ShellEnd::Exited(ended)) if ended.status.success() => {
                 format!("shell in {target} ended")
             }
@@ -384,11 +384,11 @@ impl Outside {
     }
 
     /// Takes the terminal back and redraws it.
-    fn take_back(&mut self) -> Result<Vec<Msg>, Leave> {
+    fn take_back(&mut self) -> Result<Vec<Msg>, LoopEnd> {
         if terminal::take(self.mouse).is_err() {
-            return Err(Leave::End(ConsoleEnd::Gone));
+            return Err(LoopEnd::End(ConsoleEnd::Gone));
         }
-        self.keys = Keys::read();
+        self.keys = KeyReader::read();
         self.look = Some((Instant::now() + LOOKS.0, LOOKS.1));
         let area = size()?;
         self.screen.reset(area);
@@ -407,13 +407,13 @@ impl Outside {
     }
 
     /// Carries out an effect and returns the resulting messages.
-    fn perform(&mut self, effect: Effect) -> Result<Vec<Msg>, Leave> {
+    fn perform(&mut self, effect: Effect) -> Result<Vec<Msg>, LoopEnd> {
         match effect {
             Effect::Quit => match self.own_runs.first() {
                 Some(run) => return Ok(vec![Msg::Leaving(run)]),
-                None => return Err(Leave::End(ConsoleEnd::Quit)),
+                None => return Err(LoopEnd::End(ConsoleEnd::Quit)),
             },
-            Effect::Leave => return Err(Leave::End(ConsoleEnd::Quit)),
+            Effect::Leave => return Err(LoopEnd::End(ConsoleEnd::Quit)),
             Effect::Suspend => return self.suspend(),
             Effect::Shell(target) => self.shell = Some(target),
             Effect::PortForward(pod, ports) => {

@@ -17,10 +17,10 @@ use super::source_options;
 pub struct PrometheusUsage {
     settings: Arc<Settings>,
     context: Option<String>,
-    kept: Arc<Mutex<Option<Kept>>>,
+    kept: Arc<Mutex<Option<CachedHours>>>,
 }
 
-struct Kept {
+struct CachedHours {
     file: UsageFile,
     /// The first hour that was requested.
     from: i64,
@@ -67,7 +67,7 @@ impl PrometheusUsage {
         };
         let mut next = match kept.take() {
             Some(kept) => kept,
-            None => Kept {
+            None => CachedHours {
                 file: UsageFile::in_memory()
                     .map_err(|fault| failed(&fault))?
                     .without_ends(),

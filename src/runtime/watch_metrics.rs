@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use model::fleet::observe::Table;
-use model::fleet::{Fleet, Known};
+use model::fleet::{Fleet, TableState};
 use table::Facts;
 use table::metrics::{self, Labels, MetricFamily, MetricKind};
 use table::notify::{DeliveryCounts, DeliveryRules};
@@ -47,7 +47,7 @@ pub(super) fn not_read(last: Option<Instant>) -> Option<String> {
 /// Why the facts are unusable: nodes or pods cannot be listed.
 pub(super) fn unlisted(fleet: &Fleet) -> Option<String> {
     [Table::Nodes, Table::Pods].into_iter().find_map(|table| {
-        let Known::Lost(lost) = fleet.visibility(table) else {
+        let TableState::Lost(lost) = fleet.visibility(table) else {
             return None;
         };
         Some(format!(
@@ -195,7 +195,7 @@ mod tests {
             since: facts.now,
             message: "connection refused".to_owned(),
         };
-        Arc::make_mut(&mut fleet.known).insert(Table::Pods, Known::Lost(lost));
+        Arc::make_mut(&mut fleet.known).insert(Table::Pods, TableState::Lost(lost));
         let facts = Facts {
             fleet: Arc::new(fleet),
             ..facts

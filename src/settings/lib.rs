@@ -30,12 +30,13 @@ pub use engine::{
 pub use load::{Inputs, Text, keys, load, variable_of_key};
 pub use notify::NotifySettings;
 pub use number::{
-    Amount, ColorChoice, Mode, OneOrMany, Paid, Positive, Pue, Ratio, ScrapeMode, Size, Span, Usd,
+    Amount, ColorChoice, OneOrMany, Paid, PoolModeSetting, Positive, Pue, Ratio, ScrapeMode, Size,
+    Span, Usd,
 };
 pub use origin::{Layer, Origin, Origins};
 pub use place::{Matcher, ServicePath};
 pub use rulebook::{Rulebook, Texts};
-pub use service::{Latency, ServiceMatch, ServiceSettings};
+pub use service::{LatencySetting, ServiceMatch, ServiceSettings};
 pub use show::print;
 pub use types::{
     CostSettings, Idle, Labels, OwnedDefaults, OwnedSettings, PoolPriceSettings, PoolSettings,

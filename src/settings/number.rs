@@ -209,9 +209,9 @@ pub enum ScrapeMode {
 
 /// A pool's mode as written in the settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Mode(pub PoolMode);
+pub struct PoolModeSetting(pub PoolMode);
 
-impl<'de> Deserialize<'de> for Mode {
+impl<'de> Deserialize<'de> for PoolModeSetting {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
         match text.as_str() {

@@ -20,9 +20,9 @@ pub struct ServiceSettings {
     /// The models and workloads that it applies to.
     pub wanted: ServiceMatch,
     /// Time to first token (TTFT).
-    pub ttft: Option<Latency>,
+    pub ttft: Option<LatencySetting>,
     /// Time per output token (TPOT), the mean of a request.
-    pub tpot: Option<Latency>,
+    pub tpot: Option<LatencySetting>,
 }
 
 /// Models and workloads to match: all given conditions must match, and any item of a list. A trailing `*` matches any suffix.
@@ -39,8 +39,8 @@ pub struct ServiceMatch {
 struct Raw {
     #[serde(rename = "match", default)]
     wanted: ServiceMatch,
-    ttft: Option<Latency>,
-    tpot: Option<Latency>,
+    ttft: Option<LatencySetting>,
+    tpot: Option<LatencySetting>,
 }
 
 impl<'de> Deserialize<'de> for ServiceSettings {
@@ -68,8 +68,8 @@ impl ServiceSettings {
             names: self.wanted.name.0.clone(),
             models: self.wanted.model.0.clone(),
             objectives: Objectives {
-                ttft: self.ttft.map(Latency::seconds),
-                tpot: self.tpot.map(Latency::seconds),
+                ttft: self.ttft.map(LatencySetting::seconds),
+                tpot: self.tpot.map(LatencySetting::seconds),
             },
         }
     }
@@ -77,9 +77,9 @@ impl ServiceSettings {
 
 /// A latency: `"800ms"`, `"1.5s"`, or a number of seconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Latency(f64);
+pub struct LatencySetting(f64);
 
-impl Latency {
+impl LatencySetting {
     pub const fn seconds(self) -> f64 {
         self.0
     }
@@ -97,23 +97,23 @@ impl Latency {
     }
 }
 
-impl<'de> Deserialize<'de> for Latency {
+impl<'de> Deserialize<'de> for LatencySetting {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct LatencyVisitor;
         impl Visitor<'_> for LatencyVisitor {
-            type Value = Latency;
+            type Value = LatencySetting;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a latency above 0 and up to one hour, such as \"800ms\" or \"1.5s\"")
             }
-            fn visit_str<E: Error>(self, text: &str) -> Result<Latency, E> {
-                Latency::parse(text)
+            fn visit_str<E: Error>(self, text: &str) -> Result<LatencySetting, E> {
+                LatencySetting::parse(text)
                     .ok_or_else(|| E::invalid_value(serde::de::Unexpected::Str(text), &self))
             }
-            fn visit_f64<E: Error>(self, number: f64) -> Result<Latency, E> {
-                Latency::of(number)
+            fn visit_f64<E: Error>(self, number: f64) -> Result<LatencySetting, E> {
+                LatencySetting::of(number)
                     .ok_or_else(|| E::invalid_value(serde::de::Unexpected::Float(number), &self))
             }
-            fn visit_i64<E: Error>(self, number: i64) -> Result<Latency, E> {
+            fn visit_i64<E: Error>(self, number: i64) -> Result<LatencySetting, E> {
                 self.visit_f64(number as f64)
             }
         }

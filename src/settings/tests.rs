@@ -72,7 +72,10 @@ fn the_examples_in_the_defaults_are_true() {
     });
     assert_eq!(settings.pool.len(), 1);
     assert_eq!(settings.pool[0].billing, Some(Paid(Billing::Reserved)));
-    assert_eq!(settings.pool[0].mode, Some(Mode(PoolMode::Static)));
+    assert_eq!(
+        settings.pool[0].mode,
+        Some(PoolModeSetting(PoolMode::Static))
+    );
     assert_eq!(settings.team[0].wanted.namespace.0, ["nlp", "nlp-*"]);
     assert_eq!(settings.scrape.target.len(), 1);
     assert_eq!(settings.prices.overrides.len(), 1);

@@ -13,7 +13,8 @@ use super::budget::BudgetSettings;
 use super::engine::{EngineSettings, RouteSettings};
 use super::notify::NotifySettings;
 use super::number::{
-    Amount, ColorChoice, Mode, OneOrMany, Paid, Positive, Pue, Ratio, ScrapeMode, Size, Span, Usd,
+    Amount, ColorChoice, OneOrMany, Paid, PoolModeSetting, Positive, Pue, Ratio, ScrapeMode, Size,
+    Span, Usd,
 };
 use super::origin::Origins;
 use super::place::{Matcher, ServicePath};
@@ -348,7 +349,7 @@ pub struct PoolSettings {
     /// Node labels that must all match; an empty value means present.
     #[serde(rename = "match", deserialize_with = "not_empty")]
     pub labels: BTreeMap<String, String>,
-    pub mode: Option<Mode>,
+    pub mode: Option<PoolModeSetting>,
     /// Billing mode of its nodes.
     pub billing: Option<Paid>,
     /// The team that owns it.

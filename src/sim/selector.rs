@@ -33,7 +33,7 @@ struct Need {
 
 /// A label selector: all requirements hold. An empty one matches everything.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Labels(Vec<Need>);
+pub struct LabelSelector(Vec<Need>);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Token {
@@ -238,7 +238,7 @@ impl Parser {
     }
 }
 
-impl Labels {
+impl LabelSelector {
     /// Parses `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>3`; the error is the API server's.
     pub fn parse(input: &str) -> Result<Self, String> {
         let mut parser = Parser {
@@ -446,7 +446,7 @@ mod tests {
             ("app in (in)", false),
             ("other=", false),
         ] {
-            let parsed = Labels::parse(selector).expect(selector);
+            let parsed = LabelSelector::parse(selector).expect(selector);
             assert_eq!(parsed.matches(&pod()), matches, "{selector}");
         }
     }
@@ -469,15 +469,19 @@ mod tests {
             ),
             ("a=b c", "found 'c', expected: ',' or 'end of string'"),
         ] {
-            assert_eq!(Labels::parse(selector).unwrap_err(), why, "{selector}");
+            assert_eq!(
+                LabelSelector::parse(selector).unwrap_err(),
+                why,
+                "{selector}"
+            );
         }
         assert!(
-            Labels::parse("-a=b")
+            LabelSelector::parse("-a=b")
                 .unwrap_err()
                 .contains("name part must consist of")
         );
         assert!(
-            Labels::parse("a=b$")
+            LabelSelector::parse("a=b$")
                 .unwrap_err()
                 .contains("a valid label must be")
         );
@@ -500,10 +504,10 @@ mod tests {
         #[test]
         fn parsing_never_panics(text in "[a-z0-9=!(),<> in/.\\\\\u{e9}-]{0,40}") {
             let object = pod();
-            if let Ok(selector) = Labels::parse(&text) {
+            if let Ok(selector) = LabelSelector::parse(&text) {
                 selector.matches(&object);
                 // What tables print reads back as the same selector.
-                prop_assert_eq!(Labels::parse(&selector.show()).map(|s| s.matches(&object)), Ok(selector.matches(&object)));
+                prop_assert_eq!(LabelSelector::parse(&selector.show()).map(|s| s.matches(&object)), Ok(selector.matches(&object)));
             }
             let _ = FieldSelector::parse(&text);
         }

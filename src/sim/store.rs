@@ -17,7 +17,7 @@ use super::json::{name, namespace, text};
 
 /// One change of one object.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Logged {
+pub struct LoggedChange {
     /// The revision that this change made.
     pub revision: u64,
     /// `NAMESPACE/NAME`, or `NAME` when cluster-scoped.
@@ -63,7 +63,7 @@ pub struct Page {
 #[derive(Default)]
 struct Table {
     objects: BTreeMap<String, Arc<Value>>,
-    log: VecDeque<Arc<Logged>>,
+    log: VecDeque<Arc<LoggedChange>>,
     /// Every change after this revision is in the log.
     reaches: u64,
 }
@@ -193,7 +193,7 @@ impl Store {
         let after = Arc::new(with_revision(object, revision));
         let table = self.table(resource);
         table.objects.insert(key.clone(), after.clone());
-        table.log.push_back(Arc::new(Logged {
+        table.log.push_back(Arc::new(LoggedChange {
             revision,
             key,
             before,
@@ -207,7 +207,7 @@ impl Store {
         };
         self.revision += 1;
         let revision = self.revision;
-        self.table(resource).log.push_back(Arc::new(Logged {
+        self.table(resource).log.push_back(Arc::new(LoggedChange {
             revision,
             key: key.to_owned(),
             before: Some(before),
@@ -304,7 +304,7 @@ impl Store {
         resource: Resource,
         after: u64,
         most: usize,
-    ) -> Result<Vec<Arc<Logged>>, Expired> {
+    ) -> Result<Vec<Arc<LoggedChange>>, Expired> {
         let Some(table) = self.tables.get(&resource) else {
             return Ok(Vec::new());
         };

@@ -42,6 +42,9 @@ pub enum What {
     Unreachable,
 }
 
+/// The receiver of what a task sends is closed: the task ends.
+pub(crate) struct ChannelClosed;
+
 impl What {
     /// Whether rights or the connection are missing.
     pub const fn lost_kind(self) -> LostKind {

@@ -158,7 +158,7 @@ pub struct RequestFigures {
     pub last_ok: Option<Moment>,
 }
 
-struct Inner {
+struct ApiCounters {
     classes: BTreeMap<RequestClass, ClassState>,
     total: Calls,
     /// The last request got no answer at all.
@@ -173,7 +173,7 @@ struct Inner {
     pinned: bool,
 }
 
-impl Inner {
+impl ApiCounters {
     fn server(&self, local: Moment) -> Moment {
         match self.date {
             Some(date) if self.pinned => date,
@@ -187,7 +187,7 @@ pub struct ApiStats {
     clock: Clock,
     /// Incremented when another server answers than before.
     epoch: AtomicU64,
-    inner: Mutex<Inner>,
+    inner: Mutex<ApiCounters>,
     opened: watch::Sender<u64>,
     /// Incremented when the server answers again after it did not.
     returned: watch::Sender<u64>,
@@ -205,7 +205,7 @@ impl ApiStats {
         Arc::new(Self {
             clock,
             epoch: AtomicU64::new(0),
-            inner: Mutex::new(Inner {
+            inner: Mutex::new(ApiCounters {
                 classes: BTreeMap::new(),
                 total: Calls::default(),
                 down: false,
@@ -220,7 +220,7 @@ impl ApiStats {
         })
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, ApiCounters> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -61,7 +61,7 @@ impl std::error::Error for TooSlow {}
 
 /// What the limit applies to.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Limit {
+pub(super) enum ResponseLimit {
     /// The whole answer in bytes, which must also arrive in time.
     Whole(u64),
     /// Each line in bytes; without a time limit.
@@ -70,7 +70,7 @@ pub(super) enum Limit {
     Elsewhere,
 }
 
-impl Limit {
+impl ResponseLimit {
     /// The limit of an answer to a request for `path`.
     pub(super) fn of(class: RequestClass, path: &str, watches: bool) -> Self {
         match class {
@@ -98,7 +98,7 @@ fn words(class: RequestClass, path: &str, watches: bool) -> String {
 /// A body that is read up to its limit.
 pub(super) struct Limited<B> {
     inner: B,
-    limit: Limit,
+    limit: ResponseLimit,
     what: String,
     /// Bytes of the answer, or of the current line.
     read: u64,
@@ -108,8 +108,8 @@ pub(super) struct Limited<B> {
 
 impl<B> Limited<B> {
     pub(super) fn new(inner: B, class: RequestClass, path: &str, watches: bool) -> Self {
-        let limit = Limit::of(class, path, watches);
-        let timed = matches!(limit, Limit::Whole(_));
+        let limit = ResponseLimit::of(class, path, watches);
+        let timed = matches!(limit, ResponseLimit::Whole(_));
         Self {
             inner,
             limit,
@@ -123,12 +123,12 @@ impl<B> Limited<B> {
     fn count(&mut self, data: &Bytes) -> Result<(), TooLarge> {
         let length = |part: &[u8]| part.len() as u64;
         let (largest, limit) = match self.limit {
-            Limit::Elsewhere => return Ok(()),
-            Limit::Whole(limit) => {
+            ResponseLimit::Elsewhere => return Ok(()),
+            ResponseLimit::Whole(limit) => {
                 self.read = self.read.saturating_add(length(data));
                 (self.read, limit)
             }
-            Limit::Line(limit) => {
+            ResponseLimit::Line(limit) => {
                 let mut largest = 0;
                 for part in data.split_inclusive(|byte| *byte == b'\n') {
                     self.read = self.read.saturating_add(length(part));

@@ -14,6 +14,7 @@ use model::base::{Moment, Name, ObjectKey};
 use model::object::{LogLine, LogWant, ObjectNews};
 
 use super::fetch::{escaped, failure_message, get, nameable};
+use crate::api_error::ChannelClosed;
 
 /// Longest line in bytes; the rest of a longer line is dropped.
 const LONGEST: usize = 8 << 10;
@@ -28,13 +29,13 @@ const AGAIN: Duration = Duration::from_secs(3);
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct PodObject {
-    metadata: Meta,
+    metadata: PodMeta,
     spec: Spec,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Meta {
+struct PodMeta {
     annotations: std::collections::BTreeMap<String, String>,
 }
 
@@ -132,9 +133,6 @@ struct Stream {
     tail: u32,
     out: mpsc::Sender<ObjectNews>,
 }
-
-/// The receiver is closed.
-struct ChannelClosed;
 
 /// When buffered lines must be sent; `None` while there are none.
 type Due = Option<std::pin::Pin<Box<Sleep>>>;

@@ -44,7 +44,7 @@ model::words! {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Check {
+pub enum CheckupItem {
     Settings,
     /// The kubeconfig and its context.
     Kubeconfig,
@@ -73,7 +73,7 @@ pub enum Check {
 }
 
 model::words! {
-    impl Check {
+    impl CheckupItem {
         pub fn name(self) {
             Settings => "settings",
             Kubeconfig => "kubeconfig",
@@ -92,7 +92,7 @@ model::words! {
     }
 }
 
-impl Serialize for Check {
+impl Serialize for CheckupItem {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(self.name())
     }
@@ -102,7 +102,7 @@ impl Serialize for Check {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct Point {
     /// What was checked, as a word.
-    pub check: Check,
+    pub check: CheckupItem,
     /// Result of the check.
     pub level: Level,
     /// What was found, as a sentence.
@@ -116,7 +116,7 @@ pub struct Point {
 
 impl Point {
     /// A check that passed.
-    pub fn ok(check: Check, message: impl Into<String>) -> Self {
+    pub fn ok(check: CheckupItem, message: impl Into<String>) -> Self {
         Self {
             check,
             level: Level::Ok,
@@ -126,7 +126,7 @@ impl Point {
         }
     }
 
-    pub fn warn(check: Check, message: impl Into<String>, mend: impl Into<String>) -> Self {
+    pub fn warn(check: CheckupItem, message: impl Into<String>, mend: impl Into<String>) -> Self {
         Self {
             level: Level::Warn,
             mend: Some(mend.into()),
@@ -135,7 +135,7 @@ impl Point {
     }
 
     pub fn fail(
-        check: Check,
+        check: CheckupItem,
         exit: Exit,
         message: impl Into<String>,
         mend: impl Into<String>,
@@ -224,19 +224,19 @@ fn exporters(facts: &Facts) -> Vec<Point> {
             .any(|(_, device)| device.read_at.is_some());
         if read {
             return vec![Point::ok(
-                Check::Exporters,
+                CheckupItem::Exporters,
                 "none is scraped: Prometheus has their readings",
             )];
         }
         if !facts.fleet.sees_all_work() {
             return vec![Point::warn(
-                Check::Exporters,
+                CheckupItem::Exporters,
                 "none runs in the namespaces that are read, and devices have no readings",
                 "name a Prometheus that you may query: prometheus.url",
             )];
         }
         return vec![Point::warn(
-            Check::Exporters,
+            CheckupItem::Exporters,
             "none was found: devices have no readings",
             "install the vendor's exporter (dcgm-exporter, device-metrics-exporter, …), or name it under [[scrape.target]]; `stokehold exporter list` says which are known",
         )];
@@ -250,11 +250,11 @@ fn exporters(facts: &Facts) -> Vec<Point> {
         let live = sources.len() - lost.len();
         match lost.first() {
             None => points.push(Point::ok(
-                Check::Exporters,
+                CheckupItem::Exporters,
                 format!("{kind}: {live} answer"),
             )),
             Some(first) => points.push(Point::warn(
-                Check::Exporters,
+                CheckupItem::Exporters,
                 format!("{kind}: {live} answer, {} unreachable", lost.len()),
                 format!("{}: {}", first.name, message(facts, first)),
             )),
@@ -270,17 +270,19 @@ fn prometheus(facts: &Facts) -> Point {
         .iter()
         .find(|source| source.kind.as_str() == "prometheus");
     match found {
-        None if !facts.fleet.sees_all_work() => Point::ok(Check::Prometheus, "none is queried"),
+        None if !facts.fleet.sees_all_work() => {
+            Point::ok(CheckupItem::Prometheus, "none is queried")
+        }
         None => Point::ok(
-            Check::Prometheus,
+            CheckupItem::Prometheus,
             "none: exporters are scraped (prometheus.url or prometheus.service names one)",
         ),
         Some(source) if source.state == SourceState::Live => Point::ok(
-            Check::Prometheus,
+            CheckupItem::Prometheus,
             format!("{}: {}", source.name, source.message),
         ),
         Some(source) => Point::warn(
-            Check::Prometheus,
+            CheckupItem::Prometheus,
             format!("{} is unreachable", source.name),
             if source.message.is_empty() {
                 "ask again later".to_owned()
@@ -293,7 +295,7 @@ fn prometheus(facts: &Facts) -> Point {
 
 fn coverage(facts: &Facts) -> Vec<Point> {
     if let Some(hidden) = facts.fleet.hidden_of(&[Table::Nodes]) {
-        return vec![Point::warn(Check::Coverage, hidden, HELP)];
+        return vec![Point::warn(CheckupItem::Coverage, hidden, HELP)];
     }
     let with: Vec<_> = facts
         .fleet
@@ -303,7 +305,7 @@ fn coverage(facts: &Facts) -> Vec<Point> {
         .collect();
     if with.is_empty() {
         return vec![Point::warn(
-            Check::Coverage,
+            CheckupItem::Coverage,
             "no node with devices is known",
             "does the device plugin run, and may nodes be listed?",
         )];
@@ -321,7 +323,7 @@ fn coverage(facts: &Facts) -> Vec<Point> {
     let mut points = Vec::new();
     if unread.is_empty() {
         let message = format!("all {} nodes with devices have readings", with.len());
-        points.push(Point::ok(Check::Coverage, message));
+        points.push(Point::ok(CheckupItem::Coverage, message));
     } else {
         let some: Vec<&str> = unread.iter().copied().take(5).collect();
         let more = if unread.len() > some.len() {
@@ -330,7 +332,7 @@ fn coverage(facts: &Facts) -> Vec<Point> {
             ""
         };
         points.push(Point::warn(
-            Check::Coverage,
+            CheckupItem::Coverage,
             format!(
                 "{} of {} nodes with devices have no readings: {}{more}",
                 unread.len(),
@@ -342,7 +344,7 @@ fn coverage(facts: &Facts) -> Vec<Point> {
     }
     if stale > 0 {
         points.push(Point::warn(
-            Check::Coverage,
+            CheckupItem::Coverage,
             format!("{stale} devices have readings that are older than three of their exporter's intervals"),
             "look under `stokehold get sources` for exporters that are stale or unreachable",
         ));
@@ -361,7 +363,7 @@ fn duplicates(facts: &Facts) -> Vec<Point> {
     match exporters.first() {
         None => Vec::new(),
         Some(first) => vec![Point::warn(
-            Check::Duplicates,
+            CheckupItem::Duplicates,
             format!("{} exporters print series twice", exporters.len()),
             format!("{}: {}", first.name, first.message),
         )],
@@ -372,7 +374,7 @@ fn prices(facts: &Facts) -> Point {
     let burn = &facts.spend_rates;
     if burn.unpriced == 0 {
         return Point::ok(
-            Check::Prices,
+            CheckupItem::Prices,
             format!("all {} devices have a price", burn.devices),
         );
     }
@@ -393,7 +395,7 @@ fn prices(facts: &Facts) -> Point {
         format!(": {}", named.join(", "))
     };
     Point::warn(
-        Check::Prices,
+        CheckupItem::Prices,
         format!(
             "{} of {} devices have no price{named}",
             burn.unpriced, burn.devices
@@ -409,9 +411,9 @@ mod tests {
     #[test]
     fn the_worst_point_decides_and_every_mend_is_shown() {
         let points = [
-            Point::ok(Check::Api, "v1.34.1"),
-            Point::warn(Check::Rights, "no nodes", "ask for\na role\u{1b}[2J"),
-            Point::fail(Check::Fleet, Exit::Refused, "nothing", "ask"),
+            Point::ok(CheckupItem::Api, "v1.34.1"),
+            Point::warn(CheckupItem::Rights, "no nodes", "ask for\na role\u{1b}[2J"),
+            Point::fail(CheckupItem::Fleet, Exit::Refused, "nothing", "ask"),
         ];
         assert_eq!(exit(&points), Exit::Refused);
         assert_eq!(exit(&points[..2]), Exit::Done);

@@ -1,7 +1,7 @@
 //! Missing data: tables that could not be listed, and the answers and plans that they limit.
 
 use model::base::{Exit, Failure};
-use model::fleet::Known;
+use model::fleet::TableState;
 use model::fleet::observe::{LostKind, SourceState, Table};
 use model::fleet::visibility::HELP;
 
@@ -84,12 +84,12 @@ fn loss(facts: &Facts, table: Table) -> Option<(Exit, String)> {
     let name = table.name();
     match facts.fleet.visibility(table) {
         // Reported by `losses`.
-        Known::NotVisible(_) | Known::Live | Known::Absent => None,
-        Known::Waiting => Some((
+        TableState::NotVisible(_) | TableState::Live | TableState::Absent => None,
+        TableState::Waiting => Some((
             Exit::Unreachable,
             format!("{name}: not listed in time; the output lacks them"),
         )),
-        Known::Lost(lost) => {
+        TableState::Lost(lost) => {
             let exit = match lost.kind {
                 LostKind::Rights | LostKind::Login => Exit::Refused,
                 LostKind::Unreachable => Exit::Unreachable,
@@ -169,22 +169,22 @@ mod tests {
     fn no_plan_is_made_without_nodes_and_pods_and_other_gaps_are_reported() {
         let mut facts = facts();
         let known = &mut Arc::make_mut(&mut facts.fleet).known;
-        Arc::make_mut(known).extend(Table::ALL.iter().map(|table| (*table, Known::Live)));
+        Arc::make_mut(known).extend(Table::ALL.iter().map(|table| (*table, TableState::Live)));
         assert_eq!(gaps(&facts), Ok(Vec::new()));
-        let mut waits = |table: Table, known: Known| {
+        let mut waits = |table: Table, known: TableState| {
             let fleet = Arc::make_mut(&mut facts.fleet);
             Arc::make_mut(&mut fleet.known).insert(table, known);
             gaps(&facts)
         };
-        let message = waits(Table::ClusterQueues, Known::Waiting).expect("a plan can be made");
+        let message = waits(Table::ClusterQueues, TableState::Waiting).expect("a plan can be made");
         assert!(message[0].contains("clusterqueues"), "{message:?}");
         for table in [Table::Pods, Table::Nodes] {
-            let failure = waits(table, Known::Waiting).expect_err("no plan");
+            let failure = waits(table, TableState::Waiting).expect_err("no plan");
             assert_eq!(failure.exit, Exit::Unreachable);
             let words = "without them no plan can be made";
             assert!(failure.message.starts_with(table.name()), "{failure:?}");
             assert!(failure.message.ends_with(words), "{failure:?}");
-            waits(table, Known::Live).expect("they are known again");
+            waits(table, TableState::Live).expect("they are known again");
         }
     }
 }

@@ -24,7 +24,7 @@ use model::fleet::scaling::{Limit, Metric, PodScaler, Provision, Scaler, ScalerS
 use model::fleet::served_model::{Objectives, ServedModel};
 use model::fleet::signal::Signal;
 use model::fleet::siting::PodSet;
-use model::fleet::{Fleet, Known};
+use model::fleet::{Fleet, TableState};
 
 use super::Facts;
 
@@ -242,14 +242,14 @@ pub fn facts() -> Facts {
         source("api pods", SourceState::Live, ""),
         source("dcgm x", SourceState::Lost, hostile()),
     ]);
-    let mut known: BTreeMap<Table, Known> = BTreeMap::new();
+    let mut known: BTreeMap<Table, TableState> = BTreeMap::new();
     for table in Table::ALL {
-        known.insert(*table, Known::Live);
+        known.insert(*table, TableState::Live);
     }
-    known.insert(Table::JobSets, Known::Absent);
+    known.insert(Table::JobSets, TableState::Absent);
     known.insert(
         Table::Namespaces,
-        Known::Lost(Lost {
+        TableState::Lost(Lost {
             kind: LostKind::Rights,
             since: now(),
             message: "cannot list namespaces".to_owned(),

@@ -14,7 +14,7 @@ use model::fleet::job::Job;
 use model::fleet::node::Node;
 use model::fleet::observe::{SourceHealth, Table};
 use model::fleet::pool::{Pool, VisibleCounts};
-use model::fleet::{Fleet, Known};
+use model::fleet::{Fleet, TableState};
 
 use super::kinds::pods;
 use super::navigation::Selection;
@@ -63,7 +63,7 @@ impl Scope {
     /// the nearest existing name. Empty where pods are not listed.
     pub fn unknown(&self, facts: &Facts) -> Vec<String> {
         let fleet = &facts.fleet;
-        if *fleet.visibility(Table::Pods) != Known::Live {
+        if *fleet.visibility(Table::Pods) != TableState::Live {
             return Vec::new();
         }
         let message = |what: String, near: Option<&str>| match near {

@@ -14,7 +14,7 @@ use super::output::fields;
 
 /// A field that must, or must not, have a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Field {
+struct FieldRequirement {
     name: String,
     is: bool,
     value: String,
@@ -24,7 +24,7 @@ struct Field {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Select {
     labels: Vec<Requirement>,
-    fields: Vec<Field>,
+    fields: Vec<FieldRequirement>,
     words: String,
 }
 
@@ -200,7 +200,7 @@ fn label(text: &str) -> Result<Requirement, String> {
 }
 
 /// Parses one field requirement.
-fn field(kind: Kind, text: &str) -> Result<Field, String> {
+fn field(kind: Kind, text: &str) -> Result<FieldRequirement, String> {
     let signs = [("!=", false), ("==", true), ("=", true)];
     let found = signs
         .iter()
@@ -214,7 +214,7 @@ fn field(kind: Kind, text: &str) -> Result<Field, String> {
     let value = value.trim();
     // The state's word from the table is accepted as well.
     let state = (kind == Kind::Sources && name == "state").then(|| state_named(value));
-    Ok(Field {
+    Ok(FieldRequirement {
         is,
         value: state.flatten().unwrap_or(value).to_owned(),
         name,

@@ -44,7 +44,7 @@ pub struct Silences(BTreeMap<Name, SilenceEntry>);
 
 /// A line of the log beside a record.
 #[derive(Serialize, Deserialize)]
-struct Logged {
+struct LoggedSilence {
     at: String,
     id: String,
     /// `None` where the silence was removed.
@@ -53,15 +53,15 @@ struct Logged {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct SilenceFile {
     version: u32,
     #[serde(default)]
-    context: BTreeMap<String, BTreeMap<String, Line>>,
+    context: BTreeMap<String, BTreeMap<String, SilenceLine>>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Line {
+struct SilenceLine {
     state: Silence,
     at: String,
 }
@@ -109,7 +109,7 @@ impl Silences {
 
     /// The log line of a record for setting a silence at `at`; `None` removes it.
     pub fn logged(id: &str, state: Option<Silence>, at: Moment) -> String {
-        let line = Logged {
+        let line = LoggedSilence {
             at: at.rfc3339(),
             id: id.to_owned(),
             state,
@@ -121,11 +121,12 @@ impl Silences {
     /// The silences in effect at `at` by the log of a record. Malformed and truncated lines are skipped.
     pub fn by_log(log: &str, at: Moment) -> Self {
         let lines = log.lines().filter_map(|line| {
-            let line: Logged = serde_json::from_str(line).ok()?;
+            let line: LoggedSilence = serde_json::from_str(line).ok()?;
             Some((Moment::parse(&line.at)?, line))
         });
         // Two consoles may have written out of order.
-        let mut lines: Vec<(Moment, Logged)> = lines.filter(|(done, _)| *done <= at).collect();
+        let mut lines: Vec<(Moment, LoggedSilence)> =
+            lines.filter(|(done, _)| *done <= at).collect();
         lines.small_sort_by_key(|(done, _)| *done);
         let mut silences = Self::default();
         for (at, line) in lines {
@@ -166,7 +167,7 @@ impl Silences {
         match entry {
             Some(entry) => {
                 let (state, at) = (entry.silence, entry.at.rfc3339());
-                lines.insert(id.to_owned(), Line { state, at });
+                lines.insert(id.to_owned(), SilenceLine { state, at });
             }
             None => {
                 lines.remove(id);
@@ -184,14 +185,14 @@ impl Silences {
     }
 }
 
-fn file(text: &str) -> Result<File, String> {
+fn file(text: &str) -> Result<SilenceFile, String> {
     if text.trim().is_empty() {
-        return Ok(File {
+        return Ok(SilenceFile {
             version: 1,
             context: BTreeMap::new(),
         });
     }
-    let file: File = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let file: SilenceFile = serde_json::from_str(text).map_err(|error| error.to_string())?;
     if file.version == 1 {
         Ok(file)
     } else {

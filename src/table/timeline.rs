@@ -10,14 +10,14 @@ use super::changes::FleetChanges;
 
 /// A moment with a notable change.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Mark {
+pub struct TimelineMark {
     /// The moment of the first snapshot that shows it.
     pub at: Moment,
     /// The highest severity of the changes.
     pub weight: Severity,
 }
 
-impl Mark {
+impl TimelineMark {
     /// The mark of the changes between two consecutive snapshots; `None` where none is notable.
     pub fn of(step: &FleetChanges) -> Option<Self> {
         let at = step.to;
@@ -35,7 +35,7 @@ pub struct Timeline {
     /// Playback speed, seconds of the record per second; `None` while paused.
     pub speed: Option<f64>,
     /// Notable changes, by time.
-    pub marks: Arc<[Mark]>,
+    pub marks: Arc<[TimelineMark]>,
     /// Spans that were scanned for notable changes, by time; the rest is unknown.
     pub looked: Arc<[(Moment, Moment)]>,
 }
@@ -115,7 +115,7 @@ mod tests {
     fn marks_stand_where_they_were_and_the_gravest_of_a_cell_counts() {
         let from = Moment::from_seconds(1_000_000);
         let after = |seconds| from.plus(Duration::from_secs(seconds));
-        let mark = |seconds, weight| Mark {
+        let mark = |seconds, weight| TimelineMark {
             at: after(seconds),
             weight,
         };

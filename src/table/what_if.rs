@@ -318,11 +318,11 @@ mod tests {
 
     /// The sample fleet with every table known.
     fn complete() -> Facts {
-        use model::fleet::{Known, observe::Table};
+        use model::fleet::{TableState, observe::Table};
         use std::sync::Arc;
         let mut facts = facts();
         let known = &mut Arc::make_mut(&mut facts.fleet).known;
-        Arc::make_mut(known).extend(Table::ALL.iter().map(|table| (*table, Known::Live)));
+        Arc::make_mut(known).extend(Table::ALL.iter().map(|table| (*table, TableState::Live)));
         facts
     }
 

@@ -6,7 +6,7 @@ use model::base::{Moment, Name, Rate};
 use model::cost::sample::{allocated_to, device, fleet, node, pod, resting, sliced};
 use model::cost::{PoolPrice, Prices};
 use model::fleet::Fleet;
-use model::fleet::fleet::Known;
+use model::fleet::fleet::TableState;
 use model::fleet::kinds::Table;
 
 use super::counters::OTHER;
@@ -19,7 +19,7 @@ fn start() -> Moment {
 fn sample(seconds: u64, fleet: &Fleet) -> UsageSample {
     let mut fleet = fleet.clone();
     fleet.at = start().plus(Duration::from_secs(seconds));
-    let all = Table::ALL.iter().map(|table| (*table, Known::Live));
+    let all = Table::ALL.iter().map(|table| (*table, TableState::Live));
     fleet.known = std::sync::Arc::new(all.collect());
     let prices = Prices::default().with_pool("a", PoolPrice::Rate(Rate::from_micros(4_123_457)));
     UsageSample::of(fleet.at, &fleet, &prices)

@@ -10,7 +10,7 @@ use model::cost::prices::PriceList;
 use model::cost::{Price, Prices};
 use model::fleet::Fleet;
 use model::fleet::device::{Device, Pod};
-use model::fleet::fleet::Known;
+use model::fleet::fleet::TableState;
 use model::fleet::job::{Job, JobKey, JobState};
 use model::fleet::judge::activity;
 use model::fleet::kinds::Table;
@@ -94,7 +94,7 @@ impl UsageSample {
         let known = |table| {
             matches!(
                 fleet.visibility(table),
-                Known::Live | Known::Absent | Known::NotVisible(_)
+                TableState::Live | TableState::Absent | TableState::NotVisible(_)
             )
         };
         let observed = known(Table::Nodes) && known(Table::Pods) && fleet.unread().is_empty();

@@ -12,7 +12,7 @@ use model::cost::{PoolPrice, Prices, Scope, spend_rates};
 use model::fleet::Fleet;
 use model::fleet::admission::{Admission, Eviction, GroupSeen};
 use model::fleet::device::{Device, Pod};
-use model::fleet::fleet::Known;
+use model::fleet::fleet::TableState;
 use model::fleet::job::{Job, JobState};
 use model::fleet::kinds::Table;
 use model::fleet::object_parts::{Resources, WorkloadFailure};
@@ -39,7 +39,7 @@ fn listed(mut fleet: Fleet) -> Fleet {
     fleet.known = Arc::new(
         Table::ALL
             .iter()
-            .map(|table| (*table, Known::Live))
+            .map(|table| (*table, TableState::Live))
             .collect(),
     );
     fleet
@@ -197,7 +197,7 @@ fn what_was_not_seen_is_not_guessed() {
         since: at(20),
         message: String::new(),
     };
-    known.insert(Table::Pods, Known::Lost(why));
+    known.insert(Table::Pods, TableState::Lost(why));
     lost.known = Arc::new(known);
     let mut fold = fold();
     // Begins at :10; the list of pods is lost from :20 to :30; no picture from :40 to :50.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use model::base::{Moment, Rate};
 use model::cost::sample::{allocated_to, device, fleet, node, pod};
 use model::cost::{PoolPrice, Prices};
-use model::fleet::fleet::Known;
+use model::fleet::fleet::TableState;
 use model::fleet::observe::Table;
 use record::usage::UsageFile;
 use serde_json::Value;
@@ -30,7 +30,12 @@ fn november(home: &Home) -> String {
     let price = PoolPrice::Rate(Rate::from_micros(2_000_000));
     let prices = Prices::default().with_pool("a", price);
     let worker = pod("ns", "train-0", Some("q"), "nlp");
-    let known: Arc<_> = Arc::new(Table::ALL.iter().map(|it| (*it, Known::Live)).collect());
+    let known: Arc<_> = Arc::new(
+        Table::ALL
+            .iter()
+            .map(|it| (*it, TableState::Live))
+            .collect(),
+    );
     let mut fold = UsageFold::new(GAP, []);
     let begin = Moment::parse("2026-11-01T00:00:00Z").expect("a moment");
     let end = Moment::parse("2026-12-01T00:00:00Z").expect("a moment");

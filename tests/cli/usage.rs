@@ -8,7 +8,7 @@ use std::time::Duration;
 use model::base::{Moment, Rate};
 use model::cost::sample::{allocated_to, device, fleet, node, now, pod, resting};
 use model::cost::{PoolPrice, Prices};
-use model::fleet::fleet::Known;
+use model::fleet::fleet::TableState;
 use model::fleet::node::Billing;
 use model::fleet::observe::Table;
 use record::Archive;
@@ -257,7 +257,7 @@ fn by_hand(home: &Home) -> String {
         fleet.known = std::sync::Arc::new(
             Table::ALL
                 .iter()
-                .map(|table| (*table, Known::Live))
+                .map(|table| (*table, TableState::Live))
                 .collect(),
         );
         fleet.at = at;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use model::base::{DeviceAmount, Moment, Name, ObjectKey, Rate};
 use model::cost::{Money, NodePrices, Price, RateRow, Scope, Spend, SpendRates};
 use model::fleet::accelerator::{DeviceKind, Vendor};
-use model::fleet::device::{Attribution, Device, DeviceCell, Health, Pod, TeamSource};
+use model::fleet::device::{AllocationCell, Attribution, Device, Health, Pod, TeamSource};
 use model::fleet::finding::{Finding, Severity, Subject};
 use model::fleet::history::History;
 use model::fleet::job::{Gang, HeldDevice, Job, JobKey, JobState};
@@ -24,7 +24,7 @@ use model::fleet::policy::Policy;
 use model::fleet::pool::{ClassCount, DeviceCounts, NodeCounts, Pool, PoolMode};
 use model::fleet::signal::{Signal, Signals};
 use model::fleet::siting::PodSet;
-use model::fleet::{Fleet, Known};
+use model::fleet::{Fleet, TableState};
 use table::Facts;
 use totals::{charge, pool, settle_burn};
 
@@ -594,7 +594,7 @@ fn finish(
         known: Arc::new(
             Table::ALL
                 .iter()
-                .map(|table| (*table, Known::Live))
+                .map(|table| (*table, TableState::Live))
                 .collect(),
         ),
         ..Fleet::unknown(policy)
@@ -691,7 +691,7 @@ pub fn empty() -> Facts {
     fleet.known = Arc::new(
         Table::ALL
             .iter()
-            .map(|table| (*table, Known::Live))
+            .map(|table| (*table, TableState::Live))
             .collect(),
     );
     facts.fleet = Arc::new(fleet);
@@ -717,7 +717,7 @@ pub fn partly() -> Facts {
     let mut known = (*fleet.known).clone();
     known.insert(
         Table::Pods,
-        Known::Lost(Lost {
+        TableState::Lost(Lost {
             kind: LostKind::Unreachable,
             since: ago(40),
             message: String::from(

@@ -110,7 +110,7 @@ pub(super) fn charge(plan: &PoolPlan, nodes: &[Arc<Node>], policy: &Policy, burn
 fn charge_cell(
     node: &Node,
     device: &Device,
-    cell: DeviceCell<'_>,
+    cell: AllocationCell<'_>,
     spend: Spend,
     burn: &mut SpendRates,
 ) {

@@ -9,7 +9,7 @@ use console::msg::{Session, Switch};
 use console::{App, AppOptions, Effect, Key, KeyPress, Msg, render_text};
 use model::base::{Moment, Name, ObjectKey};
 use model::fleet::observe::{Lost, LostKind, SourceHealth, SourceState, Table};
-use model::fleet::{Fleet, Known};
+use model::fleet::{Fleet, TableState};
 use table::Facts;
 use table::explanations::JobExplanations;
 use table::navigation::{Selection, ViewId};
@@ -560,11 +560,11 @@ fn lost(kind: LostKind, message: &str, tables: &[Table]) -> Facts {
                 message: message.to_owned(),
             };
             match kind {
-                LostKind::Rights => Known::NotVisible(lost),
-                LostKind::Login | LostKind::Unreachable => Known::Lost(lost),
+                LostKind::Rights => TableState::NotVisible(lost),
+                LostKind::Login | LostKind::Unreachable => TableState::Lost(lost),
             }
         } else {
-            Known::Live
+            TableState::Live
         };
         (*table, known)
     });
@@ -774,7 +774,7 @@ fn hostile_names_cannot_break_out_of_a_copied_command() {
 fn what_is_still_being_read_is_not_summed_up() {
     let mut facts = LARGE.clone();
     let mut fleet = (*facts.fleet).clone();
-    Arc::make_mut(&mut fleet.known).insert(Table::Pods, Known::Waiting);
+    Arc::make_mut(&mut fleet.known).insert(Table::Pods, TableState::Waiting);
     facts.fleet = Arc::new(fleet);
     for view in ViewId::ALL {
         let shown = text(&app(&facts, *view));

@@ -10,7 +10,7 @@ use model::fleet::finding::Severity;
 use table::Facts;
 use table::changes::FleetChanges;
 use table::navigation::ViewId;
-use table::timeline::{Mark, Playback, Timeline};
+use table::timeline::{Playback, Timeline, TimelineMark};
 
 use crate::frames::{LARGE, console, press};
 
@@ -19,7 +19,7 @@ const SIZE: (u16, u16) = (200, 50);
 /// A record of two hours that ends a quarter of an hour after what is shown.
 fn timeline() -> Timeline {
     let now = LARGE.now;
-    let mark = |minutes: u64, weight| Mark {
+    let mark = |minutes: u64, weight| TimelineMark {
         at: now.minus(Duration::from_secs(60 * minutes)),
         weight,
     };

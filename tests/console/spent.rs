@@ -248,13 +248,13 @@ fn a_lead_sees_the_own_budget_and_no_finding_of_anothers() {
 fn a_supposed_change_and_a_plan_say_what_they_do_to_budgets() {
     use model::base::Rate;
     use model::cost::{PoolPrice, Prices};
-    use model::fleet::Known;
+    use model::fleet::TableState;
     use model::fleet::observe::Table;
     use table::what_if::Supposed;
 
     let mut facts: Facts = LARGE.clone();
     let known = &mut Arc::make_mut(&mut facts.fleet).known;
-    Arc::make_mut(known).extend(Table::ALL.iter().map(|table| (*table, Known::Live)));
+    Arc::make_mut(known).extend(Table::ALL.iter().map(|table| (*table, TableState::Live)));
     let pool = facts.fleet.pools[0].name.clone();
     let rate = PoolPrice::Rate(Rate::from_micros(2_000_000));
     let prices = Prices::default().with_pool(&pool, rate);

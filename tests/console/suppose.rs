@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use console::{App, AppOptions, Effect, Key, KeyPress, Msg, render_text};
 use model::base::Name;
-use model::fleet::Known;
+use model::fleet::TableState;
 use model::fleet::observe::Table;
 use table::Facts;
 use table::navigation::ViewId;
@@ -18,7 +18,7 @@ const SIZE: (u16, u16) = (140, 40);
 fn facts() -> Facts {
     let mut facts = LARGE.clone();
     let known = &mut Arc::make_mut(&mut facts.fleet).known;
-    Arc::make_mut(known).extend(Table::ALL.iter().map(|table| (*table, Known::Live)));
+    Arc::make_mut(known).extend(Table::ALL.iter().map(|table| (*table, TableState::Live)));
     facts
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use console::KeyPress;
 use exec::record::Record;
-use model::fleet::{Fleet, Known};
+use model::fleet::{Fleet, TableState};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use sim::faults::InjectedFaults;
@@ -556,7 +556,7 @@ fn shape(fleet: &Fleet) -> Vec<String> {
     let lost = fleet
         .known
         .iter()
-        .filter(|(_, known)| matches!(known, Known::Waiting | Known::Lost(_)));
+        .filter(|(_, known)| matches!(known, TableState::Waiting | TableState::Lost(_)));
     let mut all: Vec<String> = nodes
         .chain(jobs)
         .chain(queues)

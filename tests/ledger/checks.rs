@@ -705,7 +705,7 @@ fn a_lost_table_is_a_finding_and_rights_are_not_a_catastrophe() {
             since: start(),
             message: String::from("list jobs is forbidden; ask for the role `view`"),
         };
-        let lost = model::fleet::Known::Lost(lost);
+        let lost = model::fleet::TableState::Lost(lost);
         parts.known.insert(Table::Jobs, lost);
     });
     let found = found.expect("lost");
@@ -731,7 +731,7 @@ fn an_outage_of_the_server_is_one_finding_and_missing_rights_are_none() {
     for _ in 0..4 {
         last = watch.step(|parts, _| {
             for table in Table::ALL {
-                let known = model::fleet::Known::Lost(lost(LostKind::Unreachable));
+                let known = model::fleet::TableState::Lost(lost(LostKind::Unreachable));
                 parts.known.insert(*table, known);
             }
         });
@@ -752,7 +752,7 @@ fn an_outage_of_the_server_is_one_finding_and_missing_rights_are_none() {
     for _ in 0..4 {
         last = watch.step(|parts, _| {
             for table in Table::ALL {
-                let known = model::fleet::Known::NotVisible(lost(LostKind::Rights));
+                let known = model::fleet::TableState::NotVisible(lost(LostKind::Rights));
                 parts.known.insert(*table, known);
             }
         });

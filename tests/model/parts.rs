@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use model::base::{DeviceAmount, Moment, Name, ObjectKey};
 use model::fleet::Fleet;
-use model::fleet::Known;
+use model::fleet::TableState;
 use model::fleet::accelerator::{Catalog, DeviceKind, Vendor};
 use model::fleet::device::{Attribution, Device, Health, Pod, TeamSource};
 use model::fleet::govern::GovernState;
@@ -33,7 +33,7 @@ pub struct Parts {
     /// Sources.
     pub sources: Vec<SourceHealth>,
     /// How much is known.
-    pub known: BTreeMap<Table, Known>,
+    pub known: BTreeMap<Table, TableState>,
     /// How the queues of `govern` stand.
     pub govern: Option<GovernState>,
     /// Runs of this machine that have left jobs suspended.
@@ -127,7 +127,7 @@ impl Parts {
             open_runs: Vec::new(),
             known: Table::ALL
                 .iter()
-                .map(|table| (*table, Known::Live))
+                .map(|table| (*table, TableState::Live))
                 .collect(),
         }
     }
@@ -190,7 +190,7 @@ impl Parts {
             since: self.now,
             message: String::from("nobody answers"),
         };
-        self.known.insert(table, Known::Lost(lost));
+        self.known.insert(table, TableState::Lost(lost));
     }
 }
 

@@ -8,7 +8,7 @@ use model::base::{Name, Rate};
 use model::cost::sample::{allocated_to, device, fleet, node, now, pod};
 use model::cost::{PoolPrice, Prices};
 use model::fleet::Fleet;
-use model::fleet::fleet::Known;
+use model::fleet::fleet::TableState;
 use model::fleet::node::Billing;
 use model::fleet::observe::Table;
 use record::usage::{FILE, UsageFault, UsageFile};
@@ -40,7 +40,7 @@ fn usage(teams: &[&str], minutes: u64) -> UsageFold {
         let mut fleet: Fleet = fleet(vec![node("n1", "a", None, devices)]);
         fleet.known = Table::ALL
             .iter()
-            .map(|table| (*table, Known::Live))
+            .map(|table| (*table, TableState::Live))
             .collect::<std::collections::BTreeMap<_, _>>()
             .into();
         fleet.at = at;

@@ -18,7 +18,7 @@ use source::kubeconfig::ContextChoice;
 use source::kubernetes::Namespaces;
 use source::prometheus::PrometheusOptions;
 use source::prometheus::prometheus_client::{PrometheusEndpoint, Service};
-use source::scrape::{Endpoint, Mode, ScrapeOptions};
+use source::scrape::{Endpoint, ScrapeAccess, ScrapeOptions};
 use source::scrape_coverage::Reach;
 use source::{StartOptions, proxied_paths, start};
 use tokio::sync::{mpsc, watch};
@@ -180,7 +180,7 @@ async fn readings_are_the_same_over_prometheus_and_scrapes() {
     };
     assert!(served.len() >= 12, "{served:?}");
     let proxied = ScrapeOptions {
-        mode: Mode::Proxy,
+        mode: ScrapeAccess::Proxy,
         per_second: 1000.0,
         timeout: PATIENCE,
         ..ScrapeOptions::default()
@@ -231,7 +231,7 @@ async fn readings_are_the_same_over_prometheus_and_scrapes() {
                 ..Endpoint::default()
             })
             .collect(),
-        mode: Mode::Proxy,
+        mode: ScrapeAccess::Proxy,
         per_second: 0.1,
         timeout: PATIENCE,
         ..ScrapeOptions::default()
@@ -423,7 +423,7 @@ fn through_service() -> PrometheusOptions {
 
 fn bench(server: &Server, prometheus: PrometheusOptions) -> Bench {
     let scrape = ScrapeOptions {
-        mode: Mode::Proxy,
+        mode: ScrapeAccess::Proxy,
         ..ScrapeOptions::default()
     };
     run_all(

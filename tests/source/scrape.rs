@@ -11,7 +11,7 @@ use model::fleet::signal::Signal;
 use serde_json::{Value, json};
 use source::kubernetes::Namespaces;
 use source::scrape::ask::Endpoint;
-use source::scrape::{Mode, ScrapeOptions};
+use source::scrape::{ScrapeAccess, ScrapeOptions};
 use source::scrape_coverage::Reach;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -33,7 +33,7 @@ fn exporter(name: &str, node: &str) -> Value {
 /// How long an exporter has for its answer.
 const TIMEOUT: Duration = Duration::from_millis(400);
 
-fn options(mode: Mode) -> ScrapeOptions {
+fn options(mode: ScrapeAccess) -> ScrapeOptions {
     ScrapeOptions {
         mode,
         timeout: TIMEOUT,
@@ -42,7 +42,7 @@ fn options(mode: Mode) -> ScrapeOptions {
 }
 
 /// The same for exporters behind sockets: real time may not run out before they answer.
-fn over_sockets(mode: Mode) -> ScrapeOptions {
+fn over_sockets(mode: ScrapeAccess) -> ScrapeOptions {
     ScrapeOptions {
         timeout: PATIENCE,
         ..options(mode)
@@ -109,7 +109,7 @@ fn page() -> Reply {
 async fn all_exporters_are_reported_before_discovery_is_complete() {
     let table = ServedTable::new(["a", "b", "c"].map(|node| exporter(node, node)).to_vec(), 0);
     let server = serving(&table, |_| page());
-    let mut bench = bench(&server, options(Mode::Auto));
+    let mut bench = bench(&server, options(ScrapeAccess::Auto));
     let found = |one: &Observation| matches!(one, Observation::ExportersFound);
     bench.until("the end of the list", found).await;
     let before = bench.observations.iter().take_while(|one| !found(one));
@@ -135,7 +135,7 @@ async fn a_page_comes_through_the_proxy_and_is_its_nodes() {
         "dcgm-a:9400/proxy/metrics" => page(),
         _ => not_found(),
     });
-    let mut bench = bench(&server, options(Mode::Auto));
+    let mut bench = bench(&server, options(ScrapeAccess::Auto));
     let found = bench
         .until("page", |one| matches!(one, Observation::Page(_)))
         .await;
@@ -198,7 +198,7 @@ async fn exporter_faults_are_reported_with_the_fix() {
             b"\xff\xfe\x00nonsense{{{ 1\nfoo_total 1\n".to_vec(),
         ),
     });
-    let mut bench = bench(&server, options(Mode::Proxy));
+    let mut bench = bench(&server, options(ScrapeAccess::Proxy));
     let mut rows = BTreeMap::new();
     while rows.len() < 8 {
         let found = bench
@@ -242,7 +242,7 @@ async fn an_exporter_that_has_just_come_is_not_lost_yet() {
     young["status"]["containerStatuses"][0]["state"]["running"]["startedAt"] = json!(now);
     let table = ServedTable::new(vec![young, exporter("old", "old")], 0);
     let server = serving(&table, |_| status(404, "NotFound", "not there"));
-    let mut bench = bench(&server, options(Mode::Proxy));
+    let mut bench = bench(&server, options(ScrapeAccess::Proxy));
     for (name, state) in [("old", SourceState::Lost), ("young", SourceState::Stale)] {
         let name = format!("dcgm gpu-operator/{name}");
         let tried = |one: &Observation| matches!(one, Observation::Source(row) if *row.name == *name && row.errors > 0);
@@ -282,7 +282,7 @@ async fn hung_exporters_hold_no_other_up() {
         ScrapeOptions {
             per_second: 1000.0,
             in_flight: 8,
-            ..options(Mode::Proxy)
+            ..options(ScrapeAccess::Proxy)
         },
     );
     let mut nodes = std::collections::BTreeSet::new();
@@ -313,7 +313,7 @@ async fn the_budget_holds_on_the_wire() {
         ScrapeOptions {
             per_second: 20.0,
             burst: 0,
-            ..options(Mode::Proxy)
+            ..options(ScrapeAccess::Proxy)
         },
     );
     bench
@@ -362,7 +362,7 @@ async fn throttling_is_obeyed() {
         &server,
         ScrapeOptions {
             burst: 0,
-            ..options(Mode::Proxy)
+            ..options(ScrapeAccess::Proxy)
         },
     );
     bench
@@ -408,7 +408,7 @@ async fn a_first_look_is_a_burst_and_the_first_429_ends_it() {
         ScrapeOptions {
             per_second: 1.0,
             in_flight: 4,
-            ..options(Mode::Proxy)
+            ..options(ScrapeAccess::Proxy)
         },
     );
     let throttled = |one: &Observation| matches!(one, Observation::Source(row) if row.message.starts_with("429"));
@@ -427,7 +427,7 @@ async fn only_exporters_whose_readings_are_needed_are_asked() {
     let table = ServedTable::new(["a", "b", "c"].map(|node| exporter(node, node)).to_vec(), 0);
     let server = serving(&table, |_| page());
     let found = |one: &Observation| matches!(one, Observation::ExportersFound);
-    let mut bench = bench(&server, options(Mode::Proxy));
+    let mut bench = bench(&server, options(ScrapeAccess::Proxy));
     bench.reach.send_replace(Reach::Undecided);
     bench.end(Table::Pods).await;
     bench.during(Duration::from_secs(60)).await;
@@ -475,14 +475,14 @@ async fn where_the_proxy_is_refused_the_pod_is_asked_itself() {
     let server = serving(&table, |_| {
         status(403, "Forbidden", "cannot get resource \"pods/proxy\"")
     });
-    let mut auto = bench(&server, over_sockets(Mode::Auto));
+    let mut auto = bench(&server, over_sockets(ScrapeAccess::Auto));
     let found = auto
         .until("page", |one| matches!(one, Observation::Page(_)))
         .await;
     assert!(matches!(found, Observation::Page(page) if page.node.as_deref() == Some("gpu-a")));
     assert!(asked.lock().unwrap()[0].starts_with("GET /metrics HTTP/1.1"));
     // Told to use the proxy only, it says what right is missing.
-    let mut proxied = bench(&server, over_sockets(Mode::Proxy));
+    let mut proxied = bench(&server, over_sockets(ScrapeAccess::Proxy));
     let row = row(&mut proxied, "dcgm gpu-operator/dcgm-a").await;
     assert!(
         row.message.contains("pods/proxy") && row.state == SourceState::NotVisible,
@@ -519,7 +519,7 @@ async fn endpoints_of_the_settings_are_read_with_their_headers() {
         &server,
         ScrapeOptions {
             endpoints,
-            ..over_sockets(Mode::Auto)
+            ..over_sockets(ScrapeAccess::Auto)
         },
     );
     let found = bench

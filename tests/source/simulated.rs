@@ -15,7 +15,7 @@ use source::api_stats::Clock;
 use source::client::{Connection, client_for, connect};
 use source::kubeconfig::ContextChoice;
 use source::kubernetes::Namespaces;
-use source::scrape::{Mode, ScrapeOptions};
+use source::scrape::{ScrapeAccess, ScrapeOptions};
 use source::scrape_coverage::Reach;
 use source::{StartOptions, proxied_paths, start};
 use tokio::sync::{mpsc, watch};
@@ -123,7 +123,7 @@ fn watching(connection: Connection, namespaces: Namespaces, tables: &[Table]) ->
         govern_namespace: "stokehold".to_owned(),
         dialects: Arc::new(Dialects::builtin()),
         scrape: Some(ScrapeOptions {
-            mode: Mode::Proxy,
+            mode: ScrapeAccess::Proxy,
             timeout: PATIENCE,
             ..ScrapeOptions::default()
         }),

@@ -60,7 +60,7 @@ pub(super) fn answer(host: Host, mut command: Command, words: &[OsString]) -> St
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
     let words = words::read(&words, host.folders.home.as_deref());
-    let line = Line::read(&command, &words);
+    let line = CommandLine::read(&command, &words);
     let offers = line.offers(&CompletionCluster::of(&line.global(host)));
     let mut text: String = offers
         .all
@@ -105,7 +105,7 @@ pub(super) struct Offers {
 }
 
 /// A command line up to the cursor.
-struct Line<'c> {
+struct CommandLine<'c> {
     command: &'c Command,
     /// The names of the commands on the way there, without the program's own.
     path: Vec<&'c str>,
@@ -123,7 +123,7 @@ struct Line<'c> {
     value: String,
 }
 
-impl<'c> Line<'c> {
+impl<'c> CommandLine<'c> {
     fn read(command: &'c Command, words: &[String]) -> Self {
         let mut line = Self {
             command,

@@ -13,7 +13,7 @@ fn offered(line: &str) -> Offers {
     command.build();
     let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
     let cluster = CompletionCluster::Known(Box::new(table::sample::facts()));
-    Line::read(&command, &words).offers(&cluster)
+    CommandLine::read(&command, &words).offers(&cluster)
 }
 
 fn values(line: &str) -> Vec<String> {

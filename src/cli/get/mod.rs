@@ -202,7 +202,7 @@ pub(super) fn run(
     let query = query(get, &situation.settings)?;
     let format = get.output.format();
     if get.watch {
-        let mut follower = Follower::new(query, format);
+        let mut follower = RowFollower::new(query, format);
         let mut printed = Vec::new();
         setup::follow(situation, err, &mut |facts, err| {
             let facts = &part_of(facts, &follower.query);
@@ -369,7 +369,7 @@ fn selected(facts: &Facts, query: &Query, err: &mut dyn Write) -> Exit {
 }
 
 /// Turns facts into lines as they change.
-pub(super) struct Follower {
+pub(super) struct RowFollower {
     query: Query,
     format: Format,
     watch: Watch,
@@ -377,7 +377,7 @@ pub(super) struct Follower {
     started: bool,
 }
 
-impl Follower {
+impl RowFollower {
     pub(super) fn new(query: Query, format: Format) -> Self {
         Self {
             query,

@@ -13,8 +13,8 @@ use engine::snapshot::Snapshot;
 use exec::target_reader::Unseen;
 use model::base::{Exit, Failure};
 use model::fleet::job::JobKey;
-use model::plan::{Intent, Known, Plan, Refusal};
-use plan::actions::{Action, Names, ParseError, PlannedFrom};
+use model::plan::{Intent, KnownVictims, Plan, Refusal};
+use plan::actions::{ActionArguments, NameResolver, ParseError, PlannedFrom};
 use plan::{self, Author};
 use table::actions::opens_faulty;
 use table::explanations::{self, Now};
@@ -120,7 +120,7 @@ impl Seen {
         &self,
         intent: &Intent,
         author: &Author,
-        known: &Known,
+        known: &KnownVictims,
     ) -> Result<Plan, Refusal> {
         plan::scale::check_owner(&self.snapshot, intent, &self.facts.fleet.scaling)?;
         let mut plan = plan::plan_again(&self.snapshot, intent, author, known)?;
@@ -131,8 +131,8 @@ impl Seen {
     }
 
     /// Where names without a namespace are in `namespace`.
-    pub(super) const fn names<'a>(&'a self, namespace: &'a str) -> Names<'a> {
-        Names {
+    pub(super) const fn names<'a>(&'a self, namespace: &'a str) -> NameResolver<'a> {
+        NameResolver {
             snapshot: &self.snapshot,
             namespace: Some(namespace),
         }
@@ -201,7 +201,7 @@ const NAMESPACE: &str = "default";
 /// The record cannot be read, or lacks what the action needs.
 pub(super) fn on_record(
     situation: &Situation,
-    action: &Action,
+    action: &ActionArguments,
     format: PlanFormat,
     out: &mut dyn Write,
     err: &mut (dyn Write + Send),
@@ -213,7 +213,7 @@ pub(super) fn on_record(
     };
     let made = intent(&seen.names(namespace), action).and_then(|intent| {
         plannable(action.spec().planned_from).map_err(Unseen::Failed)?;
-        Ok(seen.plan(&intent, &Author::default(), &Known::default())?)
+        Ok(seen.plan(&intent, &Author::default(), &KnownVictims::default())?)
     });
     match made {
         Ok(plan) => {
@@ -229,7 +229,7 @@ pub(super) fn on_record(
 ///
 /// # Errors
 /// It is refused, or an argument has another form.
-pub(super) fn intent(names: &Names<'_>, action: &Action) -> Result<Intent, Unseen> {
+pub(super) fn intent(names: &NameResolver<'_>, action: &ActionArguments) -> Result<Intent, Unseen> {
     action.intent(names).map_err(|error| match error {
         ParseError::Usage(message) => Unseen::Failed(Failure::new(Exit::Usage, message)),
         ParseError::Refused(refusal) => refusal.into(),

@@ -25,9 +25,9 @@ use exec::target_reader::Unseen;
 use exec::{Journal, Progress, RunEnd, StepResult, StepStatus};
 use model::base::name::{is_hostile, printable};
 use model::base::{Exit, Failure, When};
-use model::plan::{Known, Plan, Refusal, RefusalCode};
+use model::plan::{KnownVictims, Plan, Refusal, RefusalCode};
 use plan::Author;
-use plan::actions::{ACTIONS, Action};
+use plan::actions::{ACTIONS, ActionArguments};
 use plan::grant::{Confirmation, Confirmed};
 use settings::Settings;
 use source::kubeconfig::ContextChoice;
@@ -90,7 +90,7 @@ impl PlanFlags {
 #[derive(Subcommand, Clone, PartialEq, Eq, Debug)]
 enum PlanCommand {
     #[command(flatten)]
-    Action(Action),
+    Action(ActionArguments),
     /// Continue a run that was stopped or killed
     Continue {
         /// ID of the run, from `plan --log`
@@ -313,7 +313,7 @@ async fn make_plan(
     action_service: &ActionService,
     seen: Option<&Seen>,
     flags: &PlanFlags,
-    action: &Action,
+    action: &ActionArguments,
     shown: Option<&Plan>,
 ) -> Result<Plan, Unseen> {
     let namespace = match settings.scope.namespaces.as_slice() {
@@ -328,26 +328,26 @@ async fn make_plan(
     };
     // These actions read one object, which the user may name with its kind (`KIND/NAME`); an `Intent` has no kind.
     let mut plan = match action {
-        Action::Hold(arguments) => {
+        ActionArguments::Hold(arguments) => {
             let target = named(&arguments.target);
             action_service.hold(namespace, &target).await?
         }
-        Action::Resume(arguments) => {
+        ActionArguments::Resume(arguments) => {
             let target = named(&arguments.target);
             action_service.resume(namespace, &target).await?
         }
-        Action::Reprioritise(arguments) => {
+        ActionArguments::Reprioritise(arguments) => {
             let job = named(&arguments.job);
             action_service
                 .reprioritise(namespace, &job, &arguments.priority)
                 .await?
         }
-        Action::Scale(scale) => {
+        ActionArguments::Scale(scale) => {
             let usage = |message| Unseen::Failed(Failure::new(Exit::Usage, message));
             let (target, replicas) = scale.target_and_replicas().map_err(usage)?;
             action_service.scale(namespace, &target, replicas).await?
         }
-        Action::Undo(arguments) => {
+        ActionArguments::Undo(arguments) => {
             let refused = |sentence| Unseen::Failed(Failure::new(Exit::Refused, sentence));
             let facts = seen.map(|seen| &seen.facts);
             let mut plan = action_service.undo(&arguments.run, facts, refused).await?;
@@ -364,7 +364,7 @@ async fn make_plan(
                 why: flags.reason.clone().unwrap_or_default(),
             };
             let shown = shown.filter(|shown| shown_plan::is_same(&shown.intent, &intent));
-            let known = shown.map_or_else(Known::default, Known::read);
+            let known = shown.map_or_else(KnownVictims::default, KnownVictims::read);
             return Ok(seen.plan(&intent, &author, &known)?);
         }
     };

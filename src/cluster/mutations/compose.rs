@@ -12,7 +12,7 @@ use super::{CORDONED_BY, CORDONED_WHY, KAI_CLASS, KUEUE_CLASS, entry, text};
 
 /// The run and step that a call belongs to. New objects are named after it, so that a repeated call creates nothing new.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Mark<'a> {
+pub struct RunStep<'a> {
     pub run: &'a str,
     /// The step's number, from 1.
     pub step: u32,
@@ -24,7 +24,7 @@ pub struct Mark<'a> {
 ///
 /// # Errors
 /// The kind does not support the mutation, or the object's state does not allow it.
-pub fn call(step: &Step, object: &Value, mark: Mark<'_>) -> Result<Call, Refusal> {
+pub fn call(step: &Step, object: &Value, mark: RunStep<'_>) -> Result<Call, Refusal> {
     supports(&step.object, &step.mutation)?;
     illegal(step, object)?;
     match &step.mutation {
@@ -61,7 +61,7 @@ fn evict(step: &Step, grace: Option<u32>) -> Call {
 }
 
 /// The call that creates a Volcano Command. Volcano's controller carries the Command out on its target and deletes the Command.
-fn command(step: &Step, object: &Value, action: &str, mark: Mark<'_>) -> Call {
+fn command(step: &Step, object: &Value, action: &str, mark: RunStep<'_>) -> Call {
     let target = &step.object;
     // A Queue is cluster-wide; a Command is not.
     let namespace = if target.namespace.is_empty() {
@@ -188,7 +188,7 @@ impl PatchDraft<'_> {
     }
 }
 
-fn patch(step: &Step, object: &Value, mark: Mark<'_>) -> Result<Value, Refusal> {
+fn patch(step: &Step, object: &Value, mark: RunStep<'_>) -> Result<Value, Refusal> {
     let mut draft = PatchDraft::new(object);
     if step.object.uid.is_some() {
         draft.test("/metadata/uid");

@@ -15,7 +15,7 @@ mod tests;
 mod undo;
 
 pub use call::{AGENT, Call, Method, Subresource, path};
-pub use compose::{Mark, call};
+pub use compose::{RunStep, call};
 pub use govern::{
     GovernSeen, GovernWrite, NodeRule, govern_call, is_governed_so, is_other_scheduler, may_govern,
 };

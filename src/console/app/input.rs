@@ -17,7 +17,7 @@ use crate::view::tree_of;
 use crate::view::view_trait::CommandOutcome;
 use model::object::ObjectPart;
 use model::plan::Intent;
-use plan::actions::{Names, ParseError};
+use plan::actions::{NameResolver, ParseError};
 use table::navigation::ObjectText;
 use table::navigation::{Destination, RowScope, Selection, ViewId};
 
@@ -379,7 +379,7 @@ impl App {
     /// It does not follow the grammar, or names something that does not exist.
     fn typed_intent(&self, line: &str) -> Result<Intent, String> {
         let snapshot = engine::live::snapshot(&self.facts.fleet, &self.facts.spend_rates);
-        let names = Names {
+        let names = NameResolver {
             snapshot: &snapshot,
             namespace: None,
         };

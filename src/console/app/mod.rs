@@ -33,7 +33,7 @@ use super::pod_access::PortForward;
 use super::summary::Summary;
 use memory::Memory;
 use model::object::ObjectRequest;
-use model::plan::{Intent, Known};
+use model::plan::{Intent, KnownVictims};
 use places::Places;
 use shown::ShownFacts;
 use table::navigation::ViewId;
@@ -230,7 +230,7 @@ impl App {
         {
             // The plan takes the victims that the job's page names, unless others now lose less work.
             if let (false, Intent::Admit { job, .. }) = (ask.known.is_read, &ask.intent) {
-                ask.known = Known::shown(self.facts.answers.victims_of(job));
+                ask.known = KnownVictims::shown(self.facts.answers.victims_of(job));
             }
             effects.push(Effect::Plan(ask));
         }

@@ -13,7 +13,7 @@ use table::role::Role;
 use crate::view::scroll::PopupScroll;
 
 /// One line and its indent.
-struct Line(u16, String, Role);
+struct Indented(u16, String, Role);
 
 /// Draws it over the view.
 pub(super) fn draw(
@@ -42,11 +42,11 @@ pub(crate) fn draw_in_place(screen: &dyn Screen, painter: &mut Painter<'_>, area
     let mut lines = lines(screen, usize::from(width.saturating_sub(8)).max(10));
     let keys = screen.keys().keys(Context::Global, Command::Missing);
     if let Some(key) = keys.first() {
-        lines.push(Line(0, String::new(), Role::Text));
+        lines.push(Indented(0, String::new(), Role::Text));
         let words = format!(
             "{key} opens this, with keys to try again, for another context and for the demo"
         );
-        lines.push(Line(0, words, Role::Muted));
+        lines.push(Indented(0, words, Role::Muted));
     }
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX);
     let frame = centred(area, width, height.saturating_add(2));
@@ -62,8 +62,14 @@ fn title(screen: &dyn Screen) -> &'static str {
     }
 }
 
-fn draw_lines(painter: &mut Painter<'_>, inside: Rect, lines: &[Line], skip: usize, fits: usize) {
-    for (at, Line(indent, words, role)) in lines.iter().skip(skip).take(fits).enumerate() {
+fn draw_lines(
+    painter: &mut Painter<'_>,
+    inside: Rect,
+    lines: &[Indented],
+    skip: usize,
+    fits: usize,
+) {
+    for (at, Indented(indent, words, role)) in lines.iter().skip(skip).take(fits).enumerate() {
         let x = inside.x + indent;
         let room = inside.width.saturating_sub(*indent);
         painter.text_in_role(x, inside.y + at as u16, room, words, *role);
@@ -71,26 +77,26 @@ fn draw_lines(painter: &mut Painter<'_>, inside: Rect, lines: &[Line], skip: usi
 }
 
 /// What is missing, why, and how to fix it, wrapped to this width.
-fn lines(screen: &dyn Screen, room: usize) -> Vec<Line> {
+fn lines(screen: &dyn Screen, room: usize) -> Vec<Indented> {
     let all = screen.missing();
-    let mut lines: Vec<Line> = Vec::new();
+    let mut lines: Vec<Indented> = Vec::new();
     for missing in &all {
         if !lines.is_empty() {
-            lines.push(Line(0, String::new(), Role::Text));
+            lines.push(Indented(0, String::new(), Role::Text));
         }
         let role = if missing.grave {
             Role::Crit
         } else {
             Role::Warn
         };
-        lines.push(Line(0, format!("▲ {}", missing.title), role));
+        lines.push(Indented(0, format!("▲ {}", missing.title), role));
         for words in missing.why.lines().flat_map(|line| wrap(line, room)) {
-            lines.push(Line(2, words, Role::Text));
+            lines.push(Indented(2, words, Role::Text));
         }
         for mend in &missing.mends {
             for (nth, words) in wrap(mend, room - 2).into_iter().enumerate() {
                 let sign = if nth == 0 { "→ " } else { "  " };
-                lines.push(Line(2, format!("{sign}{words}"), Role::Accent));
+                lines.push(Indented(2, format!("{sign}{words}"), Role::Accent));
             }
         }
     }
@@ -119,7 +125,7 @@ fn lines(screen: &dyn Screen, room: usize) -> Vec<Line> {
         lines.extend(
             wrap(&words, room)
                 .into_iter()
-                .map(|words| Line(0, words, role)),
+                .map(|words| Indented(0, words, role)),
         );
     }
     lines

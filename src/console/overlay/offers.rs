@@ -70,25 +70,25 @@ const KINDS: [(&str, &[&str]); 9] = [
 ];
 
 /// The names of all objects, each with its letter mask.
-pub(super) struct Index {
-    entries: Vec<(u64, Entry)>,
+pub(super) struct NameIndex {
+    entries: Vec<(u64, OfferedName)>,
     /// The last search and its results: a longer text searches only these.
     last: Option<(String, Vec<u32>)>,
 }
 
-struct Entry {
+struct OfferedName {
     kind: &'static str,
     name: Box<str>,
     what: Selection,
 }
 
-impl Index {
+impl NameIndex {
     /// Every pool, queue, node, job, pod, device, alert and source.
     pub(super) fn of(fleet: &Fleet) -> Self {
         let mut entries = Vec::new();
         let mut add = |kind: &'static str, name: &str, what: Selection| {
             let name: Box<str> = name.into();
-            entries.push((mask(&name), Entry { kind, name, what }));
+            entries.push((mask(&name), OfferedName { kind, name, what }));
         };
         for pool in fleet.pools.iter() {
             add("pool", &pool.name, Selection::Pool(pool.name.clone()));
@@ -179,7 +179,7 @@ impl Index {
 pub(super) fn offers(
     screen: &dyn Screen,
     typed: &str,
-    mut index: Option<&mut Index>,
+    mut index: Option<&mut NameIndex>,
 ) -> (Vec<Offer>, usize) {
     let text = typed.trim_start().to_ascii_lowercase();
     // `:q` quits, as in vi.

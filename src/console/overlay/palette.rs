@@ -14,7 +14,7 @@ use model::fleet::Fleet;
 use table::role::Role;
 
 use super::offer::Offer;
-use super::offers::{Index, offers};
+use super::offers::{NameIndex, offers};
 use super::verdict::Verdict;
 
 /// The palette's state. Offers are computed on typing, never while drawing.
@@ -24,7 +24,7 @@ pub struct Palette {
     offers: Vec<Offer>,
     found: usize,
     /// The names of all objects, indexed on the first letter typed.
-    index: Option<(Arc<Fleet>, Index)>,
+    index: Option<(Arc<Fleet>, NameIndex)>,
 }
 
 impl Palette {
@@ -51,7 +51,7 @@ impl Palette {
         self.chosen = 0;
         if !text.trim().is_empty() && self.index.is_none() {
             let fleet = Arc::clone(&screen.facts().fleet);
-            let index = Index::of(&fleet);
+            let index = NameIndex::of(&fleet);
             self.index = Some((fleet, index));
         }
         let index = self.index.as_mut().map(|(_, index)| index);

@@ -10,7 +10,7 @@ use crate::screen::Screen;
 use crate::widget::field::TextField;
 use model::base::Moment;
 use model::fleet::job::JobKey;
-use model::plan::{Intent, JobName, Known, Plan, Refusal};
+use model::plan::{Intent, JobName, KnownVictims, Plan, Refusal};
 use plan::actions::ActionName;
 use plan::grant::{Confirmation, Confirmed};
 use table::actions::{May, RunState};
@@ -155,8 +155,8 @@ impl Dialog {
         }
         let intent = self.intent.clone()?;
         let known = match &self.phase {
-            Phase::Shown(plan) => Known::read(plan),
-            _ => Known::default(),
+            Phase::Shown(plan) => KnownVictims::read(plan),
+            _ => KnownVictims::default(),
         };
         self.asking = true;
         self.asked_at = now;

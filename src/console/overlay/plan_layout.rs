@@ -11,7 +11,7 @@ use crate::text::{self, counted};
 use crate::view::describe::{Line, draw_lines};
 use crate::widget::cell::words;
 use crate::widget::panel::{centred, up_to};
-use crate::widget::table::{Look, table, wrapped};
+use crate::widget::table::{TableLook, table, wrapped};
 use model::plan::Plan;
 use table::cell::{Cell, Value};
 use table::column::{Align, ColumnHead, Width};
@@ -48,7 +48,7 @@ enum PlanBlock {
 }
 
 /// The lines of the steps.
-struct Lines<'a> {
+struct StepLines<'a> {
     heads: Vec<ColumnHead>,
     rows: Vec<Vec<Cell<'a>>>,
     /// Text of a line without cells: the details of the step above.
@@ -62,7 +62,7 @@ struct Lines<'a> {
 pub(super) struct PlanExtent<'a> {
     pub(super) frame: Rect,
     pub(super) fields: u16,
-    steps: Lines<'a>,
+    steps: StepLines<'a>,
     sum: Vec<Line>,
     about: Vec<Line>,
     /// Heights of the summary and of the details, lines.
@@ -198,7 +198,7 @@ impl<'a> PlanExtent<'a> {
     }
 }
 
-impl Lines<'_> {
+impl StepLines<'_> {
     /// Draws lines of a range; the titles stay visible in place of the first.
     fn draw(&self, painter: &mut Painter<'_>, area: Rect, range: &Range<usize>, from: usize) {
         let first = (range.start + from).min(range.end);
@@ -221,7 +221,7 @@ impl Lines<'_> {
             &self.heads,
             &self.widest,
             rows,
-            &Look::default(),
+            &TableLook::default(),
         );
         for (line, words) in self.under[first..last].iter().enumerate() {
             if let Some(words) = words {
@@ -259,7 +259,7 @@ fn beside<'a>(
     painter: &mut Painter<'_>,
     (heads, rows, ends): KeptSteps<'a>,
     width: u16,
-) -> Lines<'a> {
+) -> StepLines<'a> {
     // The table reserves two cells for its edges, which are the border's padding.
     let how = [heads.len().saturating_sub(1)];
     let steps = wrapped(painter, width.saturating_sub(2), &heads, rows, &how);
@@ -268,7 +268,7 @@ fn beside<'a>(
         step_ends.extend(lines.iter().map(|_| end));
     }
     let rows: Vec<_> = steps.rows.into_iter().flatten().collect();
-    Lines {
+    StepLines {
         heads,
         under: rows.iter().map(|_| None).collect(),
         rows,
@@ -282,7 +282,7 @@ fn below_each<'a>(
     painter: &mut Painter<'_>,
     (mut heads, rows, ends): KeptSteps<'a>,
     width: u16,
-) -> Lines<'a> {
+) -> StepLines<'a> {
     heads.pop();
     let room = usize::from(width.saturating_sub(4 + INDENT));
     let (mut whole, mut ways) = (Vec::new(), Vec::new());
@@ -306,7 +306,7 @@ fn below_each<'a>(
             step_ends.push(end);
         }
     }
-    Lines {
+    StepLines {
         heads,
         rows,
         under,

@@ -7,7 +7,7 @@ use crate::text;
 use crate::view::plans::color;
 use crate::view::run_jobs;
 use crate::widget::panel::{centred, popup, up_to};
-use crate::widget::table::{Look, table};
+use crate::widget::table::{TableLook, table};
 use table::Facts;
 use table::actions::{RunRow, RunState};
 use table::cell::{Cell, Value};
@@ -93,7 +93,7 @@ pub(super) fn draw_run(
         })
         .collect();
     let wide = Rect::new(inside.x - 2, inside.y, inside.width + 2, high);
-    table(painter, wide, PROGRESS, &[], &rows, &Look::default());
+    table(painter, wide, PROGRESS, &[], &rows, &TableLook::default());
     let (words, role) = match (&dialog.error, run.state) {
         (Some(error), _) => (error.clone(), Role::Crit),
         _ if matches!(dialog.phase, Phase::Stands(_)) => (

@@ -17,7 +17,7 @@ use table::column::id_of;
 
 /// What the heatmap shows of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Metric {
+pub enum HeatMetric {
     #[default]
     Util,
     Memory,
@@ -30,7 +30,7 @@ pub enum Metric {
     Dram,
 }
 
-impl Metric {
+impl HeatMetric {
     /// Every metric, in the order of the key.
     pub const ALL: [Self; 6] = [
         Self::Util,
@@ -138,7 +138,7 @@ pub struct DeviceHeats {
     apart: Vec<f32>,
     starts: Vec<u32>,
     nodes: Option<Arc<[Arc<Node>]>>,
-    made_for: (Metric, Scale),
+    made_for: (HeatMetric, Scale),
     /// The time of the last update of all devices.
     whole_at: Moment,
 }
@@ -149,7 +149,7 @@ const WHOLE_EVERY: Duration = Duration::from_secs(15);
 impl DeviceHeats {
     /// Takes new facts. Unchanged nodes are skipped, or a fleet with a few changes ten times a
     /// second would be read completely ten times a second.
-    pub fn update(&mut self, facts: &Facts, metric: Metric, scale: Scale) {
+    pub fn update(&mut self, facts: &Facts, metric: HeatMetric, scale: Scale) {
         let nodes = &facts.fleet.nodes;
         let whole = self.made_for != (metric, scale)
             || facts.now < self.whole_at
@@ -316,7 +316,7 @@ enum Span {
 }
 
 impl Span {
-    fn of(facts: &Facts, metric: Metric, scale: Scale) -> Self {
+    fn of(facts: &Facts, metric: HeatMetric, scale: Scale) -> Self {
         match scale {
             Scale::Absolute => Self::Absolute,
             Scale::Relative => {
@@ -352,7 +352,7 @@ impl Span {
                             values.small_sort_by(f64::total_cmp);
                             (job, values[values.len() / 2])
                         })
-                        .filter(|(_, median)| metric != Metric::Util || *median >= GANG_WORKS)
+                        .filter(|(_, median)| metric != HeatMetric::Util || *median >= GANG_WORKS)
                         .collect(),
                 )
             }
@@ -385,7 +385,7 @@ fn cell(
     facts: &Facts,
     node: &Node,
     device: &Device,
-    (metric, value): (Metric, Option<f64>),
+    (metric, value): (HeatMetric, Option<f64>),
     span: &Span,
 ) -> HeatCell {
     let stale = is_old(facts.now, node, device);
@@ -394,8 +394,10 @@ fn cell(
     } else {
         let held = device.is_allocated();
         match value {
-            _ if metric == Metric::Util && held && facts.fleet.is_idle(device) => HeatLevel::Idle,
-            Some(value) if held || (metric == Metric::Util && value >= COLD) => {
+            _ if metric == HeatMetric::Util && held && facts.fleet.is_idle(device) => {
+                HeatLevel::Idle
+            }
+            Some(value) if held || (metric == HeatMetric::Util && value >= COLD) => {
                 HeatLevel::Heat(level(span.place(facts, device, value)) as u8)
             }
             None if held => HeatLevel::Unknown,

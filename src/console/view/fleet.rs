@@ -14,7 +14,7 @@ use table::kinds::{alerts, cost};
 use table::navigation::{Destination, RowScope, Selection, ViewId};
 use table::role::Role;
 
-use super::device_heat::{DeviceHeats, Metric, Scale};
+use super::device_heat::{DeviceHeats, HeatMetric, Scale};
 use super::fleet_sources::{draw_sources, speaks};
 use super::sparkline_strip::DeviceStrip;
 use super::table_view::TableView;
@@ -153,7 +153,7 @@ impl FleetView {
         let (width, height) = self.size;
         let room = self.strip_room(height);
         if room > 0 {
-            self.glows.update(facts, Metric::Util, Scale::Absolute);
+            self.glows.update(facts, HeatMetric::Util, Scale::Absolute);
         }
         self.strip = DeviceStrip::of(facts, &self.glows, width, room, self.paired);
     }

@@ -16,9 +16,9 @@ use table::kinds::devices;
 use table::navigation::{Destination, RowScope, Selection, ViewId};
 use table::{Facts, column::Row};
 
-use super::device_heat::{DeviceHeats, Metric, Scale};
+use super::device_heat::{DeviceHeats, HeatMetric, Scale};
 use super::heatmap_draw::{APART, TILE, split};
-use super::layout::{Grouping, HeatmapLayout, Line, NODE, Plan};
+use super::layout::{Grouping, HeatmapLayout, MapLine, NODE, Plan};
 use super::view_trait::{CommandOutcome, HEATMAP, View};
 
 /// What a cell is.
@@ -31,7 +31,7 @@ pub(super) enum Zoom {
 
 pub struct Heatmap {
     row_scope: RowScope,
-    pub(super) metric: Metric,
+    pub(super) metric: HeatMetric,
     pub(super) grouping: Grouping,
     pub(super) scale: Scale,
     pub(super) by_value: bool,
@@ -83,7 +83,7 @@ impl Heatmap {
     pub fn new(row_scope: RowScope) -> Self {
         Self {
             row_scope,
-            metric: Metric::default(),
+            metric: HeatMetric::default(),
             grouping: Grouping::default(),
             scale: Scale::default(),
             by_value: false,
@@ -231,7 +231,7 @@ impl Heatmap {
     fn lasts(&self, facts: &Facts, row: Row) -> bool {
         let known = devices::device(facts, row).map(|(_, device)| device);
         let apart = self.glows.above(row.0, row.1);
-        let (Metric::Util, Some(device), Some(apart)) = (self.metric, known, apart) else {
+        let (HeatMetric::Util, Some(device), Some(apart)) = (self.metric, known, apart) else {
             return true;
         };
         let Some(util) = device.util() else {
@@ -435,7 +435,7 @@ impl Heatmap {
         self.choose(facts);
     }
 
-    fn visible(&self) -> &[Line] {
+    fn visible(&self) -> &[MapLine] {
         let from = self.first();
         let to = (from + usize::from(self.height)).min(self.map.lines.len());
         &self.map.lines[from..to]
@@ -492,7 +492,7 @@ impl View for Heatmap {
                     (_, selection) => selection.map(Destination::Facts).into(),
                 };
             }
-            Command::Metric => self.metric = next(&Metric::ALL, self.metric),
+            Command::Metric => self.metric = next(&HeatMetric::ALL, self.metric),
             Command::Group => self.grouping = next(&Grouping::ALL, self.grouping),
             Command::Scale => {
                 self.scale = next(&Scale::ALL, self.scale);
@@ -528,7 +528,7 @@ impl View for Heatmap {
             return false;
         }
         let line = self.first() + usize::from(y - map.y);
-        let Some(Line::Cells { top, bottom, .. }) = self.map.lines.get(line) else {
+        let Some(MapLine::Cells { top, bottom, .. }) = self.map.lines.get(line) else {
             return false;
         };
         let hit = top
@@ -576,7 +576,7 @@ impl View for Heatmap {
     fn on_screen(&self, facts: &Facts, _area: Rect) -> Vec<Name> {
         let mut nodes: Vec<u32> = Vec::new();
         for line in self.visible() {
-            if let Line::Cells { top, bottom, .. } = line {
+            if let MapLine::Cells { top, bottom, .. } = line {
                 for spot in top.clone().chain(bottom.clone()) {
                     let node = self.map.spots[spot].row.0;
                     if nodes.last() != Some(&node) {

@@ -12,9 +12,9 @@ use table::role::Role;
 use table::text::whole_percent;
 
 use super::describe::{describe, draw_lines, draw_panel};
-use super::device_heat::{Metric, Scale, together};
+use super::device_heat::{HeatMetric, Scale, together};
 use super::heatmap::{Heatmap, Zoom};
-use super::layout::{Line, NODE};
+use super::layout::{MapLine, NODE};
 use super::sparkline_strip::time_strip;
 use super::view_trait::View;
 
@@ -174,7 +174,7 @@ impl Heatmap {
             let side = if *mean < 0.0 { "below" } else { "above" };
             let apart = self.points(mean.abs());
             // In a gang the slow device keeps working while the others wait for it.
-            if matches!(self.metric, Metric::Util) && *mean >= 0.0 {
+            if matches!(self.metric, HeatMetric::Util) && *mean >= 0.0 {
                 return format!(
                     "likely straggler: {place} works while its gang waits ({apart} above)"
                 );
@@ -182,10 +182,12 @@ impl Heatmap {
             return format!("outlier: {place}, {apart} {side} the median of its gang");
         }
         let (word, value) = match self.metric {
-            Metric::Temp => ("hottest", format!("{:.0}°", mean * 60.0 + 30.0)),
-            Metric::Util | Metric::Tensor | Metric::Dram => ("busiest", whole_percent(*mean)),
-            Metric::Memory => ("fullest", whole_percent(*mean)),
-            Metric::Power => ("thirstiest", whole_percent(*mean)),
+            HeatMetric::Temp => ("hottest", format!("{:.0}°", mean * 60.0 + 30.0)),
+            HeatMetric::Util | HeatMetric::Tensor | HeatMetric::Dram => {
+                ("busiest", whole_percent(*mean))
+            }
+            HeatMetric::Memory => ("fullest", whole_percent(*mean)),
+            HeatMetric::Power => ("thirstiest", whole_percent(*mean)),
         };
         format!("{word} {place}, mean {value}")
     }
@@ -193,7 +195,7 @@ impl Heatmap {
     /// A difference of the metric, a share of the whole range, in the unit that is shown.
     fn points(&self, apart: f64) -> String {
         match self.metric {
-            Metric::Temp => format!("{:.0}°", apart * 60.0),
+            HeatMetric::Temp => format!("{:.0}°", apart * 60.0),
             _ => counted((apart * 100.0).round() as u64, "point"),
         }
     }
@@ -221,7 +223,7 @@ impl Heatmap {
         let shown: Vec<_> = signs
             .iter()
             // Only utilization shows idle devices.
-            .filter(|(heat, _)| *heat != HeatLevel::Idle || self.metric == Metric::Util)
+            .filter(|(heat, _)| *heat != HeatLevel::Idle || self.metric == HeatMetric::Util)
             .take_while(|(_, words)| {
                 let need = painter.width(words) + 4;
                 let fits = room >= need;
@@ -270,14 +272,16 @@ impl Heatmap {
             )
         } else {
             match facts.fleet.visibility(model::fleet::observe::Table::Nodes) {
-                model::fleet::Known::NotVisible(_) => {
+                model::fleet::TableState::NotVisible(_) => {
                     format!(
                         "nodes are not visible to you: {}",
                         model::fleet::visibility::HELP
                     )
                 }
-                model::fleet::Known::Waiting => String::from("reading nodes…"),
-                model::fleet::Known::Lost(lost) => format!("nodes unreachable: {}", lost.message),
+                model::fleet::TableState::Waiting => String::from("reading nodes…"),
+                model::fleet::TableState::Lost(lost) => {
+                    format!("nodes unreachable: {}", lost.message)
+                }
                 _ => facts.none_in_scope("no node has an accelerator"),
             }
         };
@@ -300,9 +304,9 @@ impl Heatmap {
                 break;
             }
             match line {
-                Line::Blank => {}
-                Line::Head(group) => self.draw_group(painter, area, y, *group),
-                Line::Cells {
+                MapLine::Blank => {}
+                MapLine::Head(group) => self.draw_group(painter, area, y, *group),
+                MapLine::Cells {
                     top,
                     bottom,
                     labels,
@@ -345,7 +349,7 @@ impl Heatmap {
         let mut words = format!("{:>14}", counted(group.devices as u64, "device"));
         if let Some(mean) = self.means.get(at).copied().flatten() {
             // Show degrees Celsius, not the ramp's scale.
-            let mean = if self.metric == Metric::Temp {
+            let mean = if self.metric == HeatMetric::Temp {
                 format!("{:.0}°", mean * 60.0 + 30.0)
             } else {
                 whole_percent(mean)
@@ -461,9 +465,11 @@ impl Heatmap {
         if let Some(spot) = self.map.spots.get(self.cursor)
             && let Some((_, device)) = table::kinds::devices::device(facts, spot.row)
         {
-            let metrics: &[Metric] = match self.scale {
+            let metrics: &[HeatMetric] = match self.scale {
                 Scale::Outlier => &[self.metric],
-                Scale::Absolute | Scale::Relative => &[Metric::Util, Metric::Memory, Metric::Temp],
+                Scale::Absolute | Scale::Relative => {
+                    &[HeatMetric::Util, HeatMetric::Memory, HeatMetric::Temp]
+                }
             };
             for metric in metrics {
                 if let Some(words) = metric.words(device, facts) {
@@ -498,11 +504,11 @@ impl Heatmap {
     }
 }
 
-const fn short(metric: Metric) -> &'static str {
+const fn short(metric: HeatMetric) -> &'static str {
     match metric {
-        Metric::Util => "util",
-        Metric::Memory => "mem",
-        Metric::Temp => "temp",
+        HeatMetric::Util => "util",
+        HeatMetric::Memory => "mem",
+        HeatMetric::Temp => "temp",
         _ => metric.name(),
     }
 }

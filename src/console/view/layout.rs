@@ -90,7 +90,7 @@ pub const NODE: u32 = u32::MAX;
 
 /// One line of the map.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Line {
+pub enum MapLine {
     Head(usize),
     /// Cells: ranges of spots above and below, and labels with their columns.
     Cells {
@@ -114,7 +114,7 @@ pub struct HeatmapGroup {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct HeatmapLayout {
     /// Lines from the top.
-    pub lines: Vec<Line>,
+    pub lines: Vec<MapLine>,
     pub groups: Vec<HeatmapGroup>,
     /// Every cell, by line, upper before lower, from the left.
     pub spots: Vec<Spot>,
@@ -170,9 +170,9 @@ impl HeatmapLayout {
                 sort_by_value(&mut group.racks, value);
             }
             if !map.lines.is_empty() {
-                map.lines.push(Line::Blank);
+                map.lines.push(MapLine::Blank);
             }
-            map.lines.push(Line::Head(map.groups.len()));
+            map.lines.push(MapLine::Head(map.groups.len()));
             map.groups.push(HeatmapGroup {
                 name,
                 devices: group.devices,
@@ -248,7 +248,7 @@ impl HeatmapLayout {
                     *range = from..self.spots.len();
                 }
                 let [top, bottom] = ranges;
-                self.lines.push(Line::Cells {
+                self.lines.push(MapLine::Cells {
                     top,
                     bottom,
                     labels,
@@ -262,11 +262,11 @@ impl HeatmapLayout {
         // Lines contain ascending ranges of spots (headings and blank lines none), so this is the first line that ends after the
         // spot.
         let at = self.lines.iter().position(|line| match line {
-            Line::Cells { top, bottom, .. } => top.contains(&spot) || bottom.contains(&spot),
+            MapLine::Cells { top, bottom, .. } => top.contains(&spot) || bottom.contains(&spot),
             _ => false,
         })?;
         match &self.lines[at] {
-            Line::Cells { bottom, .. } => Some((at, bottom.contains(&spot))),
+            MapLine::Cells { bottom, .. } => Some((at, bottom.contains(&spot))),
             _ => None,
         }
     }
@@ -276,7 +276,7 @@ impl HeatmapLayout {
         self.lines
             .iter()
             .filter_map(|line| match line {
-                Line::Cells { top, bottom, .. } => Some([top.clone(), bottom.clone()]),
+                MapLine::Cells { top, bottom, .. } => Some([top.clone(), bottom.clone()]),
                 _ => None,
             })
             .flatten()

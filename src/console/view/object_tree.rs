@@ -21,7 +21,7 @@ use super::subject;
 /// Cells that a level is set in.
 const STEP: usize = 2;
 
-/// The table of a tree. A row is a packed `Item` and depth; the item's own table has everything else.
+/// The table of a tree. A row is a packed `TreeItem` and depth; the item's own table has everything else.
 pub static KIND: KindSpec = KindSpec {
     columns: &[
         Column::words("object", "OBJECT", 0, (30, 72), object).sign(|facts, row| {
@@ -31,30 +31,30 @@ pub static KIND: KindSpec = KindSpec {
         }),
         Column::words("kind", "KIND", 4, (6, 14), |facts, row| {
             let words = match item(row) {
-                Item::Queue(at) => facts
+                TreeItem::Queue(at) => facts
                     .fleet
                     .queues
                     .get(at)
                     .map(|queue| queue.key.kind.name()),
-                Item::Job(at) => facts.fleet.jobs.get(at).map(|job| job.id.kind.as_str()),
-                Item::Pod(..) => Some("Pod"),
-                Item::Node(_) => Some("Node"),
-                Item::Device(..) => Some("device"),
-                Item::Pool(_) => Some("pool"),
+                TreeItem::Job(at) => facts.fleet.jobs.get(at).map(|job| job.id.kind.as_str()),
+                TreeItem::Pod(..) => Some("Pod"),
+                TreeItem::Node(_) => Some("Node"),
+                TreeItem::Device(..) => Some("device"),
+                TreeItem::Pool(_) => Some("pool"),
             };
             Cell::new(Value::known(words, Value::text)).role(Role::Muted)
         }),
         Column::words("state", "STATE", 1, (8, 26), |facts, row| {
             its(facts, row, |of| match of {
-                Item::Job(_) | Item::Node(_) => "state",
-                Item::Pod(..) => "phase",
-                Item::Device(..) => "health",
-                Item::Queue(_) => "stopped",
-                Item::Pool(_) => "",
+                TreeItem::Job(_) | TreeItem::Node(_) => "state",
+                TreeItem::Pod(..) => "phase",
+                TreeItem::Device(..) => "health",
+                TreeItem::Queue(_) => "stopped",
+                TreeItem::Pool(_) => "",
             })
         }),
         Column::number("devices", "DEVICES", 0, 8, |facts, row| {
-            if let Item::Pool(at) = item(row) {
+            if let TreeItem::Pool(at) = item(row) {
                 let counts = facts.pools().get(at).map(Pool::counts).unwrap_or_default();
                 let known = counts.allocated.zip(counts.total);
                 return Cell::new(Value::known(known, |(held, all)| {
@@ -62,13 +62,13 @@ pub static KIND: KindSpec = KindSpec {
                 }));
             }
             its(facts, row, |of| match of {
-                Item::Job(_) | Item::Pod(..) | Item::Node(_) => "devices",
-                Item::Device(..) => "slices",
-                Item::Pool(_) | Item::Queue(_) => "",
+                TreeItem::Job(_) | TreeItem::Pod(..) | TreeItem::Node(_) => "devices",
+                TreeItem::Device(..) => "slices",
+                TreeItem::Pool(_) | TreeItem::Queue(_) => "",
             })
         }),
         Column::words("class", "CLASS", 5, (4, 14), |facts, row| match item(row) {
-            Item::Device(node, at) => {
+            TreeItem::Device(node, at) => {
                 let device = facts
                     .fleet
                     .nodes
@@ -79,13 +79,13 @@ pub static KIND: KindSpec = KindSpec {
                 }))
             }
             _ => its(facts, row, |of| match of {
-                Item::Job(_) | Item::Node(_) | Item::Pool(_) => "class",
+                TreeItem::Job(_) | TreeItem::Node(_) | TreeItem::Pool(_) => "class",
                 _ => "",
             }),
         }),
         Column::number("util", "UTIL", 2, 5, |facts, row| {
             let cell = its(facts, row, |of| match of {
-                Item::Queue(_) | Item::Pod(..) => "",
+                TreeItem::Queue(_) | TreeItem::Pod(..) => "",
                 _ => "util",
             });
             // Every row shows a number: pools and devices have bars in their own views.
@@ -99,28 +99,28 @@ pub static KIND: KindSpec = KindSpec {
         }),
         Column::number("temp", "T MAX", 6, 5, |facts, row| {
             its(facts, row, |of| match of {
-                Item::Node(_) | Item::Device(..) | Item::Pool(_) => "temp",
+                TreeItem::Node(_) | TreeItem::Device(..) | TreeItem::Pool(_) => "temp",
                 _ => "",
             })
         }),
         Column::number("since", "WAIT/RUN", 4, 6, |facts, row| {
             its(facts, row, |of| match of {
-                Item::Job(_) => "wait-run",
-                Item::Pod(..) => "age",
-                Item::Device(..) => "held",
+                TreeItem::Job(_) => "wait-run",
+                TreeItem::Pod(..) => "age",
+                TreeItem::Device(..) => "held",
                 _ => "",
             })
         }),
         Column::number("burn", "$/h", 3, 6, |facts, row| {
             its(facts, row, |of| match of {
-                Item::Device(..) => "cost",
+                TreeItem::Device(..) => "cost",
                 _ => "burn",
             })
         }),
         Column::words("why", "REASON OR PLACE", 7, (20, 60), |facts, row| {
             its(facts, row, |of| match of {
-                Item::Job(_) => "place",
-                Item::Node(_) => "why",
+                TreeItem::Job(_) => "place",
+                TreeItem::Node(_) => "why",
                 _ => "",
             })
         })
@@ -156,7 +156,7 @@ pub static KIND: KindSpec = KindSpec {
 
 /// The object of one line, by its index in the facts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Item {
+enum TreeItem {
     Queue(usize),
     Job(usize),
     /// By its job, and its place among that job's pods.
@@ -167,7 +167,7 @@ enum Item {
     Pool(usize),
 }
 
-impl Item {
+impl TreeItem {
     const fn code(self) -> u32 {
         match self {
             Self::Queue(_) => 0,
@@ -191,23 +191,23 @@ impl Item {
 /// depth.
 const PLACE: u32 = 24;
 
-fn row_of(depth: usize, parent: bool, item: Item) -> Row {
+fn row_of(depth: usize, parent: bool, item: TreeItem) -> Row {
     let (at, within) = item.places();
     let place = at as u32 & ((1 << PLACE) - 1);
     let above = (depth.min(15) as u32) << 28 | u32::from(parent) << 27 | item.code() << PLACE;
     (above | place, within as u32)
 }
 
-const fn item(row: Row) -> Item {
+const fn item(row: Row) -> TreeItem {
     let at = (row.0 & ((1 << PLACE) - 1)) as usize;
     let within = row.1 as usize;
     match row.0 >> PLACE & 7 {
-        0 => Item::Queue(at),
-        1 => Item::Job(at),
-        2 => Item::Pod(at, within),
-        3 => Item::Node(at),
-        4 => Item::Device(at, within),
-        _ => Item::Pool(at),
+        0 => TreeItem::Queue(at),
+        1 => TreeItem::Job(at),
+        2 => TreeItem::Pod(at, within),
+        3 => TreeItem::Node(at),
+        4 => TreeItem::Device(at, within),
+        _ => TreeItem::Pool(at),
     }
 }
 
@@ -222,17 +222,17 @@ fn table_of(row: Row) -> (&'static KindSpec, Row) {
     let own = (at as u32, within as u32);
     match item {
         // Rows of queues and jobs begin with their sort key.
-        Item::Queue(at) => (&table::kinds::queues::KIND, (0, at as u32)),
-        Item::Job(at) => (&table::kinds::jobs::KIND, (0, at as u32)),
-        Item::Pod(..) => (&table::kinds::pods::KIND, own),
-        Item::Node(_) => (&table::kinds::nodes::KIND, own),
-        Item::Device(..) => (&table::kinds::devices::KIND, own),
-        Item::Pool(_) => (&table::kinds::pools::KIND, own),
+        TreeItem::Queue(at) => (&table::kinds::queues::KIND, (0, at as u32)),
+        TreeItem::Job(at) => (&table::kinds::jobs::KIND, (0, at as u32)),
+        TreeItem::Pod(..) => (&table::kinds::pods::KIND, own),
+        TreeItem::Node(_) => (&table::kinds::nodes::KIND, own),
+        TreeItem::Device(..) => (&table::kinds::devices::KIND, own),
+        TreeItem::Pool(_) => (&table::kinds::pools::KIND, own),
     }
 }
 
 /// The cell of the object's own table for the column with this id; empty where that table has no such column.
-fn its<'a>(facts: &'a Facts, row: Row, column: impl FnOnce(Item) -> &'static str) -> Cell<'a> {
+fn its<'a>(facts: &'a Facts, row: Row, column: impl FnOnce(TreeItem) -> &'static str) -> Cell<'a> {
     let id = column(item(row));
     let (kind, own) = table_of(row);
     match kind.columns.iter().find(|column| column.id == id) {
@@ -285,7 +285,7 @@ fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
     let RowScope::Tree(of) = row_scope else {
         return Vec::new();
     };
-    let mut lines = Lines {
+    let mut lines = TreeLines {
         facts,
         pods: FxHashMap::default(),
         all: Vec::new(),
@@ -299,15 +299,15 @@ fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
 }
 
 /// The lines of a tree as they are found, each with its depth.
-struct Lines<'a> {
+struct TreeLines<'a> {
     facts: &'a Facts,
     /// Indexes of each pod's job and of the pod within it; filled on first use.
     pods: FxHashMap<&'a ObjectKey, (usize, usize)>,
-    all: Vec<(usize, Item)>,
+    all: Vec<(usize, TreeItem)>,
 }
 
-impl<'a> Lines<'a> {
-    fn add(&mut self, depth: usize, item: Item) {
+impl<'a> TreeLines<'a> {
+    fn add(&mut self, depth: usize, item: TreeItem) {
         self.all.push((depth, item));
     }
 
@@ -321,8 +321,8 @@ impl<'a> Lines<'a> {
             }
             Selection::Pod(key) => {
                 if let Some((job, at)) = self.pod_at(key) {
-                    self.add(0, Item::Pod(job, at));
-                    self.add(1, Item::Job(job));
+                    self.add(0, TreeItem::Pod(job, at));
+                    self.add(1, TreeItem::Job(job));
                     self.places_of(1, job, at);
                 }
             }
@@ -369,14 +369,14 @@ impl<'a> Lines<'a> {
     fn pool_line(&mut self, depth: usize, name: &Name) {
         let pools = &self.facts.fleet.pools;
         if let Some(at) = pools.iter().position(|pool| pool.name == *name) {
-            self.add(depth, Item::Pool(at));
+            self.add(depth, TreeItem::Pool(at));
         }
     }
 
     /// A job: its queue and pools, then its pods with their nodes and devices.
     fn job(&mut self, at: usize) {
         let job = &self.facts.fleet.jobs[at];
-        self.add(0, Item::Job(at));
+        self.add(0, TreeItem::Job(at));
         let queues = &self.facts.fleet.queues;
         // A cohort may have the same name.
         let own = |name: &Name| {
@@ -384,13 +384,13 @@ impl<'a> Lines<'a> {
             queues.iter().position(|queue| named(queue))
         };
         if let Some(queue) = job.queue.as_ref().and_then(own) {
-            self.add(1, Item::Queue(queue));
+            self.add(1, TreeItem::Queue(queue));
         }
         for name in &job.pools {
             self.pool_line(1, name);
         }
         for within in 0..job.pods.len() {
-            self.add(1, Item::Pod(at, within));
+            self.add(1, TreeItem::Pod(at, within));
             self.places_of(2, at, within);
         }
     }
@@ -401,37 +401,37 @@ impl<'a> Lines<'a> {
         let Some(at) = pod.seen.node.as_ref().and_then(|node| self.node_at(node)) else {
             return;
         };
-        self.add(depth, Item::Node(at));
+        self.add(depth, TreeItem::Node(at));
         let devices = self.facts.fleet.nodes[at].devices.iter().enumerate();
         let held = devices.filter(|(_, device)| is_allocated_to(device, pod.key()));
         let held: Vec<usize> = held.map(|(place, _)| place).collect();
         for place in held {
-            self.add(depth + 1, Item::Device(at, place));
+            self.add(depth + 1, TreeItem::Device(at, place));
         }
     }
 
     /// A node: its pool, its jobs with their pods and devices, then the unallocated devices.
     fn node(&mut self, at: usize) {
         let node = &self.facts.fleet.nodes[at];
-        self.add(0, Item::Node(at));
+        self.add(0, TreeItem::Node(at));
         self.pool_line(1, &node.pool);
         let mut last = None;
         for (job, within) in self.pods_on(node) {
             if last != Some(job) {
-                self.add(1, Item::Job(job));
+                self.add(1, TreeItem::Job(job));
                 last = Some(job);
             }
-            self.add(2, Item::Pod(job, within));
+            self.add(2, TreeItem::Pod(job, within));
             let key = self.facts.fleet.jobs[job].pods[within].key();
             for (place, device) in node.devices.iter().enumerate() {
                 if is_allocated_to(device, key) {
-                    self.add(3, Item::Device(at, place));
+                    self.add(3, TreeItem::Device(at, place));
                 }
             }
         }
         for (place, device) in node.devices.iter().enumerate() {
             if !device.is_allocated() {
-                self.add(1, Item::Device(at, place));
+                self.add(1, TreeItem::Device(at, place));
             }
         }
     }
@@ -457,14 +457,14 @@ impl<'a> Lines<'a> {
     /// A device: its node and pool, then the pods that it is allocated to, with their jobs.
     fn device(&mut self, at: usize, within: usize) {
         let node = &self.facts.fleet.nodes[at];
-        self.add(0, Item::Device(at, within));
-        self.add(1, Item::Node(at));
+        self.add(0, TreeItem::Device(at, within));
+        self.add(1, TreeItem::Node(at));
         self.pool_line(2, &node.pool);
         for (job, place) in self.pods_on(node) {
             let key = self.facts.fleet.jobs[job].pods[place].key();
             if is_allocated_to(&node.devices[within], key) {
-                self.add(1, Item::Pod(job, place));
-                self.add(2, Item::Job(job));
+                self.add(1, TreeItem::Pod(job, place));
+                self.add(2, TreeItem::Job(job));
             }
         }
     }
@@ -480,11 +480,11 @@ impl<'a> Lines<'a> {
         let nodes = &self.facts.fleet.nodes;
         members.small_sort_by(|a, b| natural(nodes[*a].name(), nodes[*b].name()));
         for at in members {
-            self.add(1, Item::Node(at));
+            self.add(1, TreeItem::Node(at));
             let mut jobs: Vec<usize> = self.pods_on(&nodes[at]).iter().map(|pod| pod.0).collect();
             jobs.dedup();
             for job in jobs {
-                self.add(2, Item::Job(job));
+                self.add(2, TreeItem::Job(job));
             }
         }
     }
@@ -503,7 +503,7 @@ impl<'a> Lines<'a> {
         let base = tree.depth(root);
         for at in std::iter::once(root).chain(tree.below(root)) {
             let depth = tree.depth(at).saturating_sub(base);
-            self.add(depth, Item::Queue(at));
+            self.add(depth, TreeItem::Queue(at));
             if queues[at].key.kind == QueueKind::Queue {
                 self.jobs_of(depth + 1, queues[at].name());
             }
@@ -522,7 +522,7 @@ impl<'a> Lines<'a> {
             .collect();
         all.small_sort();
         for (_, at) in all {
-            self.add(depth, Item::Job(at));
+            self.add(depth, TreeItem::Job(at));
         }
     }
 }
@@ -544,12 +544,12 @@ mod tests {
     #[test]
     fn a_row_is_what_it_was_made_of() {
         let all = [
-            Item::Queue(3),
-            Item::Job(16_000_000),
-            Item::Pod(7, 70_000),
-            Item::Node(0),
-            Item::Device(4_999, 1_023),
-            Item::Pool(12),
+            TreeItem::Queue(3),
+            TreeItem::Job(16_000_000),
+            TreeItem::Pod(7, 70_000),
+            TreeItem::Node(0),
+            TreeItem::Device(4_999, 1_023),
+            TreeItem::Pool(12),
         ];
         for (deep, parent) in [(0, false), (3, true), (15, true)] {
             for one in all {

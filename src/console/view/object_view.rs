@@ -8,7 +8,7 @@ use crate::commands::{Command, Context};
 use crate::painter::{Painter, RenderStyle};
 use crate::text::counted;
 use crate::theme::Theme;
-use crate::widget::table::{Look, table};
+use crate::widget::table::{TableLook, table};
 use model::object::{EventSeen, ObjectNews, ObjectPart, ObjectRequest};
 use table::Facts;
 use table::cell::{Cell, Value};
@@ -202,7 +202,7 @@ impl ObjectView {
             .take(height)
             .map(cells)
             .collect();
-        table(painter, area, HEADS, &[], &rows, &Look::default());
+        table(painter, area, HEADS, &[], &rows, &TableLook::default());
         if events.is_empty() {
             let words = "no events; the API server deletes them after an hour";
             painter.text_in_role(area.x + 2, area.y + 2, area.width, words, Role::Muted);

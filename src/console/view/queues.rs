@@ -6,7 +6,7 @@ use crate::commands::{Command, Context};
 use crate::painter::Painter;
 use crate::text::counted;
 use crate::widget::panel::panel;
-use crate::widget::table::{Look, first_lines, table, wrapped};
+use crate::widget::table::{TableLook, first_lines, table, wrapped};
 use model::base::{Moment, SmallSort};
 use model::fleet::job::{Job, JobState};
 use table::Facts;
@@ -167,7 +167,7 @@ impl QueuesView {
             HEADS,
             &wrapped_rows.widest,
             &rows,
-            &Look::default(),
+            &TableLook::default(),
         );
         let more = self.waiting.len() - shown.len();
         if more > 0 && inside.height > 1 {

@@ -18,7 +18,7 @@ use table::Facts;
 use table::role::Role;
 use table::text::whole_percent;
 
-use super::device_heat::{DeviceHeats, Metric, together};
+use super::device_heat::{DeviceHeats, HeatMetric, together};
 use table::kinds::devices::health_of;
 
 /// Every pool's devices as rows of cells.
@@ -390,8 +390,8 @@ pub fn device_tile(
     );
     // A reading from before its pod was there is another's.
     let is_its = !device.is_read_before_held();
-    let words = |metric: Metric| {
-        let own = (is_its || metric == Metric::Temp).then(|| metric.words(device, facts));
+    let words = |metric: HeatMetric| {
+        let own = (is_its || metric == HeatMetric::Temp).then(|| metric.words(device, facts));
         own.flatten().unwrap_or_else(|| String::from("–"))
     };
     let stale = device.is_stale(facts.now);
@@ -399,9 +399,9 @@ pub fn device_tile(
     if area.height > 1 {
         let line = format!(
             "util {}  mem {}  {}",
-            words(Metric::Util),
-            words(Metric::Memory),
-            words(Metric::Temp)
+            words(HeatMetric::Util),
+            words(HeatMetric::Memory),
+            words(HeatMetric::Temp)
         );
         painter.text_in_role(x, area.y + 1, room, &line, numbers);
     }

@@ -8,10 +8,10 @@ use crate::painter::{Painter, RenderStyle};
 use crate::table_model::TableModel;
 use crate::text;
 use crate::widget::cell::words;
-use crate::widget::table::{Look, table};
+use crate::widget::table::{TableLook, table};
 use model::base::{Moment, Name};
 use model::cost::LIST_NOTE;
-use model::fleet::Known;
+use model::fleet::TableState;
 use model::fleet::observe::{SourceState, Table};
 use model::fleet::visibility::HELP;
 use table::Facts;
@@ -216,7 +216,7 @@ impl TableView {
             .iter()
             .map(|at| table_model.widest().get(*at).copied().unwrap_or(0))
             .collect();
-        let look = Look {
+        let look = TableLook {
             selected: (focus && !rows.is_empty())
                 .then(|| table_model.cursor().saturating_sub(from)),
             sorted: table_model.sorted().and_then(|(column, falls)| {
@@ -329,16 +329,16 @@ fn nothing_known(facts: &Facts, id: ViewId) -> Option<(String, Role)> {
     }
     for table in tables {
         match facts.fleet.visibility(*table) {
-            Known::Lost(lost) => {
+            TableState::Lost(lost) => {
                 return Some((
                     format!("{} unreachable: {}", table.name(), lost.message),
                     Role::Crit,
                 ));
             }
-            Known::Waiting => {
+            TableState::Waiting => {
                 return Some((format!("reading {}…", table.name()), Role::Muted));
             }
-            Known::Live | Known::Absent | Known::NotVisible(_) => {}
+            TableState::Live | TableState::Absent | TableState::NotVisible(_) => {}
         }
     }
     // That no finding needs action is known once every source has answered.

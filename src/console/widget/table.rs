@@ -24,7 +24,7 @@ const EDGE: u16 = 2;
 
 /// Options for drawing a table.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Look {
+pub struct TableLook {
     /// The selected row within the window.
     pub selected: Option<usize>,
     /// The sorted column, and whether it falls.
@@ -37,7 +37,7 @@ pub struct Look {
     pub titles: Vec<(usize, String)>,
 }
 
-impl Look {
+impl TableLook {
     fn title<'a>(&'a self, column: usize, head: &'a ColumnHead) -> &'a str {
         let given = self.titles.iter().find(|(known, _)| *known == column);
         given.map_or(head.title, |(_, title)| title.as_str())
@@ -52,7 +52,7 @@ pub fn table(
     heads: &[ColumnHead],
     widest: &[u16],
     rows: &[Vec<Cell<'_>>],
-    look: &Look,
+    look: &TableLook,
 ) -> Vec<usize> {
     if area.width <= EDGE + 1 || area.height == 0 {
         return Vec::new();
@@ -313,7 +313,7 @@ fn lay_out(
     slots
 }
 
-fn header(painter: &mut Painter<'_>, area: Rect, head: &ColumnHead, slot: &Slot, look: &Look) {
+fn header(painter: &mut Painter<'_>, area: Rect, head: &ColumnHead, slot: &Slot, look: &TableLook) {
     let arrow = match look.sorted {
         Some((column, falls)) if column == slot.column => match (falls, look.unsettled) {
             (true, false) => "↓",

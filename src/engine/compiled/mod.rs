@@ -43,7 +43,7 @@ pub struct CompiledFleet {
     pub nodes: Vec<CompiledNode>,
     /// Per zone: one representative node.
     pub zones: Vec<NodeId>,
-    /// Topologies: first that of [`super::snapshot::Node::topology`], then those of labels.
+    /// Topologies: first that of [`super::snapshot::SnapshotNode::topology`], then those of labels.
     pub ladders: Vec<TopologyTree>,
     /// Queue tree with quotas.
     pub tree: Arc<Tree>,
@@ -81,12 +81,12 @@ impl CompiledFleet {
     }
 
     pub fn node(&self, name: &str) -> Option<NodeId> {
-        let found = |node: &super::snapshot::Node| (*node.name).cmp(name);
+        let found = |node: &super::snapshot::SnapshotNode| (*node.name).cmp(name);
         self.snapshot.nodes.binary_search_by(found).ok()
     }
 
     pub fn flavor(&self, name: &str) -> Option<FlavorId> {
-        let found = |flavor: &super::snapshot::Flavor| (*flavor.name).cmp(name);
+        let found = |flavor: &super::snapshot::SnapshotFlavor| (*flavor.name).cmp(name);
         self.snapshot.flavors.binary_search_by(found).ok()
     }
 
@@ -102,11 +102,11 @@ impl CompiledFleet {
 
 /// Assigns one index to equal keys, in order of first use.
 #[derive(Debug)]
-struct Index<K> {
+struct KeyIndex<K> {
     at: BTreeMap<K, usize>,
 }
 
-impl<K: Ord> Index<K> {
+impl<K: Ord> KeyIndex<K> {
     fn new() -> Self {
         Self {
             at: BTreeMap::new(),

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::packing::{NodeKind, PackingDemand, PlacementRequest};
-use crate::snapshot::{EngineHealth, Node, Snapshot, Taint};
+use crate::snapshot::{EngineHealth, Snapshot, SnapshotNode, Taint};
 use model::base::Name;
 
-use super::{Index, NodeId, ResourceId};
+use super::{KeyIndex, NodeId, ResourceId};
 
 /// Maximum number of typical pod specs for the packing policy.
 const MOST_SPECS: usize = 64;
@@ -22,7 +22,7 @@ const MIB: i64 = 1 << 20;
 pub struct Unit {
     /// The resource that requests it.
     pub resource: ResourceId,
-    /// Position of the device in [`Node::devices`].
+    /// Position of the device in [`SnapshotNode::devices`].
     pub device: usize,
     /// Position of the slice in its device; none for the device itself.
     pub slice: Option<usize>,
@@ -89,10 +89,10 @@ pub(super) fn compile(
     PackingDemand,
 ) {
     let keys = mentioned(snapshot);
-    let mut zone_index: Index<(Vec<Option<&Name>>, &[Taint])> = Index::new();
+    let mut zone_index: KeyIndex<(Vec<Option<&Name>>, &[Taint])> = KeyIndex::new();
     let mut zones = Vec::new();
     let demand = demand(snapshot);
-    let mut make_index: Index<NodeShape> = Index::new();
+    let mut make_index: KeyIndex<NodeShape> = KeyIndex::new();
     let mut makes = Vec::new();
     let mut sites = Vec::with_capacity(snapshot.nodes.len());
     let resource_of: BTreeMap<&Name, ResourceId> = resources
@@ -125,7 +125,7 @@ pub(super) fn compile(
     (makes, sites, zones, demand)
 }
 
-fn units(node: &Node, resource_of: &BTreeMap<&Name, ResourceId>) -> Vec<Unit> {
+fn units(node: &SnapshotNode, resource_of: &BTreeMap<&Name, ResourceId>) -> Vec<Unit> {
     let mut units = Vec::new();
     let of = |name: &Name| resource_of.get(name).copied().unwrap_or_default();
     for (at, device) in node.devices.iter().enumerate() {
@@ -152,7 +152,7 @@ fn units(node: &Node, resource_of: &BTreeMap<&Name, ResourceId>) -> Vec<Unit> {
 
 /// Pod requests of all workloads for the packing policy, slices excluded.
 fn demand(snapshot: &Snapshot) -> PackingDemand {
-    let whole = |node: &Node| {
+    let whole = |node: &SnapshotNode| {
         let whole = node
             .devices
             .iter()

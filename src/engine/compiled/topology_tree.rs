@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::snapshot::{Node, Snapshot};
+use crate::snapshot::{Snapshot, SnapshotNode};
 use model::base::Name;
 
 use super::NodeId;
@@ -52,8 +52,8 @@ impl TopologyTree {
     /// Builds a topology from each node's position.
     fn new<'a>(
         name: Name,
-        nodes: &'a [Node],
-        place: impl Fn(&'a Node) -> Vec<(&'a Name, &'a Name)>,
+        nodes: &'a [SnapshotNode],
+        place: impl Fn(&'a SnapshotNode) -> Vec<(&'a Name, &'a Name)>,
     ) -> Self {
         let mut ladder = Self {
             name,
@@ -92,7 +92,7 @@ impl TopologyTree {
 }
 
 /// Builds a topology from label keys; a node that lacks a label belongs to the levels above it only.
-pub(super) fn of_labels(name: Name, keys: &[Name], nodes: &[Node]) -> TopologyTree {
+pub(super) fn of_labels(name: Name, keys: &[Name], nodes: &[SnapshotNode]) -> TopologyTree {
     TopologyTree::new(name, nodes, |node| {
         keys.iter()
             .map_while(|key| node.labels.get_key_value(key))

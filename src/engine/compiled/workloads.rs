@@ -9,7 +9,7 @@ use model::base::Name;
 
 use super::topology_tree::{self, TopologyTree};
 use super::tree::Tree;
-use super::{FlavorId, Index, QueueId, ResourceId};
+use super::{FlavorId, KeyIndex, QueueId, ResourceId};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PodRequest {
@@ -76,9 +76,9 @@ pub(super) fn compile(
     ladders: &mut Vec<TopologyTree>,
     tree: &Tree,
 ) -> Workloads {
-    let mut want_index: Index<&ResourceRequests> = Index::new();
-    let mut constraint_index: Index<Constraint> = Index::new();
-    let mut shape_index: Index<Shape> = Index::new();
+    let mut want_index: KeyIndex<&ResourceRequests> = KeyIndex::new();
+    let mut constraint_index: KeyIndex<Constraint> = KeyIndex::new();
+    let mut shape_index: KeyIndex<Shape> = KeyIndex::new();
     let (mut wants, mut constraints, mut works) = (Vec::new(), Vec::new(), Vec::new());
     for workload in &snapshot.workloads {
         let name = workload.queue.as_deref().unwrap_or_default();

@@ -23,7 +23,7 @@ use model::base::Moment;
 
 use super::compiled::{CompiledFleet, FlavorId, QueueId, WorkloadId};
 use super::fit::{Miss, Relaxation, Why};
-use super::preempt::{Holders, Mode, Victim, Victims};
+use super::preempt::{Holders, PreemptMode, Victim, Victims};
 use super::snapshot::{QueueingStrategy, Status, System};
 use super::state::{Allocation, State};
 
@@ -34,7 +34,7 @@ pub(super) use admitted::unplaced;
 pub use admitted::{bind, place};
 pub use order::{pending, precedes};
 pub(super) use series::Series;
-pub(super) use watch::{Attempt, Known, Watch};
+pub(super) use watch::{Attempt, CycleInput, Watch};
 
 /// Options of a cycle.
 #[derive(Clone, Copy, Default, Debug)]
@@ -209,7 +209,7 @@ pub(super) fn watched(state: &mut State<'_>, options: Options<'_>, mut watch: Wa
 
 /// A queue with its pending workloads.
 #[derive(Clone, Debug)]
-struct Line {
+struct QueueCursor {
     queue: QueueId,
     works: Vec<WorkloadId>,
     /// Number of workloads already tried.
@@ -232,7 +232,7 @@ struct Run {
     holders: Option<Holders>,
     unplaced: Unplaced,
     reservations: Reservations,
-    lines: Vec<Line>,
+    lines: Vec<QueueCursor>,
     out: Cycle,
     quota_alone: bool,
     spare_for_room: bool,
@@ -441,10 +441,10 @@ impl Run {
         let holders = self.holders.get_or_insert_with(|| Holders::new(state));
         let spared = |work| fresh.contains(&work);
         let mode = match self.spare_for_room && looks_at_quota_alone(state.compiled(), queue) {
-            true => Mode::ByQuota,
-            false => Mode::AsCluster,
+            true => PreemptMode::ByQuota,
+            false => PreemptMode::AsCluster,
         };
-        if mode == Mode::ByQuota {
+        if mode == PreemptMode::ByQuota {
             self.unplaced.learn(state);
         }
         let found = state.victims_except(work, (mode, whole), holders, &spared);
@@ -455,7 +455,7 @@ impl Run {
             for victim in &gone {
                 state.evict(*victim);
             }
-            if mode == Mode::ByQuota {
+            if mode == PreemptMode::ByQuota {
                 let waiting = (&self.unplaced, &self.out.quota_reserved[..]);
                 match placed(state, work, queue, &victims.allocation, waiting) {
                     Some(placed) => victims.allocation = Arc::new(placed),

@@ -9,7 +9,7 @@ use crate::state::State;
 use model::base::Moment;
 
 use super::share::Share;
-use super::{Line, is_strict};
+use super::{QueueCursor, is_strict};
 
 /// Order of workloads in one queue: priority, then age, then name.
 type Rank = (Reverse<i32>, Moment, WorkloadId);
@@ -42,8 +42,8 @@ pub fn pending(state: &State<'_>) -> BTreeMap<QueueId, Vec<WorkloadId>> {
 pub(super) fn lines_of(
     compiled: &CompiledFleet,
     pending: BTreeMap<QueueId, Vec<WorkloadId>>,
-) -> Vec<Line> {
-    let line = |(queue, works)| Line {
+) -> Vec<QueueCursor> {
+    let line = |(queue, works)| QueueCursor {
         queue,
         works,
         next: 0,
@@ -54,7 +54,7 @@ pub(super) fn lines_of(
 }
 
 /// Lines of all queues. Workloads of missing queues form a line of their own.
-pub(super) fn lines(state: &State<'_>) -> Vec<Line> {
+pub(super) fn lines(state: &State<'_>) -> Vec<QueueCursor> {
     let compiled = state.compiled();
     let mut lines = lines_of(compiled, pending(state));
     let lost = state
@@ -62,7 +62,7 @@ pub(super) fn lines(state: &State<'_>) -> Vec<Line> {
         .filter(|work| compiled.workloads[*work].queue.is_none());
     let works: Vec<WorkloadId> = lost.collect();
     if !works.is_empty() {
-        lines.push(Line {
+        lines.push(QueueCursor {
             queue: compiled.tree.branches.len(),
             works,
             next: 0,

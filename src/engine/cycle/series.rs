@@ -26,7 +26,7 @@ const MOST_LOOKS: usize = 2;
 
 /// Pending workloads of one queue.
 #[derive(Clone, Debug)]
-struct Line {
+struct PendingQueue {
     queue: QueueId,
     works: Vec<WorkloadId>,
     strict: bool,
@@ -45,8 +45,8 @@ struct LineProgress {
 
 /// Cycles of timelines that begin with one state.
 pub(crate) struct Series {
-    begin: Vec<Line>,
-    lines: Vec<Line>,
+    begin: Vec<PendingQueue>,
+    lines: Vec<PendingQueue>,
     shortages: Shortages,
     reservations: Reservations,
     /// Start attempts and reservation searches.
@@ -61,12 +61,12 @@ impl Series {
     /// Series for the pending workloads of a state.
     pub(crate) fn new(state: &State<'_>) -> Self {
         let compiled = state.compiled();
-        let line = |(queue, works)| Line {
+        let line = |(queue, works)| PendingQueue {
             queue,
             works,
             strict: is_strict(compiled, queue),
         };
-        let begin: Vec<Line> = order::pending(state).into_iter().map(line).collect();
+        let begin: Vec<PendingQueue> = order::pending(state).into_iter().map(line).collect();
         Self {
             lines: begin.clone(),
             begin,
@@ -213,7 +213,7 @@ impl Series {
     /// Lines that have a workload at this position.
     fn all_heads(&self, run: &Run, round: usize) -> Vec<usize> {
         let all = self.lines.iter().enumerate();
-        let there = |(at, line): &(usize, &Line)| {
+        let there = |(at, line): &(usize, &PendingQueue)| {
             line.works.len() > round && !(line.strict && run.places[*at].next < round)
         };
         all.filter(there).map(|(at, _)| at).collect()

@@ -20,13 +20,13 @@ pub(crate) struct Watch<'w> {
     pub missed: Option<&'w mut dyn FnMut(&mut Attempt<'_, '_>)>,
     /// Pending workloads by queue in order, and durations, if already known. Workloads of missing queues may be
     /// left out.
-    pub known: Option<Known>,
+    pub known: Option<CycleInput>,
     pub plain: Relaxation,
 }
 
 /// Data that many cycles on one fleet share.
 #[derive(Clone, Debug)]
-pub(crate) struct Known {
+pub(crate) struct CycleInput {
     pub lines: BTreeMap<QueueId, Vec<WorkloadId>>,
     pub durations: Arc<[Option<i64>]>,
 }

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::snapshot::{
-    DeviceRequest, HeldDevices, Node, Placement, PodSet, ResourceRequests, Status, WHOLE, Workload,
+    DeviceRequest, HeldDevices, Placement, PodSet, ResourceRequests, SnapshotNode, Status, WHOLE,
+    Workload,
 };
 use model::base::{Moment, Name, SmallSort};
 use model::fleet::job::JobKey;
@@ -62,7 +63,7 @@ fn pod(cell: &DocumentCell<'_>) -> Read<Option<Pod>> {
 
 /// Pods that have not ended, in the document's order. Validated even if workloads are explicit. A pod whose node is missing
 /// is treated as unplaced: its controller recreates it elsewhere.
-pub(super) fn pods(root: &DocumentCell<'_>, nodes: &[Node]) -> Read<Pods> {
+pub(super) fn pods(root: &DocumentCell<'_>, nodes: &[SnapshotNode]) -> Read<Pods> {
     let known: BTreeSet<&Name> = nodes.iter().map(|node| &node.name).collect();
     let mut by_job = BTreeMap::<JobKey, Vec<Pod>>::new();
     for mut pod in root.list("pods", pod)?.into_iter().flatten() {
@@ -81,7 +82,7 @@ pub(super) fn job(
     cell: &DocumentCell<'_>,
     pods: &mut Pods,
     grips: &AllocationsByPod,
-    nodes: &[Node],
+    nodes: &[SnapshotNode],
 ) -> Read<Option<Workload>> {
     let key = key(cell)?;
     let pods = pods.0.remove(&key).unwrap_or_default();
@@ -213,7 +214,11 @@ fn sets(pods: Vec<Pod>, grips: &AllocationsByPod) -> Vec<PodSet> {
 
 /// Pods of a job without pods: as many as its gang, with equal shares of its requested devices, of the
 /// resource of its class.
-fn unseen(cell: &DocumentCell<'_>, gang: Option<(u32, u32)>, nodes: &[Node]) -> Read<PodSet> {
+fn unseen(
+    cell: &DocumentCell<'_>,
+    gang: Option<(u32, u32)>,
+    nodes: &[SnapshotNode],
+) -> Read<PodSet> {
     let devices = cell.or("devices_requested", 0, |cell| cell.count(u32::MAX))?;
     let class = cell.maybe("class", |cell| cell.name())?;
     let pods = gang.map_or(1, |(size, _)| size.max(1));

@@ -24,7 +24,7 @@ use serde_json::Value;
 use model::base::Moment;
 use model::base::document::DocumentFault;
 
-use super::snapshot::{EngineOptions, Node, Origins, Snapshot};
+use super::snapshot::{EngineOptions, Origins, Snapshot, SnapshotNode};
 use jobs::AllocationsByPod;
 use reader::{DocumentCell, Read};
 
@@ -71,7 +71,7 @@ fn snapshot(root: &DocumentCell<'_>) -> Read<Snapshot> {
     }
     let mut grips = AllocationsByPod::new();
     let mut names = BTreeSet::new();
-    let mut fleet: Vec<Node> = root.list("nodes", |cell| {
+    let mut fleet: Vec<SnapshotNode> = root.list("nodes", |cell| {
         let (node, held) = nodes::node(cell)?;
         if !names.insert(node.name.clone()) {
             return cell.wrong("another node has this name");

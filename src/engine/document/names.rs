@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::snapshot::{Flavor, Node, WHOLE};
+use crate::snapshot::{SnapshotFlavor, SnapshotNode, WHOLE};
 use model::base::Name;
 use model::base::document::nearest;
 
@@ -17,7 +17,11 @@ type DeviceAllocations = BTreeMap<(Name, u32, Option<Name>), (i64, String)>;
 ///
 /// # Errors
 /// The first reference to a missing object, with the nearest existing name.
-pub(super) fn check(root: &DocumentCell<'_>, nodes: &[Node], flavors: &[Flavor]) -> Read<()> {
+pub(super) fn check(
+    root: &DocumentCell<'_>,
+    nodes: &[SnapshotNode],
+    flavors: &[SnapshotFlavor],
+) -> Read<()> {
     let mut once = BTreeSet::new();
     root.list("flavors", |cell| {
         match cell.need("name", |cell| cell.filled())? {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::snapshot::{
-    Device, EngineHealth, Node, PLENTY, Resident, Slice, Taint, TaintEffect, Toleration, Topology,
+    EngineHealth, PLENTY, Resident, Slice, SnapshotDevice, SnapshotNode, Taint, TaintEffect,
+    Toleration, Topology,
 };
 use model::base::Name;
 use model::fleet::node::Billing;
@@ -62,10 +63,10 @@ pub(super) fn resident(cell: &DocumentCell<'_>) -> Read<Resident> {
 }
 
 /// A node, and the holders of its devices.
-pub(super) fn node(cell: &DocumentCell<'_>) -> Read<(Node, DeviceHolders)> {
+pub(super) fn node(cell: &DocumentCell<'_>) -> Read<(SnapshotNode, DeviceHolders)> {
     let mut held = DeviceHolders::new();
     let name = cell.need("name", |cell| cell.filled())?;
-    let mut devices: Vec<Device> = Vec::new();
+    let mut devices: Vec<SnapshotDevice> = Vec::new();
     cell.list("devices", |cell| {
         let at = devices.len();
         if at >= limits::DEVICES_OF_A_NODE as usize {
@@ -88,7 +89,7 @@ pub(super) fn node(cell: &DocumentCell<'_>) -> Read<(Node, DeviceHolders)> {
     let class = cell.or("class", Name::default(), |cell| cell.name())?;
     fill_up(&mut devices, &counts, &class);
     let labels = cell.or("labels", BTreeMap::new(), |cell| cell.labels())?;
-    let node = Node {
+    let node = SnapshotNode {
         uid: cell.or("uid", Name::default(), |cell| cell.name())?,
         pool: cell.or("pool", Name::default(), |cell| cell.name())?,
         ready: cell.or("ready", true, |cell| cell.flag())?,
@@ -109,7 +110,7 @@ pub(super) fn node(cell: &DocumentCell<'_>) -> Read<(Node, DeviceHolders)> {
     Ok((node, held))
 }
 
-fn device(cell: &DocumentCell<'_>, at: u32, held: &mut DeviceHolders) -> Read<Device> {
+fn device(cell: &DocumentCell<'_>, at: u32, held: &mut DeviceHolders) -> Read<SnapshotDevice> {
     let index = cell.or("index", at, |cell| cell.count(limits::INDEX))?;
     if let Some(by) = cell.maybe("holder", holder)? {
         held.push((by, index, None));
@@ -146,7 +147,7 @@ fn device(cell: &DocumentCell<'_>, at: u32, held: &mut DeviceHolders) -> Read<De
             slice.resource = resource.clone();
         }
     }
-    Ok(Device {
+    Ok(SnapshotDevice {
         index,
         class: cell.or("class", Name::default(), |cell| cell.name())?,
         resource,
@@ -174,7 +175,11 @@ fn capacity(cell: &DocumentCell<'_>) -> Read<(i64, i64, BTreeMap<Name, u32>)> {
 
 /// Adds devices that are counted but not listed; listed devices beyond the count cannot be
 /// requested.
-pub(crate) fn fill_up(devices: &mut Vec<Device>, counts: &BTreeMap<Name, u32>, class: &Name) {
+pub(crate) fn fill_up(
+    devices: &mut Vec<SnapshotDevice>,
+    counts: &BTreeMap<Name, u32>,
+    class: &Name,
+) {
     for (resource, &count) in counts {
         let listed = devices.iter().filter(|device| device.slices.is_empty());
         let listed = listed.filter(|device| device.resource == *resource).count();
@@ -190,7 +195,7 @@ pub(crate) fn fill_up(devices: &mut Vec<Device>, counts: &BTreeMap<Name, u32>, c
             }
             let index = next.map_or(0, |index| index.saturating_add(1));
             next = Some(index);
-            devices.push(Device {
+            devices.push(SnapshotDevice {
                 index,
                 class: class.clone(),
                 resource: resource.clone(),
@@ -201,8 +206,9 @@ pub(crate) fn fill_up(devices: &mut Vec<Device>, counts: &BTreeMap<Name, u32>, c
             });
         }
         let mut surplus = listed.saturating_sub(count as usize);
-        let faulty =
-            |device: &Device| device.resource == *resource && device.health == EngineHealth::Fault;
+        let faulty = |device: &SnapshotDevice| {
+            device.resource == *resource && device.health == EngineHealth::Fault
+        };
         surplus = surplus.saturating_sub(devices.iter().filter(|device| faulty(device)).count());
         for device in devices.iter_mut().rev() {
             if surplus > 0 && device.resource == *resource && device.health != EngineHealth::Fault {
@@ -286,7 +292,7 @@ pub(super) fn topology(cell: &DocumentCell<'_>) -> Read<Topology> {
 }
 
 /// Sets the prices of a pool's and class's devices on devices without a price.
-pub(super) fn price(cell: &DocumentCell<'_>, nodes: &mut [Node]) -> Read<()> {
+pub(super) fn price(cell: &DocumentCell<'_>, nodes: &mut [SnapshotNode]) -> Read<()> {
     let Some(price) = cell.maybe("usd_per_device_hour", |cell| cell.dollars())? else {
         return Ok(());
     };
@@ -300,7 +306,8 @@ pub(super) fn price(cell: &DocumentCell<'_>, nodes: &mut [Node]) -> Read<()> {
             && (machine.is_none() || machine == node.instance_type)
             && (billing.is_none() || billing == node.billing);
         if here {
-            let unpriced = |device: &&mut Device| device.class == class && device.price.is_none();
+            let unpriced =
+                |device: &&mut SnapshotDevice| device.class == class && device.price.is_none();
             for device in node.devices.iter_mut().filter(unpriced) {
                 device.price = Some(price);
                 device.by_list = by_list;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::packing::Policy;
 use crate::snapshot::{
-    Backfill, Borrow, Budget, DEVICES, EngineOptions, FairStrategy, Flavor, FlavorChoice,
-    Fungibility, LeftAlone, Origin, Origins, PLENTY, Preemption, Queue, QueueingStrategy, Quota,
-    Reclaim, Route, Runs, SnapshotPriorityClass, Source, Stop, System, Within,
+    Backfill, Borrow, DEVICES, EngineOptions, FairStrategy, FlavorChoice, Fungibility, LeftAlone,
+    Origin, Origins, PLENTY, Preemption, Queue, QueueingStrategy, Quota, Reclaim, Route, Runs,
+    SnapshotBudget, SnapshotFlavor, SnapshotPriorityClass, Source, Stop, System, Within,
 };
 use model::base::{Name, SmallSort};
 
@@ -14,8 +14,8 @@ use super::limits;
 use super::nodes::{BILLING, taint, toleration};
 use super::reader::{DocumentCell, Flaw, Read, shown};
 
-pub(super) fn flavor(cell: &DocumentCell<'_>) -> Read<Flavor> {
-    Ok(Flavor {
+pub(super) fn flavor(cell: &DocumentCell<'_>) -> Read<SnapshotFlavor> {
+    Ok(SnapshotFlavor {
         name: cell.need("name", |cell| cell.filled())?,
         labels: cell.or("node_labels", BTreeMap::new(), |cell| cell.labels())?,
         taints: cell.list("node_taints", taint)?,
@@ -213,11 +213,11 @@ pub(super) fn check_tree(cell: &DocumentCell<'_>, queues: &[Queue]) -> Read<()> 
     Ok(())
 }
 
-pub(super) fn budget(cell: &DocumentCell<'_>) -> Read<Budget> {
+pub(super) fn budget(cell: &DocumentCell<'_>) -> Read<SnapshotBudget> {
     let mut pods = cell.list("pods", |cell| cell.filled())?;
     pods.small_sort();
     pods.dedup();
-    Ok(Budget {
+    Ok(SnapshotBudget {
         namespace: cell.or("namespace", Name::default(), |cell| cell.name())?,
         name: cell.need("name", |cell| cell.filled())?,
         pods,
@@ -317,17 +317,8 @@ pub(super) fn options(cell: &DocumentCell<'_>) -> Read<EngineOptions> {
     cell.must_be_object()?;
     let plain = EngineOptions::default();
     let policies = Policy::ALL.map(|policy| (policy.name(), policy));
-    let strategies = [
-        (
-            "less-than-or-equal-to-final-share",
-            FairStrategy::LessThanOrEqualToFinalShare,
-        ),
-        (
-            "less-than-initial-share",
-            FairStrategy::LessThanInitialShare,
-        ),
-    ];
-    let both = || strategies.iter().map(|(_, strategy)| *strategy).collect();
+    let strategies = FairStrategy::ALL.map(|strategy| (strategy.name(), strategy));
+    let both = || FairStrategy::ALL.to_vec();
     Ok(EngineOptions {
         placement: cell.or("placement", plain.placement, |cell| {
             cell.word("placement policy", &policies)

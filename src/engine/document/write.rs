@@ -3,9 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use crate::snapshot::{
-    Backfill, DEVICES, EngineOptions, FairStrategy, Flavor, FlavorChoice, HeldDevices, Node,
-    Origin, Origins, OtherHandle, PLENTY, PodSet, Queue, Quota, ResourceRequests, Snapshot, Taint,
-    Toleration, Workload, unit_is_milli,
+    Backfill, DEVICES, EngineOptions, FairStrategy, FlavorChoice, HeldDevices, Origin, Origins,
+    OtherHandle, PLENTY, PodSet, Queue, Quota, ResourceRequests, Snapshot, SnapshotFlavor,
+    SnapshotNode, Taint, Toleration, Workload, unit_is_milli,
 };
 use model::base::Moment;
 
@@ -148,7 +148,7 @@ fn toleration(toleration: &Toleration) -> TolerationCell {
     }
 }
 
-fn node(node: &Node) -> Value {
+fn node(node: &SnapshotNode) -> Value {
     let mut allocatable = Map::new();
     if node.cpu_milli != PLENTY {
         allocatable.insert("cpu_milli".to_owned(), json!(node.cpu_milli));
@@ -189,7 +189,7 @@ fn node(node: &Node) -> Value {
     })
 }
 
-fn flavor(flavor: &Flavor) -> FlavorCell {
+fn flavor(flavor: &SnapshotFlavor) -> FlavorCell {
     FlavorCell {
         name: flavor.name.clone(),
         node_labels: flavor.labels.clone(),

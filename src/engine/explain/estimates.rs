@@ -11,7 +11,7 @@ use super::unblock::{Axis, MOST_NODES};
 
 /// What workloads of one shape lack at the end of the cycle.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub(super) struct Lack {
+pub(super) struct ShapeShortage {
     quota: Vec<(PairId, i64)>,
     /// Missing nodes, like an existing one.
     nodes: Option<(NodeId, i64)>,
@@ -42,7 +42,7 @@ fn over(amount: i64, unit: i64) -> i64 {
 }
 
 impl Explainer<'_> {
-    fn lack(&mut self, work: WorkloadId) -> Arc<Lack> {
+    fn lack(&mut self, work: WorkloadId) -> Arc<ShapeShortage> {
         let shape = self.state.compiled().workloads[work].shape;
         if let Some(known) = self.lacks.get(&shape) {
             return known.clone();
@@ -52,18 +52,18 @@ impl Explainer<'_> {
         lack
     }
 
-    fn lack_of(&mut self, work: WorkloadId) -> Lack {
+    fn lack_of(&mut self, work: WorkloadId) -> ShapeShortage {
         let compiled = self.state.compiled();
         let Some(queue) = compiled.workloads[work].queue else {
-            return Lack::default();
+            return ShapeShortage::default();
         };
         let Err(misses) = self.settled.find(work, &Relaxation::default()) else {
-            return Lack {
+            return ShapeShortage {
                 nothing: true,
-                ..Lack::default()
+                ..ShapeShortage::default()
             };
         };
-        let mut lack = Lack::default();
+        let mut lack = ShapeShortage::default();
         let short = |why: &Why| matches!(why, Why::Quota { .. } | Why::OverMost { .. });
         for (set, it) in compiled.workloads[work].sets.iter().enumerate() {
             let mut own = misses.iter().filter(|miss| miss.set == set);

@@ -159,7 +159,7 @@ pub struct Explainer<'p> {
     sums: sums::Sums,
     /// For each workload that could not start in the cycle: changes that would have started it at that point.
     trials: BTreeMap<WorkloadId, Arc<Trials>>,
-    lacks: BTreeMap<usize, Arc<estimates::Lack>>,
+    lacks: BTreeMap<usize, Arc<estimates::ShapeShortage>>,
     /// Duration of each workload.
     durations: Arc<[Option<i64>]>,
     /// Cost of one turn of a cycle: higher in a large fleet.

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::compiled::{CompiledFleet, NodeId, QueueId, WorkloadId};
-use crate::cycle::{self, Known};
+use crate::cycle::{self, CycleInput};
 use crate::fit::{Miss, Relaxation};
-use crate::preempt::{Holders, Mode, Victim, evicted};
+use crate::preempt::{Holders, PreemptMode, Victim, evicted};
 use crate::snapshot::{Snapshot, Status, Stop};
 use crate::state::State;
 use model::base::SmallSort;
@@ -42,15 +42,15 @@ impl Explainer<'_> {
         // Workloads that start earlier in the cycle have allocations by then; a workload that just started is not evicted again.
         let holders = Holders::new(&self.state);
         let fresh = |other: WorkloadId| self.state.allocation(other).is_none();
-        let found = self
-            .settled
-            .victims_except(work, (Mode::ByHand, false), &holders, &fresh);
+        let found =
+            self.settled
+                .victims_except(work, (PreemptMode::ByHand, false), &holders, &fresh);
         let mut list = found.ok()?.list;
         // Pods without a queue find nodes before requeued workloads are admitted and have pods.
         let queue = compiled.workloads[work].queue;
         let behind_queues = queue.is_some_and(|queue| self.state.tree().branches[queue].nameless);
         let helps = |explainer: &mut Self, list: &[Victim]| {
-            let known = behind_queues.then(|| Known {
+            let known = behind_queues.then(|| CycleInput {
                 lines: explainer.lines.clone(),
                 durations: explainer.durations.clone(),
             });

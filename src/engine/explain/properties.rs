@@ -221,7 +221,7 @@ fn singles(snapshot: &Snapshot, work: WorkloadId) -> Vec<(&'static str, Vec<Unbl
         add: i64::from(count) * 1_000,
         nominal: 0,
     };
-    let more = |node: &crate::snapshot::Node, count: u32| UnblockChange::Nodes {
+    let more = |node: &crate::snapshot::SnapshotNode, count: u32| UnblockChange::Nodes {
         like: node.name.clone(),
         instance_type: None,
         pool: node.pool.clone(),

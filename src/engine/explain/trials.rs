@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::base::SmallSort;
 
 use crate::compiled::{CompiledFleet, FlavorId, WorkloadId};
-use crate::cycle::{self, Attempt, Known, Watch};
+use crate::cycle::{self, Attempt, CycleInput, Watch};
 use crate::fit::{Miss, Relaxation, Why};
 
 use super::change::TaintName;
@@ -124,7 +124,7 @@ impl Explainer<'_> {
         let watch = Watch {
             until: Some(work),
             relaxation: Some(relaxation),
-            known: Some(Known {
+            known: Some(CycleInput {
                 lines: self.lines.clone(),
                 durations: self.durations.clone(),
             }),

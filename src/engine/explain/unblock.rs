@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::compiled::{NodeId, PairId, QueueId, Quotas, WorkloadId};
-use crate::cycle::{self, Known, Watch};
+use crate::cycle::{self, CycleInput, Watch};
 use crate::fit::{Miss, Relaxation, Why};
 use crate::snapshot::{PodSet, System, least_amount};
 use crate::state::State;
@@ -244,7 +244,7 @@ impl Explainer<'_> {
             line.retain(|other| *other != work);
             line.insert(place.min(line.len()), work);
         }
-        let known = Known {
+        let known = CycleInput {
             lines,
             durations: self.durations.clone(),
         };
@@ -256,7 +256,7 @@ impl Explainer<'_> {
         &mut self,
         work: WorkloadId,
         to: Option<i32>,
-        known: Option<Known>,
+        known: Option<CycleInput>,
         suppose: impl FnOnce(&mut State<'_>),
     ) -> Option<Vec<Evicted>> {
         self.turns = self.turns.saturating_sub(self.turns_to(work, to));

@@ -25,7 +25,7 @@ struct Way {
 
 /// Needs of a shape.
 #[derive(Debug)]
-struct Needs {
+struct ShapeNeeds {
     queue: QueueId,
     /// Per pod set: its minimum, and flavor assignments in the order in which they are tried.
     sets: Vec<(u64, Vec<Way>)>,
@@ -51,7 +51,7 @@ type SpotKey = (usize, u32, Option<(usize, usize)>);
 #[derive(Debug)]
 pub(crate) struct Shortages {
     /// By shape, computed on first use; `Some(None)` if it can never start.
-    shapes: Vec<Option<Option<Needs>>>,
+    shapes: Vec<Option<Option<ShapeNeeds>>>,
     spots: Vec<Spot>,
     spot_index: FxHashMap<SpotKey, usize>,
     /// Generation: increases with every change of the state.
@@ -187,7 +187,7 @@ impl Shortages {
         }
     }
 
-    fn needs(&mut self, state: &mut State<'_>, work: WorkloadId) -> Option<Needs> {
+    fn needs(&mut self, state: &mut State<'_>, work: WorkloadId) -> Option<ShapeNeeds> {
         let compiled = state.compiled();
         let queue = state.gate_of_queue(work).ok()?;
         let relaxation = Relaxation::default();
@@ -243,7 +243,7 @@ impl Shortages {
             .sets
             .iter()
             .all(|it| it.min.max(1) >= it.count);
-        Some(Needs {
+        Some(ShapeNeeds {
             queue,
             sets,
             plain: stops && rigid,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::compiled::{NodeId, WorkloadId};
 use crate::snapshot::WHOLE;
-use crate::state::{Allocation, Gate, Look, PodPlacement, State};
+use crate::state::{Allocation, Gate, PodFit, PodPlacement, State};
 
 impl State<'_> {
     /// The best node for one pod in the zones of a gate: lowest cost, then least left over, then the first.
@@ -78,7 +78,7 @@ impl State<'_> {
 
     /// Units that a pod takes: whole units from the first; of shared devices the one that the policy chose, or, if
     /// it needs several, those with most left, so that as many further pods as possible fit.
-    fn pick_devices(&self, node: NodeId, want: usize, look: Look) -> Vec<(u32, i32)> {
+    fn pick_devices(&self, node: NodeId, want: usize, look: PodFit) -> Vec<(u32, i32)> {
         let compiled = self.compiled();
         let units = &compiled.node_shapes[self.node_free(node).node_shape].units;
         let left = self.left(node);

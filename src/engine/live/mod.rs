@@ -24,8 +24,9 @@ use model::fleet::{Fleet, node, siting};
 
 use super::document::fill_up;
 use super::snapshot::{
-    Budget, Device, EngineHealth, HeldDevices, Node, PLENTY, Resident, Runs, Slice, Snapshot,
-    SnapshotPriorityClass, Taint, TaintEffect, Toleration, Topology, WHOLE, Workload,
+    EngineHealth, HeldDevices, PLENTY, Resident, Runs, Slice, Snapshot, SnapshotBudget,
+    SnapshotDevice, SnapshotNode, SnapshotPriorityClass, Taint, TaintEffect, Toleration, Topology,
+    WHOLE, Workload,
 };
 
 pub use queues::{CLASS, Titles};
@@ -105,7 +106,7 @@ pub fn class_of(node: &node::Node) -> Option<&Name> {
     classes.all(|class| class == first).then_some(first)
 }
 
-fn nodes(fleet: &Fleet, burn: &SpendRates) -> Vec<Node> {
+fn nodes(fleet: &Fleet, burn: &SpendRates) -> Vec<SnapshotNode> {
     let by_class = !queues::classes(fleet).is_empty();
     let faults = faults_by_node(fleet);
     fleet
@@ -117,7 +118,7 @@ fn nodes(fleet: &Fleet, burn: &SpendRates) -> Vec<Node> {
                 labels.insert(Name::new(CLASS), queues::class_word(class));
             }
             let seen = &node.seen;
-            let mut devices: Vec<Device> = node.devices.iter().map(device).collect();
+            let mut devices: Vec<SnapshotDevice> = node.devices.iter().map(device).collect();
             let counts = seen.allocatable.devices.iter().cloned().collect();
             fill_up(&mut devices, &counts, &Name::default());
             for device in &mut devices {
@@ -125,7 +126,7 @@ fn nodes(fleet: &Fleet, burn: &SpendRates) -> Vec<Node> {
                 device.price = price.map(|price| price.all.micros());
                 device.by_list = price.is_some_and(Money::is_by_list);
             }
-            Node {
+            SnapshotNode {
                 name: seen.name.clone(),
                 uid: seen.uid.clone(),
                 pool: node.pool.clone(),
@@ -185,8 +186,8 @@ const fn known(amount: i64) -> i64 {
     if amount > 0 { amount } else { PLENTY }
 }
 
-fn device(device: &device::Device) -> Device {
-    Device {
+fn device(device: &device::Device) -> SnapshotDevice {
+    SnapshotDevice {
         index: device.index,
         class: device.class.clone(),
         resource: device.resource.clone(),
@@ -263,7 +264,7 @@ fn milli(part: DeviceAmount) -> i32 {
     i32::try_from(part.millionths().div_ceil(1000)).map_or(WHOLE, |milli| milli.clamp(1, WHOLE))
 }
 
-fn budgets(fleet: &Fleet) -> Vec<Budget> {
+fn budgets(fleet: &Fleet) -> Vec<SnapshotBudget> {
     let mut pods: BTreeMap<&Name, BTreeSet<(&Name, &Labels)>> = BTreeMap::new();
     if !fleet.budgets.is_empty() {
         for pod in fleet.jobs.iter().flat_map(|job| job.pods.iter()) {
@@ -276,7 +277,7 @@ fn budgets(fleet: &Fleet) -> Vec<Budget> {
         .budgets
         .iter()
         .filter(|budget| !budget.key.name.is_empty())
-        .map(|budget| Budget {
+        .map(|budget| SnapshotBudget {
             namespace: budget.key.namespace.clone(),
             name: budget.key.name.clone(),
             pods: pods

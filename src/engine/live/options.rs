@@ -1,14 +1,12 @@
 //! Engine options of a live fleet. Settings take precedence, then the cluster's own objects, then defaults.
 
 use crate::packing::Policy;
-use crate::snapshot::{
-    Backfill, EngineOptions, FairStrategy, FlavorChoice, Origin, Origins, Route, Source,
-};
+use crate::snapshot::{Backfill, EngineOptions, FlavorChoice, Origin, Origins, Route, Source};
 use model::base::Name;
 use model::fleet::observe::Table;
 use model::fleet::queue::QueueSystem;
-use model::fleet::scheduling::{self, Setting};
-use model::fleet::{Fleet, Known};
+use model::fleet::scheduling::{FairStrategy, Setting};
+use model::fleet::{Fleet, TableState};
 
 /// Engine options, and the origin of each value.
 pub(super) fn options(fleet: &Fleet) -> (EngineOptions, Origins) {
@@ -36,7 +34,7 @@ pub(super) fn options(fleet: &Fleet) -> (EngineOptions, Origins) {
         Some(given) => (given.value.as_slice(), setting(given)),
         None => of_kueue(fleet),
     };
-    options.fair_sharing = (!fair.is_empty()).then(|| fair.iter().copied().map(strategy).collect());
+    options.fair_sharing = (!fair.is_empty()).then(|| fair.to_vec());
     origins.fair_sharing = origin;
     (options, origins)
 }
@@ -53,7 +51,7 @@ fn backfill(fleet: &Fleet) -> Backfill {
 }
 
 /// Fair sharing as Kueue is configured. If that is unknown, it is off, and the origin says why.
-fn of_kueue(fleet: &Fleet) -> (&[scheduling::FairStrategy], Origin) {
+fn of_kueue(fleet: &Fleet) -> (&[FairStrategy], Origin) {
     match fleet.kueue.as_deref() {
         Some(config) => match &config.fair_sharing {
             Ok(strategies) => {
@@ -79,9 +77,11 @@ pub(super) fn unread(fleet: &Fleet) -> String {
             format!("ConfigMap {} cannot be read: {why}", config.key)
         }
         None => match fleet.visibility(Table::KueueConfig) {
-            Known::Lost(lost) | Known::NotVisible(lost) => format!("{name}: {}", lost.message),
-            Known::Waiting => format!("{name} has not been read yet"),
-            Known::Live | Known::Absent => format!("there is no {name} in kueue-system"),
+            TableState::Lost(lost) | TableState::NotVisible(lost) => {
+                format!("{name}: {}", lost.message)
+            }
+            TableState::Waiting => format!("{name} has not been read yet"),
+            TableState::Live | TableState::Absent => format!("there is no {name} in kueue-system"),
         },
     }
 }
@@ -89,13 +89,6 @@ pub(super) fn unread(fleet: &Fleet) -> String {
 fn has_kueue(fleet: &Fleet) -> bool {
     let mut queues = fleet.queues.iter();
     queues.any(|queue| queue.system() == QueueSystem::Kueue)
-}
-
-const fn strategy(strategy: scheduling::FairStrategy) -> FairStrategy {
-    match strategy {
-        scheduling::FairStrategy::FinalShare => FairStrategy::LessThanOrEqualToFinalShare,
-        scheduling::FairStrategy::InitialShare => FairStrategy::LessThanInitialShare,
-    }
 }
 
 fn setting<T>(given: &Setting<T>) -> Origin {
@@ -159,7 +152,7 @@ mod tests {
         Some(Setting { value, place })
     }
 
-    fn kueue(fleet: &mut Fleet, fair_sharing: Result<Vec<scheduling::FairStrategy>, Name>) {
+    fn kueue(fleet: &mut Fleet, fair_sharing: Result<Vec<FairStrategy>, Name>) {
         let key = ObjectKey::new("kueue-system", "kueue-manager-config");
         let resources = fair_sharing.is_ok().then(Default::default);
         fleet.kueue = Some(Arc::new(KueueConfig {
@@ -172,10 +165,6 @@ mod tests {
     #[test]
     fn the_names_of_settings_are_those_of_the_engine() {
         assert_eq!(Policy::ALL.map(Policy::name), PLACEMENTS);
-        let ours = scheduling::FairStrategy::ALL.map(|it| (it.name(), strategy(it)));
-        for (name, strategy) in ours {
-            assert_eq!(name, crate::options::strategy_name(strategy));
-        }
     }
 
     #[test]
@@ -204,14 +193,14 @@ mod tests {
             let fair = snapshot.options.fair_sharing.map(|list| list.len());
             (fair, snapshot.origins.fair_sharing.to_string())
         };
-        let both = scheduling::FairStrategy::ALL.to_vec();
+        let both = FairStrategy::ALL.to_vec();
         kueue(&mut fleet, Ok(both));
         let object = "ConfigMap kueue-system/kueue-manager-config";
         assert_eq!(read_options(&fleet), (Some(2), object.to_owned()));
         kueue(&mut fleet, Ok(Vec::new()));
         assert_eq!(read_options(&fleet), (None, object.to_owned()));
         let rules = EngineRules {
-            fair_sharing: setting_of(vec![scheduling::FairStrategy::InitialShare]),
+            fair_sharing: setting_of(vec![FairStrategy::InitialShare]),
             ..EngineRules::default()
         };
         let mut ours = self::fleet(rules);
@@ -236,7 +225,7 @@ mod tests {
             since: Moment::default(),
             message: String::from("403: not allowed"),
         };
-        Arc::make_mut(&mut fleet.known).insert(Table::KueueConfig, Known::Lost(lost));
+        Arc::make_mut(&mut fleet.known).insert(Table::KueueConfig, TableState::Lost(lost));
         let why = read_options(&fleet).to_string();
         assert_eq!(
             why,

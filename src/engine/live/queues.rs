@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::snapshot::{
-    self, ANY_FLAVOR, Borrow, Flavor, Fungibility, LeftAlone, PLENTY, Preemption, QueueingStrategy,
-    Quota, Reclaim, Stop, System, Within, unit_is_milli,
+    self, ANY_FLAVOR, Fungibility, LeftAlone, PLENTY, Preemption, QueueingStrategy, Quota, Reclaim,
+    SnapshotFlavor, Stop, System, Within, unit_is_milli,
 };
 use model::base::Name;
 use model::fleet::Fleet;
@@ -130,10 +130,7 @@ fn read(queue: &Queue, name: Name) -> snapshot::Queue {
                 queue::Reclaim::LowerPriority => Reclaim::LowerPriority,
                 queue::Reclaim::Any => Reclaim::Any,
             },
-            borrow: match preemption.borrow {
-                queue::Borrow::Never => Borrow::Never,
-                queue::Borrow::LowerPriority => Borrow::LowerPriority,
-            },
+            borrow: preemption.borrow,
             borrow_threshold: preemption.borrow_max_priority,
         },
         left_alone: LeftAlone {
@@ -197,12 +194,12 @@ fn quotas(queue: &Queue) -> Vec<Quota> {
 
 /// All flavors, plus the placeholder flavor if a quota needs it. A flavor that is named but not visible (deleted, or not
 /// readable) is included without labels: its quota still counts.
-pub(super) fn flavors(fleet: &Fleet, workloads: &[snapshot::Workload]) -> Vec<Flavor> {
-    let mut flavors: Vec<Flavor> = fleet
+pub(super) fn flavors(fleet: &Fleet, workloads: &[snapshot::Workload]) -> Vec<SnapshotFlavor> {
+    let mut flavors: Vec<SnapshotFlavor> = fleet
         .flavors
         .iter()
         .filter(|flavor| !flavor.name.is_empty())
-        .map(|flavor| Flavor {
+        .map(|flavor| SnapshotFlavor {
             name: flavor.name.clone(),
             labels: super::label_map(&flavor.node_labels),
             taints: flavor.taints.iter().filter_map(taint).collect(),
@@ -224,13 +221,13 @@ pub(super) fn flavors(fleet: &Fleet, workloads: &[snapshot::Workload]) -> Vec<Fl
     let named: BTreeSet<&Name> = of_quotas.chain(of_works).collect();
     let unseen = named.into_iter().filter(|name| !known.contains(*name));
     let classes = classes(fleet);
-    flavors.extend(unseen.map(|name| Flavor {
+    flavors.extend(unseen.map(|name| SnapshotFlavor {
         name: name.clone(),
         labels: match classes.contains(name) {
             true => BTreeMap::from([(Name::new(CLASS), class_word(name))]),
             false => BTreeMap::new(),
         },
-        ..Flavor::default()
+        ..SnapshotFlavor::default()
     }));
     flavors
 }

@@ -277,7 +277,7 @@ fn pods_stand_where_they_run_and_unplaced_quota_is_held() {
     ];
     all[1].pod_sets = Arc::from([]);
     let mut fleet = fleet(vec![], all);
-    fleet.budgets = Arc::from([Arc::new(budget::Budget {
+    fleet.budgets = Arc::from([Arc::new(budget::PodDisruptionBudget {
         key: ObjectKey::new("ns", "b"),
         selector: Some(budget::Selector {
             labels: [(Name::new("app"), Name::new("x"))].into_iter().collect(),
@@ -285,7 +285,7 @@ fn pods_stand_where_they_run_and_unplaced_quota_is_held() {
         }),
         allowed: 3,
         unobserved: true,
-        ..budget::Budget::default()
+        ..budget::PodDisruptionBudget::default()
     })]);
     let seen = see(&fleet);
     let rows: Vec<(&str, Status, usize, u32)> = seen

@@ -14,7 +14,7 @@ use model::fleet::job::{Job, JobState};
 use model::fleet::observe::{DevicePart, Resources, Table};
 use model::fleet::queue::{PriorityKind, QueueSystem};
 use model::fleet::siting::{self, ConstraintMode, Operator, Siting};
-use model::fleet::{Fleet, Known};
+use model::fleet::{Fleet, TableState};
 
 use super::counted;
 use super::{DevicesByPod, Titles, label_map, toleration};
@@ -201,7 +201,7 @@ fn passes_by(fleet: &Fleet, job: &Job, status: Status) -> bool {
     status == Status::Running
         && job.queue_system == QueueSystem::Kueue
         && job.admission.is_none()
-        && *fleet.visibility(Table::KueueWorkloads) == Known::Live
+        && *fleet.visibility(Table::KueueWorkloads) == TableState::Live
 }
 
 /// The object of a job's queueing system. Kubernetes' own pod groups support no mutation.

@@ -15,7 +15,7 @@ const PARTS: i64 = 1 << 20;
 
 /// One missing resource, and the most that each candidate can release.
 #[derive(Debug)]
-struct Lack {
+struct ResourceShortage {
     need: i64,
     brings: Vec<i64>,
     /// Candidates that release some, those with least lost work per amount first.
@@ -26,7 +26,7 @@ struct Lack {
 
 #[derive(Debug)]
 pub(super) struct MissingResources {
-    lacks: Vec<Lack>,
+    lacks: Vec<ResourceShortage>,
     lost: Vec<i64>,
 }
 
@@ -64,7 +64,7 @@ impl MissingResources {
             let cross = |x: usize, y: usize| i128::from(self.lost[x]) * i128::from(brings[y]);
             cross(a, b).cmp(&cross(b, a))
         });
-        self.lacks.push(Lack {
+        self.lacks.push(ResourceShortage {
             need,
             brings,
             cheap,

@@ -23,8 +23,8 @@ fn strategies<'p>(state: &State<'p>) -> &'p [FairStrategy] {
 
 fn lets(strategy: FairStrategy, mine: Share, before: Share, after: Share) -> bool {
     match strategy {
-        FairStrategy::LessThanOrEqualToFinalShare => mine <= after,
-        FairStrategy::LessThanInitialShare => mine < before,
+        FairStrategy::FinalShare => mine <= after,
+        FairStrategy::InitialShare => mine < before,
     }
 }
 

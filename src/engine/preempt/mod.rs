@@ -35,7 +35,7 @@ pub(super) use holders::Holders;
 
 /// How victims are selected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mode {
+pub enum PreemptMode {
     /// As the cluster's own scheduler does, nodes considered.
     AsCluster,
     /// As Kueue does if no flavor has a topology: until the quota suffices. The resulting allocation has no
@@ -48,7 +48,7 @@ pub enum Mode {
     ByHand,
 }
 
-impl Mode {
+impl PreemptMode {
     /// Relaxation of node checks.
     fn relaxation(self) -> Relaxation {
         Relaxation {
@@ -113,8 +113,8 @@ pub struct Victims {
     pub allocation: Arc<Allocation>,
     /// Device-milliseconds of work lost in all.
     pub lost_ms: i64,
-    /// Exhaustive search found no eligible set with less lost work, or equal with fewer victims. Only for [`Mode::Least`] and
-    /// [`Mode::ByHand`].
+    /// Exhaustive search found no eligible set with less lost work, or equal with fewer victims. Only for [`PreemptMode::Least`] and
+    /// [`PreemptMode::ByHand`].
     pub proven: bool,
 }
 
@@ -159,7 +159,7 @@ impl State<'_> {
     ///
     /// # Errors
     /// Why there is no preemption.
-    pub fn victims(&mut self, work: WorkloadId, mode: Mode) -> Result<Victims, Refusal> {
+    pub fn victims(&mut self, work: WorkloadId, mode: PreemptMode) -> Result<Victims, Refusal> {
         self.victims_but(work, mode, &|_| false)
     }
 
@@ -170,7 +170,7 @@ impl State<'_> {
     pub fn victims_but(
         &mut self,
         work: WorkloadId,
-        mode: Mode,
+        mode: PreemptMode,
         spared: &dyn Fn(WorkloadId) -> bool,
     ) -> Result<Victims, Refusal> {
         let holders = Holders::new(self);
@@ -181,7 +181,7 @@ impl State<'_> {
     pub(super) fn victims_except(
         &mut self,
         work: WorkloadId,
-        (mode, whole): (Mode, bool),
+        (mode, whole): (PreemptMode, bool),
         holders: &Holders,
         spared: &dyn Fn(WorkloadId) -> bool,
     ) -> Result<Victims, Refusal> {
@@ -194,7 +194,7 @@ impl State<'_> {
         }
         // Queues preempt by their own rules, not by the pods' policy; an operator evicts manually.
         let model = self.workload(work);
-        if model.never_preempts && model.queue.is_none() && mode != Mode::ByHand {
+        if model.never_preempts && model.queue.is_none() && mode != PreemptMode::ByHand {
             return Err(Refusal::Protected);
         }
         let relaxation = Relaxation {
@@ -217,7 +217,7 @@ impl State<'_> {
                 };
                 // The list is cut: missing assignments come after the listed ones.
                 let first = flavors.iter().position(fits).unwrap_or(flavors.len());
-                if !self.preempt_stops(queue) || first == 0 || mode == Mode::ByHand {
+                if !self.preempt_stops(queue) || first == 0 || mode == PreemptMode::ByHand {
                     return Err(Refusal::Needless);
                 }
                 (flavors[..first].to_vec(), None)

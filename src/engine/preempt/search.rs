@@ -11,7 +11,7 @@ use super::candidate::{Candidate, candidates, may_do};
 use super::fair::Tournament;
 use super::holders::Holders;
 use super::search_context::SearchContext;
-use super::{Mode, Reason, Refusal, Victim, Victims, exact, least};
+use super::{PreemptMode, Reason, Refusal, Victim, Victims, exact, least};
 
 /// A sufficient set of victims.
 #[derive(Clone, PartialEq, Debug)]
@@ -32,7 +32,7 @@ impl VictimSet {
 /// Parameters of a search.
 pub(super) struct SearchOptions<'a> {
     /// How victims are selected.
-    pub(super) mode: Mode,
+    pub(super) mode: PreemptMode,
     /// Requires all of its pods.
     pub(super) whole: bool,
     /// Only flavors with which the flavor search ends: it fits in a later one without victims.
@@ -63,7 +63,7 @@ pub(super) fn run(
         .any(|set| set.min < set.count);
     let wholes: &[bool] = match mode {
         _ if wanted.whole => &[true],
-        Mode::AsCluster | Mode::ByQuota if elastic => &[true, false],
+        PreemptMode::AsCluster | PreemptMode::ByQuota if elastic => &[true, false],
         _ => &[false],
     };
     let known = state.compiled().snapshot.queues.get(queue);
@@ -88,10 +88,10 @@ pub(super) fn run(
                 continue;
             }
             let found = match mode {
-                Mode::AsCluster | Mode::ByQuota => {
+                PreemptMode::AsCluster | PreemptMode::ByQuota => {
                     as_cluster(state, &context, &some.list, &some.tries).map(|found| (found, false))
                 }
-                Mode::Least | Mode::ByHand => {
+                PreemptMode::Least | PreemptMode::ByHand => {
                     some.weigh(state);
                     let (found, proven) = least::least(state, &context, &some.list, &some.tries);
                     all_proven &= proven;
@@ -105,8 +105,10 @@ pub(super) fn run(
             let borrows = context_borrows(state, &context, &found, &some.list);
             let victims = victims(state, &found, &some.list);
             let key = match mode {
-                Mode::Least | Mode::ByHand => (victims.lost_ms, victims.list.len() as i64),
-                Mode::AsCluster | Mode::ByQuota => {
+                PreemptMode::Least | PreemptMode::ByHand => {
+                    (victims.lost_ms, victims.list.len() as i64)
+                }
+                PreemptMode::AsCluster | PreemptMode::ByQuota => {
                     if stops.preempt_stops && (!borrows || stops.borrow_stops) {
                         return Ok(victims);
                     }

@@ -5,7 +5,7 @@ use crate::fit::Relaxation;
 use crate::snapshot::{Borrow, Preemption, Reclaim, Within};
 use crate::state::{Allocation, PodSetAllocation, State};
 
-use super::Mode;
+use super::PreemptMode;
 
 /// Maximum number of flavor assignments of pod sets that are tried.
 const MOST_ASSIGNMENTS: usize = 64;
@@ -47,7 +47,7 @@ impl SearchContext {
         flavors: &[Vec<FlavorId>],
         whole: bool,
     ) -> Option<Self> {
-        Self::of(state, work, queue, flavors, whole, Mode::AsCluster)
+        Self::of(state, work, queue, flavors, whole, PreemptMode::AsCluster)
     }
 
     /// The context for a selection mode, if preemption could help at all.
@@ -57,7 +57,7 @@ impl SearchContext {
         queue: QueueId,
         flavors: &[Vec<FlavorId>],
         whole: bool,
-        mode: Mode,
+        mode: PreemptMode,
     ) -> Option<Self> {
         let compiled = state.compiled();
         let own = &compiled.workloads[work].sets;
@@ -84,7 +84,7 @@ impl SearchContext {
         let nameless = state.tree().branches[queue].nameless;
         let known = compiled.snapshot.queues.get(queue);
         let rules = known.map_or_else(Preemption::default, |queue| queue.preemption);
-        let by_hand = mode == Mode::ByHand;
+        let by_hand = mode == PreemptMode::ByHand;
         let inside = |within| Preemption {
             within,
             ..Preemption::default()

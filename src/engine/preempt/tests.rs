@@ -123,7 +123,7 @@ proptest! {
         if state.find(new, &Relaxation::default()).is_ok() {
             return Ok(());
         }
-        let (least, cluster) = (state.victims(new, Mode::Least), state.victims(new, Mode::AsCluster));
+        let (least, cluster) = (state.victims(new, PreemptMode::Least), state.victims(new, PreemptMode::AsCluster));
         check(&state);
         let force = by_force(&mut state, new).into_iter();
         let force = force.chain(cluster.as_ref().ok().map(|it| (it.lost_ms, it.list.len()))).min();
@@ -177,11 +177,11 @@ fn work_is_lost_since_the_last_checkpoint() {
     };
     let new = id(&compiled, "new");
     assert_eq!(
-        state.victims(new, Mode::AsCluster).map(names),
+        state.victims(new, PreemptMode::AsCluster).map(names),
         Ok(vec!["not".to_owned()])
     );
     assert_eq!(
-        state.victims(new, Mode::Least).map(names),
+        state.victims(new, PreemptMode::Least).map(names),
         Ok(vec!["saved".to_owned()])
     );
 }
@@ -201,7 +201,7 @@ fn refusals_distinguish_rules_from_capacity() {
     let mut state = State::new(&compiled);
     let mut ask = |name: &str| {
         state
-            .victims(id(&compiled, name), Mode::AsCluster)
+            .victims(id(&compiled, name), PreemptMode::AsCluster)
             .expect_err("a refusal")
     };
     assert_eq!(ask("low"), Refusal::Protected);
@@ -240,7 +240,7 @@ fn a_fit_beyond_the_listed_flavors_is_no_reason_against_preemption() {
     let fit = state.find(new, &Relaxation::default()).expect("it fits");
     let last = compiled.snapshot.flavors.len() - 1;
     assert!(fit.sets.iter().all(|set| set.flavors == [last]), "{fit:?}");
-    let victims = state.victims(new, Mode::AsCluster).expect("victims");
+    let victims = state.victims(new, PreemptMode::AsCluster).expect("victims");
     assert_eq!(victims.list.len(), 1);
 }
 
@@ -270,9 +270,9 @@ fn pods_that_never_preempt_wait() {
             .map(|victims| victims.list.len())
     };
     let plain = fleet(serde_json::Value::Null);
-    assert_eq!(ask(&plain, Mode::AsCluster), Err(Refusal::Protected));
-    assert_eq!(ask(&plain, Mode::Least), Err(Refusal::Protected));
-    assert_eq!(ask(&plain, Mode::ByHand), Ok(1));
+    assert_eq!(ask(&plain, PreemptMode::AsCluster), Err(Refusal::Protected));
+    assert_eq!(ask(&plain, PreemptMode::Least), Err(Refusal::Protected));
+    assert_eq!(ask(&plain, PreemptMode::ByHand), Ok(1));
     let queued = fleet(json!("q"));
-    assert_eq!(ask(&queued, Mode::AsCluster), Ok(1));
+    assert_eq!(ask(&queued, PreemptMode::AsCluster), Ok(1));
 }

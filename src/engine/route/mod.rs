@@ -15,7 +15,7 @@ use super::explain::{StartState, job};
 use super::fit::Relaxation;
 use super::forecast::{self, runtime};
 use super::options::{Used, used};
-use super::snapshot::{Device, FlavorChoice, Route, Snapshot, Workload};
+use super::snapshot::{FlavorChoice, Route, Snapshot, SnapshotDevice, Workload};
 use super::state::State;
 use model::plan::JobName;
 
@@ -161,7 +161,7 @@ fn offered(compiled: &CompiledFleet, work: WorkloadId) -> Vec<FlavorId> {
 /// Price of a flavor: its own, or the lowest of the devices on nodes with its labels.
 fn price(compiled: &CompiledFleet, flavor: FlavorId) -> Option<Money> {
     let model = &compiled.snapshot.flavors[flavor];
-    let carries = |node: &&super::snapshot::Node| {
+    let carries = |node: &&super::snapshot::SnapshotNode| {
         let all = |(key, value)| node.labels.get(key) == Some(value);
         !model.labels.is_empty() && model.labels.iter().all(all)
     };
@@ -170,7 +170,7 @@ fn price(compiled: &CompiledFleet, flavor: FlavorId) -> Option<Money> {
         let nodes = compiled.snapshot.nodes.iter().filter(carries);
         nodes
             .flat_map(|node| &node.devices)
-            .filter_map(Device::rate)
+            .filter_map(SnapshotDevice::rate)
             .min()
     })
 }

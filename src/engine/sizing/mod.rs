@@ -16,7 +16,7 @@ use crate::compiled::CompiledFleet;
 use crate::cycle::{self, Options};
 use crate::explain::{CLUSTER_CYCLE, job};
 use crate::forecast::Start;
-use crate::snapshot::{Device, Node, Snapshot, Status, Workload};
+use crate::snapshot::{Snapshot, SnapshotDevice, SnapshotNode, Status, Workload};
 use crate::state::State;
 use crate::what_if;
 
@@ -82,7 +82,7 @@ fn starters(snapshot: Snapshot, sparing: bool) -> (BTreeSet<JobKey>, BTreeSet<Na
     (started, held.collect())
 }
 
-fn slice(node: &Node) -> Option<&Name> {
+fn slice(node: &SnapshotNode) -> Option<&Name> {
     let mut levels = node.topology.iter();
     levels
         .find(|(level, _)| &**level == SLICE)
@@ -90,28 +90,28 @@ fn slice(node: &Node) -> Option<&Name> {
 }
 
 /// The nodes that are added together with a node: its slice, or itself.
-fn unit<'s>(snapshot: &'s Snapshot, node: &'s Node) -> Vec<&'s Node> {
+fn unit<'s>(snapshot: &'s Snapshot, node: &'s SnapshotNode) -> Vec<&'s SnapshotNode> {
     match slice(node) {
         Some(own) => {
-            let same = |other: &&Node| other.pool == node.pool && slice(other) == Some(own);
+            let same = |other: &&SnapshotNode| other.pool == node.pool && slice(other) == Some(own);
             snapshot.nodes.iter().filter(same).collect()
         }
         None => vec![node],
     }
 }
 
-fn devices(nodes: &[&Node]) -> u32 {
+fn devices(nodes: &[&SnapshotNode]) -> u32 {
     let count: usize = nodes.iter().map(|node| node.devices.len()).sum();
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 /// Rate of nodes; none if a price is unknown.
-fn rate(nodes: &[&Node]) -> Option<Money> {
+fn rate(nodes: &[&SnapshotNode]) -> Option<Money> {
     let all = nodes.iter().flat_map(|node| &node.devices);
-    all.map(Device::rate).sum()
+    all.map(SnapshotDevice::rate).sum()
 }
 
-fn class(nodes: &[&Node]) -> Name {
+fn class(nodes: &[&SnapshotNode]) -> Name {
     let first = nodes.iter().find_map(|node| node.devices.first());
     first.map_or_else(Name::default, |device| device.class.clone())
 }
@@ -121,8 +121,8 @@ fn pools(snapshot: &Snapshot) -> BTreeSet<&Name> {
 }
 
 /// A healthy node as the template for new nodes of a pool.
-fn template<'s>(snapshot: &'s Snapshot, pool: &Name) -> Option<&'s Node> {
-    let sound = |node: &Node| node.is_open() && !node.has_fault();
+fn template<'s>(snapshot: &'s Snapshot, pool: &Name) -> Option<&'s SnapshotNode> {
+    let sound = |node: &SnapshotNode| node.is_open() && !node.has_fault();
     let mut nodes = snapshot.nodes.iter();
     nodes.find(|node| {
         node.pool == *pool
@@ -132,7 +132,7 @@ fn template<'s>(snapshot: &'s Snapshot, pool: &Name) -> Option<&'s Node> {
 }
 
 /// The same fleet with additional copies of a unit; they are named after its nodes, with the prefix `~`.
-fn with_more(snapshot: &Snapshot, unit: &[&Node], count: usize) -> Snapshot {
+fn with_more(snapshot: &Snapshot, unit: &[&SnapshotNode], count: usize) -> Snapshot {
     let mut then = snapshot.clone();
     for at in 0..count {
         for origin in unit {
@@ -286,12 +286,12 @@ pub fn shrink(
     let mut all = Vec::new();
     let mut forecasts = 0;
     for pool in pools(snapshot) {
-        let own: Vec<&Node> = snapshot
+        let own: Vec<&SnapshotNode> = snapshot
             .nodes
             .iter()
             .filter(|node| node.pool == *pool)
             .collect();
-        let mut units: Vec<Vec<&Node>> = Vec::new();
+        let mut units: Vec<Vec<&SnapshotNode>> = Vec::new();
         let mut seen: BTreeSet<&Name> = BTreeSet::new();
         for node in &own {
             if seen.contains(&node.name) {
@@ -299,7 +299,7 @@ pub fn shrink(
             }
             let unit = unit(snapshot, node);
             seen.extend(unit.iter().map(|node| &node.name));
-            let idle = |node: &&Node| {
+            let idle = |node: &&SnapshotNode| {
                 let sound = !spared.contains(&node.name) && !node.has_fault();
                 node.is_open() && sound && !node.devices.is_empty() && !busy.contains(&node.name)
             };
@@ -354,7 +354,7 @@ pub fn shrink(
         if high == 0 {
             continue;
         }
-        let mut nodes: Vec<&Node> = units[..high].iter().flatten().copied().collect();
+        let mut nodes: Vec<&SnapshotNode> = units[..high].iter().flatten().copied().collect();
         nodes.sort_by(|a, b| natural(&a.name, &b.name));
         gone.extend(names(high));
         all.push(Shrink {
@@ -363,7 +363,8 @@ pub fn shrink(
             class: class(&nodes),
             rate: rate(&nodes),
             saves: {
-                let committed = |node: &&&Node| node.billing.is_some_and(Billing::is_committed);
+                let committed =
+                    |node: &&&SnapshotNode| node.billing.is_some_and(Billing::is_committed);
                 let paid = nodes.iter().filter(|node| !committed(node));
                 rate(&paid.copied().collect::<Vec<_>>())
             },

@@ -8,17 +8,18 @@ mod queue;
 mod rules;
 mod workload;
 
+pub use model::fleet::queue::Borrow;
+pub use model::fleet::scheduling::FairStrategy;
 pub use model::plan::{Origin, Origins, Source};
 pub use node::{
-    Device, EngineHealth, Node, Resident, Slice, Taint, TaintEffect, Topology, belongs_to_node,
+    EngineHealth, Resident, Slice, SnapshotDevice, SnapshotNode, Taint, TaintEffect, Topology,
+    belongs_to_node,
 };
 pub use queue::{
-    ANY_FLAVOR, Borrow, Flavor, Fungibility, LeftAlone, Preemption, Queue, QueueingStrategy, Quota,
-    Reclaim, Stop, System, Within, least_amount, unit_is_milli,
+    ANY_FLAVOR, Fungibility, LeftAlone, Preemption, Queue, QueueingStrategy, Quota, Reclaim,
+    SnapshotFlavor, Stop, System, Within, least_amount, unit_is_milli,
 };
-pub use rules::{
-    Backfill, Budget, EngineOptions, FairStrategy, Route, Runs, SnapshotPriorityClass,
-};
+pub use rules::{Backfill, EngineOptions, Route, Runs, SnapshotBudget, SnapshotPriorityClass};
 pub use workload::{
     CORDON, DeviceRequest, FlavorChoice, Handle, HeldDevices, OtherHandle, Placement, PodSet,
     Requirement, ResourceRequests, Status, Toleration, TopologyRequest, Workload,
@@ -43,16 +44,16 @@ pub struct Snapshot {
     pub revision: u64,
     /// Time of the snapshot.
     pub at: Moment,
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<SnapshotNode>,
     /// Topologies of node labels, by name.
     pub topologies: Vec<Topology>,
-    pub flavors: Vec<Flavor>,
+    pub flavors: Vec<SnapshotFlavor>,
     /// Queues and cohorts, by name. Empty: queues are unknown, and a workload's queue is only a name.
     pub queues: Vec<Queue>,
     /// Workloads that request or hold resources, by namespace, name, kind.
     pub workloads: Vec<Workload>,
     /// Disruption budgets, by namespace and name.
-    pub budgets: Vec<Budget>,
+    pub budgets: Vec<SnapshotBudget>,
     /// Pods on nodes that use no devices, by namespace and name.
     pub residents: Vec<Resident>,
     /// Priority classes, by kind and name.

@@ -44,7 +44,7 @@ pub struct Slice {
 
 /// A device. A device with slices is allocated by slices only.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Device {
+pub struct SnapshotDevice {
     /// Index on its node.
     pub index: u32,
     /// Class of the accelerator, `h100-sxm`.
@@ -59,7 +59,7 @@ pub struct Device {
     pub slices: Vec<Slice>,
 }
 
-impl Device {
+impl SnapshotDevice {
     /// Its price, where known.
     pub fn rate(&self) -> Option<Money> {
         let all = self.price.map(Rate::from_micros)?;
@@ -133,7 +133,7 @@ pub fn belongs_to_node(kind: &str) -> bool {
 }
 
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Node {
+pub struct SnapshotNode {
     pub name: Name,
     /// Unique id; empty where unknown.
     pub uid: Name,
@@ -158,10 +158,10 @@ pub struct Node {
     pub region: Option<Name>,
     /// Position in the topology: level and value, from wide to narrow; `block`, `rack`, `clique`, `slice`.
     pub topology: Vec<(Name, Name)>,
-    pub devices: Vec<Device>,
+    pub devices: Vec<SnapshotDevice>,
 }
 
-impl Node {
+impl SnapshotNode {
     /// Whether the node takes new pods, taints aside.
     pub fn is_open(&self) -> bool {
         self.ready && !self.cordoned

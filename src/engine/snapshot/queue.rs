@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 
 use model::base::Name;
 use model::fleet::node::Billing;
+use model::fleet::queue::Borrow;
 
 use super::node::Taint;
 use super::workload::Toleration;
 
 /// A kind of capacity with its own quota: a set of nodes that share labels.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Flavor {
+pub struct SnapshotFlavor {
     pub name: Name,
     /// Labels of its nodes. None: any node.
     pub labels: BTreeMap<Name, Name>,
@@ -146,25 +147,6 @@ model::words! {
             Never => "never",
             LowerPriority => "lower-priority",
             Any => "any",
-        }
-    }
-}
-
-/// Whether a workload that needs to borrow may preempt in other queues.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub enum Borrow {
-    #[default]
-    Never,
-    /// Workloads of lower priority, up to a threshold.
-    LowerPriority,
-}
-
-model::words! {
-    impl Borrow {
-        /// Name in the document.
-        pub fn name(self) {
-            Never => "never",
-            LowerPriority => "lower-priority",
         }
     }
 }

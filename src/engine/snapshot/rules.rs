@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use crate::packing::Policy;
 use model::base::Name;
+use model::fleet::scheduling::FairStrategy;
 
 use super::workload::FlavorChoice;
 use model::plan::Origin;
 
 /// How many pods may be disrupted: a `policy/v1` `PodDisruptionBudget`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Budget {
+pub struct SnapshotBudget {
     pub namespace: Name,
     pub name: Name,
     /// Names of the pods that it covers, sorted.
@@ -75,25 +76,6 @@ impl Backfill {
             Self::None => 0,
             Self::Head => 1,
             Self::Depth(depth) => depth as usize,
-        }
-    }
-}
-
-/// When fair sharing lets one queue preempt in another. Source: Kueue's `fairSharing.preemptionStrategies`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum FairStrategy {
-    /// While the preemptor's queue, with the workload, stays at or below the share that the victim's queue has without it.
-    LessThanOrEqualToFinalShare,
-    /// While the preemptor's queue, with the workload, stays below the share that the victim's queue has now.
-    LessThanInitialShare,
-}
-
-model::words! {
-    impl FairStrategy {
-        /// Name in the document.
-        pub fn name(self) {
-            LessThanOrEqualToFinalShare => "less-than-or-equal-to-final-share",
-            LessThanInitialShare => "less-than-initial-share",
         }
     }
 }

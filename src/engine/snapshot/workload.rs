@@ -104,7 +104,7 @@ impl Toleration {
 /// Requests that the pods of a set are placed in one domain of a topology level.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TopologyRequest {
-    /// Level of [`super::Node::topology`], or a node label's key.
+    /// Level of [`super::SnapshotNode::topology`], or a node label's key.
     pub level: Name,
     /// True: all pods start in one domain or none starts. False: preferred, as close as possible.
     pub required: bool,

@@ -25,7 +25,7 @@ pub(super) struct FreeShape {
 
 /// How a kind of pod fits a node in some condition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Look {
+pub(crate) struct PodFit {
     /// Number of such pods that fit.
     pub(crate) room: u32,
     /// Packing cost (less is better), then what remains of the requested resources.
@@ -49,7 +49,7 @@ pub(super) struct Memo {
     conditions: Vec<FreeShape>,
     known: FxHashMap<FreeShape, u32>,
     /// By pod request, then by condition.
-    looks: Vec<Vec<Option<Look>>>,
+    looks: Vec<Vec<Option<PodFit>>>,
 }
 
 impl Memo {
@@ -87,7 +87,7 @@ impl Memo {
     }
 
     /// How a pod fits a condition.
-    pub(super) fn look(&mut self, compiled: &CompiledFleet, want: usize, condition: u32) -> Look {
+    pub(super) fn look(&mut self, compiled: &CompiledFleet, want: usize, condition: u32) -> PodFit {
         let known = self
             .looks
             .get(want)
@@ -147,7 +147,7 @@ fn pods_that_fit(left: &[(ResourceId, bool, i32)], want: (ResourceId, u32, i32))
     least
 }
 
-fn look(compiled: &CompiledFleet, want: &PodRequest, condition: &FreeShape) -> Look {
+fn look(compiled: &CompiledFleet, want: &PodRequest, condition: &FreeShape) -> PodFit {
     let share = |have: i64, asked: i64| match asked {
         ..=0 => MOST_PODS,
         asked => (have / asked).max(0),
@@ -158,7 +158,7 @@ fn look(compiled: &CompiledFleet, want: &PodRequest, condition: &FreeShape) -> L
     fits = fits.min(by_devices(want, &condition.left));
     let room = u32::try_from(fits).unwrap_or(0);
     if room == 0 {
-        return Look {
+        return PodFit {
             room,
             cost: (i64::MAX, i64::MAX),
             left: 0,
@@ -172,7 +172,7 @@ fn look(compiled: &CompiledFleet, want: &PodRequest, condition: &FreeShape) -> L
         .filter(|(resource, _, _)| asked(*resource))
         .map(|(_, _, left)| i64::from(*left))
         .sum();
-    Look {
+    PodFit {
         room,
         cost: (cost, over),
         left,

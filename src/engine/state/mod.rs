@@ -21,8 +21,8 @@ use super::compiled::{
 };
 use super::snapshot::{Status, Workload};
 
-pub(super) use condition::Look;
 use condition::Memo;
+pub(super) use condition::PodFit;
 pub(super) use gates::{Gate, Gates};
 pub(super) use quota::Usage;
 use view::Views;
@@ -100,7 +100,7 @@ enum Undo {
 
 /// A position in the journal to undo to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Mark(usize);
+pub struct Savepoint(usize);
 
 /// Working copy of a compiled fleet.
 #[derive(Clone, Debug)]
@@ -185,12 +185,12 @@ impl<'p> State<'p> {
     }
 
     /// The current position in the journal.
-    pub fn mark(&self) -> Mark {
-        Mark(self.journal.len())
+    pub fn mark(&self) -> Savepoint {
+        Savepoint(self.journal.len())
     }
 
     /// Undoes all changes since a mark.
-    pub fn undo_to(&mut self, mark: Mark) {
+    pub fn undo_to(&mut self, mark: Savepoint) {
         while self.journal.len() > mark.0 {
             let Some(undo) = self.journal.pop() else {
                 return;
@@ -205,7 +205,7 @@ impl<'p> State<'p> {
     }
 
     /// Drops the journal since a mark: those changes become permanent.
-    pub(super) fn forget_since(&mut self, mark: Mark) {
+    pub(super) fn forget_since(&mut self, mark: Savepoint) {
         self.journal.truncate(mark.0);
     }
 
@@ -524,7 +524,7 @@ impl<'p> State<'p> {
     }
 
     /// How a pod fits a node.
-    pub(super) fn look(&mut self, node: NodeId, want: usize) -> Look {
+    pub(super) fn look(&mut self, node: NodeId, want: usize) -> PodFit {
         let condition = self
             .occupancy
             .condition(self.compiled, &mut self.memo, node);

@@ -276,12 +276,12 @@ fn lose(snapshot: &mut Snapshot, gone: &BTreeSet<Name>) -> BTreeSet<JobKey> {
 }
 
 fn of_place(snapshot: &Snapshot, what: LostPart, name: &str) -> Result<BTreeSet<Name>, String> {
-    let of = |node: &crate::snapshot::Node| match what {
+    let of = |node: &crate::snapshot::SnapshotNode| match what {
         LostPart::Pool => Some(node.pool.clone()),
         LostPart::Zone => node.labels.get(ZONE).cloned(),
         LostPart::Node => Some(node.name.clone()),
     };
-    let named = |node: &&crate::snapshot::Node| of(node).is_some_and(|own| *own == *name);
+    let named = |node: &&crate::snapshot::SnapshotNode| of(node).is_some_and(|own| *own == *name);
     let found: BTreeSet<Name> = snapshot
         .nodes
         .iter()
@@ -299,7 +299,7 @@ fn nodes(snapshot: &mut Snapshot, target: &str, by: i64) -> Result<BTreeSet<JobK
     if by.abs() > MOST {
         return Err(format!("{by} nodes are more than {MOST}"));
     }
-    let matches = |node: &&crate::snapshot::Node| {
+    let matches = |node: &&crate::snapshot::SnapshotNode| {
         *node.pool == *target
             || node.instance_type.as_deref() == Some(target)
             || *node.name == *target

@@ -20,7 +20,7 @@ use super::explain::job;
 use super::explanations;
 use super::fit::Relaxation;
 use super::forecast::{self, Start};
-use super::snapshot::{Device, Snapshot, Status, Workload};
+use super::snapshot::{Snapshot, SnapshotDevice, Status, Workload};
 use super::spending::spending;
 use super::state::State;
 use model::cost::{BudgetChange, FleetSpending};
@@ -346,7 +346,7 @@ fn figures(snapshot: Snapshot) -> (WhatIfFigures, Side) {
             .iter()
             .flat_map(|node| &node.devices)
     };
-    let rate: Money = devices().filter_map(Device::rate).sum();
+    let rate: Money = devices().filter_map(SnapshotDevice::rate).sum();
     let now = state.now().millis();
     let mut waits: Vec<i64> = starts
         .values()

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use crate::history::{Run, Trace, runs};
 use crate::journal::Pages;
 use crate::machine::{Machine, Note, RunCommand, RunEnd};
-use crate::record::{ClusterIdentity, Line, Record, Who};
+use crate::record::{ClusterIdentity, JournalLine, Record, Who};
 use crate::response::{ServerResponse, Verdict};
 use model::base::Moment;
 use model::plan::{Plan, Until, Wait, When};
@@ -16,7 +16,7 @@ use model::plan::{Plan, Until, Wait, When};
 use super::{World, evict, failed, go, plan, suspend};
 
 /// A journal in memory, written as `run` writes it.
-fn begin(plan: &Plan) -> Vec<Line> {
+fn begin(plan: &Plan) -> Vec<JournalLine> {
     vec![line(Record::Begin {
         cluster: ClusterIdentity {
             context: "c".into(),
@@ -32,15 +32,15 @@ fn begin(plan: &Plan) -> Vec<Line> {
     })]
 }
 
-fn line(record: Record) -> Line {
-    Line {
+fn line(record: Record) -> JournalLine {
+    JournalLine {
         at: Moment::from_seconds(1),
         run: "r".into(),
         record,
     }
 }
 
-fn past(lines: &[Line]) -> Run {
+fn past(lines: &[JournalLine]) -> Run {
     // Through JSON, as from disk.
     let lines = lines
         .iter()
@@ -62,7 +62,7 @@ fn with_kills(
     world: &mut World,
     lives: &[u32],
     losses: &[bool],
-) -> (RunEnd, Vec<Line>) {
+) -> (RunEnd, Vec<JournalLine>) {
     let mut lines = begin(plan);
     let mut losses = losses.iter().copied().cycle();
     for life in lives.iter().copied().chain([u32::MAX]) {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::history::runs;
 use crate::journal::Pages;
-use crate::record::{ClusterIdentity, Line, Record, Who};
+use crate::record::{ClusterIdentity, JournalLine, Record, Who};
 use model::base::ObjectKey;
 use model::plan::{JobName, JobRef};
 
@@ -25,11 +25,13 @@ pub(super) fn run_of(plan: Plan, records: Vec<Record>) -> crate::Run {
         reason: String::new(),
         plan: Box::new(plan),
     };
-    let lines = std::iter::once(begin).chain(records).map(|record| Line {
-        at: Moment::from_seconds(1),
-        run: "r".into(),
-        record,
-    });
+    let lines = std::iter::once(begin)
+        .chain(records)
+        .map(|record| JournalLine {
+            at: Moment::from_seconds(1),
+            run: "r".into(),
+            record,
+        });
     let pages = Pages {
         lines: lines.collect(),
         unreadable: 0,

@@ -94,7 +94,7 @@ impl State {
 pub(super) struct CheckState {
     /// Number of the current run: entries that the run does not touch have ended.
     run: u32,
-    entries: FxHashMap<Name, Entry>,
+    entries: FxHashMap<Name, FindingCandidate>,
     /// Last values of counters and sticky gauges, by device.
     pub(super) memory: FxHashMap<Name, LastValue>,
     /// Means over a window, by job.
@@ -125,7 +125,7 @@ impl CheckState {
 
 /// Something that is, or may become, a finding.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Entry {
+struct FindingCandidate {
     run: u32,
     /// Since when it has been true.
     first: Moment,
@@ -342,7 +342,7 @@ impl CheckContext<'_> {
             Verdict::Held(value) => (value, false),
         };
         if begins && !self.check_state.entries.contains_key(key) {
-            let entry = Entry {
+            let entry = FindingCandidate {
                 run,
                 first: now,
                 told: false,

@@ -1,7 +1,7 @@
 //! `queues-document`: the ConfigMap that holds the queues of `govern` is wrong. The queues of the last good one count on.
 
 use model::base::Name;
-use model::fleet::fleet::Known;
+use model::fleet::fleet::TableState;
 use model::fleet::kinds::Table;
 
 use super::context::{CheckContext, FindingDraft, subject};
@@ -21,7 +21,7 @@ fn check_fleet(context: &mut CheckContext<'_>) {
     };
     let source = Name::from(format!("api {}", Table::GovernQueues.name()));
     let verdict = match fleet.visibility(Table::GovernQueues) {
-        Known::Live => Verdict::when(Some(state.fault.is_some())),
+        TableState::Live => Verdict::when(Some(state.fault.is_some())),
         _ => Verdict::Unknown,
     };
     context.report(&source, verdict, |_| {

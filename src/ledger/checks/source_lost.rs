@@ -3,7 +3,7 @@
 
 use model::base::{Moment, Name};
 use model::fleet::finding::Severity;
-use model::fleet::fleet::Known;
+use model::fleet::fleet::TableState;
 use model::fleet::kinds::Table;
 use model::fleet::observe::{LostKind, SourceHealth, SourceState};
 use model::fleet::outage::{API, Outage};
@@ -32,7 +32,7 @@ fn check_fleet(context: &mut CheckContext<'_>) {
         let since = since.map(|(since, _)| since);
         let table = table_of(&source.name).map(|table| fleet.visibility(table));
         let since = since.or(match table {
-            Some(Known::Lost(lost)) => Some(lost.since),
+            Some(TableState::Lost(lost)) => Some(lost.since),
             _ => None,
         });
         context.report_with_start(&source.name, check(source), since, |_| {
@@ -51,7 +51,9 @@ fn check_fleet(context: &mut CheckContext<'_>) {
         });
     }
     for (table, known) in fleet.known.iter() {
-        let Known::Lost(lost) = known else { continue };
+        let TableState::Lost(lost) = known else {
+            continue;
+        };
         let name = Name::from(format!("api {}", table.name()));
         if fleet.sources.iter().any(|source| source.name == name) {
             continue;
@@ -123,9 +125,9 @@ fn table_of(name: &str) -> Option<Table> {
 }
 
 /// Without the API the console is blind; without the right to a table it only sees less.
-fn api_severity(known: Option<&Known>, otherwise: Severity) -> Severity {
+fn api_severity(known: Option<&TableState>, otherwise: Severity) -> Severity {
     match known {
-        Some(Known::Lost(lost)) if lost.kind == LostKind::Rights => otherwise,
+        Some(TableState::Lost(lost)) if lost.kind == LostKind::Rights => otherwise,
         _ => Severity::Crit,
     }
 }

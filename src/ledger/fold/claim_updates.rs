@@ -8,7 +8,7 @@ use model::fleet::admission::GroupSeen;
 use model::fleet::claim::{
     ClaimAsk, ClaimSeen, ClassSeen, SliceSeen, TemplateSeen, is_accelerator_driver,
 };
-use model::fleet::fleet::Known;
+use model::fleet::fleet::TableState;
 use model::fleet::kinds::Table;
 use model::fleet::object_parts::{Labels, Resources};
 use model::fleet::seen::{Claimed, PodSeen, WorkloadSeen};
@@ -332,7 +332,7 @@ impl Ledger {
     /// True when slices are withheld from us and none was ever seen.
     pub(super) fn slices_are_withheld(&self) -> bool {
         let known = self.known.get(&Table::ResourceSlices);
-        matches!(known, Some(Known::Lost(_) | Known::NotVisible(_)))
+        matches!(known, Some(TableState::Lost(_) | TableState::NotVisible(_)))
             && self.claims.slices.is_empty()
     }
 

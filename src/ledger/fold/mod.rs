@@ -32,7 +32,7 @@ use model::base::{Moment, Name, Names, ObjectKey};
 
 use devices::readings::NodeReadings;
 use model::fleet::device::Pod;
-use model::fleet::fleet::{Fleet, Known};
+use model::fleet::fleet::{Fleet, TableState};
 use model::fleet::job::{Job, JobKey};
 use model::fleet::object_parts::Labels;
 use model::fleet::observe::{ListedNamespaces, LostKind, Observation, SourceHealth, SourceState};
@@ -43,7 +43,7 @@ use model::fleet::reading::Page;
 use model::fleet::run_hold::OpenRun;
 use model::fleet::seen::{NodeSeen, PodSeen, WorkloadSeen};
 use model::fleet::{kinds::Table, visibility};
-use node_state::NodeState;
+use node_state::NodeEntry;
 pub use saved::SavedLedger;
 use sweep::wide;
 use workloads::runs::Runs;
@@ -52,7 +52,7 @@ use workloads::runs::Runs;
 pub struct Ledger {
     policy: Arc<Policy>,
     names: Names,
-    nodes: BTreeMap<Name, NodeState>,
+    nodes: BTreeMap<Name, NodeEntry>,
     pods: FxHashMap<ObjectKey, Arc<PodSeen>>,
     /// Pods that ask for devices, with their joins.
     joined: FxHashMap<ObjectKey, Arc<Pod>>,
@@ -75,7 +75,7 @@ pub struct Ledger {
     /// When each job was last built.
     jobs_at: FxHashMap<JobKey, Moment>,
     runs: Runs,
-    known: BTreeMap<Table, Known>,
+    known: BTreeMap<Table, TableState>,
     /// Tables that were complete once: if a later list is refused, the table is lost, not invisible.
     listed: BTreeSet<Table>,
     extent: ListedNamespaces,
@@ -97,7 +97,7 @@ pub struct Ledger {
     dirty_jobs: BTreeSet<JobKey>,
     /// Jobs with changes to readings only.
     read_jobs: BTreeSet<JobKey>,
-    pools: pools::Kept,
+    pools: pools::KeptPools,
     changed: Changed,
     revision: u64,
     last: Option<Fleet>,
@@ -118,7 +118,7 @@ impl Ledger {
     /// An empty ledger that judges by `policy`.
     pub fn new(policy: Arc<Policy>) -> Self {
         Self {
-            pools: pools::Kept::new(Arc::clone(&policy)),
+            pools: pools::KeptPools::new(Arc::clone(&policy)),
             policy,
             names: Names::default(),
             nodes: BTreeMap::new(),
@@ -142,7 +142,7 @@ impl Ledger {
             runs: Runs::default(),
             known: Table::ALL
                 .iter()
-                .map(|table| (*table, Known::Waiting))
+                .map(|table| (*table, TableState::Waiting))
                 .collect(),
             listed: BTreeSet::new(),
             extent: ListedNamespaces::All,
@@ -177,8 +177,10 @@ impl Ledger {
                 self.sweeps.remove(&table);
                 let never = !self.listed.contains(&table);
                 let known = match lost.kind {
-                    LostKind::Rights if never => Known::NotVisible(lost),
-                    LostKind::Rights | LostKind::Login | LostKind::Unreachable => Known::Lost(lost),
+                    LostKind::Rights if never => TableState::NotVisible(lost),
+                    LostKind::Rights | LostKind::Login | LostKind::Unreachable => {
+                        TableState::Lost(lost)
+                    }
                 };
                 if self.known.get(&table) == Some(&known) {
                     return false;
@@ -191,11 +193,11 @@ impl Ledger {
                 }
                 self.extent = extent;
             }
-            Observation::Back(table) => self.set_known(table, Known::Live),
+            Observation::Back(table) => self.set_known(table, TableState::Live),
             Observation::Absent(table) => {
                 self.sweeps.remove(&table);
                 self.clear(table);
-                self.set_known(table, Known::Absent);
+                self.set_known(table, TableState::Absent);
             }
             Observation::Node(node) => self.see_node(*node),
             Observation::Pod(pod) => self.see_pod(*pod),
@@ -293,7 +295,7 @@ impl Ledger {
             parts.jobs
         };
         let tables = self.tables.publish();
-        let lost_nodes = matches!(self.known.get(&Table::Nodes), Some(Known::Lost(_)));
+        let lost_nodes = matches!(self.known.get(&Table::Nodes), Some(TableState::Lost(_)));
         let visibility = visibility::of_pools(&self.known, &self.extent);
         let (scaling, scaling_changed) = self.scaling.publish(&nodes, self.changed.shapes);
         if self.changed.shapes {
@@ -360,7 +362,7 @@ impl Ledger {
         aged
     }
 
-    fn set_known(&mut self, table: Table, known: Known) {
+    fn set_known(&mut self, table: Table, known: TableState) {
         if self.known.get(&table) != Some(&known) {
             self.known.insert(table, known);
             self.changed.known = true;

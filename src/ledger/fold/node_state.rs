@@ -14,7 +14,7 @@ use crate::fold::devices::readings::NodeReadings;
 
 /// One node's facts and everything that depends on it.
 #[derive(Default)]
-pub(super) struct NodeState {
+pub(super) struct NodeEntry {
     /// Absent while only pods or readings name the node.
     pub(super) seen: Option<Arc<NodeSeen>>,
     /// The labels of `seen` itself.
@@ -31,7 +31,7 @@ pub(super) struct NodeState {
     pub(super) wide: Vec<Spot>,
 }
 
-impl NodeState {
+impl NodeEntry {
     /// The last moment after `at` until which all readings of its allocated devices that are fresh stay so.
     pub(super) fn fresh_after(&self, at: Moment) -> Option<Moment> {
         let devices = self.built.iter().flat_map(|node| &node.devices);

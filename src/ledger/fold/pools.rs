@@ -28,14 +28,14 @@ const MANAGED: &[&str] = &[
 ];
 
 /// Values that stay the same as long as only readings and pods of the nodes change.
-pub(super) struct Kept {
+pub(super) struct KeptPools {
     policy: Arc<Policy>,
     serves: PoolOfRequest,
     /// Pools without what changes meanwhile, by name; none until they are made.
     pools: Vec<Pool>,
 }
 
-impl Kept {
+impl KeptPools {
     pub(super) fn new(policy: Arc<Policy>) -> Self {
         Self {
             policy,

@@ -146,7 +146,7 @@ impl ScalingTables {
         let moved = any && nodes_changed && self.have_moved(nodes);
         let joins = changed || (any && claims_changed) || moved;
         if joins {
-            let index = Index::of(nodes);
+            let index = ScalerNodes::of(nodes);
             let groups = self.groups.values().flat_map(|groups| groups.iter());
             self.published.scalers = self
                 .node_pools
@@ -218,14 +218,14 @@ const GROUP_LABELS: [&str; 12] = [
 ];
 
 /// Nodes by what a scaler may know them by.
-struct Index<'a> {
+struct ScalerNodes<'a> {
     node_pools: BTreeMap<&'a str, BTreeSet<&'a Name>>,
     /// By a scale set in the provider's id, or by a node's name without its last part.
     machines: BTreeMap<String, BTreeSet<&'a Name>>,
     labels: BTreeMap<&'a str, BTreeSet<&'a Name>>,
 }
 
-impl<'a> Index<'a> {
+impl<'a> ScalerNodes<'a> {
     fn of(nodes: &'a [Arc<Node>]) -> Self {
         let mut index = Self {
             node_pools: BTreeMap::new(),

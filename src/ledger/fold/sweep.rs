@@ -1,7 +1,7 @@
 //! Lists of a table, from their first object to their last: an object missing from a complete list was deleted.
 
 use model::base::{Name, ObjectKey};
-use model::fleet::fleet::Known;
+use model::fleet::fleet::TableState;
 use model::fleet::kinds::Table;
 
 use super::Ledger;
@@ -56,7 +56,7 @@ impl Ledger {
             }
         }
         self.listed.insert(table);
-        self.set_known(table, Known::Live);
+        self.set_known(table, TableState::Live);
     }
 
     pub(super) fn clear(&mut self, table: Table) {

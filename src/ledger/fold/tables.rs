@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::base::{Name, ObjectKey};
-use model::fleet::budget::Budget;
+use model::fleet::budget::PodDisruptionBudget;
 use model::fleet::govern::{GovernQueues, GovernState};
 use model::fleet::kinds::Table;
 use model::fleet::queue::{
@@ -77,7 +77,7 @@ pub(super) struct Tables {
     dirty: BTreeSet<QueueKey>,
     flavors: RowTable<Name, Flavor>,
     topologies: RowTable<Name, Topology>,
-    budgets: RowTable<ObjectKey, Budget>,
+    budgets: RowTable<ObjectKey, PodDisruptionBudget>,
     classes: RowTable<(PriorityKind, Name), PriorityClass>,
     kueue: Option<Arc<KueueConfig>>,
     govern: Option<Arc<GovernState>>,
@@ -87,7 +87,7 @@ pub(super) struct PublishedTables {
     pub(super) queues: Arc<[Arc<Queue>]>,
     pub(super) flavors: Arc<[Arc<Flavor>]>,
     pub(super) topologies: Arc<[Arc<Topology>]>,
-    pub(super) budgets: Arc<[Arc<Budget>]>,
+    pub(super) budgets: Arc<[Arc<PodDisruptionBudget>]>,
     pub(super) classes: Arc<[Arc<PriorityClass>]>,
     pub(super) kueue: Option<Arc<KueueConfig>>,
     pub(super) govern: Option<Arc<GovernState>>,
@@ -183,7 +183,7 @@ impl Tables {
         self.topologies.see(topology.name.clone(), topology);
     }
 
-    pub(super) fn see_budget(&mut self, budget: Budget) {
+    pub(super) fn see_budget(&mut self, budget: PodDisruptionBudget) {
         self.budgets.see(budget.key.clone(), budget);
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use model::base::Name;
 use model::fleet::device::Pod;
-use model::fleet::fleet::{Known, hidden_pool};
+use model::fleet::fleet::{TableState, hidden_pool};
 use model::fleet::job::JobKey;
 use model::fleet::kinds::Table;
 use model::fleet::node::Node;
@@ -16,13 +16,13 @@ use model::fleet::reading::Reading;
 use model::fleet::seen::NodeSeen;
 
 use super::Ledger;
-use super::node_state::NodeState;
+use super::node_state::NodeEntry;
 
 impl Ledger {
     /// True when listing nodes is forbidden and they were never listed.
     pub(super) fn nodes_are_refused(&self) -> bool {
         let known = self.known.get(&Table::Nodes);
-        known.is_some_and(Known::is_hidden)
+        known.is_some_and(TableState::is_hidden)
     }
 
     /// Device class of nodes that may not be listed: from the flavors of their pods, or the pods' node selectors. Omitted where
@@ -119,7 +119,7 @@ impl Ledger {
 }
 
 /// The node as listed; where listing is forbidden, its name alone, when pods are scheduled on it.
-pub(super) fn seen(refused: bool, name: &Name, state: &NodeState) -> Option<Arc<NodeSeen>> {
+pub(super) fn seen(refused: bool, name: &Name, state: &NodeEntry) -> Option<Arc<NodeSeen>> {
     state.seen.clone().or_else(|| {
         (refused && !state.pods.is_empty()).then(|| {
             Arc::new(NodeSeen {

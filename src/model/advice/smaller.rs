@@ -105,7 +105,7 @@ pub(super) fn smaller(
     let catalog = &fleet.policy.catalog;
     let own = catalog.of_class(job.class.as_deref()?)?;
     let memory = memory_gib(job, fleet).or(own.memory_gib)?;
-    let needs = Needs::of(&profile.evidence, memory)?;
+    let needs = DeviceNeeds::of(&profile.evidence, memory)?;
     let mut best: Option<(Action, Money)> = None;
     let mut offer = |action: Action, rate: Money| {
         if rate.all < own_rate.all && best.as_ref().is_none_or(|(_, known)| rate < *known) {
@@ -157,14 +157,14 @@ fn memory_gib(job: &Job, fleet: &Fleet) -> Option<f64> {
 }
 
 /// What a job needs of a device: memory and compute by the 95th percentile, bandwidth by the mean.
-struct Needs {
+struct DeviceNeeds {
     memory_gib: f64,
     /// Share of its own device's compute and memory bandwidth.
     sm: f64,
     dram: f64,
 }
 
-impl Needs {
+impl DeviceNeeds {
     /// `None` where a value is not known; the job's own devices have `memory` GiB.
     fn of(evidence: &Evidence, memory: f64) -> Option<Self> {
         Some(Self {
@@ -179,7 +179,7 @@ impl Needs {
 fn fitting(
     group: &PriceGroup,
     own: &Accelerator,
-    needs: &Needs,
+    needs: &DeviceNeeds,
     profile: &JobProfile,
     catalog: &Catalog,
 ) -> Option<(Name, Money)> {

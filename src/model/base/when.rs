@@ -10,10 +10,10 @@ use super::time::{Moment, parse_span};
 
 /// A moment of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct When(Form);
+pub struct When(TypedForm);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Form {
+enum TypedForm {
     At(Moment),
     /// So long before the end.
     Before(Duration),
@@ -36,7 +36,7 @@ fn of_day(text: &str) -> Option<Time> {
 
 impl When {
     pub const fn at(moment: Moment) -> Self {
-        Self(Form::At(moment))
+        Self(TypedForm::At(moment))
     }
 
     /// Reads one.
@@ -48,19 +48,19 @@ impl When {
         let form = if let Some(back) = text.strip_prefix('-') {
             // A plain number would be read as seconds, and might have been meant as anything.
             let named = back.ends_with(|last: char| last.is_ascii_alphabetic());
-            parse_span(back).filter(|_| named).map(Form::Before)
+            parse_span(back).filter(|_| named).map(TypedForm::Before)
         } else if let Some(time) = text.strip_prefix("yesterday ") {
-            of_day(time.trim()).map(Form::Yesterday)
+            of_day(time.trim()).map(TypedForm::Yesterday)
         } else if let Some(time) = of_day(text) {
-            Some(Form::OfDay(time))
+            Some(TypedForm::OfDay(time))
         } else if let Some(moment) = Moment::parse(text) {
-            Some(Form::At(moment))
+            Some(TypedForm::At(moment))
         } else {
             let parts = text.split_once([' ', 'T']);
             let local = parts.and_then(|(date, time)| {
                 Some(date.parse::<Date>().ok()?.to_datetime(of_day(time.trim())?))
             });
-            local.map(Form::Local)
+            local.map(TypedForm::Local)
         };
         form.map(Self).ok_or_else(|| FORMS.to_owned())
     }
@@ -86,17 +86,17 @@ impl When {
     fn resolve(self, end: Moment, zone: &TimeZone) -> Moment {
         let now = zone.to_datetime(timestamp(end));
         match self.0 {
-            Form::At(moment) => moment,
-            Form::Before(span) => end.minus(span),
-            Form::Local(local) => on(local, end, zone),
-            Form::OfDay(time) => {
+            TypedForm::At(moment) => moment,
+            TypedForm::Before(span) => end.minus(span),
+            TypedForm::Local(local) => on(local, end, zone),
+            TypedForm::OfDay(time) => {
                 let today = on(now.date().to_datetime(time), end, zone);
                 match today <= end {
                     true => today,
                     false => on(day_before(now.date()).to_datetime(time), end, zone),
                 }
             }
-            Form::Yesterday(time) => on(day_before(now.date()).to_datetime(time), end, zone),
+            TypedForm::Yesterday(time) => on(day_before(now.date()).to_datetime(time), end, zone),
         }
     }
 }

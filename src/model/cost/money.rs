@@ -1,7 +1,7 @@
 //! Money, the part of it that comes from list prices because the price paid is not known, and its text form.
 
 use crate::base::Rate;
-use crate::fleet::device::DeviceCell;
+use crate::fleet::device::AllocationCell;
 
 use super::prices::Price;
 
@@ -101,7 +101,7 @@ impl Money {
 
     /// The part of one cell of a device, where this is the price of the device.
     #[must_use]
-    pub fn of_cell(self, cell: &DeviceCell<'_>) -> Self {
+    pub fn of_cell(self, cell: &AllocationCell<'_>) -> Self {
         self.each(|rate| cell.cost(rate))
     }
 }

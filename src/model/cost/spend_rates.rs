@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::base::{DeviceAmount, Name, Rate};
-use crate::fleet::device::{Device, DeviceCell};
+use crate::fleet::device::{AllocationCell, Device};
 use crate::fleet::job::JobKey;
 use crate::fleet::node::{Billing, Node};
 
@@ -47,7 +47,7 @@ impl Spend {
     }
 
     /// The part of one cell of a device, where this is the spend of the device.
-    pub fn of_cell(&self, cell: &DeviceCell<'_>) -> Self {
+    pub fn of_cell(&self, cell: &AllocationCell<'_>) -> Self {
         let cost = |money: Money| money.of_cell(cell);
         Self {
             rate: cost(self.rate),

@@ -88,8 +88,8 @@ fn spread(
     counts: impl Fn(Option<&Pod>) -> bool,
 ) -> SpendRates {
     let mut out = SpendRates::default();
-    let mut pools = Column::default();
-    let mut classes = Column::default();
+    let mut pools = ScopeRows::default();
+    let mut classes = ScopeRows::default();
     let mut held = HolderScopes::default();
     let mut ordinal = 0u32;
     let visible = fleet.sees_devices();
@@ -210,12 +210,12 @@ struct Row {
 }
 
 /// The rows of one scope while they are filled. Row 0 is `unattributed`.
-struct Column {
+struct ScopeRows {
     index: Map<Name, usize>,
     rows: Vec<Row>,
 }
 
-impl Default for Column {
+impl Default for ScopeRows {
     fn default() -> Self {
         Self {
             index: Map::default(),
@@ -227,7 +227,7 @@ impl Default for Column {
     }
 }
 
-impl Column {
+impl ScopeRows {
     fn row(&mut self, name: &Name) -> usize {
         if let Some(at) = self.index.get(name) {
             return *at;
@@ -306,9 +306,9 @@ impl Column {
 /// The scopes that follow from who holds a device.
 #[derive(Default)]
 struct HolderScopes {
-    queues: Column,
-    teams: Column,
-    jobs: Column,
+    queues: ScopeRows,
+    teams: ScopeRows,
+    jobs: ScopeRows,
     job_rows: BTreeMap<JobKey, usize>,
     job_names: Map<Name, JobKey>,
     /// Rows of a pod's queue, team and job, by the pod's address: alive for as long as the fleet is.

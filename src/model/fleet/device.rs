@@ -193,7 +193,7 @@ impl Slice {
 /// A part of a device that is allocated to one pod, or to none. The cells of a device add up to it: every count of devices and all
 /// money is a sum of cells.
 #[derive(Clone, Copy, Debug)]
-pub struct DeviceCell<'d> {
+pub struct AllocationCell<'d> {
     /// The slice; `None` for a whole device, and for the rest that is in no slice.
     pub slice: Option<&'d Slice>,
     /// The pod that it is allocated to.
@@ -204,7 +204,7 @@ pub struct DeviceCell<'d> {
     pub share: Option<DeviceAmount>,
 }
 
-impl DeviceCell<'_> {
+impl AllocationCell<'_> {
     /// Its cost where the device costs `rate`; zero where its part is not known. Cut from a running sum, so that the cells of a device
     /// add up to the micro-dollar.
     pub fn cost(&self, rate: Rate) -> Rate {
@@ -255,12 +255,12 @@ pub struct Device {
 
 impl Device {
     /// Its cells: the device itself where it is whole, else its slices and the rest. Without the parts of its slices there is no rest.
-    pub fn cells(&self) -> impl Iterator<Item = DeviceCell<'_>> {
+    pub fn cells(&self) -> impl Iterator<Item = AllocationCell<'_>> {
         let is_whole = self.holder.is_some() || self.slices.is_empty();
         let slices = self.slices.iter().filter(move |_| !is_whole);
         let mut before = DeviceAmount::ZERO;
         let cells = slices.map(move |slice| {
-            let cell = DeviceCell {
+            let cell = AllocationCell {
                 slice: Some(slice),
                 holder: slice.holder.as_ref(),
                 before,
@@ -269,7 +269,7 @@ impl Device {
             before += slice.share.unwrap_or_default();
             cell
         });
-        cells.chain(self.rest().map(|rest| DeviceCell {
+        cells.chain(self.rest().map(|rest| AllocationCell {
             slice: None,
             holder: self.holder.as_ref(),
             before: DeviceAmount::ONE.less(rest),

@@ -12,7 +12,7 @@ use super::node::Node;
 use super::observed::kinds::Table;
 use super::observed::observe::{ListedNamespaces, Lost, SourceHealth};
 use super::pool::{DeviceCounts, Pool};
-use super::queueing::budget::Budget;
+use super::queueing::budget::PodDisruptionBudget;
 use super::queueing::govern::GovernState;
 use super::queueing::queue::{Flavor, PriorityClass, Queue, QueueKey, Topology};
 use super::queueing::run_hold::{HELD_BY_RUN, OpenRun};
@@ -23,7 +23,7 @@ use super::scaling::Scaling;
 
 /// State of a table.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Known {
+pub enum TableState {
     Waiting,
     Live,
     /// Was listed; its source fails now. Its rows stay.
@@ -35,7 +35,7 @@ pub enum Known {
 }
 
 crate::words! {
-    impl Known {
+    impl TableState {
         /// Name in the fleet document.
         pub fn name(&self) {
             Waiting => "waiting",
@@ -47,7 +47,7 @@ crate::words! {
     }
 }
 
-impl Known {
+impl TableState {
     /// True when an empty table means that there is nothing.
     pub const fn is_known(&self) -> bool {
         matches!(self, Self::Live | Self::Absent)
@@ -73,7 +73,7 @@ pub struct Fleet {
     pub flavors: Arc<[Arc<Flavor>]>,
     pub topologies: Arc<[Arc<Topology>]>,
     /// Disruption budgets by namespace and name.
-    pub budgets: Arc<[Arc<Budget>]>,
+    pub budgets: Arc<[Arc<PodDisruptionBudget>]>,
     /// Priority classes by kind and name.
     pub priority_classes: Arc<[Arc<PriorityClass>]>,
     /// Kueue's own configuration, where it could be read.
@@ -92,7 +92,7 @@ pub struct Fleet {
     /// True when no source gives the order of pending workloads: positions in queues are not known.
     pub order_unknown: bool,
     /// State of each table.
-    pub known: Arc<BTreeMap<Table, Known>>,
+    pub known: Arc<BTreeMap<Table, TableState>>,
     /// Namespaces that its pods are listed in.
     pub extent: ListedNamespaces,
     /// The policy that it was built with.
@@ -132,7 +132,7 @@ impl Fleet {
             known: Arc::new(
                 Table::ALL
                     .iter()
-                    .map(|table| (*table, Known::Waiting))
+                    .map(|table| (*table, TableState::Waiting))
                     .collect(),
             ),
             extent: ListedNamespaces::All,
@@ -206,15 +206,15 @@ impl Fleet {
     }
 
     /// State of a table.
-    pub fn visibility(&self, table: Table) -> &Known {
-        self.known.get(&table).unwrap_or(&Known::Waiting)
+    pub fn visibility(&self, table: Table) -> &TableState {
+        self.known.get(&table).unwrap_or(&TableState::Waiting)
     }
 
     /// True once every table has been listed, is absent, or has been lost.
     pub fn is_complete(&self) -> bool {
         self.known
             .values()
-            .all(|known| !matches!(known, Known::Waiting))
+            .all(|known| !matches!(known, TableState::Waiting))
     }
 
     /// The tables still in their first list that devices, jobs and cost depend on.
@@ -225,7 +225,7 @@ impl Fleet {
             Table::KueueWorkloads,
             Table::Jobs,
         ];
-        let waits = |table: &Table| matches!(self.visibility(*table), Known::Waiting);
+        let waits = |table: &Table| matches!(self.visibility(*table), TableState::Waiting);
         needed.into_iter().filter(waits).collect()
     }
 

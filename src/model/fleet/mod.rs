@@ -25,7 +25,7 @@ pub(crate) mod queueing;
 pub(crate) mod rules;
 pub(crate) mod serving;
 
-pub use fleet::{Fleet, Known};
+pub use fleet::{Fleet, TableState};
 pub use observed::{
     claim, condition, kinds, object_parts, observe, outage, reading, seen, source_fault, visibility,
 };

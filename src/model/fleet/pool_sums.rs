@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::base::{DeviceAmount, Moment, Name};
 
 use super::device::{Device, Pod};
-use super::fleet::{Fleet, Known};
+use super::fleet::{Fleet, TableState};
 use super::job::Job;
 use super::node::Node;
 use super::observed::kinds::Table;
@@ -40,7 +40,7 @@ impl Fleet {
         let jobs = self.jobs.iter().map(|job| &**job);
         let jobs = jobs.filter(|job| waits(job));
         let waiting = WaitingDevices::of(&members, jobs, &mut PoolOfRequest::default()).by_pool;
-        let nodes_lost = matches!(self.visibility(Table::Nodes), Known::Lost(_));
+        let nodes_lost = matches!(self.visibility(Table::Nodes), TableState::Lost(_));
         let part = |pool: &Pool| {
             let mut sum = PoolSum::default();
             for node in members.get(&pool.name).into_iter().flatten() {

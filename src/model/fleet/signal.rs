@@ -26,8 +26,8 @@ macro_rules! signals {
             }
 
             /// Whether the value is a level or a running total.
-            pub const fn kind(self) -> Kind {
-                match self { $(Self::$variant => Kind::$kind,)* }
+            pub const fn kind(self) -> SignalType {
+                match self { $(Self::$variant => SignalType::$kind,)* }
             }
         }
     };
@@ -35,7 +35,7 @@ macro_rules! signals {
 
 /// How a signal's values relate over time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum SignalType {
     /// A level: each value is independent of the others.
     Gauge,
     /// A total that only grows, but for restarts: differences matter.

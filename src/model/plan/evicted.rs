@@ -30,13 +30,13 @@ pub struct Evicted {
 
 /// Jobs that a start would evict, where known before a plan is made.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Known {
+pub struct KnownVictims {
     pub jobs: BTreeSet<JobName>,
     /// True for the victims of a plan that is or was shown; false for those that the job's page names.
     pub is_read: bool,
 }
 
-impl Known {
+impl KnownVictims {
     /// Jobs that a stored plan stops.
     pub fn read(plan: &Plan) -> Self {
         Self {

@@ -22,7 +22,7 @@ use crate::base::{Moment, Name, ObjectKey};
 use crate::cost::{BudgetChange, FleetSpending};
 use crate::schema::{SchemaHead, of_readable_document};
 
-pub use evicted::{Evicted, Known, evicted_words};
+pub use evicted::{Evicted, KnownVictims, evicted_words};
 pub use option::{Origin, Origins, Source, Used};
 pub use step::{
     ApiPath, Budgets, Fact, JobRef, Loss, Mutation, Object, Policy, SideEffects, Step, Test, Until,

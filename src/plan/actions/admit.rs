@@ -5,13 +5,13 @@ use model::fleet::job::JobState;
 use model::plan::{Intent, JobName, Plan, Refusal};
 
 use super::{
-    ActionRequest, ActionSpec, Availability, Names, ObjectKind, PATCH_WORK, ParseError,
+    ActionRequest, ActionSpec, Availability, NameResolver, ObjectKind, PATCH_WORK, ParseError,
     PlannedFrom, PlannerInput, Selected, Values,
 };
 
 /// Start a waiting job
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
-pub struct Arguments {
+pub struct AdmitArguments {
     /// NAMESPACE/NAME; the name alone where one job has it
     job: String,
     /// Preempt other jobs for it if needed
@@ -35,8 +35,8 @@ pub(super) const SPEC: ActionSpec = ActionSpec {
     availability,
 };
 
-impl Arguments {
-    pub(super) fn intent(&self, names: &Names<'_>) -> Result<Intent, ParseError> {
+impl AdmitArguments {
+    pub(super) fn intent(&self, names: &NameResolver<'_>) -> Result<Intent, ParseError> {
         Ok(Intent::Admit {
             job: names.job(&self.job)?,
             preempt: self.preempt,

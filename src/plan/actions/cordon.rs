@@ -5,13 +5,13 @@ use model::base::Name;
 use model::plan::{Intent, Plan, Refusal};
 
 use super::{
-    ActionRequest, ActionSpec, Names, ObjectKind, ParseError, PlannedFrom, PlannerInput, Selected,
-    Values, always,
+    ActionRequest, ActionSpec, NameResolver, ObjectKind, ParseError, PlannedFrom, PlannerInput,
+    Selected, Values, always,
 };
 
 /// Mark nodes unschedulable, with user and reason
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
-pub struct Arguments {
+pub struct CordonArguments {
     /// NODE, pool/NAME, rack/NAME, zone/NAME, or any level of the topology
     #[arg(required = true)]
     nodes: Vec<String>,
@@ -33,8 +33,8 @@ pub(super) const SPEC: ActionSpec = ActionSpec {
     availability: always,
 };
 
-impl Arguments {
-    pub(super) fn intent(&self, names: &Names<'_>) -> Result<Intent, ParseError> {
+impl CordonArguments {
+    pub(super) fn intent(&self, names: &NameResolver<'_>) -> Result<Intent, ParseError> {
         Ok(Intent::Cordon {
             nodes: names.nodes(&self.nodes)?,
             reason: String::new(),

@@ -5,13 +5,13 @@ use model::base::{Moment, Name};
 use model::plan::{Intent, Plan, Refusal};
 
 use super::{
-    ActionRequest, ActionSpec, Names, ObjectKind, ParseError, PlannedFrom, PlannerInput, Selected,
-    Values, always,
+    ActionRequest, ActionSpec, NameResolver, ObjectKind, ParseError, PlannedFrom, PlannerInput,
+    Selected, Values, always,
 };
 
 /// Cordon nodes, then evict or requeue all work on them
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
-pub struct Arguments {
+pub struct DrainArguments {
     /// NODE, pool/NAME, rack/NAME, zone/NAME, or any level of the topology
     #[arg(required = true)]
     nodes: Vec<String>,
@@ -36,8 +36,8 @@ pub(super) const SPEC: ActionSpec = ActionSpec {
     availability: always,
 };
 
-impl Arguments {
-    pub(super) fn intent(&self, names: &Names<'_>) -> Result<Intent, ParseError> {
+impl DrainArguments {
+    pub(super) fn intent(&self, names: &NameResolver<'_>) -> Result<Intent, ParseError> {
         let until = |text: &String| deadline(text, names.snapshot.at).map_err(ParseError::Usage);
         Ok(Intent::Drain {
             nodes: names.nodes(&self.nodes)?,

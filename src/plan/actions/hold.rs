@@ -6,13 +6,13 @@ use model::fleet::queue::QueueKind;
 use model::plan::{Intent, Plan, Refusal};
 
 use super::{
-    ActionRequest, ActionSpec, Availability, Names, ObjectKind, PATCH_WORK, ParseError,
+    ActionRequest, ActionSpec, Availability, NameResolver, ObjectKind, PATCH_WORK, ParseError,
     PlannedFrom, PlannerInput, Selected, SelectedObject, Values,
 };
 
 /// Stop a job and keep it suspended; or stop a queue from admitting
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
-pub struct Arguments {
+pub struct HoldArguments {
     /// NAME, NAMESPACE/NAME, KIND/NAME or KIND/NAMESPACE/NAME
     pub target: String,
 }
@@ -38,8 +38,8 @@ pub(super) const SPEC: ActionSpec = ActionSpec {
     availability,
 };
 
-impl Arguments {
-    pub(super) fn intent(&self, _: &Names<'_>) -> Result<Intent, ParseError> {
+impl HoldArguments {
+    pub(super) fn intent(&self, _: &NameResolver<'_>) -> Result<Intent, ParseError> {
         Ok(Intent::Hold {
             target: self.target.clone(),
         })

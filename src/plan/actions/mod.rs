@@ -2,7 +2,7 @@
 //! the objects that it is offered for and the rights that it needs.
 //!
 //! The command line (`stokehold plan`), `engine plan --intent` and the palette parse an action by the same clap structs
-//! ([`Action`]). An [`Intent`] has one action, and the compiler checks that each has one.
+//! ([`ActionArguments`]). An [`Intent`] has one action, and the compiler checks that each has one.
 
 mod admit;
 mod cordon;
@@ -21,11 +21,11 @@ mod undo;
 
 use clap::Subcommand;
 use engine::snapshot::Snapshot;
-use model::plan::{Intent, Known, Plan, Refusal};
+use model::plan::{Intent, KnownVictims, Plan, Refusal};
 
 use super::Author;
 
-pub use names::{Names, ParseError, action, intent, split, usage};
+pub use names::{NameResolver, ParseError, action, intent, split, usage};
 pub use selected::{
     ActionRequest, Availability, ObjectKind, Selected, SelectedObject, SelectedRun, has_replicas,
 };
@@ -131,14 +131,14 @@ pub(crate) struct PlannerInput<'a> {
     pub snapshot: &'a Snapshot,
     pub author: &'a Author,
     /// Victims of a plan that was shown before.
-    pub known: &'a Known,
+    pub known: &'a KnownVictims,
 }
 
 macro_rules! actions {
-    ($($module:ident $action:ident { $($field:ident),* };)*) => {
+    ($($module:ident $action:ident($arguments:ident) { $($field:ident),* };)*) => {
         /// An action as it is typed.
         #[derive(Subcommand, Clone, PartialEq, Eq, Debug)]
-        pub enum Action { $($action($module::Arguments),)* }
+        pub enum ActionArguments { $($action($module::$arguments),)* }
 
         /// The name of an action.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -157,7 +157,7 @@ macro_rules! actions {
         /// Every action, in the order of help and of the hint line.
         pub const ACTIONS: &[&ActionSpec] = &[$(&$module::SPEC,)*];
 
-        impl Action {
+        impl ActionArguments {
             /// Its entry in the registry.
             pub const fn spec(&self) -> &'static ActionSpec {
                 match self { $(Self::$action(_) => &$module::SPEC,)* }
@@ -167,7 +167,7 @@ macro_rules! actions {
             ///
             /// # Errors
             /// An argument has another form, or names something that does not exist.
-            pub fn intent(&self, names: &Names<'_>) -> Result<Intent, ParseError> {
+            pub fn intent(&self, names: &NameResolver<'_>) -> Result<Intent, ParseError> {
                 match self { $(Self::$action(typed) => typed.intent(names),)* }
             }
         }
@@ -187,18 +187,18 @@ macro_rules! actions {
 }
 
 actions! {
-    reprioritise Reprioritise { job, priority };
-    scale Scale { target, replicas };
-    preempt Preempt { job };
-    admit Admit { job, preempt };
-    drain Drain { nodes, deadline };
-    hold Hold { target };
-    resume Resume { target };
-    cordon Cordon { nodes, reason };
-    uncordon Uncordon { nodes };
-    requeue Requeue { job };
-    rebalance Rebalance { pool };
-    undo Undo { run };
+    reprioritise Reprioritise(ReprioritiseArguments) { job, priority };
+    scale Scale(ScaleArguments) { target, replicas };
+    preempt Preempt(PreemptArguments) { job };
+    admit Admit(AdmitArguments) { job, preempt };
+    drain Drain(DrainArguments) { nodes, deadline };
+    hold Hold(HoldArguments) { target };
+    resume Resume(ResumeArguments) { target };
+    cordon Cordon(CordonArguments) { nodes, reason };
+    uncordon Uncordon(UncordonArguments) { nodes };
+    requeue Requeue(RequeueArguments) { job };
+    rebalance Rebalance(RebalanceArguments) { pool };
+    undo Undo(UndoArguments) { run };
 }
 
 pub use reprioritise::ordered_by;
@@ -211,7 +211,7 @@ mod tests {
     #[derive(clap::Parser)]
     struct All {
         #[command(subcommand)]
-        _action: Action,
+        _action: ActionArguments,
     }
 
     #[test]

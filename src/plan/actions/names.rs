@@ -6,7 +6,7 @@ use engine::snapshot::Snapshot;
 use model::base::{Name, ObjectKey, SmallSort};
 use model::plan::{Intent, JobName, Refusal};
 
-use super::Action;
+use super::ActionArguments;
 use crate::places;
 
 /// Why a text is no intent.
@@ -26,13 +26,13 @@ impl From<Refusal> for ParseError {
 
 /// Resolves typed names in a snapshot.
 #[derive(Clone, Copy)]
-pub struct Names<'a> {
+pub struct NameResolver<'a> {
     pub snapshot: &'a Snapshot,
     /// The namespace of names without one; `None` where a document is read, which has no such namespace.
     pub namespace: Option<&'a str>,
 }
 
-impl Names<'_> {
+impl NameResolver<'_> {
     /// A job: `NAMESPACE/NAME`, or the name alone where one job has it.
     ///
     /// # Errors
@@ -115,16 +115,16 @@ pub fn usage(error: &clap::Error) -> String {
     disable_help_subcommand = true,
     subcommand_value_name = "ACTION"
 )]
-struct Line {
+struct TypedAction {
     #[command(subcommand)]
-    action: Action,
+    action: ActionArguments,
 }
 
 /// The action of a line such as `drain pool/h100 --deadline 30m`; `plan` may stand before it.
 ///
 /// # Errors
 /// It does not follow the grammar.
-pub fn action(line: &str) -> Result<Action, String> {
+pub fn action(line: &str) -> Result<ActionArguments, String> {
     let mut words = split(line)?;
     if words.first().is_some_and(|word| word == "plan") {
         words.remove(0);
@@ -136,7 +136,7 @@ pub fn action(line: &str) -> Result<Action, String> {
             verbs.join(", ")
         ));
     }
-    let parsed = Line::try_parse_from(words).map_err(|error| usage(&error))?;
+    let parsed = TypedAction::try_parse_from(words).map_err(|error| usage(&error))?;
     Ok(parsed.action)
 }
 
@@ -144,6 +144,6 @@ pub fn action(line: &str) -> Result<Action, String> {
 ///
 /// # Errors
 /// It does not follow the grammar, or names something that does not exist.
-pub fn intent(line: &str, names: &Names<'_>) -> Result<Intent, ParseError> {
+pub fn intent(line: &str, names: &NameResolver<'_>) -> Result<Intent, ParseError> {
     action(line).map_err(ParseError::Usage)?.intent(names)
 }

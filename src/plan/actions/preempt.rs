@@ -4,13 +4,13 @@ use clap::Args;
 use model::plan::{Intent, JobName, Plan, Refusal};
 
 use super::{
-    ActionRequest, ActionSpec, Names, ObjectKind, PATCH_WORK, ParseError, PlannedFrom,
+    ActionRequest, ActionSpec, NameResolver, ObjectKind, PATCH_WORK, ParseError, PlannedFrom,
     PlannerInput, Selected, Values, while_it_runs,
 };
 
 /// Evict a job so that another can start; it is requeued
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
-pub struct Arguments {
+pub struct PreemptArguments {
     /// NAMESPACE/NAME; the name alone where one job has it
     job: String,
 }
@@ -31,8 +31,8 @@ pub(super) const SPEC: ActionSpec = ActionSpec {
     availability: while_it_runs,
 };
 
-impl Arguments {
-    pub(super) fn intent(&self, names: &Names<'_>) -> Result<Intent, ParseError> {
+impl PreemptArguments {
+    pub(super) fn intent(&self, names: &NameResolver<'_>) -> Result<Intent, ParseError> {
         let job = names.job(&self.job)?;
         Ok(Intent::Preempt { job })
     }

@@ -5,13 +5,13 @@ use model::base::Name;
 use model::plan::{Intent, Plan, Refusal};
 
 use super::{
-    ActionRequest, ActionSpec, Names, ObjectKind, ParseError, PlannedFrom, PlannerInput, Selected,
-    SelectedObject, Values, always,
+    ActionRequest, ActionSpec, NameResolver, ObjectKind, ParseError, PlannedFrom, PlannerInput,
+    Selected, SelectedObject, Values, always,
 };
 
 /// Move jobs so that whole nodes become free
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
-pub struct Arguments {
+pub struct RebalanceArguments {
     /// Only in this pool
     pool: Option<String>,
 }
@@ -32,8 +32,8 @@ pub(super) const SPEC: ActionSpec = ActionSpec {
     availability: always,
 };
 
-impl Arguments {
-    pub(super) fn intent(&self, _: &Names<'_>) -> Result<Intent, ParseError> {
+impl RebalanceArguments {
+    pub(super) fn intent(&self, _: &NameResolver<'_>) -> Result<Intent, ParseError> {
         let pool = self.pool.as_deref();
         Ok(Intent::Rebalance {
             pool: pool.map(|pool| Name::new(pool.strip_prefix("pool/").unwrap_or(pool))),

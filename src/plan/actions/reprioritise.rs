@@ -6,14 +6,14 @@ use model::fleet::queue::QueueSystem;
 use model::plan::{Intent, JobName, Plan, Refusal};
 
 use super::{
-    ActionRequest, ActionSpec, Names, ObjectKind, PATCH_WORK, ParseError, PlannedFrom,
+    ActionRequest, ActionSpec, NameResolver, ObjectKind, PATCH_WORK, ParseError, PlannedFrom,
     PlannerInput, Selected, Values, always,
 };
 
 /// Change the priority of a job
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
 #[command(alias = "reprioritize")]
-pub struct Arguments {
+pub struct ReprioritiseArguments {
     /// NAME, NAMESPACE/NAME, KIND/NAME or KIND/NAMESPACE/NAME
     pub job: String,
     /// A number, or the name of a priority class
@@ -37,8 +37,8 @@ pub(super) const SPEC: ActionSpec = ActionSpec {
     availability: always,
 };
 
-impl Arguments {
-    pub(super) fn intent(&self, names: &Names<'_>) -> Result<Intent, ParseError> {
+impl ReprioritiseArguments {
+    pub(super) fn intent(&self, names: &NameResolver<'_>) -> Result<Intent, ParseError> {
         Ok(Intent::Reprioritise {
             job: names.job(&self.job)?,
             priority: self.priority.clone(),

@@ -4,13 +4,13 @@ use clap::Args;
 use model::plan::{Intent, Plan, Refusal};
 
 use super::{
-    ActionName, ActionRequest, ActionSpec, Names, ObjectKind, PATCH_WORK, ParseError, PlannedFrom,
-    PlannerInput, Selected, Values, always,
+    ActionName, ActionRequest, ActionSpec, NameResolver, ObjectKind, PATCH_WORK, ParseError,
+    PlannedFrom, PlannerInput, Selected, Values, always,
 };
 
 /// Resume a held job or queue
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
-pub struct Arguments {
+pub struct ResumeArguments {
     /// NAME, NAMESPACE/NAME, KIND/NAME or KIND/NAMESPACE/NAME
     pub target: String,
 }
@@ -31,8 +31,8 @@ pub(super) const SPEC: ActionSpec = ActionSpec {
     availability: always,
 };
 
-impl Arguments {
-    pub(super) fn intent(&self, _: &Names<'_>) -> Result<Intent, ParseError> {
+impl ResumeArguments {
+    pub(super) fn intent(&self, _: &NameResolver<'_>) -> Result<Intent, ParseError> {
         Ok(Intent::Resume {
             target: self.target.clone(),
         })

@@ -4,13 +4,13 @@ use clap::Args;
 use model::plan::{Intent, Plan, Refusal};
 
 use super::{
-    ActionRequest, ActionSpec, Names, ObjectKind, ParseError, PlannedFrom, PlannerInput, Selected,
-    Values, always, has_replicas,
+    ActionRequest, ActionSpec, NameResolver, ObjectKind, ParseError, PlannedFrom, PlannerInput,
+    Selected, Values, always, has_replicas,
 };
 
 /// Change the number of replicas of a Deployment, StatefulSet or LeaderWorkerSet
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
-pub struct Arguments {
+pub struct ScaleArguments {
     /// [KIND] NAMESPACE/NAME REPLICAS, such as deployment prod/chat 5
     #[arg(required = true, num_args = 2..=3, value_name = "WORDS")]
     words: Vec<String>,
@@ -32,8 +32,8 @@ pub(super) const SPEC: ActionSpec = ActionSpec {
     availability: always,
 };
 
-impl Arguments {
-    pub(super) fn intent(&self, names: &Names<'_>) -> Result<Intent, ParseError> {
+impl ScaleArguments {
+    pub(super) fn intent(&self, names: &NameResolver<'_>) -> Result<Intent, ParseError> {
         let (target, replicas) = self.target_and_replicas().map_err(ParseError::Usage)?;
         let target = match names.namespace {
             Some(namespace) if !target.contains('/') => format!("{namespace}/{target}"),

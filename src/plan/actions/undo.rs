@@ -4,13 +4,13 @@ use clap::Args;
 use model::plan::{Intent, Plan, Refusal, RefusalCode};
 
 use super::{
-    ActionRequest, ActionSpec, Availability, Names, ObjectKind, ParseError, PlannedFrom,
+    ActionRequest, ActionSpec, Availability, NameResolver, ObjectKind, ParseError, PlannedFrom,
     PlannerInput, Selected, Values,
 };
 
 /// Undo what a run has changed
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
-pub struct Arguments {
+pub struct UndoArguments {
     /// ID of the run, from `plan --log`
     pub run: String,
 }
@@ -31,8 +31,8 @@ pub(super) const SPEC: ActionSpec = ActionSpec {
     availability,
 };
 
-impl Arguments {
-    pub(super) fn intent(&self, _: &Names<'_>) -> Result<Intent, ParseError> {
+impl UndoArguments {
+    pub(super) fn intent(&self, _: &NameResolver<'_>) -> Result<Intent, ParseError> {
         let run = self.run.clone();
         Ok(Intent::Undo { run })
     }

@@ -2,7 +2,7 @@
 
 use cluster::mutations::NodeRule;
 use engine::live::CLASS;
-use engine::snapshot::{Flavor, Node, Snapshot};
+use engine::snapshot::{Snapshot, SnapshotFlavor, SnapshotNode};
 use model::base::Name;
 
 /// Labels that distinguish devices, the most specific first; then those that distinguish machines.
@@ -18,7 +18,7 @@ const LABELS: &[&str] = &[
 /// Most values of a rule.
 const MOST: usize = 32;
 
-fn is_of(node: &Node, flavor: &Flavor) -> bool {
+fn is_of(node: &SnapshotNode, flavor: &SnapshotFlavor) -> bool {
     let carried = |(key, value): (&Name, &Name)| node.labels.get(key) == Some(value);
     flavor.labels.iter().all(carried)
 }
@@ -41,7 +41,7 @@ pub(super) fn node_rule(snapshot: &Snapshot, flavor: &str) -> Option<NodeRule> {
             .iter()
             .filter(|node| !node.devices.is_empty())
     };
-    let (own, others): (Vec<&Node>, Vec<&Node>) =
+    let (own, others): (Vec<&SnapshotNode>, Vec<&SnapshotNode>) =
         with_devices().partition(|node| is_of(node, flavor));
     if own.is_empty() || others.is_empty() {
         return None;
@@ -53,7 +53,7 @@ pub(super) fn node_rule(snapshot: &Snapshot, flavor: &str) -> Option<NodeRule> {
         }
         values.sort_unstable();
         values.dedup();
-        let elsewhere = |node: &&Node| {
+        let elsewhere = |node: &&SnapshotNode| {
             let there = node.labels.get(*label);
             there.is_some_and(|there| values.contains(&there))
         };

@@ -10,7 +10,7 @@ use model::fleet::job::{Job, JobKey, JobState};
 use model::fleet::observe::{ListedNamespaces, Table};
 use model::fleet::queue::{QueueKey, QueueSystem};
 use model::fleet::siting::PodSet;
-use model::fleet::{Fleet, Known};
+use model::fleet::{Fleet, TableState};
 use model::plan::Object;
 
 /// A job with the label of `govern`.
@@ -79,9 +79,9 @@ pub fn not_ready(fleet: &Fleet) -> Option<String> {
     for table in NEEDED.iter().chain(jobs) {
         let name = table.name();
         match fleet.visibility(*table) {
-            Known::Live | Known::Absent => {}
-            Known::Waiting => return Some(format!("{name} are not listed yet")),
-            Known::Lost(lost) | Known::NotVisible(lost) => {
+            TableState::Live | TableState::Absent => {}
+            TableState::Waiting => return Some(format!("{name} are not listed yet")),
+            TableState::Lost(lost) | TableState::NotVisible(lost) => {
                 return Some(format!("{name}: {}", lost.message));
             }
         }

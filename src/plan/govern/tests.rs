@@ -10,7 +10,7 @@ use model::fleet::govern::{
 };
 use model::fleet::observe::{ListedNamespaces, Lost, LostKind, Table};
 use model::fleet::run_hold::{HELD, RunHold};
-use model::fleet::{Fleet, Known};
+use model::fleet::{Fleet, TableState};
 
 use super::tests_world::{World, cohort, queue};
 use super::{AdmissionState, Decision, Purpose, answers, not_ready, status_writes};
@@ -32,12 +32,12 @@ pub(super) fn standing<'a>(decision: &'a Decision, name: &str) -> &'a AdmissionS
 #[test]
 fn on_incomplete_facts_nothing_is_decided() {
     let mut fleet = Fleet::unknown(std::sync::Arc::default());
-    let known = |fleet: &mut Fleet, table: Table, known: Known| {
+    let known = |fleet: &mut Fleet, table: Table, known: TableState| {
         std::sync::Arc::make_mut(&mut fleet.known).insert(table, known);
     };
     assert!(not_ready(&fleet).is_some_and(|why| why.contains("not listed yet")));
     for table in Table::ALL {
-        known(&mut fleet, *table, Known::Live);
+        known(&mut fleet, *table, TableState::Live);
     }
     let none = "there is no ConfigMap stokehold-queues";
     assert_eq!(not_ready(&fleet).as_deref(), Some(none));
@@ -63,9 +63,9 @@ fn on_incomplete_facts_nothing_is_decided() {
         since: fleet.at,
         message: "jobsets is forbidden".to_owned(),
     };
-    known(&mut fleet, Table::JobSets, Known::Lost(lost));
+    known(&mut fleet, Table::JobSets, TableState::Lost(lost));
     assert!(not_ready(&fleet).is_some_and(|why| why.contains("forbidden")));
-    known(&mut fleet, Table::JobSets, Known::Absent);
+    known(&mut fleet, Table::JobSets, TableState::Absent);
     assert_eq!(not_ready(&fleet), None);
     fleet.extent = ListedNamespaces::Only(std::sync::Arc::from([Name::new("nlp")]));
     assert!(not_ready(&fleet).is_some_and(|why| why.contains("not all namespaces")));

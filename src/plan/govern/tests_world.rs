@@ -7,8 +7,8 @@ use std::time::Duration;
 use cluster::mutations::GovernWrite;
 use engine::live::CLASS;
 use engine::snapshot::{
-    DEVICES, Device, DeviceRequest, EngineHealth, Flavor, Node, Placement, PodSet, Queue, Quota,
-    ResourceRequests, Runs, Snapshot, Status, System, WHOLE, Workload,
+    DEVICES, DeviceRequest, EngineHealth, Placement, PodSet, Queue, Quota, ResourceRequests, Runs,
+    Snapshot, SnapshotDevice, SnapshotFlavor, SnapshotNode, Status, System, WHOLE, Workload,
 };
 use model::base::{Moment, Name, ObjectKey};
 use model::fleet::govern::{CHECKPOINT_WANTED, Governed};
@@ -183,14 +183,14 @@ impl World {
         all.find(|job| job.name == name).expect("a job")
     }
 
-    fn class_flavors(&self) -> Vec<Flavor> {
+    fn class_flavors(&self) -> Vec<SnapshotFlavor> {
         let mut names: Vec<&String> = self.nodes.iter().map(|(class, _)| class).collect();
         names.sort();
         names.dedup();
-        let flavor = |name: &&String| Flavor {
+        let flavor = |name: &&String| SnapshotFlavor {
             name: Name::new(name),
             labels: BTreeMap::from([(Name::new(CLASS), Name::new(name))]),
-            ..Flavor::default()
+            ..SnapshotFlavor::default()
         };
         names.iter().map(flavor).collect()
     }
@@ -201,7 +201,7 @@ impl World {
             .nodes
             .iter()
             .enumerate()
-            .map(|(at, (class, gpus))| Node {
+            .map(|(at, (class, gpus))| SnapshotNode {
                 name: Name::from(format!("n{at:02}")),
                 ready: true,
                 labels: BTreeMap::from([
@@ -214,7 +214,7 @@ impl World {
                 cpu_milli: 1_000_000,
                 memory_bytes: 1 << 40,
                 devices: (0..*gpus)
-                    .map(|index| Device {
+                    .map(|index| SnapshotDevice {
                         index,
                         class: Name::new(class),
                         resource: Name::new(GPU),
@@ -224,7 +224,7 @@ impl World {
                         slices: Vec::new(),
                     })
                     .collect(),
-                ..Node::default()
+                ..SnapshotNode::default()
             });
         let living = self.jobs.iter().filter(|job| job.left > Duration::ZERO);
         let mut snapshot = Snapshot {

@@ -46,7 +46,7 @@ pub struct Arrival {
 
 /// The state of the cluster around one percent of arrived GPU: means over the arrivals that round to it.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Mark {
+pub struct ArrivalPoint {
     /// GPU arrived, as a share of the cluster's.
     pub arrived: f64,
     /// GPU allocated, as a share of the cluster's.
@@ -70,7 +70,7 @@ pub struct Outcome {
     /// Share of the idle GPU that is fragments at the end; none if no GPU is idle.
     pub fragmentation: Option<f64>,
     /// Progress, percent by percent.
-    pub curve: Vec<Mark>,
+    pub curve: Vec<ArrivalPoint>,
     pub placements: usize,
     /// Pods that fit nowhere when they arrived.
     pub failed: usize,
@@ -176,7 +176,7 @@ impl<'a> Replay<'a> {
         let share = |part: f64| part / self.capacity as f64;
         let mark = |(percent, sums): (usize, &Sums)| {
             let mean = sums.allocated as f64 / f64::from(sums.arrivals);
-            (sums.arrivals > 0).then(|| Mark {
+            (sums.arrivals > 0).then(|| ArrivalPoint {
                 arrived: percent as f64 / 100.0,
                 allocation: share(mean),
                 fragmentation: (sums.fragmented > 0)

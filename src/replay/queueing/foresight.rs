@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, VecDeque};
 use engine::compiled::CompiledFleet;
 use engine::forecast::{Start, forecast_one};
 use engine::snapshot::{
-    Backfill, DEVICES, Device, DeviceRequest, EngineHealth, EngineOptions, Flavor, HeldDevices,
-    Node, Placement, PodSet, Queue as Line, QueueingStrategy, Quota, ResourceRequests, Runs,
-    Snapshot, Status, WHOLE, Workload,
+    Backfill, DEVICES, DeviceRequest, EngineHealth, EngineOptions, HeldDevices, Placement, PodSet,
+    Queue as Line, QueueingStrategy, Quota, ResourceRequests, Runs, Snapshot, SnapshotDevice,
+    SnapshotFlavor, SnapshotNode, Status, WHOLE, Workload,
 };
 use engine::state::State;
 use model::base::{Moment, Name, ObjectKey};
@@ -187,9 +187,9 @@ fn shown(queue: &TraceQueue, line: &[Member<'_>], now: i64, discipline: Discipli
     let mut snapshot = Snapshot {
         at: Moment::from_millis(now),
         nodes: queue.nodes.iter().enumerate().map(node).collect(),
-        flavors: vec![Flavor {
+        flavors: vec![SnapshotFlavor {
             name: Name::from("f"),
-            ..Flavor::default()
+            ..SnapshotFlavor::default()
         }],
         queues: vec![Line {
             name: Name::from("q"),
@@ -332,8 +332,8 @@ fn name(node: usize) -> Name {
     Name::from(format!("n{node:05}"))
 }
 
-fn node((at, devices): (usize, &u32)) -> Node {
-    let device = |index| Device {
+fn node((at, devices): (usize, &u32)) -> SnapshotNode {
+    let device = |index| SnapshotDevice {
         index,
         class: Name::from("gpu"),
         resource: Name::from("nvidia.com/gpu"),
@@ -342,13 +342,13 @@ fn node((at, devices): (usize, &u32)) -> Node {
         by_list: false,
         slices: Vec::new(),
     };
-    Node {
+    SnapshotNode {
         name: name(at),
         ready: true,
         cpu_milli: 1_000,
         memory_bytes: 1 << 30,
         devices: (0..*devices).map(device).collect(),
-        ..Node::default()
+        ..SnapshotNode::default()
     }
 }
 

@@ -14,7 +14,7 @@ use crate::change::{Request, Resource};
 use crate::cluster::{Core, SimCluster};
 use crate::json::{condition, int, list, name, text};
 use crate::resource::spec;
-use crate::selector::Labels;
+use crate::selector::LabelSelector;
 use crate::store::ListOptions;
 use model::base::Moment;
 
@@ -96,7 +96,7 @@ fn budgets_of(core: &Core, pod: &Value) -> Result<Vec<Arc<Value>>, Refusal> {
     let selects = |budget: &Value| {
         budget
             .pointer("/spec/selector")
-            .and_then(Labels::of_object)
+            .and_then(LabelSelector::of_object)
             .is_some_and(|labels| labels.matches(pod))
     };
     let page = core

@@ -160,7 +160,7 @@ pub fn serve(cluster: &Arc<SimCluster>, asked: &ApiRequest, target: &ResourcePat
     if !query.follow || query.previous {
         return Ok(respond(200, "text/plain", first));
     }
-    let follower = Follower {
+    let follower = LogFollower {
         cluster: cluster.clone(),
         key,
         last: mark(&lines),
@@ -209,7 +209,7 @@ fn mark(lines: &[Line]) -> Option<(Moment, usize)> {
     Some((at, lines.iter().rev().take_while(|(a, _)| *a == at).count()))
 }
 
-struct Follower {
+struct LogFollower {
     cluster: Arc<SimCluster>,
     key: ObjectKey,
     query: LogQuery,
@@ -217,7 +217,7 @@ struct Follower {
     left: Option<usize>,
 }
 
-impl Follower {
+impl LogFollower {
     /// The next lines; `None` when the container or the server has ended.
     async fn next(&mut self) -> Option<Bytes> {
         let mut beats = self.cluster.beats();

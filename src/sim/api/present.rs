@@ -270,12 +270,14 @@ impl Manner {
                 "metadata": metadata,
                 "items": objects.map(|object| self.partial(object)).collect::<Vec<_>>(),
             }))?,
-            Shape::Object => self.write(&List {
+            Shape::Object => self.write(&ListBody {
                 kind: format!("{}List", spec.kind),
                 api_version: spec.api_version(),
                 metadata,
                 // The real server omits kind and version in the items of its built-in types.
-                items: objects.map(|item| Item(item, !spec.is_custom())).collect(),
+                items: objects
+                    .map(|item| ListItem(item, !spec.is_custom()))
+                    .collect(),
             })?,
         };
         Ok(self.answer(200, bytes))
@@ -294,17 +296,17 @@ fn go_type(spec: &Spec, list: &str) -> String {
 /// A list of objects, written without copying them.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct List<'a> {
+struct ListBody<'a> {
     kind: String,
     api_version: String,
     metadata: Value,
-    items: Vec<Item<'a>>,
+    items: Vec<ListItem<'a>>,
 }
 
 /// An object of a list; with true, without its kind and version.
-struct Item<'a>(&'a Value, bool);
+struct ListItem<'a>(&'a Value, bool);
 
-impl Serialize for Item<'_> {
+impl Serialize for ListItem<'_> {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
         let (Some(fields), true) = (self.0.as_object(), self.1) else {
             return self.0.serialize(out);

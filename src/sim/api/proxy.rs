@@ -12,7 +12,7 @@ use crate::cluster::{Core, SimCluster};
 use crate::json::{condition, int, list, name, text};
 use crate::names::quoted;
 use crate::resource::Spec;
-use crate::selector::Labels;
+use crate::selector::LabelSelector;
 use crate::store::ListOptions;
 use model::base::ObjectKey;
 
@@ -134,7 +134,7 @@ fn behind(core: &Core, service: &Arc<Value>, port: &str) -> Result<(Arc<Value>, 
     let labels = service
         .pointer("/spec/selector")
         .filter(|s| s.as_object().is_some_and(|m| !m.is_empty()))
-        .and_then(|s| Labels::of_object(&serde_json::json!({"matchLabels": s})));
+        .and_then(|s| LabelSelector::of_object(&serde_json::json!({"matchLabels": s})));
     let what = ListOptions {
         namespace: Some(text(service, "/metadata/namespace")),
         ..ListOptions::default()

@@ -12,13 +12,13 @@ use super::{ApiRequest, ApiResult};
 use crate::cluster::SimCluster;
 use crate::json::{fault, name};
 use crate::resource::{Spec, field};
-use crate::selector::{FieldSelector, Labels};
+use crate::selector::{FieldSelector, LabelSelector};
 use crate::store::ListOptions;
 
 /// The selectors of a list or watch.
 #[derive(Clone, Debug, Default)]
 pub struct ListFilter {
-    labels: Labels,
+    labels: LabelSelector,
     fields: FieldSelector,
     name: String,
 }
@@ -29,7 +29,7 @@ impl ListFilter {
     /// # Errors
     /// 400 on a selector that does not parse or a field that the resource cannot be selected by.
     pub fn read(query: &Query, target: &ResourcePath, spec: &Spec) -> Result<Self, Refusal> {
-        let labels = Labels::parse(query.get("labelSelector").unwrap_or(""))
+        let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or(""))
             .map_err(Refusal::bad_request)?;
         let fields = FieldSelector::parse(query.get("fieldSelector").unwrap_or(""))
             .map_err(Refusal::bad_request)?;

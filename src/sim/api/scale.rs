@@ -10,7 +10,7 @@ use super::{ApiRequest, ApiResult, validate, write};
 use crate::cluster::SimCluster;
 use crate::json::{int, text};
 use crate::resource::Spec;
-use crate::selector::Labels;
+use crate::selector::LabelSelector;
 
 fn scale_of(object: &Value) -> Value {
     let metadata = |key: &str| {
@@ -19,7 +19,9 @@ fn scale_of(object: &Value) -> Value {
             .cloned()
             .unwrap_or_default()
     };
-    let selector = object.pointer("/spec/selector").and_then(Labels::of_object);
+    let selector = object
+        .pointer("/spec/selector")
+        .and_then(LabelSelector::of_object);
     json!({
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",

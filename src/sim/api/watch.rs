@@ -21,7 +21,7 @@ use super::{ApiRequest, ApiResult, BoxError};
 use crate::cluster::SimCluster;
 use crate::faults::InjectedFaults;
 use crate::resource::Spec;
-use crate::store::{ListOptions, Logged};
+use crate::store::{ListOptions, LoggedChange};
 
 /// Most events in one chunk.
 const CHUNK: usize = 256;
@@ -263,7 +263,7 @@ impl Watching {
 
     /// The event that this watcher gets for a change: an object that begins to match its filter is added, one that no longer
     /// matches is deleted.
-    fn event_for(&self, change: &Logged) -> Option<(&'static str, Arc<Value>)> {
+    fn event_for(&self, change: &LoggedChange) -> Option<(&'static str, Arc<Value>)> {
         if !change.key.starts_with(&self.prefix) {
             return None;
         }

@@ -9,7 +9,7 @@ use model::base::{Moment, SmallSort};
 use super::or;
 use crate::human::{duration, since};
 use crate::json::{condition, flag, int, list, text};
-use crate::selector::Labels;
+use crate::selector::LabelSelector;
 
 pub(super) fn node_status(node: &Value) -> String {
     let ready = match condition(node, "Ready") {
@@ -291,7 +291,7 @@ pub(super) fn containers(object: &Value, field: &str) -> String {
 
 /// The label selector at a pointer: `none` when there is none or it matches all, `bad` when it is none.
 fn selector_at(object: &Value, pointer: &str, none: &str, bad: &str) -> String {
-    match object.pointer(pointer).map(Labels::of_object) {
+    match object.pointer(pointer).map(LabelSelector::of_object) {
         Some(Some(labels)) => or(&labels.show(), none).to_owned(),
         Some(None) => bad.to_owned(),
         None => none.to_owned(),

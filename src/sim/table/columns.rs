@@ -1,10 +1,10 @@
 //! The columns of every resource that is served, one a line: title, cell, description.
 
 use super::cells::*;
-use super::{AGE, Cell, DATED, NAME, PrinterColumn};
+use super::{AGE, CellSource, DATED, NAME, PrinterColumn};
 use crate::json::text;
 use crate::specs::Resource;
-use Cell::{Condition, Count, Flag, Int, Length, Number, Or, Scalar, Since, Text, Words};
+use CellSource::{Condition, Count, Flag, Int, Length, Number, Or, Scalar, Since, Text, Words};
 
 const CONTAINERS: PrinterColumn = column(
     "Containers",
@@ -26,7 +26,7 @@ const PARAM_KIND: PrinterColumn = column(
     "Kind of its parameters.",
 );
 
-const fn column(title: &'static str, cell: Cell, description: &'static str) -> PrinterColumn {
+const fn column(title: &'static str, cell: CellSource, description: &'static str) -> PrinterColumn {
     PrinterColumn {
         name: title,
         kind: "string",
@@ -37,7 +37,11 @@ const fn column(title: &'static str, cell: Cell, description: &'static str) -> P
     }
 }
 
-const fn integer(title: &'static str, cell: Cell, description: &'static str) -> PrinterColumn {
+const fn integer(
+    title: &'static str,
+    cell: CellSource,
+    description: &'static str,
+) -> PrinterColumn {
     column(title, cell, description).typed("integer")
 }
 
@@ -229,15 +233,15 @@ columns! {
         DATED;
     PyTorchJobs:
         NAME,
-        column("State", Cell::LastCondition, "The type of its last condition."),
+        column("State", CellSource::LastCondition, "The type of its last condition."),
         DATED;
     RayJobs:
         NAME,
         column("job status", Scalar("/status/jobStatus"), "What Ray says of the job."),
         column("deployment status", Scalar("/status/jobDeploymentStatus"), "How far KubeRay is with it."),
         column("ray cluster name", Scalar("/status/rayClusterName"), "The cluster that was made for it."),
-        column("start time", Cell::Ago("/status/startTime"), "When it started.").typed("date"),
-        column("end time", Cell::Ago("/status/endTime"), "When it ended.").typed("date"),
+        column("start time", CellSource::Ago("/status/startTime"), "When it started.").typed("date"),
+        column("end time", CellSource::Ago("/status/endTime"), "When it ended.").typed("date"),
         DATED;
     RayClusters:
         NAME,

@@ -20,7 +20,7 @@ use model::base::Moment;
 
 /// How a cell follows from an object. Texts are JSON pointers but where it is said otherwise.
 #[derive(Clone, Copy, Debug)]
-enum Cell {
+enum CellSource {
     /// The name of the object.
     Name,
     /// Time since the object was created.
@@ -60,7 +60,7 @@ fn scalar(object: &Value, pointer: &str) -> Value {
     }
 }
 
-impl Cell {
+impl CellSource {
     fn of(self, object: &Value, now: Moment) -> Value {
         let conditions = || list(object, "/status/conditions").iter();
         match self {
@@ -101,7 +101,7 @@ pub struct PrinterColumn {
     /// 0 is always shown, 1 only in wide output.
     priority: u8,
     description: &'static str,
-    cell: Cell,
+    cell: CellSource,
 }
 
 const NAME: PrinterColumn = PrinterColumn {
@@ -110,13 +110,13 @@ const NAME: PrinterColumn = PrinterColumn {
     format: "name",
     priority: 0,
     description: "Name of the object, unique within its namespace.",
-    cell: Cell::Name,
+    cell: CellSource::Name,
 };
 const AGE: PrinterColumn = PrinterColumn {
     name: "Age",
     format: "",
     description: "Time since the object was created.",
-    cell: Cell::Age,
+    cell: CellSource::Age,
     ..NAME
 };
 /// The age of an object of a custom kind.

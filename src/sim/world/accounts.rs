@@ -7,7 +7,7 @@ use model::base::{Moment, Name};
 
 use super::World;
 use super::catalog::POOLS;
-use super::node::{Node, NodeId};
+use super::node::{NodeId, SimNode};
 use super::work::Work;
 
 /// Parts of a device: divisible by each number of slices that the world uses, 7 and 3.
@@ -173,7 +173,7 @@ impl World {
     }
 
     /// Parts of the node's devices by use.
-    fn uses(&self, node: &Node) -> Vec<(DeviceUse, u64)> {
+    fn uses(&self, node: &SimNode) -> Vec<(DeviceUse, u64)> {
         let mut uses: BTreeMap<DeviceUse, u64> = BTreeMap::new();
         for unit in 0..node.units.len() {
             *uses.entry(self.use_of(node, unit)).or_default() += share(node, unit);
@@ -182,7 +182,7 @@ impl World {
     }
 
     /// Parts of the node's devices by work.
-    fn works_on(&self, node: &Node) -> Vec<(WorkName, u64)> {
+    fn works_on(&self, node: &SimNode) -> Vec<(WorkName, u64)> {
         let mut parts: BTreeMap<WorkName, u64> = BTreeMap::new();
         for unit in 0..node.units.len() {
             if let Some(work) = self.work_on(node, unit) {
@@ -194,12 +194,12 @@ impl World {
     }
 
     /// The work that a unit is allocated to.
-    fn work_on(&self, node: &Node, unit: usize) -> Option<&Work> {
+    fn work_on(&self, node: &SimNode, unit: usize) -> Option<&Work> {
         let pod = self.pods.get(&node.unit_pods[unit]?)?;
         self.works.get(&pod.work)
     }
 
-    fn use_of(&self, node: &Node, unit: usize) -> DeviceUse {
+    fn use_of(&self, node: &SimNode, unit: usize) -> DeviceUse {
         match self.work_on(node, unit).map(|work| work.team.clone()) {
             Some(team) => DeviceUse::Allocated(team),
             None if node.cordoned || !node.ready || node.lost >> unit & 1 == 1 => {
@@ -254,7 +254,7 @@ fn hours(time: u64) -> f64 {
 }
 
 /// A unit's share of its device, in [`PARTS`].
-fn share(node: &Node, unit: usize) -> u64 {
+fn share(node: &SimNode, unit: usize) -> u64 {
     let own = node.units[unit].gpu;
     let units = node.units.iter().filter(|unit| unit.gpu == own).count() as u64;
     PARTS / units.max(1)

@@ -4,7 +4,7 @@ use model::base::{Name, SmallSort};
 
 use super::catalog::POOLS;
 use super::kueue::Stop;
-use super::work::{Kind, Work, WorkId};
+use super::work::{Work, WorkId, WorkKind};
 use super::{Ref, World};
 
 impl World {
@@ -412,8 +412,8 @@ impl World {
     /// The name of a work's first pod set in its Workload.
     pub(super) fn pod_set(work: &Work) -> String {
         match work.kind {
-            Kind::JobSet => "workers".to_owned(),
-            Kind::PyTorchJob | Kind::RayJob => work
+            WorkKind::JobSet => "workers".to_owned(),
+            WorkKind::PyTorchJob | WorkKind::RayJob => work
                 .groups
                 .first()
                 .map_or_else(String::new, |group| group.name.to_string()),
@@ -424,7 +424,7 @@ impl World {
     /// The pod sets of a work's Workload: name and pods of each.
     pub(super) fn pod_sets(work: &Work) -> Vec<(String, u32)> {
         match work.kind {
-            Kind::PyTorchJob | Kind::RayJob => work
+            WorkKind::PyTorchJob | WorkKind::RayJob => work
                 .groups
                 .iter()
                 .map(|group| (group.name.to_string(), group.completions))

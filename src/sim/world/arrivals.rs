@@ -17,7 +17,9 @@ use super::noise::{hash, hex, mix, suffix};
 use super::physics::day;
 use super::pod::Ending;
 use super::serving::image_of;
-use super::work::{Kind, Profile, Scheduler, Toleration, WorkId, WorkParameters, WorkloadRequests};
+use super::work::{
+    Profile, Scheduler, Toleration, WorkId, WorkKind, WorkParameters, WorkloadRequests,
+};
 use super::{Happening, World};
 
 const MINUTE: f64 = 60_000.0;
@@ -51,7 +53,7 @@ fn millis(rng: &mut impl Rng, median_minutes: f64, sigma: f64) -> i64 {
 
 impl WorkParameters {
     /// A one-pod job with default values.
-    pub(super) fn new(namespace: &str, name: &str, kind: Kind) -> Self {
+    pub(super) fn new(namespace: &str, name: &str, kind: WorkKind) -> Self {
         Self {
             namespace: Name::new(namespace),
             name: Name::new(name),
@@ -116,9 +118,9 @@ impl WorkParameters {
         self.groups = (0..groups)
             .map(|at| {
                 let name = match self.kind {
-                    Kind::JobSet => Name::from(format!("{}-workers-{at}", self.name)),
-                    Kind::LeaderWorkerSet => Name::from(format!("{}-{at}", self.name)),
-                    Kind::Deployment => {
+                    WorkKind::JobSet => Name::from(format!("{}-workers-{at}", self.name)),
+                    WorkKind::LeaderWorkerSet => Name::from(format!("{}-{at}", self.name)),
+                    WorkKind::Deployment => {
                         Name::from(format!("{}-{}", self.name, suffix(hash(&self.name), 10)))
                     }
                     _ => self.name.clone(),
@@ -230,7 +232,7 @@ pub(super) fn draw(
     };
     let sweep = size == 1 && matches!(pool, A100 | MIG | H100) && rng.random::<f64>() < 0.16;
     let big = size > per_node;
-    let kind = if big { Kind::JobSet } else { Kind::Job };
+    let kind = if big { WorkKind::JobSet } else { WorkKind::Job };
     let name = format!(
         "{}-{tail}",
         project(rng, namespace, size >= per_node && !POOLS[pool].mig)
@@ -302,7 +304,7 @@ fn draw_slices(
 ) -> WorkParameters {
     let (namespace, queue, user) = who;
     let name = format!("{}-{tail}", project(rng, namespace, true));
-    let mut draft = WorkParameters::new(namespace, &name, Kind::JobSet)
+    let mut draft = WorkParameters::new(namespace, &name, WorkKind::JobSet)
         .by(user)
         .queue(queue)
         .class(if rng.random::<f64>() < 0.2 {

@@ -11,7 +11,7 @@ use super::node::NodeId;
 use super::noise::{hash, mix, uuid};
 use super::pod::{Phase, PodId};
 use super::render::{filled, identity, texts, values};
-use super::work::{Kind, Toleration, WorkId, WorkParameters};
+use super::work::{Toleration, WorkId, WorkKind, WorkParameters};
 use super::{World, seconds};
 
 impl World {
@@ -137,7 +137,8 @@ impl World {
     fn exporters_begin(&mut self, born: Moment) {
         for exporter in &CATALOG.exporters {
             let name = |(key, value): &(&str, &str)| (Name::new(key), Name::new(value));
-            let mut draft = WorkParameters::new(exporter.namespace, exporter.name, Kind::DaemonSet);
+            let mut draft =
+                WorkParameters::new(exporter.namespace, exporter.name, WorkKind::DaemonSet);
             draft.team = Name::default();
             draft.pool = Some(exporter.pool);
             draft.ask.cpu_milli = 100;

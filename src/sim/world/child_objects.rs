@@ -6,7 +6,7 @@ use model::base::{Name, ObjectKey};
 use super::super::change::Resource;
 use super::noise::mix;
 use super::pod::PodId;
-use super::work::{Kind, ReplicaGroup, Work, WorkId};
+use super::work::{ReplicaGroup, Work, WorkId, WorkKind};
 use super::{Ref, World};
 
 impl World {
@@ -21,8 +21,8 @@ impl World {
             return;
         };
         let child = match work.kind {
-            Kind::RayJob => 0,
-            Kind::LeaderWorkerSet if index == 0 => 1 + group as usize,
+            WorkKind::RayJob => 0,
+            WorkKind::LeaderWorkerSet if index == 0 => 1 + group as usize,
             _ => return,
         };
         if let Some(key) = Self::child_key(work, child) {
@@ -48,7 +48,7 @@ impl World {
     /// controller deletes the PodGroup of a job that is aborted or has ended.
     pub(super) fn drop_run(&mut self, id: WorkId) {
         let kind = self.works.get(&id).map(|work| work.kind);
-        if !matches!(kind, Some(Kind::RayJob | Kind::VolcanoJob)) {
+        if !matches!(kind, Some(WorkKind::RayJob | WorkKind::VolcanoJob)) {
             return;
         }
         self.drop_child(id, 0);
@@ -63,7 +63,7 @@ impl World {
         let Some(work) = self.works.get(&id) else {
             return;
         };
-        if work.kind == Kind::VolcanoJob
+        if work.kind == WorkKind::VolcanoJob
             && let Some(key) = Self::child_key(work, 0)
         {
             self.names.insert(key, Ref::Group(id, 0));
@@ -76,7 +76,7 @@ impl World {
         let Some(work) = self.works.get(&id) else {
             return;
         };
-        if !work.kind.keeps_names() && work.kind != Kind::RayJob {
+        if !work.kind.keeps_names() && work.kind != WorkKind::RayJob {
             return;
         }
         let over = |pod: &PodId| self.pods.get(pod).is_some_and(|pod| pod.phase.is_over());
@@ -143,7 +143,7 @@ impl World {
         let Some(work) = self.works.get_mut(&id) else {
             return;
         };
-        if work.kind != Kind::LeaderWorkerSet {
+        if work.kind != WorkKind::LeaderWorkerSet {
             return;
         }
         work.restarts += 1;

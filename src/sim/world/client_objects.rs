@@ -14,7 +14,7 @@ use super::World;
 use super::noise::{hash, suffix};
 use super::render::template_of;
 use super::requests::{number, text};
-use super::work::{Kind, Profile, Toleration, WorkParameters, WorkloadRequests};
+use super::work::{Profile, Toleration, WorkKind, WorkParameters, WorkloadRequests};
 
 impl World {
     /// Value of a priority class: the catalog's, or one that a client made.
@@ -27,7 +27,7 @@ impl World {
     }
 
     /// A client made a pod or a controller.
-    pub(super) fn create(&mut self, kind: Kind, key: &ObjectKey, mut object: Value) {
+    pub(super) fn create(&mut self, kind: WorkKind, key: &ObjectKey, mut object: Value) {
         strip(&mut object);
         let template = template_of(&object, kind)
             .cloned()
@@ -52,8 +52,8 @@ impl World {
         let devices = draft.ask.count > 0;
         (draft.profile, draft.util, draft.memory) = match (kind, devices) {
             (_, false) => (Profile::Infra, 0.0, 0.0),
-            (Kind::JobSet, true) => (Profile::Train, 0.88, 0.75),
-            (Kind::Job | Kind::Pod, true) => (Profile::Sweep, 0.8, 0.6),
+            (WorkKind::JobSet, true) => (Profile::Train, 0.88, 0.75),
+            (WorkKind::Job | WorkKind::Pod, true) => (Profile::Sweep, 0.8, 0.6),
             _ => (Profile::Serve, 0.6, 0.88),
         };
         draft.length = object
@@ -69,8 +69,8 @@ impl World {
             .unwrap_or(false)
             && draft.queue.is_none();
         draft.groups = groups(&object, kind, key);
-        draft.gang = kind == Kind::JobSet;
-        let bare = kind == Kind::Pod;
+        draft.gang = kind == WorkKind::JobSet;
+        let bare = kind == WorkKind::Pod;
         draft.foreign = Some(Arc::new(object));
         let id = self.begin(draft, self.now);
         if bare {
@@ -149,15 +149,15 @@ pub(super) fn ask(spec: &Value) -> WorkloadRequests {
 }
 
 /// Groups of a controller that a client wrote: name, pods at the same time, completions.
-fn groups(object: &Value, kind: Kind, key: &ObjectKey) -> Vec<(Name, u32, u32)> {
+fn groups(object: &Value, kind: WorkKind, key: &ObjectKey) -> Vec<(Name, u32, u32)> {
     let own = key.name.clone();
     match kind {
-        Kind::Job => {
+        WorkKind::Job => {
             let parallelism = number(object, "/spec/parallelism").unwrap_or(1);
             let completions = number(object, "/spec/completions").unwrap_or(parallelism.max(1));
             vec![(own, parallelism, completions)]
         }
-        Kind::JobSet => {
+        WorkKind::JobSet => {
             let jobs = object
                 .pointer("/spec/replicatedJobs")
                 .and_then(Value::as_array);
@@ -185,7 +185,7 @@ fn groups(object: &Value, kind: Kind, key: &ObjectKey) -> Vec<(Name, u32, u32)> 
                 all
             }
         }
-        Kind::Deployment => {
+        WorkKind::Deployment => {
             let replicas = number(object, "/spec/replicas").unwrap_or(1);
             let name = Name::from(format!(
                 "{own}-{}",
@@ -193,16 +193,16 @@ fn groups(object: &Value, kind: Kind, key: &ObjectKey) -> Vec<(Name, u32, u32)> 
             ));
             vec![(name, replicas, replicas)]
         }
-        Kind::StatefulSet => {
+        WorkKind::StatefulSet => {
             let replicas = number(object, "/spec/replicas").unwrap_or(1);
             vec![(own, replicas, replicas)]
         }
-        Kind::DaemonSet
-        | Kind::Pod
-        | Kind::PyTorchJob
-        | Kind::RayJob
-        | Kind::VolcanoJob
-        | Kind::LeaderWorkerSet => {
+        WorkKind::DaemonSet
+        | WorkKind::Pod
+        | WorkKind::PyTorchJob
+        | WorkKind::RayJob
+        | WorkKind::VolcanoJob
+        | WorkKind::LeaderWorkerSet => {
             vec![(own, 1, 1)]
         }
     }

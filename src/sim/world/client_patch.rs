@@ -4,10 +4,10 @@ use serde_json::{Map, Value};
 
 /// A client's lasting changes to one object. Empty for nearly all objects.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Edit(Option<Box<Inner>>);
+pub(super) struct Edit(Option<Box<ClientPatch>>);
 
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Inner {
+struct ClientPatch {
     patch: Value,
     generations: i64,
 }
@@ -41,7 +41,7 @@ impl Edit {
         }
         let generations = self.0.as_ref().map_or(0, |inner| inner.generations);
         self.0 = (!patch.is_empty() || generations > 0).then(|| {
-            Box::new(Inner {
+            Box::new(ClientPatch {
                 patch: Value::Object(patch),
                 generations,
             })

@@ -7,7 +7,7 @@ use super::catalog::POOLS;
 use super::client_patch::Edit;
 use super::noise::{hash, hex, mix, suffix};
 use super::pod::{Phase, Pod, PodId};
-use super::work::{Kind, ReplicaGroup, State, Work, WorkId, WorkParameters, Workload};
+use super::work::{ReplicaGroup, State, Work, WorkId, WorkKind, WorkParameters, Workload};
 use super::{Happening, Ref, World};
 
 impl World {
@@ -147,7 +147,7 @@ impl World {
             return;
         };
         let (kind, children, managed) = (work.kind, work.child_count(), work.workload.is_some());
-        if kind != Kind::Pod {
+        if kind != WorkKind::Pod {
             self.touch(Ref::Work(id));
         }
         for child in 0..children {
@@ -205,15 +205,17 @@ impl World {
             return;
         }
         match work.kind {
-            Kind::Pod => {}
-            Kind::DaemonSet => self.reconcile_daemons(id),
+            WorkKind::Pod => {}
+            WorkKind::DaemonSet => self.reconcile_daemons(id),
             // Its controller makes pods once the PodGroup is admitted.
-            Kind::VolcanoJob if work.inqueue.is_none() => self.kick_scheduler(),
-            Kind::JobSet | Kind::Job | Kind::PyTorchJob | Kind::RayJob | Kind::VolcanoJob => {
-                self.reconcile_jobs(id)
-            }
-            Kind::LeaderWorkerSet => self.reconcile_groups(id),
-            Kind::Deployment | Kind::StatefulSet => self.reconcile_replicas(id),
+            WorkKind::VolcanoJob if work.inqueue.is_none() => self.kick_scheduler(),
+            WorkKind::JobSet
+            | WorkKind::Job
+            | WorkKind::PyTorchJob
+            | WorkKind::RayJob
+            | WorkKind::VolcanoJob => self.reconcile_jobs(id),
+            WorkKind::LeaderWorkerSet => self.reconcile_groups(id),
+            WorkKind::Deployment | WorkKind::StatefulSet => self.reconcile_replicas(id),
         }
     }
 
@@ -246,7 +248,7 @@ impl World {
             return;
         };
         let target = group.parallelism;
-        let ordinal = work.kind == Kind::StatefulSet;
+        let ordinal = work.kind == WorkKind::StatefulSet;
         let live = group.live.len() as u32;
         let surplus: Vec<PodId> = if ordinal {
             group.live.range(target..).map(|(_, pod)| *pod).collect()
@@ -312,7 +314,7 @@ impl World {
             let daemon = self
                 .works
                 .get(&id)
-                .is_some_and(|work| work.kind == Kind::DaemonSet);
+                .is_some_and(|work| work.kind == WorkKind::DaemonSet);
             if daemon {
                 self.bind(pod, index as usize);
             }
@@ -328,15 +330,17 @@ impl World {
         let part = work.groups.get(group as usize)?;
         let tail = suffix(uid, 5);
         let name = match work.kind {
-            Kind::JobSet | Kind::Job => format!("{}-{index}-{tail}", part.name),
-            Kind::StatefulSet => format!("{}-{index}", part.name),
-            Kind::PyTorchJob | Kind::VolcanoJob => format!("{}-{}-{index}", work.name, part.name),
-            Kind::RayJob if group == 0 => format!("{cluster}-head-{tail}"),
-            Kind::RayJob => format!("{cluster}-{}-worker-{tail}", part.name),
-            Kind::LeaderWorkerSet if index == 0 => part.name.to_string(),
-            Kind::LeaderWorkerSet => format!("{}-{index}", part.name),
-            Kind::Pod => part.name.to_string(),
-            Kind::Deployment | Kind::DaemonSet => format!("{}-{tail}", part.name),
+            WorkKind::JobSet | WorkKind::Job => format!("{}-{index}-{tail}", part.name),
+            WorkKind::StatefulSet => format!("{}-{index}", part.name),
+            WorkKind::PyTorchJob | WorkKind::VolcanoJob => {
+                format!("{}-{}-{index}", work.name, part.name)
+            }
+            WorkKind::RayJob if group == 0 => format!("{cluster}-head-{tail}"),
+            WorkKind::RayJob => format!("{cluster}-{}-worker-{tail}", part.name),
+            WorkKind::LeaderWorkerSet if index == 0 => part.name.to_string(),
+            WorkKind::LeaderWorkerSet => format!("{}-{index}", part.name),
+            WorkKind::Pod => part.name.to_string(),
+            WorkKind::Deployment | WorkKind::DaemonSet => format!("{}-{tail}", part.name),
         };
         Some(ObjectKey::new(work.namespace.clone(), name))
     }
@@ -362,7 +366,7 @@ impl World {
         let namespace = work.namespace.clone();
         let foreign = work.foreign.clone();
         let attempt = match work.kind {
-            Kind::RayJob => work.clusters,
+            WorkKind::RayJob => work.clusters,
             _ => work.restarts,
         };
         let pod = Pod {
@@ -430,7 +434,7 @@ impl World {
         group.completions = replicas;
         group.edit.bump();
         work.edit.bump();
-        if work.kind == Kind::Deployment {
+        if work.kind == WorkKind::Deployment {
             let way = if replicas > old { "up" } else { "down" };
             self.work_event(
                 id,

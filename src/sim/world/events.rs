@@ -5,7 +5,7 @@ use model::base::{Name, ObjectKey};
 use super::super::change::Resource;
 use super::noise::{hash, hex, mix, uuid};
 use super::render::{api_of, filled, identity, served_kind, values};
-use super::work::{Kind, Scheduler, VOLCANO_JOB, WorkId};
+use super::work::{Scheduler, VOLCANO_JOB, WorkId, WorkKind};
 use super::{Happening, Ref, World};
 
 /// The API server forgets an event after this long.
@@ -124,7 +124,7 @@ impl World {
         let Some(work) = self.works.get(&id) else {
             return;
         };
-        if work.kind == Kind::Pod {
+        if work.kind == WorkKind::Pod {
             return;
         }
         let (namespace, kind, name, uid) = (

@@ -10,7 +10,7 @@ use super::catalog::{A100, DRAWN, H100, L4, MIG, Origin};
 use super::node::{NodeId, Taint};
 use super::pages::pci;
 use super::pod::{Ending, Pod, PodId};
-use super::work::{Kind, Profile, WorkId};
+use super::work::{Profile, WorkId, WorkKind};
 use super::{Happening, Ref, World, seconds};
 
 /// A fault of the fleet, at the moment it begins or ends.
@@ -369,7 +369,7 @@ impl World {
         else {
             return;
         };
-        if work.kind == Kind::DaemonSet {
+        if work.kind == WorkKind::DaemonSet {
             return;
         }
         if let Some(pod) = self.pods.get_mut(&pod) {

@@ -10,11 +10,11 @@ use super::claims::DRIVER;
 use super::client_patch::Edit;
 use super::kai::KaiQueue;
 use super::kueue::{ClusterQueue, LocalQueue, Quota};
-use super::node::Node;
+use super::node::SimNode;
 use super::noise::{hash, mix};
 use super::render::{request, values};
 use super::volcano::{ROOT, VolcanoQueue};
-use super::work::{Kind, Scheduler, WorkId, WorkParameters};
+use super::work::{Scheduler, WorkId, WorkKind, WorkParameters};
 use super::{Happening, World};
 
 /// The B200 that the cluster queue has: those that Kueue's jobs share, without the ones that serve.
@@ -22,7 +22,7 @@ const SHARED: u32 = 20;
 
 impl World {
     /// Adds the nodes, with the workloads on them.
-    pub(super) fn add_fixed_pools(&mut self, nodes: Vec<Node>) {
+    pub(super) fn add_fixed_pools(&mut self, nodes: Vec<SimNode>) {
         if nodes.is_empty() {
             return;
         }
@@ -41,7 +41,7 @@ impl World {
         let daemons: Vec<WorkId> = self
             .works
             .iter()
-            .filter(|(_, work)| work.kind == Kind::DaemonSet)
+            .filter(|(_, work)| work.kind == WorkKind::DaemonSet)
             .map(|(id, _)| *id)
             .collect();
         for id in daemons {

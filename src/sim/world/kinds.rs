@@ -7,7 +7,7 @@ use super::super::change::Resource;
 
 /// The controller at the top.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
-pub(super) enum Kind {
+pub(super) enum WorkKind {
     /// A JobSet that owns indexed Jobs.
     JobSet,
     Job,
@@ -28,7 +28,7 @@ pub(super) enum Kind {
     LeaderWorkerSet,
 }
 
-impl Kind {
+impl WorkKind {
     /// Work that ends, unlike a service.
     pub(super) const fn is_batch(self) -> bool {
         matches!(

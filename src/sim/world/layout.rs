@@ -8,7 +8,7 @@ use super::catalog::{
     A100, DRAWN, H100, L4, MI300X, MIG, Origin, POOL_COUNT, POOLS, RACK_ORDER, V5P, V6E,
 };
 use super::client_patch::Edit;
-use super::node::{Node, SimDevice, Unit};
+use super::node::{SimDevice, SimNode, Unit};
 use super::noise::{hash, mix, unit};
 use super::options::Options;
 
@@ -211,7 +211,7 @@ pub(super) fn machine(
     seed: u64,
     created: Moment,
     [start, now]: [Moment; 2],
-) -> Node {
+) -> SimNode {
     let spec = &POOLS[site.pool];
     let since_start = created.millis() - start.millis();
     let uid = mix(mix(seed, hash(&name)), since_start.cast_unsigned());
@@ -231,7 +231,7 @@ pub(super) fn machine(
         })
         .collect();
     let beat = 300_000 - (mix(uid, 12) % 300_000) as i64;
-    Node {
+    SimNode {
         name,
         pool: site.pool,
         serial: site.serial,
@@ -269,7 +269,7 @@ pub(super) fn machine(
 }
 
 /// All nodes of the fleet by pool: the pools with fixed workloads come last.
-pub(super) fn nodes(options: &Options, cuts: &Cuts) -> Vec<Node> {
+pub(super) fn nodes(options: &Options, cuts: &Cuts) -> Vec<SimNode> {
     let sizes = sizes(options);
     let mut first_rack = [1u32; POOL_COUNT];
     let mut rack = 1;

@@ -13,7 +13,7 @@ use super::layout::{NodeLocation, machine};
 use super::node::{NodeId, Taint};
 use super::noise::mix;
 use super::pod::PodId;
-use super::work::{Kind, WorkId};
+use super::work::{WorkId, WorkKind};
 use super::{Happening, Ref, World, seconds};
 
 impl World {
@@ -146,7 +146,7 @@ impl World {
         let daemons: Vec<WorkId> = self
             .works
             .iter()
-            .filter(|(_, work)| work.kind == Kind::DaemonSet)
+            .filter(|(_, work)| work.kind == WorkKind::DaemonSet)
             .map(|(id, _)| *id)
             .collect();
         for work in daemons {
@@ -214,8 +214,8 @@ impl World {
             let Some(work) = self.works.get(&pod.work) else {
                 continue;
             };
-            if work.kind == Kind::DaemonSet
-                || work.kind == Kind::StatefulSet && pod.deleting.is_some()
+            if work.kind == WorkKind::DaemonSet
+                || work.kind == WorkKind::StatefulSet && pod.deleting.is_some()
             {
                 continue;
             }

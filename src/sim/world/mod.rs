@@ -60,7 +60,7 @@ pub use accounts::{AccountRow, DeviceUse, WorkAccountRow};
 pub use bounds::{BoundWork, TrueBound};
 use kueue::Queues;
 use layout::Cuts;
-use node::{Node, NodeId};
+use node::{NodeId, SimNode};
 pub use options::Options;
 use pod::{Ending, Pod, PodId};
 pub use serving::ServingTruth;
@@ -123,7 +123,7 @@ enum Ref {
 }
 
 #[derive(Clone, Debug)]
-struct Budget {
+struct SimBudget {
     uid: u64,
     created: Moment,
     /// Labels that its pods carry.
@@ -138,7 +138,7 @@ struct Budget {
 pub struct World {
     options: Options,
     now: Moment,
-    nodes: Vec<Node>,
+    nodes: Vec<SimNode>,
     node_names: BTreeMap<Name, NodeId>,
     /// Nodes of each pool that are in the cluster.
     pools: [Vec<NodeId>; catalog::POOL_COUNT],
@@ -150,7 +150,7 @@ pub struct World {
     queues: Queues,
     volcano: Vec<volcano::VolcanoQueue>,
     kai: Vec<kai::KaiQueue>,
-    budgets: BTreeMap<ObjectKey, Budget>,
+    budgets: BTreeMap<ObjectKey, SimBudget>,
     /// Objects without behavior (namespaces, events, services and others), stored as they are served.
     plain: BTreeMap<(Resource, ObjectKey), Value>,
     /// When the autoscalers last ran.
@@ -306,7 +306,7 @@ impl World {
         let there = kai.filter(|(_, queue)| !queue.name.is_empty());
         all.extend(there.map(|(at, _)| Ref::KaiQueue(at)));
         for (id, work) in &self.works {
-            if work.kind != work::Kind::Pod {
+            if work.kind != work::WorkKind::Pod {
                 all.push(Ref::Work(*id));
             }
             for (at, (resource, name)) in work.children().into_iter().enumerate() {

@@ -64,7 +64,7 @@ impl Taint {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Node {
+pub(super) struct SimNode {
     pub name: Name,
     /// Index into the catalog's pools.
     pub pool: usize,
@@ -109,7 +109,7 @@ pub(super) struct Node {
     pub edit: Edit,
 }
 
-impl Node {
+impl SimNode {
     pub(super) fn spec(&self) -> &'static PoolSpec {
         &POOLS[self.pool]
     }

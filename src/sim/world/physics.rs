@@ -7,7 +7,7 @@ use model::base::Moment;
 use super::World;
 use super::bounds::TrueBound;
 use super::catalog::{MIG, PoolSpec, Vendor};
-use super::node::{Node, NodeId};
+use super::node::{NodeId, SimNode};
 use super::noise::{mix, smooth, unit};
 use super::pod::{Phase, Pod};
 use super::work::{Profile, State, Work};
@@ -65,7 +65,7 @@ impl World {
     }
 
     /// Inlet temperature of a node, degrees Celsius.
-    pub(super) fn inlet(&self, node: &Node, at: Moment) -> f64 {
+    pub(super) fn inlet(&self, node: &SimNode, at: Moment) -> f64 {
         let key = mix(self.options.seed ^ 0x417, u64::from(node.rack));
         let base = 21.0 + unit(key) * 3.0 + day(at) * 1.2 + smooth(key, at.millis(), 900_000) * 0.4;
         if self.hot_rack() == Some(node.rack) {
@@ -264,7 +264,7 @@ impl World {
     }
 
     /// Activity of the pod that a unit is allocated to.
-    pub(super) fn unit_activity(&self, node: &Node, at_unit: usize, at: Moment) -> PodActivity {
+    pub(super) fn unit_activity(&self, node: &SimNode, at_unit: usize, at: Moment) -> PodActivity {
         let Some(pod) = node.unit_pods[at_unit].and_then(|id| self.pods.get(&id)) else {
             return PodActivity::default();
         };
@@ -409,7 +409,7 @@ impl World {
     }
 
     /// Mean watts of a device with its current pods.
-    fn mean_watts(&self, node: &Node, gpu: usize) -> f64 {
+    fn mean_watts(&self, node: &SimNode, gpu: usize) -> f64 {
         let spec = node.spec();
         if spec.vendor == Vendor::Google {
             return 0.0;

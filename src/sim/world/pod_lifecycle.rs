@@ -6,7 +6,7 @@ use super::super::change::Resource;
 use super::node::NodeId;
 use super::noise::{mix, unit};
 use super::pod::{Ending, PastRun, Phase, PodId};
-use super::work::{Kind, Profile, State, WorkId};
+use super::work::{Profile, State, WorkId, WorkKind};
 use super::{Happening, Ref, World};
 
 impl World {
@@ -85,7 +85,7 @@ impl World {
         };
         if !work.gang
             && (work.kind.is_batch()
-                || (work.kind == Kind::Pod && work.profile != Profile::Notebook))
+                || (work.kind == WorkKind::Pod && work.profile != Profile::Notebook))
         {
             let (delay, ending) = self.fate(id);
             self.after(delay, Happening::PodEnds(id, ending));
@@ -194,7 +194,7 @@ impl World {
         let Some(work) = self.works.get(&work_id) else {
             return;
         };
-        if !work.kind.is_batch() && work.kind != Kind::Pod {
+        if !work.kind.is_batch() && work.kind != WorkKind::Pod {
             return self.restart_container(id, ending);
         }
         let gang = work.gang;
@@ -286,7 +286,7 @@ impl World {
         let Some(work) = self.works.get(&id) else {
             return;
         };
-        if work.kind == Kind::Pod {
+        if work.kind == WorkKind::Pod {
             return self.finish(id, true);
         }
         let done = work
@@ -328,7 +328,7 @@ impl World {
             .groups
             .iter()
             // The pods of a RayCluster do not end with the job: they are deleted with the cluster.
-            .filter(|_| work.kind != Kind::RayJob)
+            .filter(|_| work.kind != WorkKind::RayJob)
             .flat_map(|group| group.live.values().copied())
             .collect();
         for (at, pod) in pods.into_iter().enumerate() {
@@ -344,7 +344,7 @@ impl World {
             let jobset = self
                 .works
                 .get(&id)
-                .is_some_and(|work| work.kind == Kind::JobSet);
+                .is_some_and(|work| work.kind == WorkKind::JobSet);
             if let Some(work) = self.works.get_mut(&id) {
                 work.failure = Some(if jobset {
                     (
@@ -511,8 +511,8 @@ impl World {
             group.live.remove(&pod.index);
         }
         let empty = work.pods.is_empty();
-        let bare = work.kind == Kind::Pod;
-        if work.kind == Kind::LeaderWorkerSet && pod.index == 0 {
+        let bare = work.kind == WorkKind::Pod;
+        if work.kind == WorkKind::LeaderWorkerSet && pod.index == 0 {
             // Each leader owns its workers' StatefulSet.
             self.drop_child(pod.work, 1 + pod.group as usize);
         }

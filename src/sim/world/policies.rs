@@ -14,7 +14,7 @@ use super::kueue::{ClusterQueue, LocalQueue, Quota, Stop};
 use super::noise::{hash, mix};
 use super::requests::text;
 use super::work::{DisruptionBound, WorkId};
-use super::{Budget, Ref, World};
+use super::{Ref, SimBudget, World};
 
 impl World {
     pub(super) fn write_cluster(&mut self, key: &ObjectKey, object: &Value) {
@@ -150,14 +150,17 @@ impl World {
         };
         strip(&mut object);
         let uid = mix(self.key_word(&key.name), now.millis() as u64);
-        let budget = self.budgets.entry(key.clone()).or_insert_with(|| Budget {
-            uid,
-            created: now,
-            selector: BTreeMap::new(),
-            bound: bound.clone(),
-            foreign: None,
-            edit: Edit::default(),
-        });
+        let budget = self
+            .budgets
+            .entry(key.clone())
+            .or_insert_with(|| SimBudget {
+                uid,
+                created: now,
+                selector: BTreeMap::new(),
+                bound: bound.clone(),
+                foreign: None,
+                edit: Edit::default(),
+            });
         budget.selector = selector;
         if budget.bound != bound {
             budget.edit.bump();

@@ -11,7 +11,7 @@ use super::super::change::Resource;
 use super::client_patch::Edit;
 use super::node::{NodeId, Taint};
 use super::render::template_of;
-use super::work::{Kind, Scheduler, WorkId};
+use super::work::{Scheduler, WorkId, WorkKind};
 use super::{Ref, World};
 
 /// A text inside an object; empty when it is not there.
@@ -57,7 +57,7 @@ impl World {
                     }
                     self.touch(Ref::Pod(id));
                 }
-                None => self.create(Kind::Pod, &key, object),
+                None => self.create(WorkKind::Pod, &key, object),
             };
         }
         match (resource, self.names.get(&(resource, key.clone())).cloned()) {
@@ -66,10 +66,10 @@ impl World {
             (_, Some(Ref::Workload(id))) => self.write_workload(id, &object),
             // The controllers' own fields are kept.
             (_, Some(claim @ Ref::Claim(_))) => self.touch(claim),
-            (Resource::Jobs, _) => self.create(Kind::Job, &key, object),
-            (Resource::JobSets, _) => self.create(Kind::JobSet, &key, object),
-            (Resource::Deployments, _) => self.create(Kind::Deployment, &key, object),
-            (Resource::StatefulSets, _) => self.create(Kind::StatefulSet, &key, object),
+            (Resource::Jobs, _) => self.create(WorkKind::Job, &key, object),
+            (Resource::JobSets, _) => self.create(WorkKind::JobSet, &key, object),
+            (Resource::Deployments, _) => self.create(WorkKind::Deployment, &key, object),
+            (Resource::StatefulSets, _) => self.create(WorkKind::StatefulSet, &key, object),
             (Resource::ClusterQueues, _) => self.write_cluster(&key, &object),
             (Resource::VolcanoQueues, _) => self.write_volcano_queue(&key, &object),
             (Resource::VolcanoCommands, _) => self.write_command(key, object),
@@ -185,14 +185,14 @@ impl World {
             .and_then(Value::as_bool)
             .unwrap_or(false);
         match kind {
-            Kind::VolcanoJob => self.write_volcano_job(id, &object),
-            Kind::LeaderWorkerSet => {
+            WorkKind::VolcanoJob => self.write_volcano_job(id, &object),
+            WorkKind::LeaderWorkerSet => {
                 self.scale_groups(id, number(&object, "/spec/replicas").unwrap_or(1));
             }
-            Kind::Deployment | Kind::StatefulSet => {
+            WorkKind::Deployment | WorkKind::StatefulSet => {
                 self.scale(id, number(&object, "/spec/replicas").unwrap_or(1));
             }
-            Kind::Job => {
+            WorkKind::Job => {
                 if let Some(group) = self
                     .works
                     .get_mut(&id)
@@ -203,8 +203,10 @@ impl World {
                 }
                 self.set_suspend(id, suspend);
             }
-            Kind::JobSet | Kind::PyTorchJob | Kind::RayJob => self.set_suspend(id, suspend),
-            Kind::DaemonSet | Kind::Pod => {}
+            WorkKind::JobSet | WorkKind::PyTorchJob | WorkKind::RayJob => {
+                self.set_suspend(id, suspend)
+            }
+            WorkKind::DaemonSet | WorkKind::Pod => {}
         }
         self.redirect(id, &before, &object);
         if let Some(work) = self.works.get_mut(&id)
@@ -240,7 +242,7 @@ impl World {
                     spec.insert(field.to_owned(), now.clone());
                 }
             }
-            if kind == Kind::PyTorchJob
+            if kind == WorkKind::PyTorchJob
                 && let Some(policy) = object.pointer_mut("/spec/runPolicy")
             {
                 policy["suspend"] = base["spec"]["runPolicy"]["suspend"].clone();
@@ -339,7 +341,7 @@ impl World {
             return;
         };
         // A child that is created with the pods is recreated with them: clients' changes are lost.
-        let child_is_group = matches!(work.kind, Kind::JobSet | Kind::Deployment);
+        let child_is_group = matches!(work.kind, WorkKind::JobSet | WorkKind::Deployment);
         let mut written = object.clone();
         // The owner's controller restores the fields that it owns.
         written["spec"] = base["spec"].clone();

@@ -9,7 +9,7 @@ use model::base::{Moment, ObjectKey};
 
 use super::super::change::Resource;
 use super::catalog::{A100, H100, Origin, POOLS};
-use super::node::Node;
+use super::node::SimNode;
 use super::noise::{mix, suffix, uuid};
 use super::physics::day;
 use super::render::{api_of, values};
@@ -141,7 +141,7 @@ impl World {
     }
 
     /// The claim of an existing node. It changes only when its machine gets a termination notice.
-    fn claim_of(&self, node: &Node, capacity: &str, notice: Option<Moment>) -> MadeObject {
+    fn claim_of(&self, node: &SimNode, capacity: &str, notice: Option<Moment>) -> MadeObject {
         let name = claim_name(node, 0);
         let key = (Resource::NodeClaims, ObjectKey::new("", name.as_str()));
         if notice.is_none()
@@ -172,7 +172,7 @@ impl World {
     }
 
     /// What a claim names from its creation on.
-    fn claim(&self, node: &Node, capacity: &str) -> Vec<(&'static str, Value)> {
+    fn claim(&self, node: &SimNode, capacity: &str) -> Vec<(&'static str, Value)> {
         let spec = node.spec();
         values!(
             pool: spec.name,
@@ -342,7 +342,7 @@ impl World {
 pub(super) type Booked = (WorkId, Moment);
 
 /// The name of a node's claim, or of the `n`th after it.
-fn claim_name(node: &Node, n: u64) -> String {
+fn claim_name(node: &SimNode, n: u64) -> String {
     format!("{}-{}", node.spec().name, suffix(mix(node.uid, 31 + n), 5))
 }
 

@@ -4,7 +4,7 @@ use model::base::{Moment, Name};
 
 use super::catalog::{A100, CATALOG, H100, L4, MI300X, MIG, POOLS, V5P};
 use super::noise::{mix, unit};
-use super::work::{Kind, Profile, WorkId, WorkParameters};
+use super::work::{Profile, WorkId, WorkKind, WorkParameters};
 use super::{World, seconds};
 
 impl World {
@@ -184,7 +184,7 @@ impl World {
                 format!("notebook-{user}-{}", at + 4)
             };
             let user = if at == 0 { "kim" } else { user };
-            let mut draft = WorkParameters::new(namespace, &name, Kind::StatefulSet)
+            let mut draft = WorkParameters::new(namespace, &name, WorkKind::StatefulSet)
                 .by(user)
                 .on(A100, size);
             let used = if at % 5 == 4 { 0.6 } else { 0.0 };
@@ -200,7 +200,7 @@ impl World {
             ("vision", "shell-lena", "lena", L4, 27),
         ] {
             if self.has(pool, 8) {
-                let mut draft = WorkParameters::new(namespace, name, Kind::Pod)
+                let mut draft = WorkParameters::new(namespace, name, WorkKind::Pod)
                     .by(user)
                     .on(pool, 1)
                     .acts(Profile::Notebook, 0.35, 0.18)
@@ -217,7 +217,7 @@ impl World {
             let word = mix(self.key_word("slice"), u64::from(at));
             let user = people[word as usize % people.len()];
             let mut draft =
-                WorkParameters::new(namespace, &format!("nb-{user}-{at}"), Kind::StatefulSet)
+                WorkParameters::new(namespace, &format!("nb-{user}-{at}"), WorkKind::StatefulSet)
                     .by(user)
                     .on(MIG, 1)
                     .acts(

@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use model::base::{Name, SmallSort};
 
-use super::node::{Node, NodeId};
+use super::node::{NodeId, SimNode};
 use super::noise::{mix, unit};
 use super::pod::{Phase, PodId};
-use super::work::{Kind, Scheduler, Toleration, Work, WorkId};
+use super::work::{Scheduler, Toleration, Work, WorkId, WorkKind};
 use super::{Happening, Ref, World};
 
 /// Why a node cannot take a pod, as kube-scheduler reports it.
@@ -143,7 +143,7 @@ impl World {
     }
 
     /// Free units of the pod's resource; zero for a pod without devices.
-    fn free_units(&self, node: &Node, work: &Work) -> u32 {
+    fn free_units(&self, node: &SimNode, work: &Work) -> u32 {
         work.ask
             .resource
             .as_ref()
@@ -151,7 +151,7 @@ impl World {
             .map_or(0, |resource| node.free(resource))
     }
 
-    fn refusal(&self, node: &Node, work: &Work) -> Option<No> {
+    fn refusal(&self, node: &SimNode, work: &Work) -> Option<No> {
         if node.cordoned
             && !tolerates(
                 &work.tolerations,
@@ -215,7 +215,7 @@ impl World {
     }
 
     /// How many pods of the work the node could take now.
-    pub(super) fn takes(&self, node: &Node, work: &Work) -> u32 {
+    pub(super) fn takes(&self, node: &SimNode, work: &Work) -> u32 {
         if self.refusal(node, work).is_some() {
             return 0;
         }
@@ -382,7 +382,7 @@ impl World {
         let message = format!("Successfully assigned {} to {}", pod.key, node.name);
         let word = mix(pod.uid, 21);
         let start = match work.kind {
-            Kind::DaemonSet => 900,
+            WorkKind::DaemonSet => 900,
             _ => 1500 + (unit(word) * unit(mix(word, 1)) * 22_000.0) as i64,
         };
         let key = pod.key.clone();

@@ -5,8 +5,8 @@ use model::base::{Name, ObjectKey};
 use super::catalog::{CATALOG, H100, ServiceSpec, V6E};
 use super::client_patch::Edit;
 use super::physics::day;
-use super::work::{Kind, Profile, WorkParameters};
-use super::{Budget, World};
+use super::work::{Profile, WorkKind, WorkParameters};
+use super::{SimBudget, World};
 
 impl World {
     pub(super) fn services(&mut self) {
@@ -38,7 +38,7 @@ impl World {
             } else {
                 "rosa"
             };
-            let mut draft = WorkParameters::new(namespace, name, Kind::Deployment)
+            let mut draft = WorkParameters::new(namespace, name, WorkKind::Deployment)
                 .by(user)
                 .queue(queue)
                 .class("prod-serve")
@@ -60,7 +60,7 @@ impl World {
                 let selector = std::iter::once((Name::new("app"), Name::new(name))).collect();
                 self.budgets.insert(
                     key,
-                    Budget {
+                    SimBudget {
                         uid: self.key_word(name),
                         created: since,
                         selector,

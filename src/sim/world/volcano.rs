@@ -10,7 +10,7 @@ use model::base::{Moment, Name, ObjectKey, SmallSort};
 use super::super::change::Resource;
 use super::client_patch::Edit;
 use super::requests::text;
-use super::work::{Kind, Scheduler, Work, WorkId};
+use super::work::{Scheduler, Work, WorkId, WorkKind};
 use super::{Happening, Ref, World};
 
 /// The root queue, which Volcano creates.
@@ -244,7 +244,7 @@ impl World {
     pub(super) fn write_volcano_job(&mut self, id: WorkId, object: &Value) {
         let class = Name::new(text(object, "/spec/priorityClassName"));
         if let Some(work) = self.works.get_mut(&id)
-            && work.kind == Kind::VolcanoJob
+            && work.kind == WorkKind::VolcanoJob
         {
             work.group_class = class;
             self.kick_scheduler();

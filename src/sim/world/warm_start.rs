@@ -10,7 +10,7 @@ use super::catalog::{A100, DRAWN, H100, L4, MI300X, MIG, POOLS, V5P, V6E};
 use super::node::NodeId;
 use super::noise::{mix, unit};
 use super::pod::{Ending, PastRun, Phase, PodId};
-use super::work::{Kind, Profile, State, WorkId, WorkParameters};
+use super::work::{Profile, State, WorkId, WorkKind, WorkParameters};
 use super::{Happening, World, seconds};
 
 /// Devices of a pool per past run.
@@ -223,7 +223,7 @@ impl World {
             work.profile == Profile::Notebook,
             work.epoch,
         );
-        let (batch, bare) = (work.kind.is_batch(), work.kind == Kind::Pod);
+        let (batch, bare) = (work.kind.is_batch(), work.kind == WorkKind::Pod);
         let (single, length) = (work.width() == 1, work.length);
         let serves = work.profile == Profile::Serve;
         let pods: Vec<PodId> = work.live_pods().collect();
@@ -372,7 +372,7 @@ impl World {
             },
         );
         let count = if POOLS[pool].mig { 1 } else { count };
-        let mut draft = WorkParameters::new(&like.namespace, &like.name, Kind::Job);
+        let mut draft = WorkParameters::new(&like.namespace, &like.name, WorkKind::Job);
         draft.user = like.user.clone();
         draft.queue = like.queue.clone();
         draft.class = like.class.clone();

@@ -9,7 +9,7 @@ use model::base::{Moment, Name};
 
 use super::super::change::Resource;
 use super::client_patch::Edit;
-pub(super) use super::kinds::{DisruptionBound, Kind, Profile, VOLCANO_JOB};
+pub(super) use super::kinds::{DisruptionBound, Profile, VOLCANO_JOB, WorkKind};
 use super::noise::{mix, suffix, uuid};
 use super::pod::{Ending, PodId};
 
@@ -237,17 +237,17 @@ impl Work {
     ) -> Option<(&'static str, Name, u64)> {
         let part = self.groups.get(group as usize)?;
         match self.kind {
-            Kind::Pod => None,
-            Kind::JobSet => Some(("Job", part.name.clone(), part.uid)),
-            Kind::Deployment => Some(("ReplicaSet", part.name.clone(), part.uid)),
-            Kind::RayJob => {
+            WorkKind::Pod => None,
+            WorkKind::JobSet => Some(("Job", part.name.clone(), part.uid)),
+            WorkKind::Deployment => Some(("ReplicaSet", part.name.clone(), part.uid)),
+            WorkKind::RayJob => {
                 let (name, uid) = self.cluster(attempt);
                 Some(("RayCluster", name, uid))
             }
-            Kind::LeaderWorkerSet if index == 0 => {
+            WorkKind::LeaderWorkerSet if index == 0 => {
                 Some(("StatefulSet", self.name.clone(), self.leaders_uid()))
             }
-            Kind::LeaderWorkerSet => {
+            WorkKind::LeaderWorkerSet => {
                 let uid = mix(part.uid, u64::from(attempt));
                 Some(("StatefulSet", part.name.clone(), uid))
             }
@@ -262,18 +262,18 @@ impl Work {
             names.map(|name| (resource, name)).collect()
         };
         match self.kind {
-            Kind::JobSet => groups(Resource::Jobs),
-            Kind::Deployment => groups(Resource::ReplicaSets),
-            Kind::VolcanoJob => {
+            WorkKind::JobSet => groups(Resource::Jobs),
+            WorkKind::Deployment => groups(Resource::ReplicaSets),
+            WorkKind::VolcanoJob => {
                 let name = Name::from(format!("{}-{}", self.name, uuid(self.uid)));
                 vec![(Resource::VolcanoPodGroups, name)]
             }
-            Kind::PyTorchJob if matches!(self.scheduler, Scheduler::Kai(_)) => {
+            WorkKind::PyTorchJob if matches!(self.scheduler, Scheduler::Kai(_)) => {
                 let name = Name::from(format!("pg-{}-{}", self.name, uuid(self.uid)));
                 vec![(Resource::KaiPodGroups, name)]
             }
-            Kind::RayJob => vec![(Resource::RayClusters, self.cluster(self.clusters).0)],
-            Kind::LeaderWorkerSet => {
+            WorkKind::RayJob => vec![(Resource::RayClusters, self.cluster(self.clusters).0)],
+            WorkKind::LeaderWorkerSet => {
                 let mut all = vec![(Resource::StatefulSets, self.name.clone())];
                 all.extend(groups(Resource::StatefulSets));
                 all
@@ -286,8 +286,8 @@ impl Work {
     /// leader.
     pub(super) fn comes_with_pods(&self, child: usize) -> bool {
         match self.kind {
-            Kind::RayJob => true,
-            Kind::LeaderWorkerSet => child > 0,
+            WorkKind::RayJob => true,
+            WorkKind::LeaderWorkerSet => child > 0,
             _ => false,
         }
     }
@@ -295,10 +295,10 @@ impl Work {
     /// How many [`Self::children`] there are.
     pub(super) fn child_count(&self) -> usize {
         match self.kind {
-            Kind::JobSet | Kind::Deployment => self.groups.len(),
-            Kind::RayJob | Kind::VolcanoJob => 1,
-            Kind::PyTorchJob if matches!(self.scheduler, Scheduler::Kai(_)) => 1,
-            Kind::LeaderWorkerSet => 1 + self.groups.len(),
+            WorkKind::JobSet | WorkKind::Deployment => self.groups.len(),
+            WorkKind::RayJob | WorkKind::VolcanoJob => 1,
+            WorkKind::PyTorchJob if matches!(self.scheduler, Scheduler::Kai(_)) => 1,
+            WorkKind::LeaderWorkerSet => 1 + self.groups.len(),
             _ => 0,
         }
     }
@@ -319,7 +319,7 @@ impl Work {
 pub(super) struct WorkParameters {
     pub namespace: Name,
     pub name: Name,
-    pub kind: Kind,
+    pub kind: WorkKind,
     pub user: Name,
     pub team: Name,
     pub queue: Option<Name>,

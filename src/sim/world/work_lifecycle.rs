@@ -4,7 +4,7 @@ use model::base::{Name, ObjectKey};
 
 use super::super::change::Resource;
 use super::pod::{Pod, PodId};
-use super::work::{Kind, State, Work, WorkId};
+use super::work::{State, Work, WorkId, WorkKind};
 use super::{Happening, Ref, World};
 
 /// Seconds for which finished work is kept.
@@ -95,7 +95,7 @@ impl World {
         let reason = if self
             .works
             .get(&id)
-            .is_some_and(|work| work.kind == Kind::JobSet)
+            .is_some_and(|work| work.kind == WorkKind::JobSet)
         {
             "RestartJobSetFailurePolicyAction"
         } else {

@@ -17,7 +17,7 @@ use cluster::pod::PodObject;
 use model::base::{Moment, Name, Names};
 use model::fleet::observe::{ListedNamespaces, Lost, Observation, Table};
 
-use super::api_error::{ApiError, What};
+use super::api_error::{ApiError, ChannelClosed, What};
 use super::api_stats::{ApiStats, RequestClass};
 use super::reread::Again;
 use super::server::{Api as ServerApi, Served};
@@ -77,17 +77,14 @@ pub(super) struct Shared {
 
 /// Lists and watches `table` until the task is dropped or the receiver is closed.
 pub(super) async fn follow(shared: Arc<Shared>, table: Table) {
-    let out = Follower::new(&shared, table).run().await;
+    let out = TableFollower::new(&shared, table).run().await;
     if out.is_err() {
         tracing::debug!(table = table.name(), "the receiver is closed");
     }
 }
 
-/// The receiver is closed: the task ends.
-struct ChannelClosed;
-
 /// Why a watcher ended.
-enum Exit {
+enum WatcherEnd {
     /// Start over after this wait.
     Restart(Duration),
     /// The table is not served.
@@ -109,7 +106,7 @@ enum Phase {
     Watching,
 }
 
-struct Follower<'s> {
+struct TableFollower<'s> {
     shared: &'s Shared,
     table: Table,
     class: RequestClass,
@@ -139,7 +136,7 @@ struct Follower<'s> {
     afresh: bool,
 }
 
-impl<'s> Follower<'s> {
+impl<'s> TableFollower<'s> {
     fn new(shared: &'s Shared, table: Table) -> Self {
         Self {
             shared,
@@ -196,17 +193,17 @@ impl<'s> Follower<'s> {
             };
             gone = None;
             match self.watch(&version).await? {
-                Exit::Restart(wait) => self.pause(wait).await?,
-                Exit::Absent if place.version.is_empty() => gone = Some(version),
-                Exit::Absent => self.absent().await?,
-                Exit::Narrow(namespace) => self.narrowed = Some(namespace),
-                Exit::PlainLists => self.streams = false,
+                WatcherEnd::Restart(wait) => self.pause(wait).await?,
+                WatcherEnd::Absent if place.version.is_empty() => gone = Some(version),
+                WatcherEnd::Absent => self.absent().await?,
+                WatcherEnd::Narrow(namespace) => self.narrowed = Some(namespace),
+                WatcherEnd::PlainLists => self.streams = false,
             }
         }
     }
 
     /// Runs one watcher until it ends.
-    async fn watch(&mut self, version: &str) -> Result<Exit, ChannelClosed> {
+    async fn watch(&mut self, version: &str) -> Result<WatcherEnd, ChannelClosed> {
         let kind = resource(self.table, version);
         let client = self.shared.client.clone();
         let it = self.table.api();
@@ -272,7 +269,7 @@ impl<'s> Follower<'s> {
                         self.flush().await?;
                         continue;
                     }
-                    return Ok(Exit::Restart(Duration::ZERO));
+                    return Ok(WatcherEnd::Restart(Duration::ZERO));
                 }
                 () = again.requested() => {
                     self.again.done();
@@ -281,33 +278,33 @@ impl<'s> Follower<'s> {
                     }
                     // Listing all namespaces may be allowed by now.
                     self.narrowed = None;
-                    return Ok(Exit::Restart(Duration::ZERO));
+                    return Ok(WatcherEnd::Restart(Duration::ZERO));
                 }
                 () = self.shared.out.closed() => return Err(ChannelClosed),
             };
             if self.shared.stats.epoch() != epoch {
                 // Another server answers: its events after our revision are unrelated to the list.
-                return Ok(Exit::Restart(Duration::ZERO));
+                return Ok(WatcherEnd::Restart(Duration::ZERO));
             }
             let event = match event {
                 Ok(Some(event)) => event,
-                Ok(None) => return Ok(Exit::Restart(Duration::from_secs(1))),
+                Ok(None) => return Ok(WatcherEnd::Restart(Duration::from_secs(1))),
                 Err(_) if !listing => {
                     self.row_when_due().await?;
                     if self.may_widen(&WatchObject::url_path(&kind, None)).await {
                         self.narrowed = None;
-                        return Ok(Exit::Restart(Duration::ZERO));
+                        return Ok(WatcherEnd::Restart(Duration::ZERO));
                     }
                     continue;
                 }
-                Err(_) if streams => return Ok(Exit::PlainLists),
+                Err(_) if streams => return Ok(WatcherEnd::PlainLists),
                 Err(_) => {
                     let stuck = ApiError::unreachable(format!(
                         "the list of {} has stopped half-way; it is started again",
                         self.table.name()
                     ));
                     let wait = self.fail(&stuck).await?;
-                    return Ok(Exit::Restart(wait));
+                    return Ok(WatcherEnd::Restart(wait));
                 }
             };
             match event {
@@ -319,14 +316,14 @@ impl<'s> Follower<'s> {
                     if self.hollow > 3 {
                         self.hollow = 0;
                         if streams {
-                            return Ok(Exit::PlainLists);
+                            return Ok(WatcherEnd::PlainLists);
                         }
                         let cut = ApiError::unreachable(format!(
                             "the list of {} is cut off again and again; is something between us and the API server closing connections?",
                             self.table.name()
                         ));
                         let wait = self.fail(&cut).await?;
-                        return Ok(Exit::Restart(wait));
+                        return Ok(WatcherEnd::Restart(wait));
                     }
                 }
                 Ok(event) => self.take(event),
@@ -477,7 +474,7 @@ impl<'s> Follower<'s> {
         error: &watcher::Error,
         streams: bool,
         wide: bool,
-    ) -> Result<Option<Exit>, ChannelClosed> {
+    ) -> Result<Option<WatcherEnd>, ChannelClosed> {
         let trouble = ApiError::of_watcher(self.table, error);
         match trouble.what {
             // The revision expired, which is normal: the list that follows is no failure.
@@ -499,13 +496,13 @@ impl<'s> Follower<'s> {
                     return Ok(None);
                 }
             }
-            What::Misunderstood if streams => return Ok(Some(Exit::PlainLists)),
+            What::Misunderstood if streams => return Ok(Some(WatcherEnd::PlainLists)),
             What::Missing if !self.table.api().group.is_empty() => {
-                return Ok(Some(Exit::Absent));
+                return Ok(Some(WatcherEnd::Absent));
             }
             What::Forbidden if wide && !self.wide_listed => {
                 if let Namespaces::All { otherwise, .. } = &self.shared.namespaces {
-                    return Ok(Some(Exit::Narrow(otherwise.clone())));
+                    return Ok(Some(WatcherEnd::Narrow(otherwise.clone())));
                 }
             }
             _ => {}
@@ -517,7 +514,7 @@ impl<'s> Follower<'s> {
             What::Misunderstood | What::Garbled | What::Missing
         );
         if hopeless {
-            return Ok(Some(Exit::Restart(wait)));
+            return Ok(Some(WatcherEnd::Restart(wait)));
         }
         self.pause(wait).await?;
         Ok(None)

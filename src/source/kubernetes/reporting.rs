@@ -5,8 +5,8 @@ use std::time::Duration;
 use model::base::Name;
 use model::fleet::observe::{Lost, LostKind, Observation, SourceHealth, SourceState};
 
-use super::{ChannelClosed, Follower, Phase};
-use crate::api_error::{ApiError, What};
+use super::{Phase, TableFollower};
+use crate::api_error::{ApiError, ChannelClosed, What};
 use crate::backoff::backoff;
 
 /// A table whose watch has sent nothing for this long, not even a bookmark, is stale.
@@ -27,7 +27,7 @@ const FORGIVEN: Duration = Duration::from_secs(60);
 /// Where only one namespace may be listed, all of them are tried again after this time.
 const WIDEN_EVERY: Duration = Duration::from_secs(300);
 
-impl Follower<'_> {
+impl TableFollower<'_> {
     /// The wait before the next try; grows with each failure that follows soon after the last.
     pub(super) fn again(&mut self) -> Duration {
         let now = self.shared.stats.local();

@@ -32,20 +32,20 @@ const PATIENCE: Duration = Duration::from_secs(4);
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct List {
-    items: Vec<Item>,
+struct ServiceList {
+    items: Vec<FoundService>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Item {
-    metadata: Meta,
+struct FoundService {
+    metadata: ServiceMeta,
     spec: Spec,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Meta {
+struct ServiceMeta {
     name: String,
     namespace: String,
 }
@@ -63,7 +63,7 @@ struct Port {
     port: u16,
 }
 
-impl Item {
+impl FoundService {
     fn service(&self) -> Option<Service> {
         let ports = &self.spec.ports;
         let port = PORTS
@@ -94,8 +94,8 @@ pub async fn candidates(client: &Client) -> Vec<Service> {
             // Refused once is refused thrice.
             break;
         };
-        let list: List = serde_json::from_str(&text).unwrap_or_default();
-        for service in list.items.iter().filter_map(Item::service) {
+        let list: ServiceList = serde_json::from_str(&text).unwrap_or_default();
+        for service in list.items.iter().filter_map(FoundService::service) {
             let known = all
                 .iter()
                 .any(|known| known.namespace == service.namespace && known.name == service.name);

@@ -27,6 +27,7 @@ use super::reread::Again;
 use super::scrape::page::{NoPage, Why};
 use super::scrape_coverage::{Reach, ScrapeCoverage};
 use super::serving::{ServingNews, ServingPod};
+use crate::api_error::ChannelClosed;
 use prometheus_client::{PrometheusClient, PrometheusEndpoint};
 
 /// Options of the Prometheus source.
@@ -92,13 +93,13 @@ struct State {
     /// Metric names of each dialect, grouped by query.
     plan: BTreeMap<Name, Vec<BTreeSet<String>>>,
     planned_at: Option<Moment>,
-    targets: FxHashMap<(String, Name), Kept>,
+    targets: FxHashMap<(String, Name), TargetState>,
     errors: u64,
     last_ok: Option<Moment>,
 }
 
 /// State of a target that is kept between rounds.
-struct Kept {
+struct TargetState {
     rates: Rates,
     /// Time of its last scrape, on Prometheus' clock.
     at: Moment,
@@ -344,9 +345,6 @@ fn blank(name: Name, interval: Duration) -> SourceHealth {
         message: String::new(),
     }
 }
-
-/// The receiver is closed.
-struct ChannelClosed;
 
 /// Why a round failed.
 enum RoundError {

@@ -74,14 +74,14 @@ impl PrometheusEndpoint {
 }
 
 /// A token bucket of requests per minute; a third of them may burst.
-struct Budget {
+struct TokenBucket {
     tokens: f64,
     most: f64,
     per_milli: f64,
     at: Moment,
 }
 
-impl Budget {
+impl TokenBucket {
     /// Takes one request from the budget when more than `spare` are left; otherwise returns how long to wait.
     fn take(&mut self, now: Moment, spare: f64) -> Option<Duration> {
         let passed = now.since(self.at).millis() as f64;
@@ -105,7 +105,7 @@ pub struct PrometheusClient {
     pub endpoint: PrometheusEndpoint,
     timeout: Duration,
     stats: Arc<ApiStats>,
-    state: Mutex<(Budget, VecDeque<Moment>)>,
+    state: Mutex<(TokenBucket, VecDeque<Moment>)>,
 }
 
 /// Priority of a request.
@@ -132,7 +132,7 @@ impl PrometheusClient {
             30.0
         };
         let most = (per_minute / 3.0).max(6.0);
-        let budget = Budget {
+        let budget = TokenBucket {
             tokens: most,
             most,
             per_milli: per_minute / 60_000.0,
@@ -369,7 +369,7 @@ mod tests {
     #[test]
     fn a_budget_is_kept_and_the_past_leaves_room() {
         let at = Moment::from_millis;
-        let mut budget = Budget {
+        let mut budget = TokenBucket {
             tokens: 10.0,
             most: 10.0,
             per_milli: 30.0 / 60_000.0,

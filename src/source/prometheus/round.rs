@@ -17,7 +17,7 @@ use model::fleet::observe::Observation;
 use model::fleet::reading::Page;
 
 use super::prometheus_client::{PrometheusClient, Urgency};
-use super::{Feed, Kept, PastTarget, Round, RoundError, State};
+use super::{Feed, PastTarget, Round, RoundError, State, TargetState};
 
 /// The list of metric names is queried this often.
 const NAMES_EVERY: Duration = Duration::from_secs(300);
@@ -80,7 +80,7 @@ impl Feed {
             self.await_pods(state).await;
         }
         self.hear(state);
-        let job = Job {
+        let job = ReadingsInput {
             dialects: Arc::clone(&self.dialects),
             names: Arc::clone(&self.names),
             found,
@@ -374,7 +374,7 @@ impl<'p> Places<'p> {
 }
 
 /// Inputs of the readings.
-struct Job {
+struct ReadingsInput {
     dialects: Arc<Dialects>,
     names: Arc<Mutex<Names>>,
     found: Vec<(Name, Samples)>,
@@ -384,16 +384,16 @@ struct Job {
     number: u64,
     interval: Duration,
     pods: Vec<ServingPod>,
-    kept: FxHashMap<(String, Name), Kept>,
+    kept: FxHashMap<(String, Name), TargetState>,
 }
 
 struct Done {
     pages: Vec<Observation>,
-    kept: FxHashMap<(String, Name), Kept>,
+    kept: FxHashMap<(String, Name), TargetState>,
     round: Round,
 }
 
-impl Job {
+impl ReadingsInput {
     fn read(mut self) -> Done {
         let places = Places::of(&self.pods);
         let mut covered = Covered::default();
@@ -427,7 +427,7 @@ impl Job {
                     Duration::from_millis(now.since(then).millis())
                 });
                 let key = (id, name.clone());
-                let kept = self.kept.entry(key.clone()).or_insert_with(|| Kept {
+                let kept = self.kept.entry(key.clone()).or_insert_with(|| TargetState {
                     rates: Rates::default(),
                     at: Moment::from_millis(i64::MIN),
                     spacing: None,

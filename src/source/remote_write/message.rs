@@ -18,13 +18,13 @@ pub struct WriteRequest {
 pub struct TimeSeries {
     /// Labels, sorted by name.
     #[prost(message, repeated, tag = "1")]
-    pub labels: Vec<Label>,
+    pub labels: Vec<LabelPair>,
     #[prost(message, repeated, tag = "2")]
     pub samples: Vec<Sample>,
 }
 
 #[derive(Clone, PartialEq, Eq, Message)]
-pub struct Label {
+pub struct LabelPair {
     #[prost(string, tag = "1")]
     pub name: String,
     #[prost(string, tag = "2")]
@@ -52,7 +52,7 @@ impl Sample {
 impl TimeSeries {
     /// A series of these labels.
     pub fn new(labels: &[(String, String)], samples: Vec<Sample>) -> Self {
-        let labels = labels.iter().map(|(name, value)| Label {
+        let labels = labels.iter().map(|(name, value)| LabelPair {
             name: name.clone(),
             value: value.clone(),
         });

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use model::base::{Moment, SmallSort};
 
-pub use message::{Label, STALE, Sample, TimeSeries, WriteRequest};
+pub use message::{LabelPair, STALE, Sample, TimeSeries, WriteRequest};
 pub use sender::{RemoteWrite, RemoteWriteState};
 
 use crate::scrape::Endpoint;

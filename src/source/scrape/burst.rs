@@ -115,7 +115,7 @@ impl Burst {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scrape::schedule::{Next, Schedule, ScrapeEnd, Way};
+    use crate::scrape::schedule::{NextScrape, Schedule, ScrapeEnd, Way};
 
     /// Milliseconds until each of this many exporters has answered once, each after `life`, with the default settings.
     fn first_look(exporters: u64, life: impl Fn(u64) -> i64) -> i64 {
@@ -142,11 +142,11 @@ mod tests {
             }
             let end = ends.first().map_or(i64::MAX, |(when, _)| *when);
             match schedule.next(at(now)) {
-                Next::Ask(id) => {
+                NextScrape::Ask(id) => {
                     ends.insert((now + life(id), id));
                 }
-                Next::Wait(until) => now = until.millis().min(end).max(now + 1),
-                Next::Rest => now = end.max(now + 1),
+                NextScrape::Wait(until) => now = until.millis().min(end).max(now + 1),
+                NextScrape::Rest => now = end.max(now + 1),
             }
             assert!(ends.len() <= 64, "{} under way", ends.len());
             assert!(now < 600_000, "{left} are never asked");

@@ -27,11 +27,11 @@ use super::scrape_coverage::{Reach, ScrapeCoverage};
 use super::serving::{ServingNews, ServingPod};
 pub use ask::Endpoint;
 use ask::{Direct, PodPage};
-pub use options::{Mode, ScrapeOptions};
+pub use options::{ScrapeAccess, ScrapeOptions};
 use page::{NoPage, Why};
 use rows::{forget, row, waiting};
-use schedule::{Next, Schedule, ScrapeEnd, Way};
-use target::{Known, Spot};
+use schedule::{NextScrape, Schedule, ScrapeEnd, Way};
+use target::{KnownTarget, Spot};
 
 /// Interval for a page whose dialect is not known yet.
 const UNKNOWN_INTERVAL: Duration = Duration::from_secs(30);
@@ -74,7 +74,7 @@ struct Outcome {
 
 struct State {
     schedule: Schedule,
-    targets: BTreeMap<u64, Known>,
+    targets: BTreeMap<u64, KnownTarget>,
     by_pod: BTreeMap<ObjectKey, u64>,
     listed: Option<BTreeSet<ObjectKey>>,
     last_id: u64,
@@ -119,9 +119,9 @@ impl Scraper {
         loop {
             let wake = loop {
                 match state.schedule.next(self.stats.local()) {
-                    Next::Ask(id) => self.start(&mut state, id, &direct, &mut under_way),
-                    Next::Wait(until) => break Some(until),
-                    Next::Rest => break None,
+                    NextScrape::Ask(id) => self.start(&mut state, id, &direct, &mut under_way),
+                    NextScrape::Wait(until) => break Some(until),
+                    NextScrape::Rest => break None,
                 }
             };
             let nap = async {
@@ -197,11 +197,11 @@ impl Scraper {
             state.last_id += 1;
             let id = state.last_id;
             let node = endpoint.node.as_deref().map(Name::new);
-            let known = Known {
+            let known = KnownTarget {
                 node: node.clone(),
                 timeout: self.options.timeout,
                 spared: !state.reach.includes(node.as_ref()),
-                ..Known::new(
+                ..KnownTarget::new(
                     Name::from(endpoint.name.clone()),
                     Spot::Endpoint(Arc::new(endpoint)),
                 )
@@ -288,14 +288,14 @@ impl Scraper {
         }));
         let spared = self.spares(state, &pod);
         let name = Name::from(format!("{} {}", dialect.name, pod.key));
-        let known = Known {
+        let known = KnownTarget {
             spared,
             dialect: Some(dialect.name.clone()),
             node: pod.node.clone(),
             interval: dialect.interval,
             timeout: dialect.timeout.min(self.options.timeout),
             pod: Some(pod.clone()),
-            ..Known::new(name, spot)
+            ..KnownTarget::new(name, spot)
         };
         if spared {
             state.by_pod.insert(pod.key.clone(), id);
@@ -321,9 +321,9 @@ impl Scraper {
     /// How to reach the pods of a namespace now.
     fn way(&self, state: &State, namespace: &Name, now: Moment) -> Way {
         match self.options.mode {
-            Mode::Proxy => Way::Proxy,
-            Mode::Direct => Way::Direct,
-            Mode::Auto => {
+            ScrapeAccess::Proxy => Way::Proxy,
+            ScrapeAccess::Direct => Way::Direct,
+            ScrapeAccess::Auto => {
                 let lately = state
                     .refused
                     .get(namespace)
@@ -372,7 +372,7 @@ impl Scraper {
             let at = stats.now();
             let (page, rates) = match body {
                 Ok(body) => {
-                    let job = Job {
+                    let job = ParseInput {
                         dialects,
                         body,
                         dialect,
@@ -420,7 +420,7 @@ impl Scraper {
                     state
                         .refused
                         .insert(namespace.clone(), (now, no.message.clone()));
-                    if self.options.mode == Mode::Auto {
+                    if self.options.mode == ScrapeAccess::Auto {
                         how = ScrapeEnd::Elsewhere;
                     }
                 }
@@ -502,7 +502,7 @@ impl Scraper {
                 known.failing_since = known.failing_since.or(Some(now));
                 let message = match (through_proxy, outcome.way) {
                     (Some(words), Way::Direct)
-                        if known.pod.is_some() && self.options.mode == Mode::Auto =>
+                        if known.pod.is_some() && self.options.mode == ScrapeAccess::Auto =>
                     {
                         format!("{}; and through the API server: {words}", no.message)
                     }
@@ -530,7 +530,7 @@ impl Scraper {
 }
 
 /// A page and its parser's inputs.
-struct Job {
+struct ParseInput {
     dialects: Arc<Dialects>,
     body: Vec<u8>,
     dialect: Option<Name>,
@@ -541,7 +541,7 @@ struct Job {
     at: Moment,
 }
 
-impl Job {
+impl ParseInput {
     fn done(mut self) -> (Read, Rates, Moment) {
         let target = PageSource {
             pod: self.pod,

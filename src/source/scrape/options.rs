@@ -6,7 +6,7 @@ use super::Endpoint;
 
 /// How exporters in pods are read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Mode {
+pub enum ScrapeAccess {
     /// Through the API server.
     Proxy,
     /// At their pods' addresses.
@@ -19,7 +19,7 @@ pub enum Mode {
 /// How exporters are read.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ScrapeOptions {
-    pub mode: Mode,
+    pub mode: ScrapeAccess,
     /// Most requests a second through the API server's proxy.
     pub per_second: f64,
     /// Additional concurrent requests for exporters that were never read: the burst of a first look.
@@ -35,7 +35,7 @@ pub struct ScrapeOptions {
 impl Default for ScrapeOptions {
     fn default() -> Self {
         Self {
-            mode: Mode::Auto,
+            mode: ScrapeAccess::Auto,
             per_second: 20.0,
             burst: 400,
             in_flight: 32,

@@ -9,7 +9,7 @@ use model::base::{Age, Moment, Name, ObjectKey};
 use model::fleet::observe::{Observation, SourceHealth, SourceState};
 
 use super::schedule::Way;
-use super::target::Known;
+use super::target::KnownTarget;
 use super::{Scraper, State};
 
 impl Scraper {
@@ -96,7 +96,7 @@ pub(super) fn forget(state: &mut State, key: &ObjectKey) -> Option<Observation> 
 const NO_ANSWER_YET: &str = "no answer yet";
 
 /// The row of a target that has not answered yet.
-pub(super) fn waiting(known: &Known) -> SourceHealth {
+pub(super) fn waiting(known: &KnownTarget) -> SourceHealth {
     SourceHealth {
         name: known.name.clone(),
         kind: known
@@ -122,14 +122,14 @@ pub(super) fn waiting(known: &Known) -> SourceHealth {
 const STARTS: Age = Age::from_seconds(60);
 
 /// True for an exporter in a new pod that has not answered yet.
-fn is_starting(known: &Known, now: Moment) -> bool {
+fn is_starting(known: &KnownTarget, now: Moment) -> bool {
     let started = known.pod.as_ref().and_then(|pod| pod.started);
     known.last_ok.is_none() && started.is_some_and(|at| now.since(at) < STARTS)
 }
 
 /// The target's row under `sources`.
 pub(super) fn row(
-    known: &Known,
+    known: &KnownTarget,
     latency_ms: u32,
     report: Option<&Report>,
     message: String,

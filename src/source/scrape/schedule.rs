@@ -50,7 +50,7 @@ pub enum ScrapeEnd {
 
 /// What to do next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Next {
+pub enum NextScrape {
     /// Scrape this target now.
     Ask(u64),
     /// Nothing to do before this time.
@@ -280,14 +280,14 @@ impl Schedule {
     }
 
     /// What to do at `now`. A target that it returns counts as scraped.
-    pub fn next(&mut self, now: Moment) -> Next {
+    pub fn next(&mut self, now: Moment) -> NextScrape {
         if now >= self.penance && self.halved > 0 {
             self.halved -= 1;
             self.penance = now.plus(PENANCE);
         }
         let (busy, failed, frees) = self.places_taken(now);
         if busy >= self.places || self.under_way.len() >= self.places.saturating_mul(2) {
-            return frees.map_or(Next::Rest, Next::Wait);
+            return frees.map_or(NextScrape::Rest, NextScrape::Wait);
         }
         // Targets that have failed leave half of the slots to others, never-scraped ones an eighth.
         let half = failed < self.places.div_ceil(2);
@@ -332,7 +332,7 @@ impl Schedule {
             }
         }
         let Some((_, due, id, rank)) = best else {
-            return wake.map_or(Next::Rest, Next::Wait);
+            return wake.map_or(NextScrape::Rest, NextScrape::Wait);
         };
         self.dequeue(rank, due, id);
         if let Some(target) = self.targets.get_mut(&id) {
@@ -346,7 +346,7 @@ impl Schedule {
         }
         self.under_way.insert(id, (rank, now));
         self.asked += 1;
-        Next::Ask(id)
+        NextScrape::Ask(id)
     }
 
     /// How many slots are in use, how many of them by targets that have failed before, and when the next request becomes

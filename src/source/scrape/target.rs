@@ -19,7 +19,7 @@ pub(super) enum Spot {
 }
 
 /// A target and its state.
-pub(super) struct Known {
+pub(super) struct KnownTarget {
     pub(super) name: Name,
     pub(super) dialect: Option<Name>,
     pub(super) pod: Option<ServingPod>,
@@ -39,7 +39,7 @@ pub(super) struct Known {
     pub(super) spared: bool,
 }
 
-impl Known {
+impl KnownTarget {
     /// A target that was never scraped.
     pub(super) fn new(name: Name, spot: Spot) -> Self {
         Self {

@@ -12,7 +12,7 @@ mod text;
 use model::base::quantities::first_named;
 use model::base::{Moment, Name, SmallSort};
 use model::cost::{Money, Scope as CostScope, SpendRates};
-use model::fleet::Known;
+use model::fleet::TableState;
 use model::fleet::finding::Severity;
 use model::fleet::observe::Table;
 
@@ -295,15 +295,15 @@ impl FleetChanges {
         let (mut missing, mut unknown) = ([Vec::new(), Vec::new()], Vec::new());
         for table in Table::ALL.iter().filter(|table| topic.needs(**table)) {
             let sides = [before, after].map(|facts| facts.fleet.visibility(*table));
-            let is_there =
-                sides.map(|known| !matches!(known, Known::Waiting | Known::NotVisible(_)));
+            let is_there = sides
+                .map(|known| !matches!(known, TableState::Waiting | TableState::NotVisible(_)));
             match is_there {
                 [true, true] => {}
                 [false, false] => unknown.push(table.name()),
                 [earlier, _] => missing[usize::from(earlier)].push(table.name()),
             }
             for (known, at) in sides.into_iter().zip([before.now, after.now]) {
-                if let Known::Lost(lost) = known {
+                if let TableState::Lost(lost) = known {
                     let (since, at) = (lost.since.clock(), at.clock());
                     let table = table.name();
                     self.note(format!(

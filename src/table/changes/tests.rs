@@ -10,7 +10,7 @@ use model::fleet::job::{Job, JobState};
 use model::fleet::node::{Cordon, Node};
 use model::fleet::observe::Table;
 use model::fleet::queue::{Queue, Quota};
-use model::fleet::{Fleet, Known};
+use model::fleet::{Fleet, TableState};
 
 use super::document;
 use super::{Dated, FleetChangeKind, FleetChanges, Topic, text};
@@ -24,7 +24,7 @@ fn later(seconds: u64) -> Moment {
 fn picture(seconds: u64, change: impl FnOnce(&mut Fleet)) -> Facts {
     let mut facts = sample::facts();
     let fleet = Arc::make_mut(&mut facts.fleet);
-    let known = Table::ALL.iter().map(|table| (*table, Known::Live));
+    let known = Table::ALL.iter().map(|table| (*table, TableState::Live));
     fleet.known = Arc::new(known.collect());
     let quota = Quota {
         flavor: Name::new("h100"),
@@ -178,7 +178,7 @@ fn changes_of_nodes_queues_and_findings_are_listed() {
 
 #[test]
 fn what_was_not_listed_is_neither_new_nor_gone() {
-    let empty = |known: Known| {
+    let empty = |known: TableState| {
         picture(0, move |fleet| {
             fleet.jobs = Arc::from([]);
             fleet.nodes = Arc::from([]);
@@ -190,7 +190,7 @@ fn what_was_not_listed_is_neither_new_nor_gone() {
             }
         })
     };
-    let waits = empty(Known::Waiting);
+    let waits = empty(TableState::Waiting);
     let whole = picture(60, |_| ());
     let changes = FleetChanges::between(&waits, &whole);
     assert!(changes.changes.is_empty(), "{:?}", changes.changes);
@@ -208,7 +208,7 @@ fn what_was_not_listed_is_neither_new_nor_gone() {
         changes.notes
     );
     // A table that was listed and is empty is a different case.
-    let joined = events(&empty(Known::Live), &whole);
+    let joined = events(&empty(TableState::Live), &whole);
     assert!(
         joined
             .iter()

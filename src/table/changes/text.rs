@@ -146,7 +146,7 @@ struct MoneyCell<'a> {
 }
 
 #[derive(Serialize)]
-struct Document<'a> {
+struct ChangesDocument<'a> {
     version: u32,
     from: String,
     to: String,
@@ -184,7 +184,7 @@ pub fn document(changes: &FleetChanges) -> String {
         after_usd_per_hour: row.after.map(Money::usd),
         after_list_usd_per_hour: list_usd(row.after),
     });
-    safe_json(&Document {
+    safe_json(&ChangesDocument {
         version: VERSION,
         from: changes.from.rfc3339(),
         to: changes.to.rfc3339(),

@@ -21,7 +21,7 @@ use std::time::Duration;
 use model::base::{Moment, Name};
 use model::fleet::finding::Finding;
 use model::fleet::observe::Table;
-use model::fleet::{Known, finding};
+use model::fleet::{TableState, finding};
 use model::notify::FindingPlace;
 
 use super::silence::Silence;
@@ -73,7 +73,7 @@ impl CurrentAlerts {
             },
             cluster_known: [Table::Nodes, Table::Pods].into_iter().all(|table| {
                 let known = facts.fleet.visibility(table);
-                known.is_known() || matches!(known, Known::NotVisible(_))
+                known.is_known() || matches!(known, TableState::NotVisible(_))
             }),
             unread: unread(facts),
             ..Self::default()

@@ -38,7 +38,7 @@ pub struct SavedDelivery {
 }
 
 #[derive(Serialize, Deserialize)]
-struct File {
+struct DeliveryFile {
     version: u32,
     cluster: String,
     receivers: Vec<SavedDelivery>,
@@ -51,7 +51,7 @@ struct Version {
 
 /// The text of a cluster's state file.
 pub fn text(cluster: &str, receivers: Vec<SavedDelivery>) -> String {
-    let file = File {
+    let file = DeliveryFile {
         version: VERSION,
         cluster: cluster.to_owned(),
         receivers,
@@ -69,6 +69,6 @@ pub fn read(text: &str, cluster: &str) -> Result<Option<Vec<SavedDelivery>>, Str
     if version.version != VERSION {
         return Err(format!("version {} is not known here", version.version));
     }
-    let file: File = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let file: DeliveryFile = serde_json::from_str(text).map_err(|error| error.to_string())?;
     Ok((file.cluster == cluster).then_some(file.receivers))
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use model::base::{DeviceAmount, Name, ObjectKey};
 use model::cost::Money;
-use model::fleet::Known;
+use model::fleet::TableState;
 use model::fleet::device::Pod;
 use model::fleet::job::{Job, JobState};
 use model::fleet::observe::{Resources, Table};
@@ -250,7 +250,7 @@ pub struct Document<'a> {
     /// Name of the kubeconfig context.
     pub context: &'a str,
     /// State of each table of objects, by its name.
-    #[schemars(with = "BTreeMap<&str, Known>")]
+    #[schemars(with = "BTreeMap<&str, TableState>")]
     pub known: BTreeMap<&'static str, &'static str>,
     /// Figures of the whole fleet, or of the scope.
     pub figures: FleetFigures,

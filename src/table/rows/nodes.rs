@@ -8,7 +8,7 @@ use serde::ser::{SerializeMap, Serializer};
 
 use model::base::{DeviceAmount, Moment, Name};
 use model::cost::Money;
-use model::fleet::Known;
+use model::fleet::TableState;
 use model::fleet::device::Device;
 use model::fleet::finding::{Finding, Severity};
 use model::fleet::node::{Cordon, Node};
@@ -183,7 +183,7 @@ fn worst<'a>(facts: &'a Facts, node: &Node) -> (NodeState, Cow<'a, str>) {
         _ if facts.fleet.is_hidden(Table::Nodes) => {
             (NodeState::Hidden, Cow::Borrowed("not visible"))
         }
-        _ if matches!(facts.fleet.visibility(Table::Nodes), Known::Lost(_)) => {
+        _ if matches!(facts.fleet.visibility(Table::Nodes), TableState::Lost(_)) => {
             (NodeState::Lost, Cow::Borrowed("lost"))
         }
         (Some(false), ..) => (NodeState::Down, Cow::Borrowed("not ready")),

@@ -11,7 +11,7 @@ use super::*;
 mod nodes;
 mod role;
 
-const MARK: Mark<'static> = Mark {
+const MARK: RunStep<'static> = RunStep {
     run: "r1",
     step: 2,
     hold: None,
@@ -230,7 +230,7 @@ fn what_a_run_suspends_for_a_while_states_it_and_what_is_resumed_does_not() {
         since: Moment::from_seconds(0),
         until: Moment::from_seconds(60),
     };
-    let mark = Mark {
+    let mark = RunStep {
         hold: Some(&hold),
         ..MARK
     };

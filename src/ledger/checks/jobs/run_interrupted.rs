@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use model::base::quantities::counted;
 use model::base::{Moment, Name, ObjectKey};
-use model::fleet::fleet::Known;
+use model::fleet::fleet::TableState;
 use model::fleet::run_hold::OpenRun;
 
 use crate::checks::context::{CheckContext, FindingDraft, subject};
@@ -56,7 +56,7 @@ fn check_fleet(context: &mut CheckContext<'_>) {
         // What a run has suspended may not be visible, or not any more.
         let is_hidden = |open: &OpenRun| {
             let is_there = |key: &ObjectKey| fleet.jobs.iter().any(|job| job.id.key == *key);
-            !fleet.known.values().all(Known::is_known) && !open.jobs.iter().all(is_there)
+            !fleet.known.values().all(TableState::is_known) && !open.jobs.iter().all(is_there)
         };
         let has_jobs = !held.jobs.is_empty();
         let verdict = match held.open {

@@ -18,7 +18,7 @@ use model::fleet::seen::{Claimed, NodeSeen, PodSeen};
 use super::dra_devices::DraDevices;
 use super::fractions::{self, FractionGroup};
 use super::models::{Model, ModelCache};
-use super::offer::{Known, Offer, Offers, kind_of, offers, vendor_in};
+use super::offer::{KnownDevices, Offer, Offers, kind_of, offers, vendor_in};
 use super::readings::{DeviceReadings, NodeReadings, device_id};
 use super::requests::PodRequests;
 use super::{hami, limits};
@@ -88,7 +88,7 @@ pub(crate) fn build(
         let known = model.map(|model| model.vendor);
         known.or_else(|| vendor_in(name?))
     };
-    let known = Known {
+    let known = KnownDevices {
         registered: &registered,
         readings,
         pods: &pods,

@@ -190,7 +190,7 @@ pub(crate) fn kind_of(vendor: Vendor, resource: &str) -> DeviceKind {
 }
 
 /// What of a node's devices is known beside its object.
-pub(crate) struct Known<'k> {
+pub(crate) struct KnownDevices<'k> {
     /// Devices that HAMi registers.
     pub(crate) registered: &'k [Registered],
     pub(crate) readings: &'k NodeReadings,
@@ -205,7 +205,7 @@ pub(crate) struct Known<'k> {
 
 /// What a node has, from labels, capacity, readings and pods; empty without any device. Counts beyond [`MOST`] are ignored and
 /// recorded. The first offer is the one that labels and readings describe.
-pub(crate) fn offers(node: &NodeSeen, known: &Known<'_>, ignored: &mut Ignored) -> Offers {
+pub(crate) fn offers(node: &NodeSeen, known: &KnownDevices<'_>, ignored: &mut Ignored) -> Offers {
     let mut whole: BTreeMap<&Name, u32> = BTreeMap::new();
     let mut slices: Vec<Offered> = Vec::new();
     for (resource, count) in &node.capacity.devices {
@@ -306,7 +306,7 @@ fn is_shares(resource: &str) -> bool {
 /// group the most numerous first.
 fn groups(
     node: &NodeSeen,
-    known: &Known<'_>,
+    known: &KnownDevices<'_>,
     whole: &BTreeMap<&Name, u32>,
     is_cut: bool,
 ) -> Vec<Vec<Name>> {
@@ -384,12 +384,12 @@ struct OfferGroup<'g> {
 
 fn offer(
     node: &NodeSeen,
-    known: &Known<'_>,
+    known: &KnownDevices<'_>,
     group: OfferGroup<'_>,
     (whole, mut slices): (&BTreeMap<&Name, u32>, Vec<Offered>),
     ignored: &mut Ignored,
 ) -> Option<Offer> {
-    let Known {
+    let KnownDevices {
         registered,
         readings,
         ..

@@ -601,7 +601,7 @@ fn kinds_that_vanish_take_their_rows_with_them() {
     let fleet = ledger.publish(NOW);
     assert_eq!(
         (fleet.queues.len(), fleet.visibility(Table::ClusterQueues)),
-        (2, &Known::Live)
+        (2, &TableState::Live)
     );
     for table in [
         Table::ClusterQueues,
@@ -612,7 +612,7 @@ fn kinds_that_vanish_take_their_rows_with_them() {
     }
     let fleet = ledger.publish(NOW);
     assert!(fleet.queues.is_empty() && fleet.jobs[0].admission.is_none());
-    assert_eq!(fleet.visibility(Table::ClusterQueues), &Known::Absent);
+    assert_eq!(fleet.visibility(Table::ClusterQueues), &TableState::Absent);
     // And they may come back.
     ledger.apply(Observation::Begin(Table::ClusterQueues));
     ledger.apply(cluster_queue("nlp", None));
@@ -620,7 +620,7 @@ fn kinds_that_vanish_take_their_rows_with_them() {
     let fleet = ledger.publish(NOW);
     assert_eq!(
         (fleet.queues.len(), fleet.visibility(Table::ClusterQueues)),
-        (1, &Known::Live)
+        (1, &TableState::Live)
     );
     // A relist that does not mention it any more sweeps it.
     ledger.apply(Observation::Begin(Table::ClusterQueues));

@@ -303,7 +303,7 @@ fn each_waiting_device_counts_in_one_pool_or_in_a_row_that_says_why_in_none() {
         since: NOW,
         message: String::from("nodes is forbidden"),
     };
-    Arc::make_mut(&mut hidden.known).insert(Table::Nodes, Known::NotVisible(denied));
+    Arc::make_mut(&mut hidden.known).insert(Table::Nodes, TableState::NotVisible(denied));
     assert_eq!(hidden.waiting_outside(|_| true).counts(), [0, 0, 40]);
     let of_one = fleet.waiting_outside(|job| job.name().as_str() == "evicted");
     assert_eq!(of_one.counts(), [0, 0, 0]);

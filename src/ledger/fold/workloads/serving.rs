@@ -12,7 +12,7 @@ use model::fleet::job::Serving;
 use model::fleet::policy::Policy;
 use model::fleet::reading::{Page, Reading, Scope};
 use model::fleet::served_model::{Objectives, ServedModel};
-use model::fleet::signal::{Kind, Signal, Signals};
+use model::fleet::signal::{Signal, SignalType, Signals};
 
 use crate::fold::Ledger;
 
@@ -37,24 +37,24 @@ struct ServingReading {
     models: Vec<(Option<Name>, Signals)>,
     /// Kept totals of each of `models`, in their order.
     #[serde(default)]
-    kept: Vec<Kept>,
+    kept: Vec<ModelHistory>,
 }
 
 /// Kept totals of a model of one server.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Kept {
+struct ModelHistory {
     /// Its latencies as last read.
     histograms: Vec<Histogram>,
     /// Earlier totals, the oldest first: where the window begins. At most two.
-    marks: Vec<Mark>,
+    marks: Vec<ServerTotals>,
     /// Requests that waited at the last readings, the newest last. At most [`TREND`].
     waiting: Vec<f64>,
 }
 
 /// Totals of a server at a moment.
 #[derive(Clone, Serialize, Deserialize)]
-struct Mark {
+struct ServerTotals {
     at: Moment,
     totals: Signals,
     histograms: Vec<Histogram>,
@@ -82,7 +82,7 @@ impl ServingReading {
             kept.marks = old.marks;
             let last = kept.marks.last().map(|mark| mark.at);
             if last.is_none_or(|last| before.at.since(last) >= Age::from(HALF_WINDOW)) {
-                kept.marks.push(Mark {
+                kept.marks.push(ServerTotals {
                     at: before.at,
                     totals: totals(then),
                     histograms: old.histograms,
@@ -103,7 +103,7 @@ impl ServingReading {
 /// The running totals among signals.
 fn totals(signals: &Signals) -> Signals {
     let all = signals.iter();
-    all.filter(|(signal, _)| signal.kind() == Kind::Counter)
+    all.filter(|(signal, _)| signal.kind() == SignalType::Counter)
         .collect()
 }
 
@@ -200,7 +200,7 @@ impl Servers {
         all.signals = sums
             .into_iter()
             .map(|(signal, (sum, count))| {
-                let adds_up = signal.kind() == Kind::Counter
+                let adds_up = signal.kind() == SignalType::Counter
                     || matches!(signal, Signal::RequestsRunning | Signal::RequestsWaiting);
                 let value = if adds_up { sum } else { sum / f64::from(count) };
                 (signal, value)
@@ -232,7 +232,9 @@ impl ServerMetrics<'_> {
     }
 
     /// Kept totals of each server, with the totals at the beginning of its window.
-    fn windows(&self) -> impl Iterator<Item = (&ServingReading, &Signals, &Kept, &Mark)> {
+    fn windows(
+        &self,
+    ) -> impl Iterator<Item = (&ServingReading, &Signals, &ModelHistory, &ServerTotals)> {
         self.parts.iter().filter_map(|(reading, at, signals)| {
             let kept = reading.kept.get(*at)?;
             let from = kept.marks.first().filter(|mark| mark.at < reading.at)?;
@@ -346,7 +348,7 @@ impl Ledger {
                     .collect(),
                 kept: readings
                     .iter()
-                    .map(|one| Kept {
+                    .map(|one| ModelHistory {
                         histograms: one.histograms.clone(),
                         marks: Vec::new(),
                         waiting: one

@@ -11,7 +11,7 @@ use super::reading::Page;
 use crate::fleet::idle::IdleBefore;
 use crate::fleet::launch_failure::LaunchFailure;
 use crate::fleet::queueing::admission::GroupSeen;
-use crate::fleet::queueing::budget::Budget;
+use crate::fleet::queueing::budget::PodDisruptionBudget;
 use crate::fleet::queueing::govern::GovernQueues;
 use crate::fleet::queueing::queue::{Door, Flavor, PriorityClass, Queue, Topology};
 use crate::fleet::queueing::run_hold::OpenRun;
@@ -60,7 +60,7 @@ pub enum Observation {
     /// A topology was added or updated.
     Topology(Box<Topology>),
     /// A disruption budget was added or updated.
-    Budget(Box<Budget>),
+    Budget(Box<PodDisruptionBudget>),
     /// A priority class was added or updated.
     Priority(Box<PriorityClass>),
     /// Kueue's configuration was read.

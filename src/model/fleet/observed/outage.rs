@@ -3,7 +3,7 @@
 use crate::base::Moment;
 
 use super::observe::{Lost, LostKind, SourceHealth, SourceState};
-use crate::fleet::fleet::{Fleet, Known};
+use crate::fleet::fleet::{Fleet, TableState};
 
 /// So many tables that fail in one way are not single failures.
 const MANY: usize = 3;
@@ -43,7 +43,7 @@ impl Fleet {
 
     fn lost_tables(&self) -> impl Iterator<Item = &Lost> {
         self.known.values().filter_map(|known| match known {
-            Known::Lost(lost) => Some(lost),
+            TableState::Lost(lost) => Some(lost),
             _ => None,
         })
     }
@@ -101,7 +101,7 @@ mod tests {
                 since: ago(*seconds),
                 message: String::from("connection refused"),
             };
-            known.insert(*table, Known::Lost(lost));
+            known.insert(*table, TableState::Lost(lost));
         }
         fleet.sources = Arc::from([SourceHealth {
             name: Name::new(API),

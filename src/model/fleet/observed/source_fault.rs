@@ -4,7 +4,7 @@ use crate::base::Moment;
 
 use super::kinds::Table;
 use super::observe::{SourceHealth, SourceState};
-use crate::fleet::fleet::{Fleet, Known};
+use crate::fleet::fleet::{Fleet, TableState};
 use crate::fleet::node::Node;
 
 /// Why a source fails, and the repair.
@@ -61,7 +61,7 @@ impl Fleet {
         let fails = source.failing_since.is_some()
             || matches!(source.state, SourceState::Stale | SourceState::Lost);
         let is_seen = !self.is_hidden(Table::Nodes)
-            && !matches!(self.visibility(Table::Nodes), Known::Lost(_));
+            && !matches!(self.visibility(Table::Nodes), TableState::Lost(_));
         let name = source.node.as_ref().filter(|_| fails && is_seen)?;
         let node = self.node(name)?;
         (node.ready != Some(true)).then_some(node)

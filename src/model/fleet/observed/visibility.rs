@@ -7,7 +7,7 @@ use crate::base::Name;
 
 use super::kinds::Table;
 use super::observe::ListedNamespaces;
-use crate::fleet::fleet::{Fleet, Known};
+use crate::fleet::fleet::{Fleet, TableState};
 use crate::fleet::pool::{PoolSight, VisibleCounts};
 
 /// How to get the missing permissions.
@@ -56,7 +56,7 @@ const QUEUES: &[Table] = &[
     Table::KaiQueues,
 ];
 
-impl Known {
+impl TableState {
     /// True when access is forbidden and the table was never listed.
     pub const fn is_hidden(&self) -> bool {
         matches!(self, Self::NotVisible(_))
@@ -107,8 +107,8 @@ impl ListedNamespaces {
 }
 
 /// Visibility of the pools.
-pub fn of_pools(known: &BTreeMap<Table, Known>, extent: &ListedNamespaces) -> PoolSight {
-    let hidden = |table: Table| known.get(&table).is_some_and(Known::is_hidden);
+pub fn of_pools(known: &BTreeMap<Table, TableState>, extent: &ListedNamespaces) -> PoolSight {
+    let hidden = |table: Table| known.get(&table).is_some_and(TableState::is_hidden);
     PoolSight {
         nodes: !hidden(Table::Nodes),
         pods: !hidden(Table::Pods) && *extent == ListedNamespaces::All,
@@ -249,7 +249,7 @@ mod tests {
     fn fleet(hidden: &[Table], extent: ListedNamespaces) -> Fleet {
         let mut fleet = Fleet::unknown(Arc::default());
         let refused = || {
-            Known::NotVisible(Lost {
+            TableState::NotVisible(Lost {
                 kind: LostKind::Rights,
                 since: Moment::default(),
                 message: String::from("403: may not list it"),
@@ -259,7 +259,7 @@ mod tests {
             let known = if hidden.contains(table) {
                 refused()
             } else {
-                Known::Live
+                TableState::Live
             };
             (*table, known)
         });

@@ -32,7 +32,7 @@ impl Selector {
 
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Budget {
+pub struct PodDisruptionBudget {
     pub key: ObjectKey,
     /// The pods it is about; `None` chooses none (a budget without a selector).
     pub selector: Option<Selector>,
@@ -49,7 +49,7 @@ pub struct Budget {
     pub unobserved: bool,
 }
 
-impl Budget {
+impl PodDisruptionBudget {
     /// True when it is about a pod of this namespace with these labels.
     pub fn covers(&self, namespace: &str, labels: &Labels) -> bool {
         self.key.namespace.as_str() == namespace
@@ -68,10 +68,10 @@ mod tests {
     #[test]
     fn a_selector_without_conditions_chooses_all_and_none_at_all_chooses_none() {
         let labels: Labels = [(Name::new("app"), Name::new("web"))].into_iter().collect();
-        let budget = |selector| Budget {
+        let budget = |selector| PodDisruptionBudget {
             key: ObjectKey::new("ns", "b"),
             selector,
-            ..Budget::default()
+            ..PodDisruptionBudget::default()
         };
         assert!(!budget(None).covers("ns", &labels));
         assert!(budget(Some(Selector::default())).covers("ns", &labels));

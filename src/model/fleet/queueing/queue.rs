@@ -196,12 +196,12 @@ pub enum Borrow {
     LowerPriority,
 }
 
-impl Borrow {
-    /// Name in the fleet document.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Never => "never",
-            Self::LowerPriority => "lower-priority",
+crate::words! {
+    impl Borrow {
+        /// Name in the fleet document.
+        pub fn name(self) {
+            Never => "never",
+            LowerPriority => "lower-priority",
         }
     }
 }

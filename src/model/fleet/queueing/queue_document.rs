@@ -19,7 +19,7 @@ const MOST: i64 = 1_000_000;
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
-struct Document {
+struct QueueDocument {
     queue: Vec<RawQueue>,
 }
 
@@ -58,7 +58,7 @@ struct RawQuota {
 /// # Errors
 /// The first mistake, with its line, its key and the fix.
 pub fn read(text: &str, place: &str) -> Result<Vec<Queue>, DocumentFault> {
-    let document: Document = parse(text, place)?;
+    let document: QueueDocument = parse(text, place)?;
     let reader = Reader { text, place };
     let mut queues: Vec<Queue> = Vec::with_capacity(document.queue.len());
     for raw in &document.queue {

@@ -20,22 +20,24 @@ pub const PLACEMENTS: [&str; 7] = [
 /// When fair sharing lets one queue preempt in another. Kueue: `fairSharing.preemptionStrategies`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum FairStrategy {
-    /// While the preemptor's queue stays at or below the share that the victim's queue has afterwards.
+    /// While the preemptor's queue, with the workload, stays at or below the share that the victim's queue has without it.
     FinalShare,
-    /// While the preemptor's queue stays below the share that the victim's queue has now.
+    /// While the preemptor's queue, with the workload, stays below the share that the victim's queue has now.
     InitialShare,
+}
+
+crate::words! {
+    impl FairStrategy {
+        /// Name in the fleet document and the settings.
+        pub fn name(self) {
+            FinalShare => "less-than-or-equal-to-final-share",
+            InitialShare => "less-than-initial-share",
+        }
+    }
 }
 
 impl FairStrategy {
     pub const ALL: [Self; 2] = [Self::FinalShare, Self::InitialShare];
-
-    /// Name in the fleet document and the settings.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::FinalShare => "less-than-or-equal-to-final-share",
-            Self::InitialShare => "less-than-initial-share",
-        }
-    }
 
     pub const fn in_kueue(self) -> &'static str {
         match self {

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 const DEPTH: usize = 32;
 
 #[derive(Clone, Debug)]
-struct Field {
+struct ProtobufField {
     /// Empty for an inlined field.
     name: &'static str,
     /// Zero and empty are values, not absence.
@@ -22,7 +22,7 @@ struct Field {
     kind: &'static str,
 }
 
-type Message = HashMap<u64, Field>;
+type Message = HashMap<u64, ProtobufField>;
 
 static MESSAGES: LazyLock<HashMap<&'static str, Message>> =
     LazyLock::new(|| read_table(include_str!("messages.txt")));
@@ -52,7 +52,7 @@ fn read_table(text: &'static str) -> HashMap<&'static str, Message> {
             let kind = kind.trim_start_matches('?');
             message.insert(
                 number,
-                Field {
+                ProtobufField {
                     name,
                     pointer,
                     kind,

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Deserializer, de};
 
-use super::kinds::{DisruptionBound, Kind, Profile};
+use super::kinds::{DisruptionBound, Profile, WorkKind};
 use super::noise::unit;
 
 /// Vendor of a device.
@@ -253,7 +253,7 @@ pub(super) struct ExporterSpec {
 pub(super) struct WorkSpec {
     pub namespace: &'static str,
     pub name: &'static str,
-    pub kind: Kind,
+    pub kind: WorkKind,
     pub user: &'static str,
     pub queue: Option<&'static str>,
     pub class: &'static str,

@@ -4,25 +4,25 @@ use model::base::Moment;
 
 use super::super::World;
 use super::super::catalog::MIG;
-use super::super::node::{Node, NodeId};
+use super::super::node::{NodeId, SimNode};
 use super::super::noise::{mix, unit, uuid};
 use super::super::physics::{PodActivity, Sample};
 use super::super::render::NVIDIA_DRIVER;
 use super::{Page, families, pod_labels};
 
 /// A device, or a MIG instance of one.
-struct Device {
+struct DcgmDevice {
     sample: Sample,
     /// Set for an instance: what it does and its memory in MiB.
     slice: Option<(PodActivity, f64)>,
     gpu: usize,
 }
 
-type Row = super::Row<Device>;
+type Row = super::Row<DcgmDevice>;
 
 impl World {
     /// The uuid of a physical NVIDIA device.
-    pub(in super::super) fn gpu_uuid(node: &Node, gpu: usize) -> String {
+    pub(in super::super) fn gpu_uuid(node: &SimNode, gpu: usize) -> String {
         format!("GPU-{}", uuid(mix(node.uid, 500 + gpu as u64)))
     }
 
@@ -57,7 +57,7 @@ impl World {
                 let mut row = Row {
                     labels: format!("{device},{host}"),
                     tail: pod,
-                    of: Device {
+                    of: DcgmDevice {
                         sample,
                         slice: None,
                         gpu,

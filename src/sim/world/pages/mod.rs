@@ -15,7 +15,7 @@ use super::node::NodeId;
 use super::noise::mix;
 use super::pod::{Pod, PodId};
 use super::serving::{SERVER_IMAGE, SERVER_PORT};
-use super::work::{Kind, Work};
+use super::work::{Work, WorkKind};
 
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -155,7 +155,7 @@ impl World {
             return served(vllm::page(&server)).filter(|_| is_page);
         }
         let (listens, _) = super::render::port_of(work)?;
-        if work.kind != Kind::DaemonSet
+        if work.kind != WorkKind::DaemonSet
             || port != listens
             || pod.started.is_none_or(|started| started > at)
         {
@@ -187,7 +187,7 @@ impl World {
             let servers = pods.filter(|pod| self.server(work, pod, self.now).is_some());
             all.extend(servers.map(|pod| page(pod, SERVER_PORT)));
         }
-        for work in works().filter(|work| work.kind == Kind::DaemonSet) {
+        for work in works().filter(|work| work.kind == WorkKind::DaemonSet) {
             if let Some((port, _)) = super::render::port_of(work) {
                 all.extend(self.answering(work).map(|pod| page(pod, port)));
             }

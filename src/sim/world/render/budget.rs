@@ -4,20 +4,24 @@ use serde_json::Value;
 
 use model::base::ObjectKey;
 
-use super::super::work::{DisruptionBound, Kind};
-use super::super::{Budget, World};
+use super::super::work::{DisruptionBound, WorkKind};
+use super::super::{SimBudget, World};
 use super::template::texts;
 use super::{filled, flag, identity, lay, values};
 
 impl World {
-    pub(super) fn render_budget(&self, key: &ObjectKey, budget: &Budget) -> Value {
+    pub(super) fn render_budget(&self, key: &ObjectKey, budget: &SimBudget) -> Value {
         let mut object = self.render_budget_base(key, budget);
         budget.edit.apply(&mut object);
         object
     }
 
     /// A disruption budget without what clients wrote over it.
-    pub(in super::super) fn render_budget_base(&self, key: &ObjectKey, budget: &Budget) -> Value {
+    pub(in super::super) fn render_budget_base(
+        &self,
+        key: &ObjectKey,
+        budget: &SimBudget,
+    ) -> Value {
         let (least, most) = match &budget.bound {
             DisruptionBound::MinAvailable(value) => (Some(value.clone()), None),
             DisruptionBound::MaxUnavailable(value) => (None, Some(value.clone())),
@@ -53,7 +57,7 @@ impl World {
     pub(in super::super) fn budget_numbers(
         &self,
         key: &ObjectKey,
-        budget: &Budget,
+        budget: &SimBudget,
     ) -> (u32, u32, u32) {
         let (mut expected, mut healthy) = (0u32, 0u32);
         for work in self.works.values() {
@@ -70,7 +74,7 @@ impl World {
             healthy += active.iter().filter(|pod| self.serves(pod)).count() as u32;
             // The disruption controller reads the owner's scale.
             expected += match work.kind {
-                Kind::Pod => active.len() as u32,
+                WorkKind::Pod => active.len() as u32,
                 _ if work.is_over() || work.suspended => 0,
                 _ => work.width(),
             };

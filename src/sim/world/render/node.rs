@@ -7,7 +7,7 @@ use model::base::Moment;
 use super::super::World;
 use super::super::catalog::{H100, Origin, V5P, Vendor};
 use super::super::layout::v5p_topology;
-use super::super::node::{Node, NodeId, Taint};
+use super::super::node::{NodeId, SimNode, Taint};
 use super::super::noise::{hash, hex, mix, uuid};
 use super::template::some_text;
 use super::{Fill, fields_of, filled, filled_with, identity, values};
@@ -21,7 +21,7 @@ type Labels = Map<String, Value>;
 
 impl World {
     /// Every label of a node, what clients wrote over them included.
-    pub(in super::super) fn node_labels(&self, node: &Node) -> Labels {
+    pub(in super::super) fn node_labels(&self, node: &SimNode) -> Labels {
         let mut object = json!({"metadata": {}});
         object["metadata"]["labels"] = Value::Object(base_labels(node));
         node.edit.apply(&mut object);
@@ -122,7 +122,7 @@ fn micro_time(at: Moment) -> String {
 }
 
 /// The cloud's id of a machine.
-pub(in super::super) fn provider_id(node: &Node) -> String {
+pub(in super::super) fn provider_id(node: &SimNode) -> String {
     let (zone, name, uid) = (node.zone, &node.name, node.uid);
     match node.spec().origin {
         Origin::Gke(_) => format!("gce://ml-fleet-prod/{zone}/gke-ml-{name}-{}", hex(uid, 4)),
@@ -131,7 +131,7 @@ pub(in super::super) fn provider_id(node: &Node) -> String {
     }
 }
 
-fn base_labels(node: &Node) -> Labels {
+fn base_labels(node: &SimNode) -> Labels {
     let spec = node.spec();
     let more = |name: &str| of_node(node, name);
     let labels = |part: &str| fields_of(filled_with(&format!("node-labels{part}"), vec![], &more));
@@ -151,7 +151,7 @@ fn base_labels(node: &Node) -> Labels {
 }
 
 /// What the templates of labels name of a node.
-fn of_node(node: &Node, name: &str) -> Option<Value> {
+fn of_node(node: &SimNode, name: &str) -> Option<Value> {
     let spec = node.spec();
     let [family, major, minor] = spec.gpu_family;
     let small = spec.per_node == 4;
@@ -229,7 +229,7 @@ fn of_node(node: &Node, name: &str) -> Option<Value> {
 }
 
 /// Capacity and allocatable resources.
-fn resources(node: &Node) -> (Value, Value) {
+fn resources(node: &SimNode) -> (Value, Value) {
     let spec = node.spec();
     let pods = match spec.origin {
         Origin::Gke(_) => "110",

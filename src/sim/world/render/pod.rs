@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::super::World;
 use super::super::noise::{hash, hex, mix, suffix, uuid};
 use super::super::pod::{Ending, Phase, Pod};
-use super::super::work::{Kind, ReplicaGroup, Scheduler, Work};
+use super::super::work::{ReplicaGroup, Scheduler, Work, WorkKind};
 use super::template::template_of;
 use super::{Fill, api_of, fields_of, filled, filled_with, flag, identity, owner, values};
 
@@ -144,11 +144,11 @@ fn of_pod(pod: &Pod, work: &Work, group: &ReplicaGroup, name: &str) -> Option<Va
         "set" => group.name.value(),
         "leader" => (!leads).then_some(&group.name).value(),
         "generateName" => match work.kind {
-            Kind::JobSet | Kind::Job => Some(format!("{}-{}-", group.name, pod.index)),
-            Kind::StatefulSet | Kind::DaemonSet => Some(format!("{}-", work.name)),
-            Kind::LeaderWorkerSet if leads => Some(format!("{}-", work.name)),
-            Kind::Deployment | Kind::LeaderWorkerSet => Some(format!("{}-", group.name)),
-            Kind::Pod | Kind::PyTorchJob | Kind::RayJob | Kind::VolcanoJob => None,
+            WorkKind::JobSet | WorkKind::Job => Some(format!("{}-{}-", group.name, pod.index)),
+            WorkKind::StatefulSet | WorkKind::DaemonSet => Some(format!("{}-", work.name)),
+            WorkKind::LeaderWorkerSet if leads => Some(format!("{}-", work.name)),
+            WorkKind::Deployment | WorkKind::LeaderWorkerSet => Some(format!("{}-", group.name)),
+            WorkKind::Pod | WorkKind::PyTorchJob | WorkKind::RayJob | WorkKind::VolcanoJob => None,
         }
         .value(),
         _ => return None,
@@ -163,7 +163,7 @@ fn of_pod(pod: &Pod, work: &Work, group: &ReplicaGroup, name: &str) -> Option<Va
 
 /// The tolerations of a pod: the spec's, and those that the API server adds. A DaemonSet's pods tolerate all.
 fn tolerations(work: &Work, spec: &Value) -> Option<Vec<Value>> {
-    if work.kind == Kind::DaemonSet {
+    if work.kind == WorkKind::DaemonSet {
         return None;
     }
     let written = spec.get("tolerations").and_then(Value::as_array);
@@ -232,7 +232,7 @@ fn container_statuses(pod: &Pod, spec: &Value) -> Value {
 /// The uid word of the object that owns a group's pods.
 pub(in super::super) fn group_uid(work: &Work, group: u32) -> u64 {
     match work.kind {
-        Kind::JobSet | Kind::Deployment => work
+        WorkKind::JobSet | WorkKind::Deployment => work
             .groups
             .get(group as usize)
             .map_or(work.uid, |group| group.uid),

@@ -6,7 +6,7 @@ use model::base::Name;
 
 use super::super::World;
 use super::super::pod::Pod;
-use super::super::work::{Kind, Profile, Toleration, Work};
+use super::super::work::{Profile, Toleration, Work, WorkKind};
 use super::{Fill, fill_missing, filled, values};
 
 impl World {
@@ -39,7 +39,7 @@ impl World {
             };
         }
         let mut labels = texts(work.labels.iter().map(|(key, value)| (key, value)));
-        if work.kind == Kind::DaemonSet {
+        if work.kind == WorkKind::DaemonSet {
             return labels;
         }
         for (key, value) in [
@@ -81,7 +81,7 @@ impl World {
         };
         let port = port_of(work);
         let behavior = values!(name: &work.name, port: port.map(|(port, _)| port), path: port.map(|(_, path)| path));
-        let ends = work.kind.is_batch() || work.kind == Kind::Pod;
+        let ends = work.kind.is_batch() || work.kind == WorkKind::Pod;
         let own = values!(
             restart: if ends { "Never" } else { "Always" },
             scheduler: work.scheduler.name(),
@@ -114,10 +114,10 @@ pub(super) fn some_text(name: &Name) -> Option<&Name> {
 }
 
 /// The pod template inside a controller.
-pub(in super::super) fn template_of(object: &Value, kind: Kind) -> Option<&Value> {
+pub(in super::super) fn template_of(object: &Value, kind: WorkKind) -> Option<&Value> {
     match kind {
-        Kind::JobSet => object.pointer("/spec/replicatedJobs/0/template/spec/template"),
-        Kind::Pod => Some(object),
+        WorkKind::JobSet => object.pointer("/spec/replicatedJobs/0/template/spec/template"),
+        WorkKind::Pod => Some(object),
         _ => object.pointer("/spec/template"),
     }
 }
@@ -125,8 +125,8 @@ pub(in super::super) fn template_of(object: &Value, kind: Kind) -> Option<&Value
 fn container_of(work: &Work) -> &'static str {
     match work.kind {
         // The training operator looks for the container of this name.
-        Kind::PyTorchJob => return "pytorch",
-        Kind::RayJob => return "ray",
+        WorkKind::PyTorchJob => return "pytorch",
+        WorkKind::RayJob => return "ray",
         _ => {}
     }
     match work.profile {

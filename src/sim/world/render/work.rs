@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::super::World;
 use super::super::noise::{mix, suffix, uuid};
 use super::super::pod::{Phase, Pod};
-use super::super::work::{Kind, ReplicaGroup, Scheduler, State, Work, WorkId};
+use super::super::work::{ReplicaGroup, Scheduler, State, Work, WorkId, WorkKind};
 use super::pod::{group_uid, template_hash};
 use super::template::some_text;
 use super::{
@@ -52,7 +52,7 @@ impl World {
             Some(written) => (**written).clone(),
             None => self.filled_for(kind, work, self.spec_values(work)),
         };
-        if work.kind == Kind::Job
+        if work.kind == WorkKind::Job
             && work.foreign.is_some()
             && let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut)
         {
@@ -141,13 +141,13 @@ impl World {
             }
         };
         match work.kind {
-            Kind::Job => values!(jobSpec: self.job_spec(work, &work.groups[0], work.uid)),
-            Kind::PyTorchJob => {
+            WorkKind::Job => values!(jobSpec: self.job_spec(work, &work.groups[0], work.uid)),
+            WorkKind::PyTorchJob => {
                 let row = |group| (role(group).to_owned(), each("pytorch-role")(group));
                 values!(roles: work.groups.iter().map(row).collect::<Map<_, _>>())
             }
-            Kind::RayJob => values!(raySpec: self.ray_spec(work)),
-            Kind::VolcanoJob => {
+            WorkKind::RayJob => values!(raySpec: self.ray_spec(work)),
+            WorkKind::VolcanoJob => {
                 values!(tasks: work.groups.iter().map(each("volcano-task")).collect::<Value>())
             }
             _ => vec![],
@@ -158,9 +158,9 @@ impl World {
     fn state_values(&self, work: &Work) -> Values {
         let count = self.count(work, 0);
         match work.kind {
-            Kind::JobSet => self.jobset_values(work),
-            Kind::Job => values!(status: self.job_status(work, 0)),
-            Kind::Deployment => {
+            WorkKind::JobSet => self.jobset_values(work),
+            WorkKind::Job => values!(status: self.job_status(work, 0)),
+            WorkKind::Deployment => {
                 let (ready, group) = (count.ready, &work.groups[0]);
                 values!(
                     active: count.active,
@@ -171,18 +171,18 @@ impl World {
                     set: &group.name,
                 )
             }
-            Kind::StatefulSet => {
+            WorkKind::StatefulSet => {
                 let revision = format!("{}-{}", work.name, suffix(work.uid, 9));
                 values!(active: count.active, ready: count.ready, revision: revision)
             }
-            Kind::DaemonSet => {
+            WorkKind::DaemonSet => {
                 values!(active: count.active, ready: count.ready, notReady: count.active - count.ready)
             }
-            Kind::PyTorchJob => self.pytorch_values(work),
-            Kind::RayJob => self.ray_values(work),
-            Kind::LeaderWorkerSet => self.leader_values(work),
-            Kind::VolcanoJob => self.volcano_values(work),
-            Kind::Pod => vec![],
+            WorkKind::PyTorchJob => self.pytorch_values(work),
+            WorkKind::RayJob => self.ray_values(work),
+            WorkKind::LeaderWorkerSet => self.leader_values(work),
+            WorkKind::VolcanoJob => self.volcano_values(work),
+            WorkKind::Pod => vec![],
         }
     }
 
@@ -222,7 +222,7 @@ impl World {
             failed: some(group.failed),
             startTime: group.started.filter(|_| !work.suspended),
             completionTime: completed,
-            reason: if work.kind == Kind::JobSet { default.0 } else { reason },
+            reason: if work.kind == WorkKind::JobSet { default.0 } else { reason },
             message: message,
         );
         self.filled_for("job-status", work, own)
@@ -328,7 +328,7 @@ impl World {
 
     pub(super) fn render_child(&self, work: &Work, at: u32) -> Option<Value> {
         let mut object = self.render_child_base(work, at)?;
-        if matches!(work.kind, Kind::JobSet | Kind::Deployment) {
+        if matches!(work.kind, WorkKind::JobSet | WorkKind::Deployment) {
             work.groups[at as usize].edit.apply(&mut object);
         }
         Some(object)
@@ -337,11 +337,11 @@ impl World {
     /// A child without clients' changes.
     pub(in super::super) fn render_child_base(&self, work: &Work, at: u32) -> Option<Value> {
         match work.kind {
-            Kind::JobSet | Kind::Deployment => Some(self.render_group_base(work, at)),
-            Kind::RayJob => Some(self.ray_cluster(work)),
-            Kind::LeaderWorkerSet => self.group_set(work, at),
-            Kind::VolcanoJob => self.volcano_pod_group(work),
-            Kind::PyTorchJob => self.kai_pod_group(work),
+            WorkKind::JobSet | WorkKind::Deployment => Some(self.render_group_base(work, at)),
+            WorkKind::RayJob => Some(self.ray_cluster(work)),
+            WorkKind::LeaderWorkerSet => self.group_set(work, at),
+            WorkKind::VolcanoJob => self.volcano_pod_group(work),
+            WorkKind::PyTorchJob => self.kai_pod_group(work),
             _ => None,
         }
     }
@@ -362,7 +362,7 @@ impl World {
             owner: self.owner_work(work),
             parallelism: group.parallelism,
         );
-        if work.kind == Kind::JobSet {
+        if work.kind == WorkKind::JobSet {
             own.extend(values!(
                 childIndex: at.to_string(),
                 jobSpec: self.job_spec(work, group, uid),

@@ -197,7 +197,7 @@ fn a_gang_that_loses_a_pod_restarts_whole() {
         .works
         .values()
         .find(|work| {
-            work.kind == super::super::work::Kind::JobSet
+            work.kind == super::super::work::WorkKind::JobSet
                 && work.state == super::super::work::State::Running
                 && work.width() > 1
         })
@@ -288,7 +288,7 @@ fn kueue_has_the_last_word_on_what_it_manages() {
         .works
         .values()
         .find(|work| {
-            work.kind == super::super::work::Kind::Job
+            work.kind == super::super::work::WorkKind::Job
                 && work.workload.as_ref().is_some_and(|w| w.reserved.is_some())
                 && work.width() == 1
                 && work.running_since.is_some()

@@ -29,12 +29,12 @@ fn drive(
         }
         let end = ends.first().map_or(from + span, |(when, _)| *when);
         match schedule.next(at(now)) {
-            Next::Ask(id) => {
+            NextScrape::Ask(id) => {
                 asked.push((now, id));
                 ends.insert((now + life(id).0, id));
             }
-            Next::Wait(until) => now = until.millis().min(end).max(now + 1),
-            Next::Rest => now = end.max(now + 1),
+            NextScrape::Wait(until) => now = until.millis().min(end).max(now + 1),
+            NextScrape::Rest => now = end.max(now + 1),
         }
     }
     // Whatever is under way ends before the next drive.
@@ -172,7 +172,7 @@ fn what_is_on_screen_goes_first_but_not_alone() {
 fn throttling_is_obeyed_and_halves_the_rate() {
     let mut schedule = full(4000, 20.0, 32);
     let first = schedule.next(at(0));
-    let Next::Ask(id) = first else {
+    let NextScrape::Ask(id) = first else {
         panic!("{first:?}")
     };
     schedule.ended(
@@ -180,7 +180,7 @@ fn throttling_is_obeyed_and_halves_the_rate() {
         ScrapeEnd::Throttled(Some(Duration::from_secs(7))),
         at(10),
     );
-    assert_eq!(schedule.next(at(20)), Next::Wait(at(7010)));
+    assert_eq!(schedule.next(at(20)), NextScrape::Wait(at(7010)));
     let asked = drive(&mut schedule, 7010, 60_000, |_| (20, ScrapeEnd::Well));
     assert!(
         most_in_a_second(&asked) <= 10,
