@@ -110,11 +110,7 @@ fn question(text: &str) -> Result<EngineQuestion, String> {
     Ok(line.question)
 }
 
-pub(super) fn run(
-    host: &Host,
-    engine: &Engine,
-    out: &mut dyn Write,
-) -> Result<Exit, Failure> {
+pub(super) fn run(host: &Host, engine: &Engine, out: &mut dyn Write) -> Result<Exit, Failure> {
     let Engine::Plan(flags) = engine;
     let text = if flags.fleet == "-" {
         let mut text = String::new();

@@ -312,7 +312,8 @@ pub(super) async fn read(situation: &Situation, needs: &Needs) -> Result<Facts, 
         &situation.setup(false),
         situation.target()?,
         needs,
-        &mut progress)
+        &mut progress,
+    )
     .await
 }
 

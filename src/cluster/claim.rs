@@ -9,12 +9,12 @@ use model::fleet::claim::{
 use model::fleet::observe::{Observation, Table};
 
 use super::Projected;
-use super::meta::Meta;
 use super::lenient_json::{List, Map, Maybe, OptionalBool, Quantity, Text, Whole, partial};
+use super::meta::Meta;
+use super::pod_placement::{NodeSelector, RawTaint, node_terms, taints};
 use super::shared_counters::{
     Capacity, CounterConsumption, CounterSet, capacities, counter_amounts,
 };
-use super::pod_placement::{NodeSelector, RawTaint, node_terms, taints};
 
 /// Most devices accepted in one slice; the API allows 128, so more are an error.
 const MOST_DEVICES: usize = 512;

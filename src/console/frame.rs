@@ -424,7 +424,11 @@ fn freshness(screen: &dyn Screen, room: u16) -> (String, Role) {
 }
 
 /// The position of each tab: view, column and width.
-fn tab_places(screen: &dyn Screen, parts: &[(String, Role)], line: Rect) -> Vec<(ViewId, u16, u16)> {
+fn tab_places(
+    screen: &dyn Screen,
+    parts: &[(String, Role)],
+    line: Rect,
+) -> Vec<(ViewId, u16, u16)> {
     let tabs = ViewId::ALL.len() as u16;
     let whole: u16 = ViewId::ALL
         .iter()

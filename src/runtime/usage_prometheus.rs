@@ -134,8 +134,7 @@ impl PrometheusUsage {
             ended.unwrap_or_else(|_| Err("reading failed; see the log".to_owned()))
         });
         let result = result.map_err(|why| format!("Prometheus {host}: {why}"))?;
-        Ok(result.map(|(read, cluster)| (read, format!("Prometheus {host}, cluster {cluster}"))),
-        )
+        Ok(result.map(|(read, cluster)| (read, format!("Prometheus {host}, cluster {cluster}"))))
     }
 
     /// As [`PrometheusUsage::with_ledger`], but returns the ledger; for a command that reads once.

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use model::base::{DeviceAmount, Name, Rate, SmallSort, natural};
 use model::cost::{Money, RateRow, Scope, Spend};
-use model::fleet::Known;
+use model::fleet::TableState;
 use model::fleet::observe::Table;
 use model::fleet::profile::NotJudged;
 use model::fleet::queue::QueueKind;
@@ -310,11 +310,11 @@ pub fn row_of<'a>(facts: &'a Facts, scope: Scope, name: &Name) -> Option<Cow<'a,
 
 /// The row of a team that has jobs, none of which holds a device.
 fn without_devices(facts: &Facts, team: &Name) -> Option<RateRow> {
-    let pods = facts.fleet.known(Table::Pods);
+    let pods = facts.fleet.visibility(Table::Pods);
     let jobs = facts.fleet.jobs.iter().filter(|job| job.team == *team);
     let mut jobs = jobs.filter(|job| facts.has_job(job)).peekable();
     let none = jobs.peek().is_some() && jobs.all(|job| job.devices_allocated == 0);
-    (none && !matches!(pods, Known::Waiting | Known::NotVisible(_))).then(|| RateRow {
+    (none && !matches!(pods, TableState::Waiting | TableState::NotVisible(_))).then(|| RateRow {
         scope: Scope::Team,
         name: team.clone(),
         devices: DeviceAmount::default(),

@@ -14,7 +14,7 @@ use model::schema::of_rows;
 use super::cost::{as_idle, devices_of, month_cell, priced, quota_left_of, row_of};
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
-use crate::kind::{Exporters, KindNames, KindView, UNKNOWN_IS_NULL, holds_work};
+use crate::kind::{Exporters, KindNames, KindView, UNKNOWN_IS_NULL, is_needed_for_jobs};
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
 use crate::rows::list_price::list_usd;
@@ -139,7 +139,7 @@ pub static OUTPUT: RowOutput = RowOutput {
         "teams: jobs that run and wait, devices, rate, idle rate, quota left",
     )
     .key("f5"),
-    reads: holds_work,
+    reads: is_needed_for_jobs,
     exporters: |_| Exporters::All,
     note: |_, _| None,
     rows: |facts, _| collect(facts, &RowScope::All),
@@ -244,7 +244,7 @@ mod tests {
 
     use model::fleet::job::JobState;
     use model::fleet::observe::Table;
-    use model::fleet::{Fleet, Known};
+    use model::fleet::{Fleet, TableState};
 
     use super::*;
     use crate::json_style::JsonStyle;
@@ -306,7 +306,7 @@ mod tests {
             (Some(0.0), Some(0.0))
         );
         let fleet: &mut Fleet = Arc::make_mut(&mut facts.fleet);
-        Arc::make_mut(&mut fleet.known).insert(Table::Pods, Known::Waiting);
+        Arc::make_mut(&mut fleet.known).insert(Table::Pods, TableState::Waiting);
         let row = named(&facts, "patient");
         assert!(
             row["devices"].is_null() && row["burn_usd_per_hour"].is_null(),

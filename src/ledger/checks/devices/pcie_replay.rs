@@ -20,7 +20,7 @@ const MINUTE: Age = Age::from_seconds(60);
 fn look(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     let id = &input.device.id;
     let Some(count) = input.get(Signal::PcieReplay) else {
-        context.unknown(id);
+        context.report_unknown(id);
         return;
     };
     let known = context.check_state.memory.get(id).copied();
