@@ -55,12 +55,14 @@ pub(super) fn run(
         Failure::new(exit.unwrap_or(Exit::Failed), missing)
     })?;
     let [selection] = all.as_slice() else {
-        let message = format!(
-            "{} {} have that name: give one of {}",
-            all.len(),
-            query.kind.name(),
-            others.join(", ")
-        );
+        let kind = query.kind.name();
+        let message = match all.len() {
+            0 => format!("nothing more is known of it: use stokehold get {kind}"),
+            count => format!(
+                "{count} {kind} have that name: give one of {}",
+                others.join(", ")
+            ),
+        };
         return Err(Failure::new(Exit::Usage, message));
     };
     let events = match &news {

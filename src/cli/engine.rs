@@ -18,7 +18,7 @@ use engine::{document, explanations};
 use model::base::name::printable;
 use model::base::{Exit, Failure, Moment};
 use model::plan::JobName;
-use plan::actions::{self, Action, Names, ParseError};
+use plan::actions::{self, ActionArguments, NameResolver, ParseError};
 use plan::{self, Author};
 use source::local;
 use table::output::safe_json;
@@ -69,7 +69,7 @@ struct IntentLine {
 #[derive(Subcommand)]
 enum EngineQuestion {
     #[command(flatten)]
-    Plan(Action),
+    Plan(ActionArguments),
     /// Why a job waits; without NAME, for every waiting job
     Explain { name: Option<String> },
     /// When a job starts; without NAME, for every waiting job
@@ -134,7 +134,7 @@ pub(super) fn run(host: &Host, engine: &Engine, out: &mut dyn Write) -> Result<E
     let failed = |message: String| Failure::new(Exit::Failed, message);
     let text = match question {
         EngineQuestion::Plan(action) => {
-            let names = Names {
+            let names = NameResolver {
                 snapshot: &snapshot,
                 namespace: None,
             };

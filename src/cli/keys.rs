@@ -10,7 +10,7 @@ use model::base::{Exit, Failure};
 use table::table::Layout;
 
 use super::flags::Global;
-use super::{load, look, out};
+use super::{console_options, load, out};
 
 /// Flags of `keys`.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
@@ -20,7 +20,7 @@ pub struct Keys {
 }
 
 pub(super) fn run(keys: &Keys, global: &Global, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let map = look::keys(&load::settings(global)?)?;
+    let map = console_options::keys(&load::settings(global)?)?;
     let rows = rows(&map, keys.word.as_deref());
     if rows.is_empty() {
         let word = keys.word.as_deref().unwrap_or_default();

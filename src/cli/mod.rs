@@ -358,7 +358,7 @@ fn run(
         Some(CliCommand::Rbac(rbac)) => rbac::run(*rbac, &global.flags.namespace, out),
         Some(CliCommand::Schema(schema)) => schema::run(schema, out),
         Some(CliCommand::Keys(keys)) => keys::run(keys, global, out),
-        Some(Command::Completions { shell }) => {
+        Some(CliCommand::Completions { shell }) => {
             out::write(out, &complete::script(*shell, Cli::command()))?;
             Ok(Exit::Done)
         }

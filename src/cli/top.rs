@@ -9,7 +9,6 @@ use settings::Settings;
 use table::{Format, Kind, Needs, Query, Select, Sort, output};
 
 use super::console_options;
-use super::console_options;
 use super::get::{self, FormatName};
 use super::setup::{self, Situation};
 

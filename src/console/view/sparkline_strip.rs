@@ -142,7 +142,7 @@ impl DeviceStrip {
                 single(painter, x + used, area.y, idle);
             }
             let width = used + 2;
-            let width = said
+            let width = width
                 + painter.text_in_role(x + width, area.y, 22, "is allocated but idle", Role::Muted);
             let mut at = x + width;
             for (heat, words) in [

@@ -204,7 +204,7 @@ fn pack(
 }
 
 fn packing_figures(outcome: Outcome, seconds: f64) -> PackingFigures {
-    let point = |mark: &packing::Mark| Point {
+    let point = |mark: &packing::ArrivalPoint| Point {
         arrived: mark.arrived,
         allocation: mark.allocation,
         fragmentation: mark.fragmentation,

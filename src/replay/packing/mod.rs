@@ -12,5 +12,5 @@ mod properties;
 mod tests;
 
 pub use packer::{Packer, PodClass, Spot};
-pub use replay::{Arrival, Mark, Outcome, Replay, Setup};
+pub use replay::{Arrival, ArrivalPoint, Outcome, Replay, Setup};
 pub use trace::{TraceNode, TracePod, nodes, pods};

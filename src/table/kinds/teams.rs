@@ -21,7 +21,7 @@ use crate::rows::list_price::list_usd;
 use crate::rows::queues::Tally;
 use crate::{Facts, UNATTRIBUTED};
 
-/// One team.
+/// One team: its jobs, and what they hold.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct TeamRow<'a> {
     /// Name of the team.
