@@ -9,7 +9,7 @@ use engine::cycle::{Options, cycle};
 use engine::explain::Explainer;
 use engine::explanations;
 use engine::forecast;
-use engine::preempt::Mode;
+use engine::preempt::PreemptMode;
 use engine::sample::Recipe;
 use engine::snapshot::{Borrow, Preemption, Reclaim, Status, Within, Workload};
 use engine::state::State;
@@ -97,12 +97,12 @@ fn victims(c: &mut Criterion) {
         let compiled = CompiledFleet::new(snapshot);
         let gang = compiled.work(&key).expect("the gang");
         let mut state = State::new(&compiled);
-        for (kind, mode) in [("as-cluster", Mode::AsCluster), ("least", Mode::Least)] {
+        for (kind, mode) in [("as-cluster", PreemptMode::AsCluster), ("least", PreemptMode::Least)] {
             group.bench_function(BenchmarkId::new(kind, nodes), |b| {
                 b.iter(|| state.victims(gang, mode).map(|it| it.list.len()));
             });
         }
-        let found = state.victims(gang, Mode::Least);
+        let found = state.victims(gang, PreemptMode::Least);
         eprintln!("{nodes} nodes: {:?} victims", found.map(|it| it.list.len()));
     }
     group.finish();

@@ -251,7 +251,12 @@ fn only_the_words_that_the_question_names_confirm_a_plan() {
 #[test]
 fn a_job_that_is_not_in_the_fleet_ends_every_command_with_the_same_exit_code() {
     let shell = CommandLine::new(24);
-    let fleet = shell.run(&["get", "fleet", "-o", "json"]);
+    let (machine, cluster) = shell.parts();
+    let run = |arguments: &[&str]| {
+        let own = ["--quiet", "--kubeconfig", &cluster.kubeconfig];
+        machine.run(&[&own[..], arguments].concat())
+    };
+    let fleet = run(&["get", "fleet", "-o", "json"]);
     assert_eq!(fleet.code, 0, "{}", fleet.err);
     for verb in ["explain", "forecast", "route"] {
         let intent = format!("{verb} ml/nope");
@@ -263,7 +268,7 @@ fn a_job_that_is_not_in_the_fleet_ends_every_command_with_the_same_exit_code() {
             "--intent",
             intent.as_str(),
         ];
-        let ended = shell.run_with_input(&fleet.out, &arguments);
+        let ended = machine.run_with_input(&fleet.out, &arguments);
         assert_eq!(ended.code, 1, "{intent}: {ended:?}");
         assert!(ended.err.contains("there is no job `ml/nope`"), "{ended:?}");
     }
@@ -272,7 +277,7 @@ fn a_job_that_is_not_in_the_fleet_ends_every_command_with_the_same_exit_code() {
         &["route", "job", "ml/nope"],
         &["get", "jobs", "ml/nope"],
     ] {
-        let ended = shell.run(arguments);
+        let ended = run(arguments);
         assert_eq!(ended.code, 1, "{arguments:?}: {ended:?}");
     }
 }

@@ -121,8 +121,8 @@ struct Process {
 
 impl Process {
     fn start(server: &Shared<Server>, name: &str, skew_seconds: i64) -> Self {
-        let service = Shared::default();
-        let elector = elector(server, &service, name, skew_seconds);
+        let network = Shared::default();
+        let elector = elector(server, &network, name, skew_seconds);
         let leadership = elector.leadership();
         let (end, ended) = tokio::sync::oneshot::channel::<()>();
         let task = tokio::spawn(async move {
@@ -135,7 +135,7 @@ impl Process {
             leadership,
             task,
             end: Some(end),
-            service,
+            network,
         }
     }
 

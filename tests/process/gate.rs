@@ -39,10 +39,10 @@ fn changes_a_node(method: &Method, path: &str) -> bool {
 }
 
 /// Serves until the runtime ends.
-async fn serve(listener: TcpListener, faulty: FaultyService) {
+async fn serve(listener: TcpListener, proxy: FaultyService) {
     loop {
         let (stream, _) = listener.accept().await.expect("a connection");
-        let service = TowerToHyperService::new(faulty.clone());
+        let service = TowerToHyperService::new(proxy.clone());
         tokio::spawn(async move {
             let builder = Builder::new(TokioExecutor::new());
             let _ = builder
@@ -85,11 +85,11 @@ impl Bench {
         let clock = Arc::new(move || begin);
         let service = embed(Box::new(world), clock, 0.0, 1).expect("a cluster");
         let service = Service::new(Arc::clone(service.cluster()));
-        let faulty = FaultyService::new(service.clone());
+        let proxy = FaultyService::new(service.clone());
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"));
         let listener = listener.expect("a port");
         let address = listener.local_addr().expect("has one");
-        runtime.spawn(serve(listener, faulty.clone()));
+        runtime.spawn(serve(listener, proxy.clone()));
         let home = Home::new();
         let users = service.cluster().users();
         let kubeconfig = kubeconfig::render(&format!("http://{address}"), "", users);
@@ -98,7 +98,7 @@ impl Bench {
         Self {
             home,
             service,
-            faulty,
+            proxy,
             nodes,
             runtime,
         }
@@ -139,7 +139,7 @@ impl Bench {
             Point::CarriedOut(call) => (call, true),
         };
         let mut has_stopped = false;
-        self.faulty.rule(move |method, path| {
+        self.proxy.rule(move |method, path| {
             if has_stopped || !changes_a_node(method, path) {
                 return Fate::Pass;
             }
@@ -154,7 +154,7 @@ impl Bench {
 
     /// Waits until a call hangs; false where none ever did.
     pub(super) fn hung(&self) -> bool {
-        let mut hung = self.faulty.hung.subscribe();
+        let mut hung = self.proxy.hung.subscribe();
         let reached = async { timeout(PATIENCE, hung.wait_for(|hung| *hung)).await.is_ok() };
         self.runtime.block_on(reached)
     }
