@@ -6,13 +6,13 @@ use std::io::Write;
 use clap::{Args, Subcommand};
 
 use engine::explain::{Reason, StartState, Unblock, UnblockChange};
-use engine::explanations::{self, ChangeWithStart, WorkloadExplanation};
+use engine::explanations::{ChangeWithStart, WorkloadExplanation};
 use engine::forecast::{Basis, Start};
 use engine::snapshot::Snapshot;
 use model::base::name::printable;
 use model::base::{Exit, Failure, Moment};
 use model::plan::evicted_words;
-use table::explanations::{Now, named_victims};
+use table::explanations::{JobExplanation, Now, named_victims};
 use table::output::safe_json;
 use table::text::{NO_ETA, eta, hour, with_hours};
 
@@ -83,13 +83,9 @@ pub(super) fn run(
         (false, [namespace]) => format!("{namespace}/{name}"),
         _ => name.to_owned(),
     };
-    let mut answer = explanations::explain(&seen.snapshot, &name)
+    let JobExplanation { answer, now } = seen
+        .explain(&name)
         .map_err(|message| Failure::new(Exit::Failed, message))?;
-    let waits = matches!(answer.explanation.state, StartState::Waiting);
-    let now = match waits {
-        true => seen.preemption_to_start_now(&mut answer.explanation),
-        false => None,
-    };
     for gap in &seen.gaps {
         out::print_message(err, gap);
     }

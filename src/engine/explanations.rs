@@ -19,7 +19,7 @@ use super::snapshot::{Snapshot, Status, Workload};
 use super::state::State;
 use super::what_if::{self, Outcome};
 
-/// Why a workload is pending, which changes unblock it, and when it starts.
+/// Why a workload is pending, what would unblock it, and when it starts.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct WorkloadExplanation {
     /// Reasons and changes that would unblock it.
@@ -101,9 +101,8 @@ fn raises(snapshot: &Snapshot, explanation: &Explanation) -> Vec<UnblockChange> 
 }
 
 impl WorkloadExplanation {
-    /// Adds changes that start the workload later, if it never starts otherwise. Limited to [`MOST_LATER`] jobs, counted in
-    /// `asked`.
-    pub fn looking_later(mut self, snapshot: &Snapshot, key: &JobKey, asked: &mut usize) -> Self {
+    /// Adds what would start it later if it never starts otherwise; for [`MOST_LATER`] jobs, counted in `asked`.
+    fn looking_later(mut self, snapshot: &Snapshot, key: &JobKey, asked: &mut usize) -> Self {
         let never = self.start.as_ref().is_some_and(|start| start.p50.is_none());
         let raises = match never && *asked < MOST_LATER {
             true => raises(snapshot, &self.explanation),
@@ -129,7 +128,7 @@ impl WorkloadExplanation {
     }
 
     /// Combines both: where waiting helps, it helps until the forecast start.
-    pub fn new(mut explanation: Explanation, start: Option<Start>, now: Moment) -> Self {
+    fn new(mut explanation: Explanation, start: Option<Start>, now: Moment) -> Self {
         let first = explanation.unblock.take().into_iter();
         let mut all: Vec<Unblock> = first.chain(explanation.alternatives.drain(..)).collect();
         // 90th percentile, so that waiting until then most likely suffices.
@@ -157,7 +156,7 @@ impl WorkloadExplanation {
     }
 
     /// Adds the options that apply to a workload of the snapshot.
-    pub fn decided_by(mut self, snapshot: &Snapshot, work: WorkloadId) -> Self {
+    fn decided_by(mut self, snapshot: &Snapshot, work: WorkloadId) -> Self {
         self.options = used(snapshot, snapshot.workloads.get(work));
         self
     }
@@ -210,22 +209,97 @@ pub(crate) fn no_such_job(snapshot: &Snapshot, name: &str) -> String {
 /// As [`find`].
 pub fn explain(snapshot: &Snapshot, name: &str) -> Result<WorkloadExplanation, String> {
     let work = find(snapshot, name)?;
-    let quota_reserved = has_reserved_quota(&snapshot.workloads[work]);
-    let compiled = match quota_reserved {
-        true => CompiledFleet::new(past_queues(snapshot)),
-        false => CompiledFleet::new(snapshot.clone()),
-    };
-    let mut explainer = match quota_reserved {
-        true => Explainer::past_queues(&compiled, snapshot),
-        false => Explainer::new(&compiled),
-    };
-    let mut explanation = explainer.explain(work);
-    say_let_in(&mut explanation, &snapshot.workloads[work]);
-    let start = explainer.forecast_one(work);
-    let key = &snapshot.workloads[work].key;
-    Ok(WorkloadExplanation::new(explanation, start, snapshot.at)
-        .looking_later(&compiled.snapshot, key, &mut 0)
-        .decided_by(snapshot, work))
+    Ok(WaitingFleet::around(snapshot, work).explain(work))
+}
+
+/// The same for all pending workloads, by key.
+pub fn explain_all(snapshot: &Snapshot) -> BTreeMap<JobKey, WorkloadExplanation> {
+    let parts = WaitingFleet::parts(snapshot);
+    parts.flat_map(|part| part.explain_all()).collect()
+}
+
+/// The fleet as a part of its waiting workloads sees it. Every explanation of a workload is put together here.
+pub struct WaitingFleet<'s> {
+    /// The fleet as it is.
+    pub whole: &'s Snapshot,
+    /// The fleet that the part sees, with the same workloads in the same order.
+    pub compiled: CompiledFleet,
+    /// True for the part that has its quota reserved and waits for nodes; the other waits for quota, or for nodes in no queue.
+    pub quota_reserved: bool,
+}
+
+impl<'s> WaitingFleet<'s> {
+    fn of(whole: &'s Snapshot, quota_reserved: bool) -> Self {
+        let seen = match quota_reserved {
+            true => past_queues(whole),
+            false => whole.clone(),
+        };
+        Self {
+            whole,
+            compiled: CompiledFleet::new(seen),
+            quota_reserved,
+        }
+    }
+
+    /// The fleet as one workload of a settled snapshot sees it.
+    pub fn around(whole: &'s Snapshot, work: WorkloadId) -> Self {
+        Self::of(whole, has_reserved_quota(&whole.workloads[work]))
+    }
+
+    /// The fleet as each part sees it, one after the other; a part without workloads is left out.
+    pub fn parts(whole: &'s Snapshot) -> impl Iterator<Item = Self> {
+        let reserved = whole.workloads.iter().any(has_reserved_quota);
+        let parts = [Some(false), reserved.then_some(true)]
+            .into_iter()
+            .flatten();
+        parts.map(|quota_reserved| Self::of(whole, quota_reserved))
+    }
+
+    fn explainer(&self) -> Explainer<'_> {
+        match self.quota_reserved {
+            true => Explainer::past_queues(&self.compiled, self.whole),
+            false => Explainer::new(&self.compiled),
+        }
+    }
+
+    /// Why a workload of this part is pending.
+    pub fn explain(&self, work: WorkloadId) -> WorkloadExplanation {
+        let mut explainer = self.explainer();
+        let explanation = explainer.explain(work);
+        self.answer(work, explanation, explainer.forecast_one(work), &mut 0)
+    }
+
+    /// The same for all workloads of this part, by key.
+    pub fn explain_all(&self) -> BTreeMap<JobKey, WorkloadExplanation> {
+        let mut explainer = self.explainer();
+        let mut starts = explainer.forecast();
+        let mut asked = 0;
+        let mut all = explainer.explain_all();
+        all.retain(|work, _| {
+            has_reserved_quota(&self.whole.workloads[*work]) == self.quota_reserved
+        });
+        let answer = |(work, explanation): (WorkloadId, Explanation)| {
+            let answer = self.answer(work, explanation, starts.remove(&work), &mut asked);
+            (self.whole.workloads[work].key.clone(), answer)
+        };
+        all.into_iter().map(answer).collect()
+    }
+
+    /// `asked`: as in [`WorkloadExplanation::looking_later`].
+    fn answer(
+        &self,
+        work: WorkloadId,
+        mut explanation: Explanation,
+        start: Option<Start>,
+        asked: &mut usize,
+    ) -> WorkloadExplanation {
+        let model = &self.whole.workloads[work];
+        say_let_in(&mut explanation, model);
+        WorkloadExplanation::new(explanation, start, self.whole.at)
+            .looking_later(&self.compiled.snapshot, &model.key, asked)
+            // The options are those of its queue, also where it is judged without it.
+            .decided_by(self.whole, work)
+    }
 }
 
 /// Whether a workload has its quota reserved and none of its pods has a node, though they could have one.
@@ -278,79 +352,8 @@ fn say_let_in(explanation: &mut Explanation, work: &Workload) {
     explanation.reasons.push(Reason::LetIn {
         queue: queue.clone(),
     });
-    let sentences: Vec<String> = explanation.reasons.iter().map(Reason::sentence).collect();
-    explanation.reason = sentences.join("; ");
-}
-
-/// The same for all pending workloads, by key.
-pub fn explain_all(snapshot: &Snapshot) -> BTreeMap<JobKey, WorkloadExplanation> {
-    explain_parts(snapshot, |_, _, answers| answers)
-}
-
-/// Which workloads a part of the explanations is about.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ExplainedPart {
-    /// Workloads that wait for quota, or wait for nodes without any queue.
-    Queued,
-    /// Workloads with reserved quota that wait for nodes.
-    QuotaReserved,
-}
-
-/// Like [`explain_all`]; `complete` extends the explanations of each part by results computed on the fleet of that part.
-pub fn explain_parts<T>(
-    snapshot: &Snapshot,
-    mut complete: impl FnMut(
-        ExplainedPart,
-        &CompiledFleet,
-        BTreeMap<JobKey, WorkloadExplanation>,
-    ) -> BTreeMap<JobKey, T>,
-) -> BTreeMap<JobKey, T> {
-    let compiled = CompiledFleet::new(snapshot.clone());
-    let answers = answers_of(&compiled, Explainer::new(&compiled));
-    let mut all = complete(ExplainedPart::Queued, &compiled, answers);
-    if snapshot.workloads.iter().any(has_reserved_quota) {
-        let beyond = CompiledFleet::new(past_queues(snapshot));
-        let more = answers_of(&beyond, Explainer::past_queues(&beyond, snapshot));
-        let more = let_in_of(snapshot, more).collect();
-        all.extend(complete(ExplainedPart::QuotaReserved, &beyond, more));
-    }
-    all
-}
-
-fn answers_of(
-    compiled: &CompiledFleet,
-    mut explainer: Explainer<'_>,
-) -> BTreeMap<JobKey, WorkloadExplanation> {
-    let mut starts = explainer.forecast();
-    let all = explainer.explain_all().into_iter();
-    let mut asked = 0;
-    let answer = |(work, explanation): (WorkloadId, Explanation)| {
-        let start = starts.remove(&work);
-        let key = compiled.workload(work).key.clone();
-        let answer = WorkloadExplanation::new(explanation, start, compiled.snapshot.at)
-            .looking_later(&compiled.snapshot, &key, &mut asked)
-            .decided_by(&compiled.snapshot, work);
-        (key, answer)
-    };
-    all.map(answer).collect()
-}
-
-/// Of the answers for admitted workloads, those of workloads with reserved quota.
-fn let_in_of(
-    snapshot: &Snapshot,
-    mut answers: BTreeMap<JobKey, WorkloadExplanation>,
-) -> impl Iterator<Item = (JobKey, WorkloadExplanation)> {
-    let quota_reserved = snapshot
-        .workloads
-        .iter()
-        .filter(|work| has_reserved_quota(work));
-    quota_reserved.filter_map(move |work| {
-        let mut answer = answers.remove(&work.key)?;
-        say_let_in(&mut answer.explanation, work);
-        // The workload was judged without its queue; the options are those of the queue as it is.
-        answer.options = used(snapshot, Some(work));
-        Some((work.key.clone(), answer))
-    })
+    let told: Vec<String> = explanation.reasons.iter().map(Reason::sentence).collect();
+    explanation.reason = told.join("; ");
 }
 
 /// Starts of all pending workloads, by key.
@@ -431,14 +434,11 @@ mod tests {
             1
         );
         assert_eq!(route(snapshot, "ml/waits").expect("there").flavors.len(), 1);
-        let message = explain(snapshot, "ml/wait").expect_err("not there");
+        let told = explain(snapshot, "ml/wait").expect_err("not there");
+        assert_eq!(told, "there is no job `ml/wait`; did you mean `ml/waits`?");
+        let told = explain(snapshot, "default/waits").expect_err("not there");
         assert_eq!(
-            message,
-            "there is no job `ml/wait`; did you mean `ml/waits`?"
-        );
-        let message = explain(snapshot, "default/waits").expect_err("not there");
-        assert_eq!(
-            message,
+            told,
             "there is no job `default/waits`; did you mean `ml/waits`?"
         );
         assert_eq!(find(snapshot, "waits"), find(snapshot, "ml/waits"));
@@ -447,8 +447,8 @@ mod tests {
         other.key.key.namespace = "cv".into();
         twice.workloads.push(other);
         let name = twice.workloads[1].key.key.name.clone();
-        let message = find(&twice, &name).expect_err("two have it");
-        assert!(message.starts_with("there are 2 jobs `"), "{message}");
+        let told = find(&twice, &name).expect_err("two have it");
+        assert!(told.starts_with("there are 2 jobs `"), "{told}");
     }
 
     /// It never starts by itself: the answer names the smallest quota that changes that, with the resulting start.
@@ -547,11 +547,13 @@ mod tests {
         assert_eq!(codes.last(), Some(&"let-in"), "{codes:?}");
         assert!(codes.len() > 1, "and why its pods find no nodes: {codes:?}");
         assert_eq!(answer.explanation.queue.as_deref(), Some("ml"));
-        let unblock = answer.explanation.unblock.expect("one node more");
+        let unblock = answer.explanation.unblock.clone().expect("one node more");
         assert!(unblock.proven, "{}", unblock.sentence);
         let all = explain_all(&compiled.snapshot);
         assert_eq!(all.len(), 2, "and the one that queues for quota");
         let queued = explain(&compiled.snapshot, "ml/queued").expect("there");
-        assert!(all.values().any(|one| *one == queued));
+        for one in [answer, queued] {
+            assert!(all.values().any(|other| *other == one));
+        }
     }
 }

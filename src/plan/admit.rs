@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use engine::compiled::{CompiledFleet, WorkloadId};
-use engine::explanations;
+use engine::compiled::WorkloadId;
+use engine::explanations::{self, WaitingFleet};
 use engine::forecast;
 use engine::preempt::{evicted, evicted_for};
 use engine::snapshot::{Snapshot, Status, System, Workload};
@@ -20,7 +20,7 @@ use model::plan::{
     Undo, Until, Wait, When, evicted_words,
 };
 
-use super::choice::{self, EvictionChoice, choose, explained, hopeless, kept, lesser, lost_words};
+use super::choice::{self, EvictionChoice, choose, hopeless, kept, lesser, lost_words};
 use super::competing_jobs::Rivals;
 use super::effect::{Leaver, Picture, Then, compare, news};
 use super::hold::already;
@@ -376,12 +376,8 @@ fn finish(
 
 /// When the job starts without this plan, by the same forecast as elsewhere.
 fn starts_by_itself(snapshot: &Snapshot, work: WorkloadId) -> Option<Moment> {
-    let fleet = match explanations::has_reserved_quota(&snapshot.workloads[work]) {
-        true => explanations::past_queues(snapshot),
-        false => snapshot.clone(),
-    };
-    let compiled = CompiledFleet::new(fleet);
-    forecast::forecast_one(&State::new(&compiled), work)?.p50
+    let around = WaitingFleet::around(snapshot, work);
+    forecast::forecast_one(&State::new(&around.compiled), work)?.p50
 }
 
 /// The refusal because the job starts in the scheduler's next cycle; names the jobs that it preempts then.
@@ -418,15 +414,16 @@ fn seat(
 ) -> Result<Plan, Refusal> {
     let model = &snapshot.workloads[work];
     let job = planner_context::name(&model.key);
-    let compiled = CompiledFleet::new(explanations::past_queues(snapshot));
-    let found = seat_victims(&mut State::new(&compiled), work);
+    let around = WaitingFleet::around(snapshot, work);
+    let compiled = &around.compiled;
+    let found = seat_victims(&mut State::new(compiled), work);
     let found = found.map_err(|refusal| {
-        let explained = explained(&compiled.snapshot, &compiled, work);
+        let explained = around.explain(work).explanation;
         hopeless(&compiled.snapshot, work, &refusal, &explained)
     })?;
     let least = found.clone();
-    let found = kept(&compiled, found, known);
-    let evicted = evicted(&compiled, &found.list);
+    let found = kept(compiled, found, known);
+    let evicted = evicted(compiled, &found.list);
     if !allowed {
         let sentence = format!(
             "{job} is admitted, and its pods wait for nodes: they start only if others are evicted: {}",

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use engine::compiled::{CompiledFleet, WorkloadId};
-use engine::explain::{Explainer, Explanation, UnblockChange};
-use engine::explanations::{self, WorkloadExplanation};
+use engine::explain::{Explanation, UnblockChange};
+use engine::explanations::WaitingFleet;
 use engine::preempt::{self, Victim, Victims, evicted, evicted_for};
 use engine::snapshot::{Reclaim, Snapshot, System, Within, Workload};
 use engine::state::State;
@@ -80,19 +80,16 @@ pub(super) fn kept(compiled: &CompiledFleet, found: Victims, known: &BTreeSet<Jo
 
 /// The sets of jobs that could be evicted for one, by name: those that a plan may choose, and those that `explain` shows.
 pub(super) fn eviction_candidates(snapshot: &Snapshot, work: WorkloadId) -> Vec<BTreeSet<JobName>> {
-    let has_quota = explanations::has_reserved_quota(&snapshot.workloads[work]);
-    let compiled = CompiledFleet::new(match has_quota {
-        true => explanations::past_queues(snapshot),
-        false => snapshot.clone(),
-    });
-    let mut state = State::new(&compiled);
-    let sets = (!has_quota).then(|| Sets::of(&mut state, work)).flatten();
+    let around = WaitingFleet::around(snapshot, work);
+    let mut state = State::new(&around.compiled);
+    let sets = (!around.quota_reserved).then(|| Sets::of(&mut state, work));
+    let sets = sets.flatten();
     let chosen = sets.iter().flat_map(|sets| sets.all(snapshot));
     let name = |victim: &Victim| planner_context::name(&snapshot.workloads[victim.work].key);
     let mut all: Vec<BTreeSet<JobName>> = chosen
         .map(|victims| victims.list.iter().map(name).collect())
         .collect();
-    let explained = explained(&compiled.snapshot, &compiled, work);
+    let explained = around.explain(work).explanation;
     let by_hand = explained.unblock.iter().chain(&explained.alternatives);
     let by_hand = by_hand.filter_map(|unblock| match &unblock.changes[..] {
         [UnblockChange::Preempt { jobs }] => Some(jobs.iter().cloned().collect()),
@@ -111,8 +108,9 @@ pub(super) fn choose(
     work: WorkloadId,
     (allowed, known): (bool, &BTreeSet<JobName>),
 ) -> Result<EvictionChoice, Refusal> {
-    let compiled = CompiledFleet::new(snapshot.clone());
-    let mut state = State::new(&compiled);
+    let around = WaitingFleet::around(snapshot, work);
+    let compiled = &around.compiled;
+    let mut state = State::new(compiled);
     let job = &snapshot.workloads[work].key;
     let Some(sets) = Sets::of(&mut state, work) else {
         return Ok(EvictionChoice::default());
@@ -123,11 +121,11 @@ pub(super) fn choose(
                 let sentence = format!("{job} needs the devices of jobs that cannot be suspended");
                 Err(Refusal::new(RefusalCode::Unsupported, sentence)
                     .instead(format!("see what else helps: `explain job {job}`"))
-                    .evicting(evicted(&compiled, &any.list)))
+                    .evicting(evicted(compiled, &any.list)))
             }
             Err(refusal) => {
-                let explained = explained(snapshot, &compiled, work);
-                match by_hand(&compiled, (work, known), refusal, &explained) {
+                let explained = around.explain(work).explanation;
+                match by_hand(compiled, (work, known), refusal, &explained) {
                     Some(choice) if allowed => Ok(choice),
                     Some(choice) => Err(only_by_evicting(job, choice.evicted)),
                     None => Err(hopeless(snapshot, work, refusal, &explained)),
@@ -136,9 +134,9 @@ pub(super) fn choose(
         };
     };
     let found = picked;
-    let picked = &kept(&compiled, found.clone(), known);
+    let picked = &kept(compiled, found.clone(), known);
     let list: Vec<WorkloadId> = picked.list.iter().map(|victim| victim.work).collect();
-    let evicted = evicted(&compiled, &picked.list);
+    let evicted = evicted(compiled, &picked.list);
     if !allowed {
         return Err(only_by_evicting(job, evicted));
     }
@@ -200,17 +198,6 @@ fn only_by_evicting(job: &JobKey, evicted: Vec<Evicted>) -> Refusal {
     Refusal::new(RefusalCode::Policy, sentence)
         .instead(format!("evict them: `plan admit {job} --preempt`"))
         .evicting(evicted)
-}
-
-/// Why the job waits and what helps, as `explain` says it.
-pub(super) fn explained(
-    snapshot: &Snapshot,
-    compiled: &CompiledFleet,
-    work: WorkloadId,
-) -> Explanation {
-    let mut explainer = Explainer::new(compiled);
-    let start = explainer.forecast_one(work);
-    WorkloadExplanation::new(explainer.explain(work), start, snapshot.at).explanation
 }
 
 /// The jobs that no queue would preempt for it but an operator may evict; `explain` names them.

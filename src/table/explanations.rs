@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use engine::compiled::{CompiledFleet, WorkloadId};
-use engine::explain::{Explanation, Unblock, UnblockChange};
-use engine::explanations::{self, ExplainedPart, WorkloadExplanation};
+use engine::explain::{StartState, Unblock, UnblockChange};
+use engine::explanations::{WaitingFleet, WorkloadExplanation};
 use engine::live;
 use engine::preempt::{self, Victims};
-use engine::snapshot::{Snapshot, Status};
+use engine::snapshot::Snapshot;
 use engine::state::State;
 use model::advice::Advice;
 use model::base::quantities::{counted, first_named};
@@ -17,7 +17,8 @@ use model::base::{Moment, Name, Rate, SmallSort};
 use model::cost::{Money, SpendRates};
 use model::fleet::Fleet;
 use model::fleet::job::JobKey;
-use model::plan::{Evicted, JobName};
+use model::plan::{Evicted, Intent, JobName};
+use plan::Author;
 
 use super::pool_advice;
 
@@ -29,7 +30,7 @@ const ASKED: usize = 12;
 pub struct Now {
     /// The victims, in the order of the plan.
     pub jobs: Vec<JobName>,
-    /// Lost work of the victims, device-milliseconds.
+    /// Lost work, device-milliseconds.
     pub lost_ms: i64,
     /// Cost of the lost work; `None` where a victim has no price.
     pub lost: Option<Money>,
@@ -62,6 +63,7 @@ pub fn victims_words(now: &Now) -> String {
     }
 }
 
+/// The explanation of one job.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JobExplanation {
     /// Reason, what unblocks it, and estimated start.
@@ -71,6 +73,71 @@ pub struct JobExplanation {
 }
 
 impl JobExplanation {
+    /// The explanation of one job of a snapshot, which is of this fleet.
+    pub fn of(fleet: &Fleet, burn: &SpendRates, snapshot: &Snapshot, work: WorkloadId) -> Self {
+        let around = WaitingFleet::around(snapshot, work);
+        let mut out = Self {
+            answer: around.explain(work),
+            now: None,
+        };
+        if out.answer.explanation.state == StartState::Waiting {
+            let intent = Intent::Admit {
+                job: out.answer.explanation.job.clone(),
+                preempt: true,
+            };
+            let is_planned = plan::plan(snapshot, &intent, &Author::default()).is_ok();
+            let mut state = State::new(&around.compiled);
+            out.as_planned((fleet, burn), &around, &mut state, &|victims| {
+                is_planned && plan::starts_without(snapshot, work, victims)
+            });
+        }
+        out
+    }
+
+    /// Adds what an immediate start would preempt, and keeps only the unblocking changes that the plan for that start would apply.
+    /// Evictions by hand are offered where no queue preempts for the job (otherwise `now` names the plan's victims). `starts` says
+    /// whether the job starts once these are evicted. Nothing is concluded from a fleet that is not visible as a whole.
+    fn as_planned(
+        &mut self,
+        (fleet, burn): (&Fleet, &SpendRates),
+        around: &WaitingFleet<'_>,
+        state: &mut State<'_>,
+        starts: &dyn Fn(&[WorkloadId]) -> bool,
+    ) {
+        let explanation = &mut self.answer.explanation;
+        let key = JobKey {
+            key: explanation.job.0.clone(),
+            kind: explanation.kind.clone(),
+        };
+        let compiled = &around.compiled;
+        let Some(work) = compiled
+            .work(&key)
+            .filter(|_| around.whole.not_visible.is_empty())
+        else {
+            return;
+        };
+        // Victim sets that the plan would refuse are skipped.
+        let starts_without = |victims: &Victims| {
+            let works: Vec<_> = victims.list.iter().map(|it| it.work).collect();
+            starts(&works)
+        };
+        let victims = match around.quota_reserved {
+            true => plan::leavers_of_nodes(state, work, &starts_without),
+            false => plan::leavers(state, work, &starts_without),
+        };
+        self.now = victims.map(|victims| now_of(fleet, burn, compiled, &victims));
+        let is_preempted = self.now.is_some();
+        explanation.offers(|unblock| {
+            preempted(unblock).is_none_or(|jobs| {
+                let works = around.whole.workloads.iter().enumerate();
+                let named =
+                    works.filter(|(_, other)| jobs.iter().any(|job| job.0 == other.key.key));
+                let works: Vec<_> = named.map(|(at, _)| at).collect();
+                !is_preempted && starts(&works)
+            })
+        });
+    }
+
     /// The jobs that the plan for its start preempts, where known.
     pub fn victims(&self) -> BTreeSet<JobName> {
         let explanation = &self.answer.explanation;
@@ -89,17 +156,6 @@ fn preempted(unblock: &Unblock) -> Option<&Vec<JobName>> {
     }
 }
 
-/// Keeps only the unblocking changes that the start plan would apply. Evictions by hand are offered where no queue preempts
-/// for the job (otherwise `now` names the plan's victims) and where the job starts once they are evicted.
-pub fn as_planned(
-    explanation: &mut Explanation,
-    now: Option<&Now>,
-    starts: impl Fn(&[JobName]) -> bool,
-) {
-    explanation
-        .offers(|unblock| preempted(unblock).is_none_or(|jobs| now.is_none() && starts(jobs)));
-}
-
 /// Explanations of all waiting jobs, from one snapshot.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct JobExplanations {
@@ -114,13 +170,10 @@ impl JobExplanations {
     /// Runs the engine. Takes long on a fleet of thousands of nodes: call it outside every loop.
     pub fn of(fleet: &Fleet, burn: &SpendRates) -> Self {
         let snapshot = live::snapshot(fleet, burn);
-        let jobs = explanations::explain_parts(&snapshot, |part, compiled, answers| {
-            let find_victims: FindVictims = match part {
-                ExplainedPart::Queued => plan::leavers,
-                ExplainedPart::QuotaReserved => plan::leavers_of_nodes,
-            };
-            with_victims(fleet, burn, (compiled, &snapshot), find_victims, answers)
-        });
+        let parts = WaitingFleet::parts(&snapshot);
+        let jobs = parts
+            .flat_map(|part| explained(fleet, burn, &part))
+            .collect();
         Self {
             at: Some(fleet.at),
             jobs,
@@ -142,66 +195,37 @@ impl JobExplanations {
     pub fn victims_of(&self, job: &JobName) -> BTreeSet<JobName> {
         let mut all = self.jobs.iter();
         all.find(|(key, _)| key.key == job.0)
-            .map_or_else(BTreeSet::new, |(_, answer)| answer.victims())
+            .map_or_else(BTreeSet::new, |(_, told)| told.victims())
     }
 
+    /// The explanation of one job.
     pub fn job(&self, key: &JobKey) -> Option<&JobExplanation> {
         self.jobs.get(key)
     }
 }
 
-/// Finds the victims whose eviction starts a workload: the first set that the check accepts.
-type FindVictims = fn(&mut State<'_>, WorkloadId, &dyn Fn(&Victims) -> bool) -> Option<Victims>;
-
-/// Adds to explanations what an immediate start would preempt. `compiled` is `whole` or holds a part of its waiting jobs.
-fn with_victims(
+/// The explanations of a part of the waiting jobs; those of the longest-waiting ones with what an immediate start would preempt.
+fn explained(
     fleet: &Fleet,
     burn: &SpendRates,
-    (compiled, whole): (&CompiledFleet, &Snapshot),
-    find_victims: FindVictims,
-    answers: BTreeMap<JobKey, WorkloadExplanation>,
+    part: &WaitingFleet<'_>,
 ) -> BTreeMap<JobKey, JobExplanation> {
-    let mut state = State::new(compiled);
-    let explained = |(key, answer)| (key, JobExplanation { answer, now: None });
-    let mut jobs: BTreeMap<JobKey, JobExplanation> = answers.into_iter().map(explained).collect();
-    let all_visible = compiled.snapshot.not_visible.is_empty();
-    let longest = longest(fleet);
-    let by_hand = jobs
-        .iter()
-        .filter(|(_, job_answer)| !job_answer.victims().is_empty());
-    let asked: BTreeSet<JobKey> = by_hand
-        .map(|(key, _)| key.clone())
-        .chain(longest)
-        .filter(|_| all_visible)
-        .collect();
+    let answers = part.explain_all().into_iter();
+    let told = |(key, answer)| (key, JobExplanation { answer, now: None });
+    let mut jobs: BTreeMap<JobKey, JobExplanation> = answers.map(told).collect();
+    let by_hand = jobs.iter().filter(|(_, told)| !told.victims().is_empty());
+    let by_hand = by_hand.map(|(key, _)| key.clone());
+    let asked: BTreeSet<JobKey> = by_hand.chain(longest(fleet)).collect();
+    let mut state = State::new(&part.compiled);
     for key in asked {
-        let (Some(job_answer), Some(work)) = (jobs.get_mut(&key), compiled.work(&key)) else {
+        let (Some(told), Some(work)) = (jobs.get_mut(&key), part.compiled.work(&key)) else {
             continue;
         };
-        // Victim sets that the plan would refuse are skipped.
-        job_answer.now = find_victims(&mut state, work, &starts_without(whole, work))
-            .map(|victims| now_of(fleet, burn, compiled, &victims));
-        as_planned(
-            &mut job_answer.answer.explanation,
-            job_answer.now.as_ref(),
-            |jobs| {
-                let works = whole.workloads.iter().enumerate();
-                let named =
-                    works.filter(|(_, other)| jobs.iter().any(|job| job.0 == other.key.key));
-                let victims: Vec<_> = named.map(|(at, _)| at).collect();
-                plan::starts_without(whole, work, &victims)
-            },
-        );
+        told.as_planned((fleet, burn), part, &mut state, &|victims| {
+            plan::starts_without(part.whole, work, victims)
+        });
     }
     jobs
-}
-
-/// A check that evicting these victims starts the workload.
-fn starts_without(whole: &Snapshot, work: WorkloadId) -> impl Fn(&Victims) -> bool {
-    move |victims| {
-        let victims: Vec<_> = victims.list.iter().map(|it| it.work).collect();
-        plan::starts_without(whole, work, &victims)
-    }
 }
 
 fn now_of(fleet: &Fleet, burn: &SpendRates, compiled: &CompiledFleet, victims: &Victims) -> Now {
@@ -221,27 +245,6 @@ fn now_of(fleet: &Fleet, burn: &SpendRates, compiled: &CompiledFleet, victims: &
             .iter()
             .all(Evicted::only_releases_quota),
     }
-}
-
-/// What an immediate start of one job would preempt; `None` where preemption is not possible, where the job is not waiting,
-/// and where RBAC hides some objects.
-pub fn now(fleet: &Fleet, burn: &SpendRates, snapshot: &Snapshot, job: &JobKey) -> Option<Now> {
-    let work = snapshot.workloads.iter().find(|work| work.key == *job)?;
-    let has_quota = explanations::has_reserved_quota(work);
-    if !snapshot.not_visible.is_empty() || !(has_quota || work.status == Status::Waiting) {
-        return None;
-    }
-    let compiled = CompiledFleet::new(match has_quota {
-        true => explanations::past_queues(snapshot),
-        false => snapshot.clone(),
-    });
-    let work = compiled.work(job)?;
-    let mut state = State::new(&compiled);
-    let victims = match has_quota {
-        true => plan::leavers_of_nodes(&mut state, work, &starts_without(snapshot, work)),
-        false => plan::leavers(&mut state, work, &starts_without(snapshot, work)),
-    };
-    Some(now_of(fleet, burn, &compiled, &victims?))
 }
 
 fn longest(fleet: &Fleet) -> Vec<JobKey> {
@@ -279,6 +282,21 @@ mod tests {
         for job in facts.fleet.jobs.iter() {
             let waits = job.state == model::fleet::job::JobState::Waiting;
             assert!(answers.job(&job.id).is_some() || !waits, "{}", job.id);
+        }
+    }
+
+    #[test]
+    fn a_job_alone_is_explained_as_among_all() {
+        let facts = sample::facts();
+        let (fleet, burn) = (&facts.fleet, &facts.spend_rates);
+        let snapshot = live::snapshot(fleet, burn);
+        let all = JobExplanations::of(fleet, burn).jobs;
+        assert!(!all.is_empty(), "some wait");
+        for (key, among_all) in &all {
+            let mut works = snapshot.workloads.iter();
+            let work = works.position(|work| work.key == *key).expect("there");
+            let alone = JobExplanation::of(fleet, burn, &snapshot, work);
+            assert_eq!(alone, *among_all, "{key}");
         }
     }
 

@@ -97,7 +97,10 @@ fn victims(c: &mut Criterion) {
         let compiled = CompiledFleet::new(snapshot);
         let gang = compiled.work(&key).expect("the gang");
         let mut state = State::new(&compiled);
-        for (kind, mode) in [("as-cluster", PreemptMode::AsCluster), ("least", PreemptMode::Least)] {
+        for (kind, mode) in [
+            ("as-cluster", PreemptMode::AsCluster),
+            ("least", PreemptMode::Least),
+        ] {
             group.bench_function(BenchmarkId::new(kind, nodes), |b| {
                 b.iter(|| state.victims(gang, mode).map(|it| it.list.len()));
             });

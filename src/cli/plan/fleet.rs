@@ -7,17 +7,15 @@ use crate::cli::out;
 use crate::cli::setup::{self, Situation};
 use crate::runtime::past_plans::plannable;
 use crate::runtime::run_outcome::FleetLook;
-use engine::explain::Explanation;
-use engine::live;
 use engine::snapshot::Snapshot;
+use engine::{explanations, live};
 use exec::target_reader::Unseen;
 use model::base::{Exit, Failure};
-use model::fleet::job::JobKey;
 use model::plan::{Intent, KnownVictims, Plan, Refusal};
 use plan::actions::{ActionArguments, NameResolver, ParseError, PlannedFrom};
 use plan::{self, Author};
 use table::actions::opens_faulty;
-use table::explanations::{self, Now};
+use table::explanations::JobExplanation;
 use table::{self, Facts, Kind, Needs};
 
 use super::show::{plan_text, report_refusal};
@@ -69,27 +67,11 @@ impl Seen {
         }
     }
 
-    /// The evictions with which a job could start now, and those repairs that a plan would really apply; no evictions
-    /// where the plan with them would not start the job.
-    pub(in crate::cli) fn preemption_to_start_now(
-        &self,
-        explained: &mut Explanation,
-    ) -> Option<Now> {
-        let intent = Intent::Admit {
-            job: explained.job.clone(),
-            preempt: true,
-        };
-        let plan = plan::plan(&self.snapshot, &intent, &Author::default()).ok();
-        let key = JobKey {
-            key: explained.job.0.clone(),
-            kind: explained.kind.clone(),
-        };
+    /// Why a job waits, and what starts it; or that no job has the name, or several have it.
+    pub(in crate::cli) fn explain(&self, name: &str) -> Result<JobExplanation, String> {
+        let work = explanations::find(&self.snapshot, name)?;
         let (fleet, burn) = (&self.facts.fleet, &self.facts.spend_rates);
-        let now = plan
-            .as_ref()
-            .and_then(|_| explanations::now(fleet, burn, &self.snapshot, &key));
-        explanations::as_planned(explained, now.as_ref(), |_| plan.is_some());
-        now
+        Ok(JobExplanation::of(fleet, burn, &self.snapshot, work))
     }
 
     /// The reason for which the job's queueing system or scheduler keeps it pending.
