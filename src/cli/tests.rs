@@ -474,7 +474,7 @@ fn parts(line: &str) -> Result<Vec<(table::Kind, Vec<String>)>, Failure> {
 
 #[test]
 fn get_takes_objects_as_it_names_them_and_several_kinds() {
-    use table::Kind::{Cost, Jobs, Nodes, Pods};
+    use table::Kind::{Cost, Jobs, Nodes, Pods, Teams};
     for (line, wanted) in [
         ("nodes,pods", &[(Nodes, &[][..]), (Pods, &[])][..]),
         ("no,po,nodes", &[(Nodes, &[]), (Pods, &[])]),
@@ -485,7 +485,8 @@ fn get_takes_objects_as_it_names_them_and_several_kinds() {
             &[(Nodes, &["a", "b"]), (Pods, &["x/y"])],
         ),
         ("jobset/nlp/t", &[(Jobs, &["nlp/t (JobSet)"])]),
-        ("team/nlp", &[(Cost, &["team/nlp"])]),
+        ("team/nlp", &[(Teams, &["nlp"])]),
+        ("class/h100", &[(Cost, &["class/h100"])]),
         // A NAMESPACE/NAME behind a kind is a name.
         ("jobs nlp/t", &[(Jobs, &["nlp/t"])]),
         ("node/a node/b -o json", &[(Nodes, &["a", "b"])]),

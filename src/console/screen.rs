@@ -61,9 +61,6 @@ pub trait Screen {
     fn meant(&self) -> Vec<Selection>;
     /// The port-forwards that run.
     fn port_forwards(&self) -> &[PortForward];
-    /// The selected pod, where a port can be forwarded to it.
-    ///
-    /// # Errors
-    /// Why none can be forwarded.
+    /// The selected pod, where a port can be forwarded to it; otherwise why none can.
     fn port_forward_pod(&self) -> Result<ObjectKey, String>;
 }

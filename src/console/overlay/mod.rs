@@ -8,7 +8,6 @@ mod help;
 mod key_hints;
 mod leaving;
 pub(super) mod missing;
-mod offer;
 mod offers;
 mod palette;
 mod plan;

@@ -15,9 +15,8 @@ use plan::actions::ActionName;
 use table::Kind;
 use table::navigation::{Destination, RowScope, Selection, ViewId};
 
-use super::offer::Offer;
 use super::unknown::{not_here, unknown, which};
-use super::verdict::Navigation;
+use super::verdict::{Navigation, Offer};
 use super::view_offers::{view_of, views};
 use super::{port_forward, suppose};
 

@@ -13,9 +13,8 @@ use crate::widget::panel::{centred, popup, wide};
 use model::fleet::Fleet;
 use table::role::Role;
 
-use super::offer::Offer;
 use super::offers::{NameIndex, offers};
-use super::verdict::Verdict;
+use super::verdict::{Offer, Verdict};
 
 /// The palette's state. Offers are computed on typing, never while drawing.
 pub struct Palette {

@@ -3,8 +3,7 @@
 use crate::pod_access::Ports;
 use crate::screen::Screen;
 
-use super::offer::Offer;
-use super::verdict::Navigation;
+use super::verdict::{Navigation, Offer};
 
 /// The words before the ports; alone they list what runs.
 pub(super) const WORDS: &[&str] = &["port-forward", "port-forwards", "pf"];

@@ -10,8 +10,7 @@ use model::fleet::job::Job;
 use model::fleet::node::Node;
 use model::fleet::queue::{Measure, QueueKind};
 
-use super::offer::Offer;
-use super::verdict::Navigation;
+use super::verdict::{Navigation, Offer};
 
 /// The words before a change.
 pub(super) const WORDS: &[&str] = &["what-if", "whatif", "what"];

@@ -2,8 +2,7 @@
 
 use model::base::document::nearest;
 
-use super::offer::Offer;
-use super::verdict::Navigation;
+use super::verdict::{Navigation, Offer};
 
 /// Kinds that kubectl and k9s list and this console does not, by name and short names.
 const NOT_HERE: &[&[&str]] = &[

@@ -1,4 +1,4 @@
-//! What a key in an overlay leads to.
+//! What a key in an overlay leads to, and what the palette offers.
 
 use crate::action_keys::{ActionName, ActionRequest, ConfirmedPlan};
 use crate::clipboard::As;
@@ -77,6 +77,14 @@ pub enum Navigation {
     PortForward(ObjectKey, Ports),
     /// Stop the port-forward with this number.
     StopPortForward(u64),
+}
+
+/// A line of the palette: its words, what it is, and where it leads.
+#[derive(Clone)]
+pub(super) struct Offer {
+    pub(super) label: String,
+    pub(super) doc: String,
+    pub(super) go: Navigation,
 }
 
 /// Scrolls a popup, or closes it.

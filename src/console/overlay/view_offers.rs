@@ -7,8 +7,7 @@ use model::base::Name;
 use table::Kind;
 use table::navigation::{Destination, RowScope, ViewId};
 
-use super::offer::Offer;
-use super::verdict::Navigation;
+use super::verdict::{Navigation, Offer};
 
 /// A view by name or short name, with the text after it: a namespace, or a filter that starts with `-` or `/`.
 pub(super) fn view_of(screen: &dyn Screen, word: &str, rest: &str) -> Option<Offer> {
