@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Subcommand;
 
 use model::base::{Exit, Failure};
-use settings::{self, Layer, Text};
+use settings::{self, Layer, SettingsText};
 use source::local;
 
 use super::flags::Global;
@@ -56,7 +56,7 @@ fn validate(file: Option<&PathBuf>, global: &Global, out: &mut dyn Write) -> Res
                 format!("{}: cannot be read: {error}", file.display()),
             )
         })?;
-        inputs.files = vec![Text {
+        inputs.files = vec![SettingsText {
             layer: Layer::User,
             path: file.display().to_string(),
             text,

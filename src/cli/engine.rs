@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use engine::compiled::{CompiledFleet, WorkloadId};
-use engine::cycle::{self, Options};
+use engine::cycle::{self, CycleOptions};
 use engine::forecast::Start;
 use engine::options::{self, Used};
 use engine::snapshot::Snapshot;
@@ -230,7 +230,7 @@ fn forecast(all: &[Start], now: Moment, options: &[Used], format: TableOrJson) -
 fn cycle_text(snapshot: Snapshot, format: TableOrJson) -> String {
     let compiled = CompiledFleet::new(snapshot);
     let mut state = State::new(&compiled);
-    let cycle = cycle::cycle(&mut state, Options::default());
+    let cycle = cycle::cycle(&mut state, CycleOptions::default());
     let name = |work: WorkloadId| JobName(compiled.workload(work).key.key.clone());
     let admitted = cycle.admitted.iter().map(|admission| {
         let placements = admission

@@ -18,7 +18,7 @@ use table::text::{NO_ETA, eta, hour, with_hours};
 
 use super::figures::TableOrJson;
 use super::out;
-use super::plan::Seen;
+use super::plan::FleetRead;
 use super::record::PastFlags;
 use super::setup::Situation;
 
@@ -75,7 +75,7 @@ pub(super) fn run(
     let job = explain.job();
     // clap requires the name, so it is never empty.
     let name = job.name.as_deref().unwrap_or_default();
-    let seen = Seen::for_report(situation, err)?;
+    let seen = FleetRead::for_report(situation, err)?;
     let name = match (
         name.contains('/'),
         situation.settings.scope.namespaces.as_slice(),

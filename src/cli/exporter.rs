@@ -10,9 +10,9 @@ use futures::StreamExt;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-use exporter::{self, Dialects, Report};
+use exporter::{self, Dialects, PageReport};
 use model::base::{Exit, Failure, Names};
-use model::fleet::reading::{Reading, Scope};
+use model::fleet::reading::{Reading, ReadingScope};
 use model::fleet::signal::{Signal, Signals};
 use table::table::{Layout, cell};
 use table::text::{UNKNOWN, celsius, or_unknown, percent, seconds, watts, word};
@@ -61,7 +61,7 @@ pub enum PageFormat {
 
 /// One row of a page, as `-o json` prints it.
 #[derive(Serialize)]
-struct Row<'a> {
+struct ReadingRow<'a> {
     dialect: &'a str,
     node: Option<&'a str>,
     index: Option<u32>,
@@ -83,7 +83,7 @@ fn by_name<S: Serializer>(signals: &&Signals, out: S) -> Result<S::Ok, S::Error>
     map.end()
 }
 
-impl<'a> From<&'a Reading> for Row<'a> {
+impl<'a> From<&'a Reading> for ReadingRow<'a> {
     fn from(reading: &'a Reading) -> Self {
         Self {
             dialect: &reading.dialect,
@@ -175,16 +175,16 @@ fn read(
         let message = format!("{}: no known exporter wrote this", page.from);
         return Err(Failure::new(Exit::Failed, message));
     }
-    let rows = |serving: bool| -> Vec<Row<'_>> {
+    let rows = |serving: bool| -> Vec<ReadingRow<'_>> {
         let all = read.readings.iter();
-        all.filter(|one| (one.scope == Scope::Serving) == serving)
-            .map(Row::from)
+        all.filter(|one| (one.scope == ReadingScope::Serving) == serving)
+            .map(ReadingRow::from)
             .collect()
     };
     let (measured, served) = (rows(false), rows(true));
     let text = match page.output {
         PageFormat::Json => {
-            let all: Vec<Row<'_>> = measured.into_iter().chain(served).collect();
+            let all: Vec<ReadingRow<'_>> = measured.into_iter().chain(served).collect();
             table::output::safe_json(&all)
         }
         PageFormat::Table if served.is_empty() => sheet(&measured),
@@ -196,7 +196,7 @@ fn read(
 }
 
 /// A summary of the parse, in lines.
-fn summary(from: &str, report: &Report) -> Vec<String> {
+fn summary(from: &str, report: &PageReport) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(dialect) = &report.dialect {
         lines.push(format!(
@@ -219,7 +219,7 @@ fn summary(from: &str, report: &Report) -> Vec<String> {
 }
 
 /// The pod of a row, if it is known.
-fn pod_of(row: &Row<'_>) -> String {
+fn pod_of(row: &ReadingRow<'_>) -> String {
     match (row.namespace, row.pod) {
         (Some(namespace), Some(pod)) => format!("{namespace}/{pod}"),
         _ => UNKNOWN.to_owned(),
@@ -227,7 +227,7 @@ fn pod_of(row: &Row<'_>) -> String {
 }
 
 /// Table of model servers: requests rather than devices.
-fn serving_sheet(rows: &[Row<'_>]) -> String {
+fn serving_sheet(rows: &[ReadingRow<'_>]) -> String {
     let titles = vec![
         ("MODEL", false),
         ("RUNNING", true),
@@ -258,7 +258,7 @@ fn serving_sheet(rows: &[Row<'_>]) -> String {
     table(titles, &lines)
 }
 
-fn sheet(rows: &[Row<'_>]) -> String {
+fn sheet(rows: &[ReadingRow<'_>]) -> String {
     let titles = vec![
         ("NODE", false),
         ("INDEX", true),

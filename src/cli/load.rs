@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use model::base::document::DocumentFault;
 use model::base::{Exit, Failure, SmallSort};
-use settings::{self, Inputs, Layer, Rulebook, Settings, Text, Texts};
+use settings::{self, Inputs, Layer, Rulebook, Settings, SettingsText, Texts};
 use source::{kubeconfig, local};
 
 use super::flags::Global;
@@ -31,7 +31,7 @@ pub(super) fn inputs(global: &Global) -> Result<Inputs, Failure> {
     let mut files = Vec::new();
     for (layer, path) in places(&global.host) {
         if let Some(text) = read(&path)? {
-            files.push(Text {
+            files.push(SettingsText {
                 layer,
                 path: path.display().to_string(),
                 text,

@@ -17,7 +17,7 @@ use table::text::{age, hour, or_unknown, usd, word};
 
 use super::figures::TableOrJson;
 use super::out;
-use super::plan::Seen;
+use super::plan::FleetRead;
 use super::record::PastFlags;
 use super::setup::Situation;
 
@@ -62,7 +62,7 @@ pub(super) fn run(
     err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
     let RouteOf::Job { name, output, .. } = &route.what;
-    let seen = Seen::for_report(situation, err)?;
+    let seen = FleetRead::for_report(situation, err)?;
     let name = match (
         name.contains('/'),
         situation.settings.scope.namespaces.as_slice(),

@@ -228,7 +228,7 @@ fn opener(situation: Situation, global: Global) -> Arc<Open> {
         // Contexts that cannot be listed are not offered; the session works without them.
         let contexts = kubeconfig::contexts(&global.choice()).map_or(Vec::new(), |(all, _)| all);
         let names = |all: &[String]| all.iter().map(|name| Name::new(name)).collect();
-        let about = msg::Session {
+        let about = msg::SessionInfo {
             context: session.context.clone(),
             contexts: names(&contexts),
             namespaces: names(&setup.settings.scope.namespaces),
@@ -497,14 +497,14 @@ pub(super) fn sim(
 ) -> Result<Exit, Failure> {
     host.block_on(async {
         let world = world(host, fleet);
-        let options = sim::Options {
+        let options = sim::ServeOptions {
             listen: serve.listen,
             kubeconfig: kubeconfig.map(Path::to_path_buf),
             speed: fleet.speed,
             seed: fleet.seed,
             exporters: serve.exporters,
             prometheus: serve.prometheus,
-            ..sim::Options::default()
+            ..sim::ServeOptions::default()
         };
         let simulated = sim::world::World::new(world).identified(random_identity());
         let simulated = Box::new(simulated);

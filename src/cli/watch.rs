@@ -22,7 +22,7 @@ use crate::runtime::session::{self, Session};
 use crate::runtime::usage_facts::{self, UsageReader};
 use crate::runtime::watch::{self, Delivers, WatchInputs, Watcher};
 use crate::runtime::watch_metrics::ServedWatch;
-use crate::runtime::watch_state::{self, WatchState};
+use crate::runtime::watch_state::{self, DeliveryState};
 use crate::runtime::{silence, status_server};
 
 use super::console_options;
@@ -98,7 +98,7 @@ pub(super) fn run(
                         "there is no home directory for the list of sent messages: give one (--dir)";
                     Failure::new(Exit::Usage, message)
                 })?;
-                let (state, saved, notice) = WatchState::open(&folder, &cluster_uid, &session.context)?;
+                let (state, saved, notice) = DeliveryState::open(&folder, &cluster_uid, &session.context)?;
                 (Some(state), saved, notice)
             }
         };
@@ -202,7 +202,7 @@ pub(super) fn watcher_of_recorder(
     let cluster_name = &series_labels[0].1;
     let receivers = watch::receivers(&situation.settings, cluster_name);
     // The recorder made sure that the directory is this cluster's.
-    let (state, saved, notice) = WatchState::open(&folder.join("watch"), "", &session.context)?;
+    let (state, saved, notice) = DeliveryState::open(&folder.join("watch"), "", &session.context)?;
     let delivers = Delivers::Sends(Arc::new(Notifier::default()));
     let mut watcher = Watcher::new(inputs(situation, session), delivers, receivers, Some(state));
     for words in notice.into_iter().chain(watcher.restore(saved)) {

@@ -5,13 +5,13 @@ use std::io::Write;
 use clap::Args;
 
 use engine::explanations;
-use engine::what_if::{Outcome, split};
+use engine::what_if::{WhatIfResult, split};
 use model::base::{Exit, Failure, Moment};
 use table::output::safe_json;
 
 use super::figures::TableOrJson;
 use super::out;
-use super::plan::Seen;
+use super::plan::FleetRead;
 use super::record::PastFlags;
 use super::setup::Situation;
 
@@ -45,7 +45,7 @@ pub(super) fn run(
     for change in changes.iter().flat_map(|text| split(text)) {
         engine::what_if::parse(change).map_err(|fault| Failure::new(Exit::Usage, fault))?;
     }
-    let seen = Seen::for_decision(situation, err)?;
+    let seen = FleetRead::for_decision(situation, err)?;
     let mut outcome = explanations::what_if(&seen.snapshot, &changes)
         .map_err(|message| Failure::new(Exit::Usage, message))?;
     table::what_if::budgeted(&seen.facts, &mut outcome, seen.snapshot.at);
@@ -57,7 +57,7 @@ pub(super) fn run(
 }
 
 /// An outcome as text or as a document.
-pub(super) fn printed(outcome: &Outcome, now: Moment, format: TableOrJson) -> String {
+pub(super) fn printed(outcome: &WhatIfResult, now: Moment, format: TableOrJson) -> String {
     match format {
         TableOrJson::Json => safe_json(outcome),
         TableOrJson::Table => table::what_if::text(outcome, now),

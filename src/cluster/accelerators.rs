@@ -3,7 +3,7 @@
 use model::fleet::claim::{BY_CLASS, driver_of_class_name};
 
 /// How the part of a resource name after the slash must look to count devices.
-enum Shape {
+enum ResourceNamePattern {
     Is(&'static str),
     Starts(&'static str),
     /// NVIDIA passthrough resources start with the chip: two capital letters and three digits (`GA102GL_A10`).
@@ -12,10 +12,10 @@ enum Shape {
     Partition,
 }
 
-use Shape::{Chip, Is, Partition, Starts};
+use ResourceNamePattern::{Chip, Is, Partition, Starts};
 
 /// Vendor domain and the resource names in that domain that count devices or slices.
-const COUNTED: &[(&str, &[Shape])] = &[
+const COUNTED: &[(&str, &[ResourceNamePattern])] = &[
     (
         "nvidia.com",
         &[
@@ -207,7 +207,7 @@ fn is_pci_name(name: &str) -> bool {
             .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
 }
 
-impl Shape {
+impl ResourceNamePattern {
     fn fits(&self, name: &str) -> bool {
         match self {
             Is(exact) => name == *exact,

@@ -249,7 +249,7 @@ impl TopologyAssignment {
 }
 
 impl RawPodSet {
-    fn read(&self, names: &mut Names) -> model::fleet::siting::PodSet {
+    fn read(&self, names: &mut Names) -> model::fleet::siting::JobPodSet {
         let count = self.count.count().unwrap_or(1);
         let min = self.min.count().unwrap_or(count);
         let name = self.name.get().unwrap_or("main");

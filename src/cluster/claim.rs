@@ -3,8 +3,8 @@
 
 use model::base::{Name, Names, SmallSort};
 use model::fleet::claim::{
-    ClaimRequest, ClaimResult, ClaimSeen, ClassSeen, Consumed, MOST_RESULTS, Published, Reach,
-    SliceSeen, TemplateSeen,
+    ClaimRequest, ClaimResult, ClaimSeen, ClassSeen, Consumed, DeviceAccess, MOST_RESULTS,
+    Published, SliceSeen, TemplateSeen,
 };
 use model::fleet::observe::{Observation, Table};
 
@@ -220,16 +220,21 @@ fn trailing_number(name: &str) -> Option<u32> {
     (digits.len() <= 3).then(|| digits.parse().ok()).flatten()
 }
 
-fn reach(node: &Text, nodes: &Maybe<NodeSelector>, all: OptionalBool, names: &mut Names) -> Reach {
+fn reach(
+    node: &Text,
+    nodes: &Maybe<NodeSelector>,
+    all: OptionalBool,
+    names: &mut Names,
+) -> DeviceAccess {
     if let Some(node) = node.get() {
-        return Reach::Node(names.intern(node));
+        return DeviceAccess::Node(names.intern(node));
     }
     if all.is_set() {
-        return Reach::All;
+        return DeviceAccess::All;
     }
     match &nodes.0 {
-        Some(selector) => Reach::Nodes(node_terms(selector, names)),
-        None => Reach::Unsaid,
+        Some(selector) => DeviceAccess::Nodes(node_terms(selector, names)),
+        None => DeviceAccess::Unsaid,
     }
 }
 

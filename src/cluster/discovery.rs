@@ -105,11 +105,11 @@ pub enum TableLocation {
 
 /// The served versions of the API groups that we look for.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Catalogue(BTreeMap<String, Vec<Version>>);
+pub struct Catalogue(BTreeMap<String, Vec<ServedVersion>>);
 
 /// A version of a group.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Version {
+struct ServedVersion {
     name: String,
     /// Our plurals in this version; `None` when only the version's name is known.
     plurals: Option<BTreeSet<&'static str>>,
@@ -135,7 +135,7 @@ impl Groups {
             if ours.is_empty() {
                 continue;
             }
-            let versions = group.versions.iter().map(|version| Version {
+            let versions = group.versions.iter().map(|version| ServedVersion {
                 name: version.version.to_string(),
                 plurals: Some(
                     ours.iter()
@@ -156,7 +156,7 @@ impl Groups {
             if wanted(&group.name).is_empty() {
                 continue;
             }
-            let versions = group.versions().into_iter().map(|name| Version {
+            let versions = group.versions().into_iter().map(|name| ServedVersion {
                 name,
                 plurals: None,
                 stale: false,
@@ -173,7 +173,7 @@ impl Catalogue {
         let Some(versions) = self.0.get(table.api().group) else {
             return TableLocation::Nowhere;
         };
-        let named = |version: &&Version| {
+        let named = |version: &&ServedVersion| {
             let plurals = version.plurals.as_ref();
             plurals.is_some_and(|plurals| plurals.contains(table.plural()))
         };

@@ -4,7 +4,8 @@ use model::base::{Name, Names};
 use model::fleet::admission::GroupSeen;
 use model::fleet::observe::{DevicePart, Observation, Reserved, Resources, Table};
 use model::fleet::queue::{
-    DEVICES, Measure, Preemption, Queue, QueueKey, QueueKind, QueueSystem, Quota, Reclaim, Within,
+    DEVICES, Measure, PreemptionPolicy, Queue, QueueKey, QueueKind, QueueSystem, Quota, Reclaim,
+    Within,
 };
 
 use super::Projected;
@@ -360,12 +361,12 @@ impl Projected for KaiQueueObject {
                     .map(|parent| names.intern(parent)),
                 weight: gpu.and_then(|weight| weight.0),
                 priority: Some(self.spec.priority.small().unwrap_or(100)),
-                preemption: Preemption {
+                preemption: PreemptionPolicy {
                     within: Within::LowerPriority,
                     reclaim: Reclaim::Any,
                     min_runtime_ms: self.spec.preempt_after.get().and_then(duration),
                     reclaim_min_runtime_ms: self.spec.reclaim_after.get().and_then(duration),
-                    ..Preemption::default()
+                    ..PreemptionPolicy::default()
                 },
                 reclaimable: true,
                 quotas: self.quotas(names),

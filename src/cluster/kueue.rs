@@ -4,7 +4,7 @@
 use model::base::Names;
 use model::fleet::observe::{Observation, Table};
 use model::fleet::queue::{
-    Borrow, Door, Flavor, Preemption, Queue, QueueActivity, QueueCounts, QueueKey, QueueKind,
+    Borrow, Door, Flavor, PreemptionPolicy, Queue, QueueActivity, QueueCounts, QueueKey, QueueKind,
     QueueSystem, Quota, Reclaim, Stop, Strategy, Topology, Within,
 };
 
@@ -253,7 +253,7 @@ impl Projected for QueueObject {
                     "StrictFIFO" => Strategy::Strict,
                     _ => Strategy::BestEffort,
                 },
-                preemption: Preemption {
+                preemption: PreemptionPolicy {
                     within: match &*preemption.within {
                         "LowerPriority" => Within::LowerPriority,
                         "LowerOrNewerEqualPriority" => Within::LowerOrNewerEqual,
@@ -269,7 +269,7 @@ impl Projected for QueueObject {
                         _ => Borrow::Never,
                     },
                     borrow_max_priority: preemption.borrow.threshold.small(),
-                    ..Preemption::default()
+                    ..PreemptionPolicy::default()
                 },
                 reclaimable: true,
                 next_before_borrow: &*spec.fungibility.borrow == "TryNextFlavor",

@@ -109,8 +109,8 @@ impl JsonKey<'_> {
 
 impl<'de> Deserialize<'de> for JsonKey<'de> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl<'de> Visitor<'de> for Text {
+        struct KeyVisitor;
+        impl<'de> Visitor<'de> for KeyVisitor {
             type Value = JsonKey<'de>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a key")
@@ -122,7 +122,7 @@ impl<'de> Deserialize<'de> for JsonKey<'de> {
                 Ok(JsonKey(Cow::Owned(text.to_owned())))
             }
         }
-        from.deserialize_str(Text)
+        from.deserialize_str(KeyVisitor)
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::base::{Name, Names};
 use model::fleet::observe::{Resources, Table, WorkloadSeen};
-use model::fleet::siting::PodSet;
+use model::fleet::siting::JobPodSet;
 
 use super::kai::of_annotated_pod;
 use super::meta::{Meta, RawCondition, find, labels};
@@ -13,9 +13,15 @@ use super::resources::{PodShape, Template, plus, times};
 use super::workload::blank;
 
 /// `count` pods of this template, of which `min` are needed.
-pub fn pod_set(name: &str, count: u32, min: u32, template: &Template, names: &mut Names) -> PodSet {
+pub fn pod_set(
+    name: &str,
+    count: u32,
+    min: u32,
+    template: &Template,
+    names: &mut Names,
+) -> JobPodSet {
     let shape = &template.spec;
-    PodSet {
+    JobPodSet {
         name: names.intern(name),
         count,
         min: min.min(count),
@@ -33,7 +39,7 @@ pub fn of_sets(
     table: Table,
     meta: &Meta,
     raw: &[RawCondition],
-    sets: Vec<(PodSet, &PodShape)>,
+    sets: Vec<(JobPodSet, &PodShape)>,
     names: &mut Names,
 ) -> Option<WorkloadSeen> {
     let none = PodShape::default();
@@ -61,13 +67,13 @@ pub fn of_sets(
 }
 
 /// A single set of identical pods, from the workload's own fields.
-pub fn only_set(seen: &WorkloadSeen, template: &Template, names: &mut Names) -> Arc<[PodSet]> {
+pub fn only_set(seen: &WorkloadSeen, template: &Template, names: &mut Names) -> Arc<[JobPodSet]> {
     let min = seen.gang_min.unwrap_or(seen.pods.min(1));
     Arc::from([pod_set("main", seen.pods, min, template, names)])
 }
 
 /// The sum of the requests of these sets.
-pub fn sum(sets: &[PodSet]) -> Resources {
+pub fn sum(sets: &[JobPodSet]) -> Resources {
     sets.iter().fold(Resources::default(), |sum, set| {
         plus(&sum, &times(&set.request, set.count))
     })

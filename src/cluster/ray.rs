@@ -2,7 +2,7 @@
 
 use model::base::Names;
 use model::fleet::observe::{Observation, Table};
-use model::fleet::siting::PodSet;
+use model::fleet::siting::JobPodSet;
 
 use super::Projected;
 use super::lenient_json::{List, Maybe, OptionalBool, Text, Whole, partial};
@@ -53,7 +53,7 @@ partial! {
 }
 
 impl RayClusterSpec {
-    fn sets(&self, names: &mut Names) -> Vec<(PodSet, &PodShape)> {
+    fn sets(&self, names: &mut Names) -> Vec<(JobPodSet, &PodShape)> {
         let head = &self.head.template;
         let mut sets = vec![(pod_set("head", 1, 1, head, names), &head.spec)];
         for (at, group) in self.workers.iter().enumerate() {

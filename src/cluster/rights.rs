@@ -20,7 +20,7 @@ pub const SHELL: &str = include_str!("../../config/kubernetes/shell.yaml");
 
 /// One permission, as a rule of a role.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Right {
+pub struct RoleRule {
     /// API group; empty for the core group.
     pub group: &'static str,
     /// Plural names, with a subresource after a slash.
@@ -34,7 +34,7 @@ pub struct Right {
     pub what: &'static str,
 }
 
-impl Right {
+impl RoleRule {
     const fn new(group: &'static str, verbs: &'static [&'static str], what: &'static str) -> Self {
         Self {
             group,
@@ -97,23 +97,23 @@ const OTHERS: &[(bool, &str, &str, &[&str], &str)] = &[
 ];
 
 /// The least rights for reading everything that is shown: over the whole cluster, or within a namespace.
-pub fn rights(within: bool) -> Vec<Right> {
-    let mut all: Vec<Right> = Vec::new();
+pub fn rights(within: bool) -> Vec<RoleRule> {
+    let mut all: Vec<RoleRule> = Vec::new();
     let tables = Table::ALL.iter().map(|table| table.api());
     for api in tables.filter(|api| api.namespaced || !within) {
-        let right = Right {
+        let right = RoleRule {
             only: api.only,
             namespace: api.namespace(),
-            ..Right::new(api.group, WATCHED, api.what)
+            ..RoleRule::new(api.group, WATCHED, api.what)
         };
         right.grant(api.plural, &mut all);
     }
     let others = OTHERS
         .iter()
         .filter(|(in_namespace, ..)| *in_namespace || !within);
-    all.extend(others.map(|(_, group, resource, verbs, what)| Right {
+    all.extend(others.map(|(_, group, resource, verbs, what)| RoleRule {
         resources: vec![resource],
-        ..Right::new(group, verbs, what)
+        ..RoleRule::new(group, verbs, what)
     }));
     all
 }
@@ -157,13 +157,13 @@ pub fn operator() -> String {
             (false, _) if kind.table.is_none() && kind.role == KindRole::Job => &["get"],
             (false, _) => continue,
         };
-        Right::new(kind.group, verbs, PLANS).grant(kind.plural, &mut all);
+        RoleRule::new(kind.group, verbs, PLANS).grant(kind.plural, &mut all);
     }
     for (group, resource) in CREATED {
-        Right::new(group, &["create"], PLANS).grant(resource, &mut all);
+        RoleRule::new(group, &["create"], PLANS).grant(resource, &mut all);
     }
     let classes = Table::PriorityClasses.api();
-    Right::new(classes.group, &["get", "list"], PLANS).grant(classes.plural, &mut all);
+    RoleRule::new(classes.group, &["get", "list"], PLANS).grant(classes.plural, &mut all);
     let mut out = String::from(
         "# The least that Stokehold needs to carry out its plans, besides what `stokehold rbac viewer` prints: bind both. Leave out the\n\
          # groups of systems that your cluster does not run, and Stokehold greys their keys.\n",
@@ -187,9 +187,9 @@ pub fn govern() -> String {
     );
     let mut writes = Vec::new();
     for kind in kinds::all().filter(|kind| kind.governed) {
-        Right::new(kind.group, &["get", "patch"], PLANS).grant(kind.plural, &mut writes);
+        RoleRule::new(kind.group, &["get", "patch"], PLANS).grant(kind.plural, &mut writes);
     }
-    Right::new("", &["create"], PLANS).grant("events", &mut writes);
+    RoleRule::new("", &["create"], PLANS).grant("events", &mut writes);
     named(&mut out, "stokehold-govern", None, writes);
     out
 }
@@ -203,11 +203,11 @@ fn named(
     out: &mut String,
     name: &str,
     namespace: Option<&str>,
-    rights: impl IntoIterator<Item = Right>,
+    rights: impl IntoIterator<Item = RoleRule>,
 ) {
-    let rights: Vec<Right> = rights.into_iter().collect();
+    let rights: Vec<RoleRule> = rights.into_iter().collect();
     // A ClusterRole has no namespaces: the right to read a table in one namespace may cover reading it in all.
-    let is_covered = |right: &&Right| {
+    let is_covered = |right: &&RoleRule| {
         rights.iter().any(|other| {
             other != *right
                 && other.group == right.group

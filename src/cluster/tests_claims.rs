@@ -6,7 +6,7 @@ use super::claim::{ClaimObject, ClassObject, SliceObject, TemplateObject};
 use super::pod::PodObject;
 use super::{DeserializeOwned, Projected, workload::ReplicatedObject};
 use model::base::{Name, Names};
-use model::fleet::claim::{CapacityAmount, ClaimAsk, ClaimSeen, Reach, SliceSeen};
+use model::fleet::claim::{CapacityAmount, ClaimAsk, ClaimSeen, DeviceAccess, SliceSeen};
 use model::fleet::observe::{Observation, PodSeen, Table};
 
 fn project<T: Projected + DeserializeOwned>(value: &Value, table: Table) -> Option<Observation> {
@@ -63,7 +63,7 @@ fn a_slice_reads_the_same_in_every_version() {
     let old = slice(&of_node(json!([{"name": "gpu-0", "basic": fields(0)}])));
     assert_eq!(new, old);
     assert_eq!((new.generation, new.slices), (3, 2));
-    assert_eq!(new.reach, Reach::Node(Name::new("n1")));
+    assert_eq!(new.reach, DeviceAccess::Node(Name::new("n1")));
     let device = &new.devices[0];
     assert_eq!(device.uuid.as_deref(), Some("GPU-0"));
     assert_eq!(device.pci.as_deref(), Some("0000:08:00.0"));
@@ -100,11 +100,11 @@ fn a_device_may_say_itself_from_where_it_is_reached() {
             {"name": "c", "nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [
                 {"key": "rack", "operator": "In", "values": ["r1"]}]}]}}, {"name": "d"}]}}),
     );
-    let reach: Vec<&Reach> = seen.devices.iter().map(|device| &device.reach).collect();
-    assert_eq!(*reach[0], Reach::Node(Name::new("n7")));
-    assert_eq!(*reach[1], Reach::All);
-    assert!(matches!(reach[2], Reach::Nodes(terms) if terms.len() == 1));
-    assert_eq!(*reach[3], Reach::Unsaid);
+    let reach: Vec<&DeviceAccess> = seen.devices.iter().map(|device| &device.reach).collect();
+    assert_eq!(*reach[0], DeviceAccess::Node(Name::new("n7")));
+    assert_eq!(*reach[1], DeviceAccess::All);
+    assert!(matches!(reach[2], DeviceAccess::Nodes(terms) if terms.len() == 1));
+    assert_eq!(*reach[3], DeviceAccess::Unsaid);
     assert_eq!(seen.slices, 1, "a pool that does not say is one slice");
 }
 

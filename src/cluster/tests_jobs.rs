@@ -9,7 +9,7 @@ use super::tests::{read, workload};
 use super::training::{ReplicaJobObject, TrainJobObject};
 use super::volcano::VolcanoJobObject;
 use super::*;
-use model::fleet::siting::{ConstraintMode, PodSet};
+use model::fleet::siting::{ConstraintMode, JobPodSet};
 
 /// A pod template whose container asks for so many GPUs.
 pub(super) fn template(gpus: u32) -> Value {
@@ -21,7 +21,7 @@ pub(super) fn template(gpus: u32) -> Value {
 }
 
 /// Name, pods, minimum and GPUs of each set.
-pub(super) fn sets(sets: &[PodSet]) -> Vec<(&str, u32, u32, u32)> {
+pub(super) fn sets(sets: &[JobPodSet]) -> Vec<(&str, u32, u32, u32)> {
     sets.iter()
         .map(|set| (&*set.name, set.count, set.min, set.request.device_count()))
         .collect()
@@ -173,7 +173,7 @@ fn a_role_that_comes_later_is_blocked_until_the_one_before_it_is_there() {
                 "replicatedJobs": [role("init", &Value::Null), role("node", &depends_on)]},
                 "status": status}),
         );
-        let words = seen.pod_sets.iter().map(PodSet::block_words);
+        let words = seen.pod_sets.iter().map(JobPodSet::block_words);
         words
             .map(|words| words.map(|words| words.to_string()))
             .collect::<Vec<_>>()

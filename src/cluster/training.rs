@@ -90,7 +90,7 @@ partial! {
 }
 
 /// The sum of the minimum pods of all sets.
-fn needed<'a>(sets: impl Iterator<Item = &'a model::fleet::siting::PodSet>) -> u32 {
+fn needed<'a>(sets: impl Iterator<Item = &'a model::fleet::siting::JobPodSet>) -> u32 {
     sets.map(|set| set.min).fold(0, u32::saturating_add)
 }
 

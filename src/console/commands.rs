@@ -115,7 +115,7 @@ impl Context {
 
 /// A command's name, description and contexts.
 #[derive(Clone, Copy, Debug)]
-pub struct Spec {
+pub struct CommandSpec {
     pub command: Command,
     /// Name in key files and the palette.
     pub name: &'static str,
@@ -144,8 +144,8 @@ macro_rules! commands {
         }
 
         /// The commands that open neither a view nor a plan.
-        const OTHERS: &[Spec] = &[
-            $(Spec {
+        const OTHERS: &[CommandSpec] = &[
+            $(CommandSpec {
                 command: Command::$variant,
                 name: $name,
                 title: $title,
@@ -241,8 +241,8 @@ commands! {
 }
 
 /// Every command, in the order of help: views first, and actions before the commands that open a shell.
-pub static COMMANDS: LazyLock<Vec<Spec>> = LazyLock::new(|| {
-    let tabs = ViewId::ALL.iter().map(|tab| Spec {
+pub static COMMANDS: LazyLock<Vec<CommandSpec>> = LazyLock::new(|| {
+    let tabs = ViewId::ALL.iter().map(|tab| CommandSpec {
         command: Command::View(*tab),
         name: tab.command(),
         title: tab.name(),
@@ -261,11 +261,11 @@ pub static COMMANDS: LazyLock<Vec<Spec>> = LazyLock::new(|| {
 });
 
 /// The commands of the kinds that a key opens under a tab, in the order of their keys.
-fn of_kinds() -> impl Iterator<Item = Spec> {
+fn of_kinds() -> impl Iterator<Item = CommandSpec> {
     let keyed = |kind: Kind| Some((kind.view().key?, kind.view().doc?, kind));
     let mut all: Vec<_> = Kind::ALL.into_iter().filter_map(keyed).collect();
     all.small_sort_by_key(|(key, ..)| *key);
-    all.into_iter().map(|(_, doc, kind)| Spec {
+    all.into_iter().map(|(_, doc, kind)| CommandSpec {
         command: Command::Kind(kind),
         name: kind.name(),
         title: kind.name(),
@@ -275,9 +275,9 @@ fn of_kinds() -> impl Iterator<Item = Spec> {
     })
 }
 
-fn of_action(name: ActionName) -> Spec {
+fn of_action(name: ActionName) -> CommandSpec {
     let spec = name.spec();
-    Spec {
+    CommandSpec {
         command: Command::Action(name),
         name: spec.command,
         title: spec.title,
@@ -293,7 +293,7 @@ fn of_action(name: ActionName) -> Spec {
 
 impl Command {
     /// Its entry in the registry.
-    pub fn spec(self) -> &'static Spec {
+    pub fn spec(self) -> &'static CommandSpec {
         COMMANDS
             .iter()
             .find(|spec| spec.command == self)

@@ -11,7 +11,7 @@ const DEEPEST: usize = 32;
 /// Parses a filter over these columns. An error says what is wrong and suggests a correction.
 pub(super) fn read(text: &str, fields: &[FilterField]) -> Result<FilterNode, String> {
     let tokens = tokens(text)?;
-    let mut parser = Parser {
+    let mut parser = FilterParser {
         tokens: &tokens,
         at: 0,
         fields,
@@ -24,20 +24,20 @@ pub(super) fn read(text: &str, fields: &[FilterField]) -> Result<FilterNode, Str
 }
 
 #[derive(Clone, PartialEq, Debug)]
-enum Token {
+enum FilterToken {
     Open,
     Close,
     Word(String, bool),
 }
 
-fn tokens(text: &str) -> Result<Vec<Token>, String> {
+fn tokens(text: &str) -> Result<Vec<FilterToken>, String> {
     let mut out = Vec::new();
     let mut word = String::new();
     let mut quoted = false;
     let mut inside = false;
-    let flush = |word: &mut String, quoted: &mut bool, out: &mut Vec<Token>| {
+    let flush = |word: &mut String, quoted: &mut bool, out: &mut Vec<FilterToken>| {
         if !word.is_empty() || *quoted {
-            out.push(Token::Word(std::mem::take(word), *quoted));
+            out.push(FilterToken::Word(std::mem::take(word), *quoted));
         }
         *quoted = false;
     };
@@ -50,9 +50,13 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
             _ if inside => word.push(c),
             '(' | ')' => {
                 flush(&mut word, &mut quoted, &mut out);
-                out.push(if c == '(' { Token::Open } else { Token::Close });
+                out.push(if c == '(' {
+                    FilterToken::Open
+                } else {
+                    FilterToken::Close
+                });
             }
-            '!' if word.is_empty() => out.push(Token::Word(String::from("!"), false)),
+            '!' if word.is_empty() => out.push(FilterToken::Word(String::from("!"), false)),
             _ if c.is_whitespace() => flush(&mut word, &mut quoted, &mut out),
             _ => word.push(c),
         }
@@ -64,19 +68,19 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
     Ok(out)
 }
 
-struct Parser<'a> {
-    tokens: &'a [Token],
+struct FilterParser<'a> {
+    tokens: &'a [FilterToken],
     at: usize,
     fields: &'a [FilterField],
 }
 
-impl Parser<'_> {
-    fn peek(&self) -> Option<&Token> {
+impl FilterParser<'_> {
+    fn peek(&self) -> Option<&FilterToken> {
         self.tokens.get(self.at)
     }
 
     fn is_word(&self, word: &str) -> bool {
-        matches!(self.peek(), Some(Token::Word(text, false)) if text.eq_ignore_ascii_case(word))
+        matches!(self.peek(), Some(FilterToken::Word(text, false)) if text.eq_ignore_ascii_case(word))
     }
 
     fn any(&mut self, depth: usize) -> Result<FilterNode, String> {
@@ -103,7 +107,7 @@ impl Parser<'_> {
                 continue;
             }
             match self.peek() {
-                None | Some(Token::Close) => break,
+                None | Some(FilterToken::Close) => break,
                 Some(_) if self.is_word("or") => break,
                 Some(_) => parts.push(self.one(depth)?),
             }
@@ -122,23 +126,23 @@ impl Parser<'_> {
             self.at += 1;
         }
         let node = match self.peek().cloned() {
-            None | Some(Token::Close) => {
+            None | Some(FilterToken::Close) => {
                 return if turned {
                     Err(String::from("`not` needs something after it"))
                 } else {
                     Ok(FilterNode::All(Vec::new()))
                 };
             }
-            Some(Token::Open) => {
+            Some(FilterToken::Open) => {
                 self.at += 1;
                 let inner = self.any(depth + 1)?;
-                if self.peek() != Some(&Token::Close) {
+                if self.peek() != Some(&FilterToken::Close) {
                     return Err(String::from("a `(` is not closed"));
                 }
                 self.at += 1;
                 inner
             }
-            Some(Token::Word(word, quoted)) => {
+            Some(FilterToken::Word(word, quoted)) => {
                 self.at += 1;
                 self.word(word, quoted)?
             }
@@ -152,7 +156,7 @@ impl Parser<'_> {
 
     fn word(&mut self, word: String, quoted: bool) -> Result<FilterNode, String> {
         if !quoted && (word == "-l" || word == "-f") {
-            let Some(Token::Word(next, _)) = self.peek().cloned() else {
+            let Some(FilterToken::Word(next, _)) = self.peek().cloned() else {
                 return Err(if word == "-l" {
                     String::from("`-l` needs `label` or `label=value` after it")
                 } else {

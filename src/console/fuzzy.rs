@@ -3,7 +3,7 @@
 
 /// A search: words that must all match.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Query {
+pub struct FuzzyQuery {
     words: Vec<Box<[u8]>>,
     mask: u64,
 }
@@ -11,7 +11,7 @@ pub struct Query {
 /// Cost per match class; within a class the earlier position and the shorter name win.
 const CLASS: u32 = 1000;
 
-impl Query {
+impl FuzzyQuery {
     /// The words of a text, ignoring case.
     pub fn new(text: &str) -> Self {
         let words: Vec<Box<[u8]>> = text
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     fn best(query: &str, names: &[&str]) -> Vec<String> {
-        let query = Query::new(query);
+        let query = FuzzyQuery::new(query);
         let mut found: Vec<(u32, &str)> = names
             .iter()
             .filter(|name| query.may_match(mask(name)))
@@ -145,7 +145,7 @@ mod tests {
     fn a_mask_never_hides_a_match() {
         for name in ["A100-17/gpu3", "nlp/llm.70b", "größe_x"] {
             for word in ["a1", "17/g", "l.7", "ö", "_x"] {
-                let query = Query::new(word);
+                let query = FuzzyQuery::new(word);
                 assert!(
                     query.may_match(mask(name)) || query.cost(name).is_none(),
                     "{word} in {name}"

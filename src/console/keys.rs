@@ -9,7 +9,7 @@ use plan::actions::ActionName;
 use table::Kind;
 use table::navigation::ViewId;
 
-use super::commands::{COMMANDS, Command, Context, Spec};
+use super::commands::{COMMANDS, Command, CommandSpec, Context};
 use super::load::{LoadError, nearest};
 use super::msg::{Key, KeyPress};
 
@@ -177,7 +177,7 @@ impl Keymap {
     pub fn listed(
         &self,
         context: Context,
-    ) -> impl Iterator<Item = (&'static Spec, Vec<KeyPress>)> + '_ {
+    ) -> impl Iterator<Item = (&'static CommandSpec, Vec<KeyPress>)> + '_ {
         COMMANDS
             .iter()
             .filter(move |spec| spec.contexts.contains(&context))
@@ -391,7 +391,7 @@ mod tests {
     #[test]
     fn the_markdown_table_has_every_command() {
         let table = markdown_table();
-        let with_key = |spec: &&Spec| !matches!(spec.command, Command::Action(name) if name.spec().key.is_none());
+        let with_key = |spec: &&CommandSpec| !matches!(spec.command, Command::Action(name) if name.spec().key.is_none());
         for spec in COMMANDS.iter().filter(with_key) {
             assert!(
                 table.contains(&spec.doc.replace('|', "\\|")),

@@ -241,7 +241,7 @@ pub enum Msg {
     /// The result of a view's read request.
     Read(ObjectRequest, ObjectNews),
     /// A session was opened: the one requested with [`Effect::Switch`], or the first one.
-    Session(Session),
+    Session(SessionInfo),
     /// No session could be opened, with the reason; the previous one stays on screen.
     NoSession(String),
     /// The record of the cluster is shown from now on, starting with this snapshot; the session stays open.
@@ -256,7 +256,7 @@ pub enum Msg {
 
 /// What the session is connected to.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Session {
+pub struct SessionInfo {
     pub context: Name,
     pub contexts: Vec<Name>,
     /// The namespaces that it is restricted to; empty for all.

@@ -8,7 +8,7 @@ use crate::compiled::{CompiledFleet, WorkloadId};
 use crate::cycle::is_strict;
 use crate::explain::pods_of;
 use crate::fit::Relaxation;
-use crate::snapshot::Queue;
+use crate::snapshot::SnapshotQueue;
 use crate::state::State;
 use model::base::Name;
 
@@ -106,7 +106,7 @@ fn contended_queue(compiled: &CompiledFleet, queue: usize) -> Option<Contended> 
 }
 
 /// What a change of a queue or cohort affects: the quotas of its tree that it has itself, and its queue order.
-pub fn of_queue(compiled: &CompiledFleet, changed: &Queue) -> BTreeSet<Contended> {
+pub fn of_queue(compiled: &CompiledFleet, changed: &SnapshotQueue) -> BTreeSet<Contended> {
     let branches = &compiled.tree.branches;
     let Some(at) = branches.iter().position(|it| it.name == changed.name) else {
         return BTreeSet::new();

@@ -17,7 +17,7 @@ use super::options::{Used, used};
 use super::route::{self, Routing};
 use super::snapshot::{Snapshot, Status, Workload};
 use super::state::State;
-use super::what_if::{self, Outcome};
+use super::what_if::{self, WhatIfResult};
 
 /// Why a workload is pending, what would unblock it, and when it starts.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -369,7 +369,7 @@ pub fn forecast(snapshot: &Snapshot) -> BTreeMap<JobKey, Start> {
 ///
 /// # Errors
 /// A change cannot be parsed, or names an object that does not exist.
-pub fn what_if(snapshot: &Snapshot, changes: &[&str]) -> Result<Outcome, String> {
+pub fn what_if(snapshot: &Snapshot, changes: &[&str]) -> Result<WhatIfResult, String> {
     visible(snapshot)?;
     let all = changes.iter().flat_map(|text| what_if::split(text));
     let read = all.map(what_if::parse);

@@ -5,8 +5,8 @@ pub use model::plan::Used;
 
 use super::route;
 use super::snapshot::{
-    Backfill, FairStrategy, Origin, Queue, QueueingStrategy, Reclaim, Route, Snapshot, Source,
-    System, Within, Workload,
+    Backfill, FairStrategy, OptionOrigin, OptionSource, QueueingStrategy, Route, Snapshot,
+    SnapshotQueue, System, Workload,
 };
 
 /// The options that apply to a snapshot; with a workload also those of its queue and its route.
@@ -54,56 +54,50 @@ pub fn used(snapshot: &Snapshot, workload: Option<&Workload>) -> Vec<Used> {
     }
     match route::route_of(snapshot, workload) {
         Some(route) => all.push(Used::new("route", route_words(route), &route.origin)),
-        None => all.push(Used::new("route", "none", &Origin::default())),
+        None => all.push(Used::new("route", "none", &OptionOrigin::default())),
     }
     all
 }
 
 /// Whether a queue's weight has any effect.
-fn shares(snapshot: &Snapshot, queue: &Queue) -> bool {
+fn shares(snapshot: &Snapshot, queue: &SnapshotQueue) -> bool {
     snapshot.options.fair_sharing.is_some() || matches!(queue.system, System::Kai | System::Volcano)
 }
 
-fn object(queue: &Queue) -> Origin {
+fn object(queue: &SnapshotQueue) -> OptionOrigin {
     let name = match queue.object.is_empty() {
         true => &queue.name,
         false => &queue.object,
     };
     let kind = match (queue.system, queue.admits) {
-        (System::None, _) => return Origin::document(),
+        (System::None, _) => return OptionOrigin::document(),
         (System::Kueue, true) => "ClusterQueue",
         (System::Kueue, false) => "Cohort",
         (System::Volcano, _) => "Volcano Queue",
         (System::Kai, _) => "KAI Queue",
         (System::Stokehold, _) => "queue of stokehold",
     };
-    Origin::new(Source::Object, format!("{kind} {name}"))
+    OptionOrigin::new(OptionSource::Object, format!("{kind} {name}"))
 }
 
-const fn order(queue: &Queue) -> &'static str {
+const fn order(queue: &SnapshotQueue) -> &'static str {
     match queue.order {
         QueueingStrategy::Strict => "strict",
         QueueingStrategy::BestEffort => "best-effort",
     }
 }
 
-fn preemption(queue: &Queue) -> String {
+fn preemption(queue: &SnapshotQueue) -> String {
     let it = &queue.preemption;
-    let within = match it.within {
-        Within::Never => "never",
-        Within::LowerPriority => "lower-priority",
-        Within::LowerOrNewerEqualPriority => "lower-or-newer-equal",
-    };
-    let reclaim = match it.reclaim {
-        Reclaim::Never => "never",
-        Reclaim::LowerPriority => "lower-priority",
-        Reclaim::Any => "any",
-    };
-    let borrow = it.borrow.name();
-    format!("within {within}, reclaim {reclaim}, borrow {borrow}")
+    format!(
+        "within {}, reclaim {}, borrow {}",
+        it.within.name(),
+        it.reclaim.name(),
+        it.borrow.name()
+    )
 }
 
-fn weight(queue: &Queue) -> String {
+fn weight(queue: &SnapshotQueue) -> String {
     format!("{}", queue.weight_milli as f64 / 1000.0)
 }
 

@@ -4,10 +4,10 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::compiled::{CompiledFleet, QueueId, WorkloadId};
-use super::cycle::{Cycle, Options, Preempted, cycle, end_of};
+use super::cycle::{Cycle, CycleOptions, Preempted, cycle, end_of};
 use super::fit::Relaxation;
 use super::fixture::{check, compiled, name, node, work};
-use super::preempt::{Reason, Victims};
+use super::preempt::{PreemptionReason, Victims};
 use super::rng::Rng;
 use super::snapshot::{QueueingStrategy, Reclaim, Status, Within};
 use super::state::{Allocation, State};
@@ -153,7 +153,10 @@ fn lawful(state: &mut State<'_>, by: WorkloadId, victims: &Victims) {
         whole: full.clone().all(|(held, set)| held.count == set.count),
         ..Relaxation::default()
     };
-    let reclaims = victims.list.iter().any(|it| it.reason == Reason::Reclaim);
+    let reclaims = victims
+        .list
+        .iter()
+        .any(|it| it.reason == PreemptionReason::Reclaim);
     let borrows = borrows_after(state, queue, victims);
     for spared in victims.list.iter().filter(|_| !reclaims) {
         let mark = state.mark();
@@ -186,7 +189,7 @@ fn lawful(state: &mut State<'_>, by: WorkloadId, victims: &Victims) {
             assert!(match rules.within {
                 Within::Never => false,
                 Within::LowerPriority => lower,
-                Within::LowerOrNewerEqualPriority => lower || newer,
+                Within::LowerOrNewerEqual => lower || newer,
             });
         } else {
             let from = compiled.workloads[victim.work].queue.expect("a queue");
@@ -233,9 +236,9 @@ fn may_take_turns(before: &State<'_>, step: &Preempted) -> bool {
     let queue = compiled.workloads[step.by].queue.expect("a queue");
     let borrows = borrows_after(&mut state, queue, &step.victims);
     step.victims.list.iter().any(|victim| match victim.reason {
-        Reason::FairSharing => true,
-        Reason::InQueue => borrows || compiled.snapshot.options.fair_sharing.is_some(),
-        reason => borrows && reason == Reason::ReclaimWhileBorrowing,
+        PreemptionReason::FairSharing => true,
+        PreemptionReason::InQueue => borrows || compiled.snapshot.options.fair_sharing.is_some(),
+        reason => borrows && reason == PreemptionReason::ReclaimWhileBorrowing,
     })
 }
 
@@ -285,7 +288,7 @@ proptest! {
         let mut turns = false;
         for round in 0..40 {
             let mut before = state.clone();
-            let cycle = cycle(&mut state, Options::default());
+            let cycle = cycle(&mut state, CycleOptions::default());
             last.push(cycle_lines(&compiled, &cycle));
             turns |= round > 20 && cycle.preempted.iter().any(|it| may_take_turns(&before, it));
             sound(&state);
@@ -325,10 +328,10 @@ proptest! {
             "workloads": works, "engine": { "fair_sharing": true },
         }));
         let mut state = State::new(&compiled);
-        cycle(&mut state, Options::default());
+        cycle(&mut state, CycleOptions::default());
         wake(&mut state);
         let mut rounds = 0;
-        while !cycle(&mut state, Options::default()).admitted.is_empty() {
+        while !cycle(&mut state, CycleOptions::default()).admitted.is_empty() {
             rounds += 1;
             prop_assert!(rounds < 40, "forty cycles, and they still preempt each other");
         }
@@ -361,9 +364,9 @@ proptest! {
         let run = |document: Value| {
             let compiled = compiled(document);
             let mut state = State::new(&compiled);
-            let first = cycle(&mut state, Options::default());
+            let first = cycle(&mut state, CycleOptions::default());
             wake(&mut state);
-            let then = cycle(&mut state, Options::default());
+            let then = cycle(&mut state, CycleOptions::default());
             (cycle_lines(&compiled, &first), cycle_lines(&compiled, &then))
         };
         prop_assert_eq!(run(document), run(turned));
@@ -375,7 +378,7 @@ proptest! {
         document["engine"]["backfill"] = json!("none");
         let compiled = compiled(document);
         let mut state = State::new(&compiled);
-        let cycle = cycle(&mut state, Options { spare_all: true, ..Options::default() });
+        let cycle = cycle(&mut state, CycleOptions { spare_all: true, ..CycleOptions::default() });
         prop_assert!(cycle.preempted.is_empty());
         for &work in cycle.waiting.keys() {
             let queue = compiled.workloads[work].queue.expect("a queue");
@@ -404,7 +407,7 @@ proptest! {
         let mut state = State::new(&compiled);
         let mut promised = vec![None; compiled.workloads.len()];
         loop {
-            let cycle = cycle(&mut state, Options::default());
+            let cycle = cycle(&mut state, CycleOptions::default());
             for admission in &cycle.admitted {
                 let at: Option<model::base::Moment> = promised[admission.work];
                 prop_assert!(at.is_none_or(|at| state.now() <= at), "{}", name(&compiled, admission.work));

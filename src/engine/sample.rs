@@ -10,9 +10,9 @@ use model::fleet::job::JobKey;
 use super::rng::Rng;
 use super::snapshot::{
     Backfill, Borrow, DEVICES, DeviceRequest, EngineHealth, EngineOptions, FairStrategy,
-    HeldDevices, Placement, PodSet, Preemption, Queue, Quota, Reclaim, ResourceRequests, Runs,
-    Snapshot, SnapshotDevice, SnapshotFlavor, SnapshotNode, Status, Taint, TaintEffect, Toleration,
-    TopologyRequest, WHOLE, Within, Workload,
+    HeldDevices, OwnerRuntimes, Placement, PodSet, Preemption, Reclaim, ResourceRequests, Snapshot,
+    SnapshotDevice, SnapshotFlavor, SnapshotNode, SnapshotQueue, SnapshotQuota, SnapshotTaint,
+    SnapshotToleration, Status, TaintEffect, TopologyRequest, WHOLE, Within, Workload,
 };
 
 /// Devices of a node.
@@ -237,7 +237,7 @@ impl Recipe {
             work.estimate_ms = Some(600_000 * (1 + rng.below(144) as i64));
         }
         if rng.below(5) == 0 {
-            work.sets[0].tolerations = vec![Toleration {
+            work.sets[0].tolerations = vec![SnapshotToleration {
                 key: Some(Name::from("spot")),
                 value: None,
                 effect: None,
@@ -247,24 +247,24 @@ impl Recipe {
     }
 
     /// A root cohort, four cohorts below it, and queues in those; their quotas add up to the capacity.
-    fn tree(&self, nodes: &[SnapshotNode], rng: &mut Rng) -> Vec<Queue> {
-        let mut out = vec![Queue {
+    fn tree(&self, nodes: &[SnapshotNode], rng: &mut Rng) -> Vec<SnapshotQueue> {
+        let mut out = vec![SnapshotQueue {
             name: Name::from("all"),
             admits: false,
-            ..Queue::default()
+            ..SnapshotQueue::default()
         }];
-        out.extend((0..4).map(|at| Queue {
+        out.extend((0..4).map(|at| SnapshotQueue {
             name: cohort(at),
             parent: Some(Name::from("all")),
             admits: false,
-            ..Queue::default()
+            ..SnapshotQueue::default()
         }));
         for at in 0..self.queues {
             let quotas = POOLS.iter().map(|(flavor, ..)| {
                 let count = nodes.iter().filter(|node| *node.pool == **flavor).count();
                 let devices = count as i64 * i64::from(GPUS);
                 let share = devices * WHOLE as i64 / self.queues as i64 / 1_000 * 1_000;
-                Quota {
+                SnapshotQuota {
                     flavor: Name::from(*flavor),
                     resource: Name::from(DEVICES),
                     nominal: share,
@@ -274,7 +274,7 @@ impl Recipe {
                 }
             });
             let quotas = quotas.collect();
-            out.push(Queue {
+            out.push(SnapshotQueue {
                 name: queue(at),
                 parent: Some(cohort(at % 4)),
                 weight_milli: [1_000, 1_000, 2_000][rng.below(3)],
@@ -289,7 +289,7 @@ impl Recipe {
                 } else {
                     Preemption::default()
                 },
-                ..Queue::default()
+                ..SnapshotQueue::default()
             });
         }
         out
@@ -299,10 +299,10 @@ impl Recipe {
 /// Number of owners of past runs.
 const OWNERS: usize = 40;
 
-fn runs() -> Vec<Runs> {
+fn runs() -> Vec<OwnerRuntimes> {
     let one = |at: usize| {
         let minutes = |count: usize| 60_000 * count as i64;
-        Runs {
+        OwnerRuntimes {
             owner: Name::from(format!("owner{at:02}")),
             count: 30,
             p10_ms: minutes(2 + at),
@@ -321,8 +321,8 @@ fn cohort(at: usize) -> Name {
     Name::from(format!("cohort{at}"))
 }
 
-fn spot() -> Taint {
-    Taint {
+fn spot() -> SnapshotTaint {
+    SnapshotTaint {
         key: Name::from("spot"),
         value: Name::from("yes"),
         effect: TaintEffect::NoSchedule,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 
 use super::compiled::{CompiledFleet, WorkloadId};
-use super::cycle::{Options, cycle};
+use super::cycle::{CycleOptions, cycle};
 use super::fixture::{check, compiled, id, name};
 use super::preempt::{PreemptMode, Victim};
 use super::state::State;
@@ -71,7 +71,7 @@ fn outcome(scenario: &Value, compiled: &CompiledFleet) -> Value {
         assert!(found.is_ok_and(|it| it.proven), "{work}: not proven");
         least.insert(work.clone(), json!(list));
     }
-    let cycle = cycle(&mut state, Options::default());
+    let cycle = cycle(&mut state, CycleOptions::default());
     check(&state);
     let mut preempted = Map::new();
     let mut reasons = Map::new();

@@ -6,11 +6,11 @@ use futures::{StreamExt, stream};
 use kube::Client;
 
 use cluster::mutations::{self, RunStep};
-use model::plan::{Outcome, Plan, PlanCheck, Step, When};
+use model::plan::{Outcome, Plan, PlanCheck, Step, WaitOrder};
 
-use super::machine::Seen;
+use super::machine::ObjectRead;
 use super::request::{may, read};
-use super::response::Verdict;
+use super::response::ResponseKind;
 use super::writer::Probe;
 
 /// Maximum number of steps that are sent as dry runs: only the first ones of a plan.
@@ -67,7 +67,7 @@ async fn rights(plan: &Plan, reading: &Client) -> PlanCheck {
 async fn dry_run(plan: &Plan, reading: &Client, probe: Option<&Probe>) -> PlanCheck {
     const NAME: &str = "server dry run";
     let checkable = |at: usize, step: &Step| {
-        let waits = step.waits.iter().any(|wait| wait.when == When::Before);
+        let waits = step.waits.iter().any(|wait| wait.when == WaitOrder::Before);
         let asks = probe.is_some() || mutations::depends_on_the_object(&step.mutation);
         at < MOST && !waits && step.needs.is_empty() && asks
     };
@@ -82,20 +82,20 @@ async fn dry_run(plan: &Plan, reading: &Client, probe: Option<&Probe>) -> PlanCh
     let mut answers = stream::iter(tries).buffered(AT_ONCE);
     while let Some((number, step, answer)) = answers.next().await {
         match answer {
-            Ok(None | Some(Verdict::Accepted)) => {}
+            Ok(None | Some(ResponseKind::Accepted)) => {}
             // The run waits for a disruption budget and retries a busy server: neither fails the check.
-            Ok(Some(Verdict::Budget(..) | Verdict::Busy(..))) => later += 1,
+            Ok(Some(ResponseKind::Budget(..) | ResponseKind::Busy(..))) => later += 1,
             Ok(Some(
-                Verdict::Conflict(words)
-                | Verdict::Invalid(words)
-                | Verdict::Gone(words)
-                | Verdict::Refused(words),
+                ResponseKind::Conflict(words)
+                | ResponseKind::Invalid(words)
+                | ResponseKind::Gone(words)
+                | ResponseKind::Refused(words),
             ))
             | Err(words) => {
                 let sentence = format!("step {number}, {step}: {words}");
                 return check(NAME, Outcome::Failed, sentence);
             }
-            Ok(Some(Verdict::Unknown(words))) => {
+            Ok(Some(ResponseKind::Unknown(words))) => {
                 let sentence = format!("step {number}: {words}");
                 return check(NAME, Outcome::NotChecked, sentence);
             }
@@ -127,14 +127,14 @@ async fn try_dry(
     step: &Step,
     reading: &Client,
     probe: Option<&Probe>,
-) -> Result<Option<Verdict>, String> {
+) -> Result<Option<ResponseKind>, String> {
     let (mut known, mut looks) = (None, 0);
     loop {
         let object = match read(reading, &step.object).await {
-            Seen::There(object) => object,
-            Seen::Gone => return Err("it no longer exists".to_owned()),
-            Seen::Not(_) if probe.is_none() => return Ok(None),
-            Seen::Not(answer) => return Err(answer.words()),
+            ObjectRead::There(object) => object,
+            ObjectRead::Gone => return Err("it no longer exists".to_owned()),
+            ObjectRead::Not(_) if probe.is_none() => return Ok(None),
+            ObjectRead::Not(answer) => return Err(answer.words()),
         };
         let mark = RunStep {
             run: "dry-run",
@@ -147,7 +147,10 @@ async fn try_dry(
         };
         let verdict = probe.ask(&call).await.verdict(&call);
         let version = object["metadata"]["resourceVersion"].as_str();
-        let raced = matches!(verdict, Verdict::Conflict(_) | Verdict::Invalid(_));
+        let raced = matches!(
+            verdict,
+            ResponseKind::Conflict(_) | ResponseKind::Invalid(_)
+        );
         looks += 1;
         if !raced || looks >= LOOKS || known.as_deref() == version {
             return Ok(Some(verdict));

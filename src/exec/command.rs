@@ -94,7 +94,7 @@ pub enum StepStatus {
 
 /// Result of reading an object.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Seen {
+pub enum ObjectRead {
     There(Box<Value>),
     /// No object has this name.
     Gone,

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use cluster::mutations::{KAI_CLASS, TOUCHED, entry, has_condition, text};
 use model::fleet::observe::Table;
-use model::plan::{Mutation, Object, Plan, Step, Until, Verb, Wait, When};
+use model::plan::{Mutation, Object, Plan, Step, Until, Verb, Wait, WaitOrder};
 use plan::FoundObject;
 
 use super::target_reader::{Looker, Unseen, owners};
@@ -29,7 +29,7 @@ fn taken_over(of: &Object, path: &str, value: &str) -> Wait {
     Wait {
         of: Some(of.clone()),
         at_most_seconds: Some(TAKEN_OVER),
-        ..Wait::new(When::After, until)
+        ..Wait::new(WaitOrder::After, until)
     }
 }
 
@@ -65,7 +65,7 @@ impl Looker {
                 _ => continue,
             };
             // (A plan that was read has been followed up.)
-            if step.shown_by(When::After).next().is_some() || plan.steps.iter().any(is_touch) {
+            if step.shown_by(WaitOrder::After).next().is_some() || plan.steps.iter().any(is_touch) {
                 continue;
             }
             let unread = match &step.mutation {

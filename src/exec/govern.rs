@@ -14,8 +14,8 @@ use model::plan::{Object, RefusalCode};
 use plan::grant::Grant;
 
 use super::lease::Term;
-use super::machine::Seen;
-use super::response::{ServerResponse, Verdict};
+use super::machine::ObjectRead;
+use super::response::{ResponseKind, ServerResponse};
 use super::writer::{Writer, WritingClient};
 
 /// Result of a write.
@@ -90,15 +90,15 @@ impl GovernWriter {
 
     /// Reads the current job.
     async fn read(&self, object: &Object) -> Result<Box<Value>, GovernOutcome> {
-        let late = |_| Seen::Not(ServerResponse::none("no answer in time"));
+        let late = |_| ObjectRead::Not(ServerResponse::none("no answer in time"));
         let seen = timeout(ANSWERS, self.writer.read(object)).await;
         match seen.unwrap_or_else(late) {
-            Seen::There(now) => Ok(now),
-            Seen::Gone => {
+            ObjectRead::There(now) => Ok(now),
+            ObjectRead::Gone => {
                 self.forget_version(object);
                 Err(GovernOutcome::Stale(format!("{object} no longer exists")))
             }
-            Seen::Not(answer) => {
+            ObjectRead::Not(answer) => {
                 let words = answer.words();
                 Err(match answer.code {
                     Some(429) => GovernOutcome::Busy(words, answer.retry_after),
@@ -150,22 +150,24 @@ impl GovernWriter {
         }
         let answer = self.writer.send_within(&call, span, dry_run).await;
         match answer.verdict(&call) {
-            Verdict::Accepted if is_kept(&write, &answer.body) => GovernOutcome::Written,
-            Verdict::Accepted => GovernOutcome::Refused(format!(
+            ResponseKind::Accepted if is_kept(&write, &answer.body) => GovernOutcome::Written,
+            ResponseKind::Accepted => GovernOutcome::Refused(format!(
                 "the server drops the fields written to {}: is its operator too old?",
                 write.object
             )),
-            Verdict::Busy(words, wait) | Verdict::Budget(words, wait) => {
+            ResponseKind::Busy(words, wait) | ResponseKind::Budget(words, wait) => {
                 GovernOutcome::Busy(words, wait)
             }
-            Verdict::Conflict(words) | Verdict::Gone(words) => GovernOutcome::Stale(words),
+            ResponseKind::Conflict(words) | ResponseKind::Gone(words) => {
+                GovernOutcome::Stale(words)
+            }
             // A failed patch test and a policy denial return the same code: the current job tells them apart.
-            Verdict::Invalid(words) => match self.read(&write.object).await {
+            ResponseKind::Invalid(words) => match self.read(&write.object).await {
                 Ok(now) if composed(&write, &now).is_ok() => GovernOutcome::Refused(words),
                 _ => GovernOutcome::Stale(words),
             },
-            Verdict::Refused(words) => GovernOutcome::Refused(words),
-            Verdict::Unknown(words) => GovernOutcome::Unknown(words),
+            ResponseKind::Refused(words) => GovernOutcome::Refused(words),
+            ResponseKind::Unknown(words) => GovernOutcome::Unknown(words),
         }
     }
 

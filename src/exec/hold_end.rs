@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use model::base::Moment;
-use model::plan::{Step, Until, Verb, Wait, When};
+use model::plan::{Step, Until, Verb, Wait, WaitOrder};
 
 use super::command::StepStatus;
 use super::machine::{BUDGET, PATIENCE, StepProgress};
@@ -35,7 +35,7 @@ pub(super) fn holds_until(
         let begins = needs.max().copied().unwrap_or_default();
         // The last step has resumed the object once its call is sent.
         let waits = step.waits.iter();
-        let waits = waits.filter(|wait| one < last || wait.when == When::Before);
+        let waits = waits.filter(|wait| one < last || wait.when == WaitOrder::Before);
         done.push(begins + waits.map(|wait| longest(wait, now)).sum::<Duration>());
     }
     Some(now.plus(*done.last()? + MARGIN))

@@ -12,12 +12,12 @@ use serde_json::{Map, Value};
 use cluster::mutations::{self, Call, RunStep, text};
 use model::base::{Moment, Name};
 use model::fleet::run_hold::RunHold;
-use model::plan::{Fact, Mutation, Object, Plan, Step, Test, Until, When};
+use model::plan::{Fact, Mutation, Object, Plan, Step, Test, Until, WaitOrder};
 
-pub use super::command::{Note, RunCommand, RunEnd, Seen, StepResult, StepStatus};
+pub use super::command::{Note, ObjectRead, RunCommand, RunEnd, StepResult, StepStatus};
 use super::hold_end::holds_until;
-use super::response::{ServerResponse, Verdict};
-use super::waits::{Others, Pending, Read, pause, pending};
+use super::response::{ResponseKind, ServerResponse};
+use super::waits::{Others, Read, StepWait, pause, pending};
 
 /// How long to wait for a disruption budget when the plan does not say.
 pub(super) const BUDGET: Duration = Duration::from_secs(15 * 60);
@@ -61,13 +61,13 @@ impl Default for StepProgress {
 enum Doing {
     Nothing,
     /// Reading for a step.
-    Reading(Reading),
+    Reading(StepRead),
     Writing(usize, Box<Call>, Map<String, Value>, String),
 }
 
 /// What is read for a step.
 #[derive(Clone, Debug)]
-struct Reading {
+struct StepRead {
     at: usize,
     /// The objects still to read, the step's own last.
     queue: Vec<Object>,
@@ -223,8 +223,8 @@ impl Machine {
         let step = &self.steps[at];
         let mut queue: Vec<Object> = Vec::new();
         let (guards, when) = match self.items[at].status {
-            StepStatus::Settling(_) => (&[][..], When::After),
-            _ => (step.guards.as_slice(), When::Before),
+            StepStatus::Settling(_) => (&[][..], WaitOrder::After),
+            _ => (step.guards.as_slice(), WaitOrder::Before),
         };
         let guards = guards.iter().map(|fact| &fact.object);
         for object in guards.chain(step.shown_by(when)) {
@@ -234,7 +234,7 @@ impl Machine {
         }
         queue.push(step.object.clone());
         let first = queue[0].clone();
-        self.doing = Doing::Reading(Reading {
+        self.doing = Doing::Reading(StepRead {
             at,
             queue,
             others: Vec::new(),
@@ -243,7 +243,7 @@ impl Machine {
     }
 
     /// Takes the result of the last [`RunCommand::Read`].
-    pub fn read(&mut self, now: Moment, seen: Seen) {
+    pub fn read(&mut self, now: Moment, seen: ObjectRead) {
         let mut reading = match std::mem::replace(&mut self.doing, Doing::Nothing) {
             Doing::Reading(reading) => reading,
             other => {
@@ -257,9 +257,9 @@ impl Machine {
         let at = reading.at;
         let read = reading.queue.remove(0);
         let object = match seen {
-            Seen::There(object) => Some(object),
-            Seen::Gone => None,
-            Seen::Not(answer) => return self.unread(now, at, &read, &answer),
+            ObjectRead::There(object) => Some(object),
+            ObjectRead::Gone => None,
+            ObjectRead::Not(answer) => return self.unread(now, at, &read, &answer),
         };
         self.lost = None;
         self.unresolved = None;
@@ -344,7 +344,7 @@ impl Machine {
 
     fn settles(&self, at: usize) -> bool {
         let waits = &self.steps[at].waits;
-        waits.iter().any(|wait| wait.when == When::After)
+        waits.iter().any(|wait| wait.when == WaitOrder::After)
     }
 
     /// The call was carried out: finishes the step, or waits for its effect.
@@ -409,13 +409,13 @@ impl Machine {
         {
             return self.fail(at, words);
         }
-        match self.pending(now, at, When::Before, (Some(object), others)) {
-            Pending::No => {}
-            Pending::Until(until, words) => {
+        match self.pending(now, at, WaitOrder::Before, (Some(object), others)) {
+            StepWait::No => {}
+            StepWait::Until(until, words) => {
                 self.items[at].status = StepStatus::Waiting(until);
                 return self.waits(at, words);
             }
-            Pending::Late(words) => return self.fail(at, words),
+            StepWait::Late(words) => return self.fail(at, words),
         }
         let until = holds_until(&self.steps, &self.items, now, at);
         let hold = until.map(|until| RunHold {
@@ -477,18 +477,18 @@ impl Machine {
 
     /// Checks after the call what shows a step's effect.
     fn settle(&mut self, now: Moment, at: usize, seen: Read<'_>) {
-        match self.pending(now, at, When::After, seen) {
-            Pending::No => self.over(at, StepResult::Done, String::new()),
-            Pending::Until(until, words) => {
+        match self.pending(now, at, WaitOrder::After, seen) {
+            StepWait::No => self.over(at, StepResult::Done, String::new()),
+            StepWait::Until(until, words) => {
                 self.items[at].status = StepStatus::Settling(until);
                 self.waits(at, words);
             }
-            Pending::Late(words) => self.fail(at, words),
+            StepWait::Late(words) => self.fail(at, words),
         }
     }
 
     /// What the step still waits for.
-    fn pending(&mut self, now: Moment, at: usize, when: When, seen: Read<'_>) -> Pending {
+    fn pending(&mut self, now: Moment, at: usize, when: WaitOrder, seen: Read<'_>) -> StepWait {
         pending(&self.steps[at], &mut self.items[at].since, now, when, seen)
     }
 
@@ -502,18 +502,18 @@ impl Machine {
             }
         };
         let verdict = answer.verdict(&call);
-        if !matches!(verdict, Verdict::Unknown(_) | Verdict::Busy(..)) {
+        if !matches!(verdict, ResponseKind::Unknown(_) | ResponseKind::Busy(..)) {
             self.lost = None;
         }
         match verdict {
-            Verdict::Accepted => self.sent(now, at),
-            Verdict::Budget(words, asked) => self.refused_by_budget(now, at, words, asked),
-            Verdict::Busy(words, asked) => self.lose(now, at, words, asked),
-            Verdict::Unknown(words) => {
+            ResponseKind::Accepted => self.sent(now, at),
+            ResponseKind::Budget(words, asked) => self.refused_by_budget(now, at, words, asked),
+            ResponseKind::Busy(words, asked) => self.lose(now, at, words, asked),
+            ResponseKind::Unknown(words) => {
                 self.items[at].unresolved = true;
                 self.lose(now, at, words, None);
             }
-            Verdict::Conflict(words) | Verdict::Invalid(words)
+            ResponseKind::Conflict(words) | ResponseKind::Invalid(words)
                 if self.items[at].attempts >= TRIES =>
             {
                 self.fail(
@@ -524,22 +524,22 @@ impl Machine {
                     ),
                 );
             }
-            Verdict::Conflict(words) => {
+            ResponseKind::Conflict(words) => {
                 self.unresolved = Some(at);
                 let item = &mut self.items[at];
                 item.status = StepStatus::Waiting(now.plus(Duration::from_millis(100)));
                 self.waits(at, words);
             }
-            Verdict::Invalid(words) => {
+            ResponseKind::Invalid(words) => {
                 let item = &mut self.items[at];
                 item.invalid = Some((words, version));
                 item.status = StepStatus::Todo;
             }
             // The pod to evict no longer exists.
-            Verdict::Gone(_) if matches!(self.steps[at].mutation, Mutation::Evict { .. }) => {
+            ResponseKind::Gone(_) if matches!(self.steps[at].mutation, Mutation::Evict { .. }) => {
                 self.over(at, StepResult::Already, "it was deleted already".to_owned());
             }
-            Verdict::Gone(words) | Verdict::Refused(words) => {
+            ResponseKind::Gone(words) | ResponseKind::Refused(words) => {
                 self.fail(at, format!("{}: {words}", self.steps[at].object));
             }
         }

@@ -13,7 +13,7 @@ use model::plan::Object;
 use source::api_error::ApiError;
 use source::api_stats::retry_after;
 
-use super::machine::Seen;
+use super::machine::ObjectRead;
 use super::response::ServerResponse;
 
 const AT_ONCE: usize = 8;
@@ -66,17 +66,17 @@ pub(super) async fn get(client: &Client, path: &str) -> ServerResponse {
     ask(client, Method::GET, path, "application/json", &Value::Null).await
 }
 
-pub(super) async fn read(client: &Client, object: &Object) -> Seen {
+pub(super) async fn read(client: &Client, object: &Object) -> ObjectRead {
     let Some(path) = path(object, false) else {
-        return Seen::Not(unwritable(object));
+        return ObjectRead::Not(unwritable(object));
     };
     let answer = get(client, &path).await;
     match answer.code {
-        Some(200) if answer.body.is_object() => Seen::There(Box::new(answer.body)),
+        Some(200) if answer.body.is_object() => ObjectRead::There(Box::new(answer.body)),
         // The body was cut off, or does not come from Kubernetes: read again.
-        Some(200) => Seen::Not(ServerResponse::none("the answer is not an object")),
-        Some(404) => Seen::Gone,
-        _ => Seen::Not(answer),
+        Some(200) => ObjectRead::Not(ServerResponse::none("the answer is not an object")),
+        Some(404) => ObjectRead::Gone,
+        _ => ObjectRead::Not(answer),
     }
 }
 

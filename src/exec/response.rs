@@ -21,7 +21,7 @@ pub struct ServerResponse {
 
 /// Meaning of an answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum ResponseKind {
     Accepted,
     /// A disruption budget refuses the eviction for now; with the server's message and Retry-After.
     Budget(String, Option<Duration>),
@@ -100,10 +100,10 @@ impl ServerResponse {
     }
 
     /// The meaning of this answer for this call.
-    pub fn verdict(&self, call: &Call) -> Verdict {
+    pub fn verdict(&self, call: &Call) -> ResponseKind {
         let words = self.words();
         let Some(code) = self.code else {
-            return Verdict::Unknown(words);
+            return ResponseKind::Unknown(words);
         };
         match code {
             // A failed eviction may be returned as a Status in the body of a 201.
@@ -111,29 +111,29 @@ impl ServerResponse {
                 let failed = text(&self.body, "/status") == "Failure"
                     || self.body.get("code").and_then(Value::as_u64) >= Some(400);
                 if failed {
-                    Verdict::Refused(words)
+                    ResponseKind::Refused(words)
                 } else {
-                    Verdict::Accepted
+                    ResponseKind::Accepted
                 }
             }
-            200..=299 => Verdict::Accepted,
+            200..=299 => ResponseKind::Accepted,
             429 if call.subresource == Subresource::Eviction && self.is_budget() => {
-                Verdict::Budget(words, self.wait())
+                ResponseKind::Budget(words, self.wait())
             }
-            429 => Verdict::Busy(words, self.wait()),
+            429 => ResponseKind::Busy(words, self.wait()),
             // New objects are named for their step, so an existing one is ours.
             409 if call.method == Method::Create
                 && call.subresource == Subresource::None
                 && text(&self.body, "/reason") == "AlreadyExists" =>
             {
-                Verdict::Accepted
+                ResponseKind::Accepted
             }
-            409 => Verdict::Conflict(words),
-            422 => Verdict::Invalid(words),
-            404 | 410 => Verdict::Gone(words),
+            409 => ResponseKind::Conflict(words),
+            422 => ResponseKind::Invalid(words),
+            404 | 410 => ResponseKind::Gone(words),
             // The server may have failed before or after it wrote the object.
-            500..=599 => Verdict::Unknown(words),
-            _ => Verdict::Refused(words),
+            500..=599 => ResponseKind::Unknown(words),
+            _ => ResponseKind::Refused(words),
         }
     }
 }
@@ -159,17 +159,17 @@ mod tests {
         let two = json!({"kind": "Status", "status": "Failure", "code": 500, "message": "more than one PodDisruptionBudget"});
         assert_eq!(
             ServerResponse::of(201, two).verdict(&evict),
-            Verdict::Refused("more than one PodDisruptionBudget".into())
+            ResponseKind::Refused("more than one PodDisruptionBudget".into())
         );
         let only_code = json!({"kind": "Status", "code": 500});
         assert!(matches!(
             ServerResponse::of(201, only_code).verdict(&evict),
-            Verdict::Refused(_)
+            ResponseKind::Refused(_)
         ));
         let good = json!({"kind": "Status", "status": "Success", "code": 201});
         assert_eq!(
             ServerResponse::of(201, good).verdict(&evict),
-            Verdict::Accepted
+            ResponseKind::Accepted
         );
     }
 
@@ -179,7 +179,7 @@ mod tests {
         let budget = json!({"kind": "Status", "message": "Cannot evict pod.", "details": {"retryAfterSeconds": 10, "causes": [{"reason": "DisruptionBudget", "message": "needs 2 and has 2"}]}});
         assert_eq!(
             ServerResponse::of(429, budget).verdict(&evict),
-            Verdict::Budget(
+            ResponseKind::Budget(
                 "Cannot evict pod. needs 2 and has 2".into(),
                 Some(Duration::from_secs(10))
             )
@@ -191,7 +191,7 @@ mod tests {
         busy.retry_after = Some(Duration::from_secs(3));
         assert_eq!(
             busy.verdict(&evict),
-            Verdict::Busy("too many requests".into(), Some(Duration::from_secs(3)))
+            ResponseKind::Busy("too many requests".into(), Some(Duration::from_secs(3)))
         );
     }
 
@@ -203,14 +203,14 @@ mod tests {
             ServerResponse::of(500, Value::Null),
             ServerResponse::of(504, Value::Null),
         ] {
-            assert!(matches!(answer.verdict(&patch), Verdict::Unknown(_)));
+            assert!(matches!(answer.verdict(&patch), ResponseKind::Unknown(_)));
         }
         for (code, wanted) in [
-            (403, Verdict::Refused("no".into())),
-            (401, Verdict::Refused("no".into())),
-            (404, Verdict::Gone("no".into())),
-            (409, Verdict::Conflict("no".into())),
-            (422, Verdict::Invalid("no".into())),
+            (403, ResponseKind::Refused("no".into())),
+            (401, ResponseKind::Refused("no".into())),
+            (404, ResponseKind::Gone("no".into())),
+            (409, ResponseKind::Conflict("no".into())),
+            (422, ResponseKind::Invalid("no".into())),
         ] {
             assert_eq!(
                 ServerResponse::of(code, json!({"message": "no"})).verdict(&patch),
@@ -219,7 +219,7 @@ mod tests {
         }
         let create = call(Method::Create, Subresource::None);
         let again = ServerResponse::of(409, json!({"reason": "AlreadyExists"}));
-        assert_eq!(again.verdict(&create), Verdict::Accepted);
+        assert_eq!(again.verdict(&create), ResponseKind::Accepted);
         let hostile = ServerResponse::of(403, json!({"message": "\u{1b}[2J"}));
         assert!(!hostile.words().contains('\u{1b}'));
     }

@@ -16,7 +16,7 @@ use super::history::{Run, runs, undone_by};
 use super::journal::{Journal, JournalFault, JournalWriter};
 use super::machine::{Machine, Note, RunCommand, RunEnd, StepResult, StepStatus};
 use super::record::{Record, Same, Who};
-use super::response::Verdict;
+use super::response::ResponseKind;
 use super::writer::Writer;
 
 /// Progress of a run, for observers.
@@ -224,8 +224,8 @@ impl RunContext<'_> {
                     pen.write((self.clock)(), intent)?;
                     let answer = self.writer.send(&call).await;
                     let accepted = match answer.verdict(&call) {
-                        Verdict::Accepted => Some(true),
-                        Verdict::Unknown(_) => None,
+                        ResponseKind::Accepted => Some(true),
+                        ResponseKind::Unknown(_) => None,
                         _ => Some(false),
                     };
                     let record = Record::Answer {

@@ -15,9 +15,9 @@ use model::fleet::kinds::{self, ApiKind};
 use model::fleet::observe::{Observation, Table};
 use model::plan::{Object, Plan, Refusal, RefusalCode, Step};
 use plan::scale::Autoscalers;
-use plan::{ActionTarget, FoundObject, Subject, SubjectPriorityClass, gang_refusal};
+use plan::{ActionTarget, FoundObject, JobSubject, SubjectPriorityClass, gang_refusal};
 
-use super::machine::Seen;
+use super::machine::ObjectRead;
 use super::request::{get, read};
 use super::response::ServerResponse;
 
@@ -188,9 +188,11 @@ impl Looker {
         for version in versions.into_iter().flatten() {
             let object = Object::served(of, version, name).within(namespace);
             match read(&self.client, &object).await {
-                Seen::There(now) => return Ok(Some(found(object, *now))),
-                Seen::Gone => {}
-                Seen::Not(answer) => return Err(failed(&format!("reading {object}"), &answer)),
+                ObjectRead::There(now) => return Ok(Some(found(object, *now))),
+                ObjectRead::Gone => {}
+                ObjectRead::Not(answer) => {
+                    return Err(failed(&format!("reading {object}"), &answer));
+                }
             }
         }
         Ok(None)
@@ -220,7 +222,7 @@ impl Looker {
             for one in versions.iter().filter(|_| versions.len() > 1) {
                 let mut asked = object.clone();
                 asked.place.version = Name::new(one);
-                if matches!(read(&self.client, &asked).await, Seen::There(_)) {
+                if matches!(read(&self.client, &asked).await, ObjectRead::There(_)) {
                     version = Some(asked.place.version);
                     break;
                 }
@@ -303,7 +305,7 @@ impl Looker {
     ///
     /// # Errors
     /// Nothing has this name, several objects have it, or the API server returned an error.
-    pub async fn job(&self, typed: &str) -> Result<Subject, Unseen> {
+    pub async fn job(&self, typed: &str) -> Result<JobSubject, Unseen> {
         let named = Named::parse(typed).ok_or_else(|| malformed(typed))?;
         let mut barred = Vec::new();
         let jobs = self.jobs(&named, &mut barred).await?;
@@ -409,7 +411,7 @@ impl Looker {
     }
 
     /// A job with its owners and its queueing objects.
-    async fn subject(&self, mut chain: Vec<FoundObject>) -> Result<Subject, Unseen> {
+    async fn subject(&self, mut chain: Vec<FoundObject>) -> Result<JobSubject, Unseen> {
         while chain.len() < DEEPEST {
             let Some(last) = chain.last() else { break };
             let Some(owner) = controller(&last.now).cloned() else {
@@ -464,7 +466,7 @@ impl Looker {
                 owned(now) || group_name.is_some_and(|name| text(now, "/metadata/name") == name)
             })
             .await?;
-        Ok(Subject {
+        Ok(JobSubject {
             chain,
             workloads,
             // Finished ones may remain: use the newest.

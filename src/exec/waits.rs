@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use cluster::mutations::{CHECKPOINT, entry, has_condition, is_value, text};
 use model::base::Moment;
-use model::plan::{Object, Step, Until, Wait, When};
+use model::plan::{Object, Step, Until, Wait, WaitOrder};
 
 /// Interval between reads of an object that a step waits for.
 const POLL: Duration = Duration::from_secs(2);
@@ -66,7 +66,7 @@ fn condition_text(wait: &Wait, since: Moment) -> String {
 }
 
 /// Whether a step still waits.
-pub(super) enum Pending {
+pub(super) enum StepWait {
     /// The step does not wait.
     No,
     /// The step waits: the time of the next check, and the description.
@@ -86,9 +86,9 @@ pub(super) fn pending(
     step: &Step,
     since: &mut Option<Moment>,
     now: Moment,
-    when: When,
+    when: WaitOrder,
     (own, others): Read<'_>,
-) -> Pending {
+) -> StepWait {
     let mut next: Option<(Moment, String)> = None;
     for wait in step.waits.iter().filter(|wait| wait.when == when) {
         let shown_by = wait.of.as_ref().unwrap_or(&step.object);
@@ -113,11 +113,11 @@ pub(super) fn pending(
                 continue;
             }
             let waited = now.since(since);
-            return Pending::Late(format!("{shown_by}: timed out after {waited}: {words}"));
+            return StepWait::Late(format!("{shown_by}: timed out after {waited}: {words}"));
         }
         let by_clock = matches!(wait.until, Until::Time { .. } | Until::Elapsed { .. });
         if object.is_none() && !by_clock {
-            return Pending::Late(format!("{shown_by} was deleted during the wait: {words}"));
+            return StepWait::Late(format!("{shown_by} was deleted during the wait: {words}"));
         }
         let look = match wait.until {
             Until::Time { at } => at,
@@ -134,7 +134,7 @@ pub(super) fn pending(
         }
     }
     match next {
-        Some((until, words)) => Pending::Until(until, words),
-        None => Pending::No,
+        Some((until, words)) => StepWait::Until(until, words),
+        None => StepWait::No,
     }
 }

@@ -23,7 +23,7 @@ use source::kubeconfig::{ConfigFault, ContextChoice, Resolved, resolve};
 use source::login::Login;
 
 use super::gate::{WHO, WriteGate};
-use super::machine::Seen;
+use super::machine::ObjectRead;
 use super::record::ClusterIdentity;
 use super::request::{ask, get, identity, read, unwritable};
 use super::response::ServerResponse;
@@ -167,7 +167,7 @@ impl Writer {
         self.client.stats.now()
     }
 
-    pub async fn read(&self, object: &Object) -> Seen {
+    pub async fn read(&self, object: &Object) -> ObjectRead {
         read(&self.client.client, object).await
     }
 

@@ -12,13 +12,13 @@ use model::base::{Name, time::parse_span};
 use model::fleet::signal::{Signal, SignalType};
 
 use super::dialect::{
-    CoreRule, Derive, Dialect, Discovery, HostRule, How, Join, MissingValues, PodRule, SamplePart,
-    Scale, SignalMapping, Sizes, SliceRule, Use,
+    CoreRule, Derive, Dialect, Discovery, HostRule, How, Join, MetricUse, MissingValues, PodRule,
+    SamplePart, SignalMapping, Sizes, SliceRule, UnitScale,
 };
-use super::labels::{DeviceLabels, LabelFilter, LabelSources, Source};
+use super::labels::{DeviceLabels, LabelFilter, LabelSource, LabelSources};
 use super::spec::{
-    self, DeriveSpec, FieldsSpec, FileFaults, HostSpec, JoinOn, Many, MapSpec, MetricType, Rollup,
-    ScaleSpec, ScopeSpec, SliceSpec, SourceSpec, Spec,
+    self, DeriveSpec, DialectSpec, FieldsSpec, FileFaults, HostSpec, JoinOn, Many, MapSpec,
+    MetricType, Rollup, ScaleSpec, ScopeSpec, SliceSpec, SourceSpec,
 };
 
 /// Reads and checks one file; `None` when anything is wrong, which is then in `faults`.
@@ -29,7 +29,7 @@ pub(super) fn compile(faults: &mut FileFaults<'_>) -> Option<Dialect> {
     (faults.found.len() == before).then_some(dialect)
 }
 
-fn dialect(spec: Spec, faults: &mut FileFaults<'_>) -> Dialect {
+fn dialect(spec: DialectSpec, faults: &mut FileFaults<'_>) -> Dialect {
     let name = spec.name.get_ref();
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if name.is_empty() || !name.chars().all(plain) {
@@ -63,7 +63,7 @@ fn dialect(spec: Spec, faults: &mut FileFaults<'_>) -> Dialect {
             families
                 .entry(name.clone())
                 .or_default()
-                .push(Use::Join(number(joins.len())));
+                .push(MetricUse::Join(number(joins.len())));
         }
         joins.push(Join {
             page: join.on == JoinOn::Page,
@@ -72,7 +72,10 @@ fn dialect(spec: Spec, faults: &mut FileFaults<'_>) -> Dialect {
     }
     let core = spec.core.as_ref().map(|core| {
         if let Some(name) = &core.per_device_from {
-            families.entry(name.clone()).or_default().push(Use::Cores);
+            families
+                .entry(name.clone())
+                .or_default()
+                .push(MetricUse::Cores);
         }
         CoreRule {
             index: field(&core.index, faults),
@@ -156,11 +159,11 @@ fn dialect(spec: Spec, faults: &mut FileFaults<'_>) -> Dialect {
 }
 
 fn maps(
-    spec: &Spec,
+    spec: &DialectSpec,
     faults: &mut FileFaults<'_>,
-) -> (Vec<SignalMapping>, FxHashMap<String, Vec<Use>>) {
+) -> (Vec<SignalMapping>, FxHashMap<String, Vec<MetricUse>>) {
     let mut maps = Vec::new();
-    let mut families: FxHashMap<String, Vec<Use>> = FxHashMap::default();
+    let mut families: FxHashMap<String, Vec<MetricUse>> = FxHashMap::default();
     let mut ranks: FxHashMap<Signal, u16> = FxHashMap::default();
     for map in &spec.map {
         let Some(signal) = signal(&map.to, faults) else {
@@ -175,7 +178,7 @@ fn maps(
         for name in map.from.get_ref() {
             let rank = ranks.entry(signal).or_default();
             for (name, part) in parts(map, signal, name) {
-                families.entry(name).or_default().push(Use::Map {
+                families.entry(name).or_default().push(MetricUse::Map {
                     map: number(maps.len()),
                     rank: *rank,
                     part,
@@ -230,7 +233,7 @@ fn is_mean(map: &MapSpec) -> bool {
 fn one_map(
     map: &MapSpec,
     signal: Signal,
-    spec: &Spec,
+    spec: &DialectSpec,
     faults: &mut FileFaults<'_>,
 ) -> SignalMapping {
     let scale = match map
@@ -238,12 +241,12 @@ fn one_map(
         .as_ref()
         .map(|scale| (scale.get_ref(), scale.span()))
     {
-        None => Scale::of(1.0),
+        None => UnitScale::of(1.0),
         Some((ScaleSpec::Number(by), at)) => {
             if !by.is_finite() || *by == 0.0 {
                 faults.at(at, "a scale is a number other than zero");
             }
-            Scale::of(*by)
+            UnitScale::of(*by)
         }
         Some((ScaleSpec::Word(word), at)) => {
             if word != "by-size" {
@@ -251,7 +254,7 @@ fn one_map(
             } else if spec.sizes.is_none() {
                 faults.at(at, "\"by-size\" needs a [sizes] table");
             }
-            Scale::BySize
+            UnitScale::BySize
         }
     };
     let kind = map.kind.as_ref().map(|kind| *kind.get_ref());
@@ -463,7 +466,7 @@ fn field(sources: &[Spanned<SourceSpec>], faults: &mut FileFaults<'_>) -> LabelS
     let compiled = sources.iter().map(|source| {
         let at = source.span();
         let source = source.get_ref();
-        Source {
+        LabelSource {
             label: source.label.clone(),
             moved: format!("exported_{}", source.label),
             regex: source

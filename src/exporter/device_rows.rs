@@ -49,7 +49,7 @@ pub(super) enum RowSubject {
 
 /// A holder as a row names it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Pod {
+pub(super) struct RowPod {
     pub key: ObjectKey,
     pub container: Option<Name>,
     /// Named by an `exported_` label: Prometheus moved it aside for the scrape target's own.
@@ -58,7 +58,7 @@ pub(super) struct Pod {
 
 /// The position of a row; [`NONE`] means no position.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Spot {
+pub(super) struct RowPosition {
     pub host: u32,
     pub device: u32,
     pub device_place: u32,
@@ -101,8 +101,8 @@ pub(super) struct PageRows<'d, 'n> {
     hosts: Vec<Option<Name>>,
     host_ids: FxHashMap<Option<Name>, u32>,
     host_places: FxHashMap<(Discriminant<RowSubject>, u32), u32>,
-    pub pods: Vec<Pod>,
-    pod_ids: FxHashMap<Pod, u32>,
+    pub pods: Vec<RowPod>,
+    pod_ids: FxHashMap<RowPod, u32>,
     /// Who holds which place, as often as rows say so.
     pub holders: FxHashMap<(u32, u32), bool>,
     /// Identity that holds for all rows of a host, or of a page whose rows name none.
@@ -144,8 +144,8 @@ impl<'d, 'n> PageRows<'d, 'n> {
     }
 
     /// The position of a row with these labels.
-    pub fn spot(&mut self, labels: &[Label<'_>]) -> Spot {
-        let mut spot = Spot {
+    pub fn spot(&mut self, labels: &[Label<'_>]) -> RowPosition {
+        let mut spot = RowPosition {
             host: NONE,
             device: NONE,
             device_place: NONE,
@@ -532,7 +532,7 @@ impl<'d, 'n> PageRows<'d, 'n> {
             self.own_pod += 1;
             return NONE;
         }
-        let pod = Pod {
+        let pod = RowPod {
             key,
             container: container.map(|container| self.names.intern(container)),
             exported,

@@ -97,7 +97,7 @@ pub struct Dialect {
     pub(super) maps: Vec<SignalMapping>,
     pub(super) derives: Vec<Derive>,
     /// What each metric name is used for, without prefix.
-    pub(super) families: FxHashMap<String, Vec<Use>>,
+    pub(super) families: FxHashMap<String, Vec<MetricUse>>,
 }
 
 impl Dialect {
@@ -121,7 +121,7 @@ impl Dialect {
     }
 
     /// The part of a metric's name after `prefix`, with what it is used for.
-    pub(super) fn family(&self, prefix: &str, name: &str) -> Option<&[Use]> {
+    pub(super) fn family(&self, prefix: &str, name: &str) -> Option<&[MetricUse]> {
         let bare = name.strip_prefix(prefix)?;
         // OpenMetrics puts this suffix on every counter, whatever the exporter calls it.
         self.families
@@ -164,7 +164,7 @@ impl Dialect {
 
 /// What a metric name is used for.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Use {
+pub(super) enum MetricUse {
     /// A mapping, and the name's rank among all names that give its signal: the lowest wins.
     Map {
         map: u16,
@@ -250,13 +250,13 @@ pub(super) struct Join {
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) enum Scale {
+pub(super) enum UnitScale {
     /// Times the first, over the second: a hundredth is a division by 100, for 57 * 0.01 is not 0.57.
     By(f64, f64),
     BySize,
 }
 
-impl Scale {
+impl UnitScale {
     pub fn of(by: f64) -> Self {
         let over = (1.0 / by).round();
         if over > 1.0 && (by * over - 1.0).abs() < 1e-12 {
@@ -270,7 +270,7 @@ impl Scale {
 #[derive(Debug)]
 pub(super) struct SignalMapping {
     pub signal: Signal,
-    pub scale: Scale,
+    pub scale: UnitScale,
     /// A running total behind a signal that is a rate.
     pub total: bool,
     pub scope: ScopeSpec,

@@ -6,12 +6,12 @@ use rustc_hash::FxHashMap;
 
 use model::base::Name;
 use model::fleet::histogram::Histogram;
-use model::fleet::reading::{Reading, Scope};
+use model::fleet::reading::{Reading, ReadingScope};
 
 use super::device_rows::{PageRows, RowDevice, RowSubject};
 use super::dialect::Dialect;
 use super::fold::Values;
-use super::page::{Read, Report, Total};
+use super::page::{PageReport, ParsedPage, Total};
 
 /// What folding a page gave.
 pub(super) struct Folded<'f, 'd, 'n> {
@@ -29,7 +29,11 @@ pub(super) struct Folded<'f, 'd, 'n> {
 }
 
 /// Nodes first, then each device with its slices, each with its pods' copies; last the servers of models.
-pub(super) fn emit(dialect: &Dialect, folded: &Folded<'_, '_, '_>, report: Report) -> Read {
+pub(super) fn emit(
+    dialect: &Dialect,
+    folded: &Folded<'_, '_, '_>,
+    report: PageReport,
+) -> ParsedPage {
     let Folded {
         rows,
         slices,
@@ -38,9 +42,9 @@ pub(super) fn emit(dialect: &Dialect, folded: &Folded<'_, '_, '_>, report: Repor
         copies,
         histograms,
     } = *folded;
-    let mut read = Read {
+    let mut read = ParsedPage {
         report,
-        ..Read::default()
+        ..ParsedPage::default()
     };
     let mut pods: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
     for (place, pod) in rows.holders.keys() {
@@ -51,7 +55,7 @@ pub(super) fn emit(dialect: &Dialect, folded: &Folded<'_, '_, '_>, report: Repor
     for (at, place) in rows.places.iter().enumerate() {
         match place {
             RowSubject::Node(host) if !values[at].is_empty() => {
-                let mut reading = Reading::new(dialect.name.clone(), Scope::Node);
+                let mut reading = Reading::new(dialect.name.clone(), ReadingScope::Node);
                 reading.host = rows.completed(of_host(host)).host;
                 push(&mut read, reading, &values[at]);
             }
@@ -85,8 +89,8 @@ pub(super) fn emit(dialect: &Dialect, folded: &Folded<'_, '_, '_>, report: Repor
                 (pod.key.clone(), pod.container.clone())
             });
             let scope = match slice {
-                Some(_) => Scope::Slice,
-                None => Scope::Device,
+                Some(_) => ReadingScope::Slice,
+                None => ReadingScope::Device,
             };
             let mut reading = reading(dialect, scope, &device, slice);
             let split = shared.contains_key(&number);
@@ -98,7 +102,7 @@ pub(super) fn emit(dialect: &Dialect, folded: &Folded<'_, '_, '_>, report: Repor
             if !split {
                 continue;
             }
-            copy.scope = Scope::PodCopy;
+            copy.scope = ReadingScope::PodCopy;
             for pod in holders {
                 let mut copy = copy.clone();
                 set_holder(&mut copy, rows, pod);
@@ -113,7 +117,7 @@ pub(super) fn emit(dialect: &Dialect, folded: &Folded<'_, '_, '_>, report: Repor
     }
     served.sort_unstable();
     for (pod, model, at) in served {
-        let mut reading = Reading::new(dialect.name.clone(), Scope::Serving);
+        let mut reading = Reading::new(dialect.name.clone(), ReadingScope::Serving);
         reading.pod.clone_from(pod);
         reading.model.clone_from(model);
         reading.histograms = histograms.get(&(at as u32)).cloned().unwrap_or_default();
@@ -141,7 +145,12 @@ fn slice_order(place: &RowSubject) -> (u32, Option<Name>) {
     }
 }
 
-fn reading(dialect: &Dialect, scope: Scope, device: &RowDevice, slice: Option<Name>) -> Reading {
+fn reading(
+    dialect: &Dialect,
+    scope: ReadingScope,
+    device: &RowDevice,
+    slice: Option<Name>,
+) -> Reading {
     Reading {
         host: device.host.clone(),
         index: device.index,
@@ -162,7 +171,7 @@ fn set_holder(reading: &mut Reading, rows: &PageRows<'_, '_>, pod: u32) {
 }
 
 /// Adds a reading with its values; totals are kept separately.
-fn push(read: &mut Read, mut reading: Reading, values: &Values) {
+fn push(read: &mut ParsedPage, mut reading: Reading, values: &Values) {
     reading.signals = values
         .iter()
         .filter(|(_, value)| !value.total)

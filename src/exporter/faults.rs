@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::spec::Spec;
+use super::spec::DialectSpec;
 
 /// Errors of one file, each with its line.
 pub(super) struct FileFaults<'a> {
@@ -29,8 +29,8 @@ impl FileFaults<'_> {
 }
 
 /// Reads a file; an error names the line and, for a misspelt word, the nearest valid one.
-pub(super) fn parse(faults: &mut FileFaults<'_>) -> Option<Spec> {
-    match toml::from_str::<Spec>(faults.text) {
+pub(super) fn parse(faults: &mut FileFaults<'_>) -> Option<DialectSpec> {
+    match toml::from_str::<DialectSpec>(faults.text) {
         Ok(spec) => Some(spec),
         Err(error) => {
             let message = error.message().replace('\n', " ");

@@ -16,14 +16,14 @@ use model::fleet::signal::Signal;
 use super::buckets::{Malformed, histogram};
 use super::contribution::{Contribution, NONE};
 use super::device_rows::{PageRows, RowSubject};
-use super::dialect::{Derive, Dialect, How, SamplePart, Scale, SignalMapping, Sizes};
+use super::dialect::{Derive, Dialect, How, SamplePart, SignalMapping, Sizes, UnitScale};
 use super::emit::{Folded, emit};
-use super::page::{Read, Report};
+use super::page::{PageReport, ParsedPage};
 use super::spec::{Reduce, Rollup, ScopeSpec};
 
 /// A value at a place.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Value {
+pub(super) struct FoldedValue {
     pub number: f64,
     /// True until the unit is settled by [`settle_sizes`].
     pub by_size: bool,
@@ -33,7 +33,7 @@ pub(super) struct Value {
     pub mean: Option<(f64, f64)>,
 }
 
-impl Value {
+impl FoldedValue {
     /// A value in its own unit.
     fn plain(number: f64) -> Self {
         Self {
@@ -45,15 +45,15 @@ impl Value {
     }
 }
 
-pub(super) type Values = BTreeMap<Signal, Value>;
+pub(super) type Values = BTreeMap<Signal, FoldedValue>;
 
 /// Makes the readings of all nodes, devices and slices in the rows.
 pub(super) fn fold(
     dialect: &Dialect,
     mut rows: PageRows<'_, '_>,
     mut all: Vec<Contribution>,
-    mut report: Report,
-) -> Read {
+    mut report: PageReport,
+) -> ParsedPage {
     all.retain(|one| !one.value.is_nan());
     drop_target_pods(&mut rows, &mut all);
     spread_cores(dialect, &mut rows, &mut all, &mut report);
@@ -147,7 +147,7 @@ fn spread_cores(
     dialect: &Dialect,
     rows: &mut PageRows<'_, '_>,
     all: &mut [Contribution],
-    report: &mut Report,
+    report: &mut PageReport,
 ) {
     if dialect.core.is_none() {
         return;
@@ -196,7 +196,7 @@ fn shared_places(rows: &PageRows<'_, '_>, all: &[Contribution]) -> FxHashMap<u32
 
 /// The value of the first rank that has one. `group` has the contributions of one place and signal, in the order of rank; `of_one_pod` is
 /// true when all of them are of one pod.
-fn best_value(dialect: &Dialect, group: &[Contribution], of_one_pod: bool) -> Option<Value> {
+fn best_value(dialect: &Dialect, group: &[Contribution], of_one_pod: bool) -> Option<FoldedValue> {
     let mut ranks: Vec<&[Contribution]> = group.chunk_by(|a, b| a.rank == b.rank).collect();
     ranks.sort_by_key(|rank| rank[0].rank);
     ranks.into_iter().find_map(|rank| {
@@ -209,15 +209,15 @@ fn best_value(dialect: &Dialect, group: &[Contribution], of_one_pod: bool) -> Op
             let sum: f64 = all(SamplePart::Sum).map(|one| one.value).sum();
             let count: f64 = all(SamplePart::Count).map(|one| one.value).sum();
             let known = all(SamplePart::Sum).next().is_some() && count > 0.0;
-            return known.then(|| Value {
+            return known.then(|| FoldedValue {
                 mean: Some((sum, count)),
-                ..Value::plain(sum / count)
+                ..FoldedValue::plain(sum / count)
             });
         }
-        Some(Value {
-            by_size: map.scale == Scale::BySize,
+        Some(FoldedValue {
+            by_size: map.scale == UnitScale::BySize,
             total: map.total,
-            ..Value::plain(reduce_rank(map, rank)?)
+            ..FoldedValue::plain(reduce_rank(map, rank)?)
         })
     })
 }
@@ -402,7 +402,7 @@ fn roll_up(
                 })
                 .collect();
             if let Some(number) = numbers.and_then(|numbers| gather(how, &numbers)) {
-                values[at].insert(map.signal, Value::plain(number));
+                values[at].insert(map.signal, FoldedValue::plain(number));
             }
         }
     }
@@ -442,7 +442,7 @@ fn memory_of_profiles(dialect: &Dialect, rows: &PageRows<'_, '_>, values: &mut [
         if let Some(amount) = amount {
             values
                 .entry(Signal::MemTotal)
-                .or_insert(Value::plain(amount * scale));
+                .or_insert(FoldedValue::plain(amount * scale));
         }
     }
 }
@@ -473,7 +473,7 @@ fn derive(derives: &[Derive], values: &mut Values) {
         let ratio = rule.to.name().ends_with("_ratio");
         if let Some(number) = number.filter(|number| !ratio || (0.0..=1.05).contains(number)) {
             let number = if ratio { number.min(1.0) } else { number };
-            values.insert(rule.to, Value::plain(number));
+            values.insert(rule.to, FoldedValue::plain(number));
         }
     }
 }

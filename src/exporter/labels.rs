@@ -19,7 +19,7 @@ pub(super) fn label<'s>(labels: &'s [Label<'_>], name: &str) -> Option<&'s str> 
 
 /// One place a text may come from.
 #[derive(Debug, Clone)]
-pub(super) struct Source {
+pub(super) struct LabelSource {
     pub label: String,
     /// What Prometheus calls it where the scrape target has a label of that name.
     pub moved: String,
@@ -31,7 +31,7 @@ pub(super) struct Source {
     pub filter: LabelFilter,
 }
 
-impl Source {
+impl LabelSource {
     fn get<'s>(&self, labels: &'s [Label<'_>], absent: &[String]) -> Option<Cow<'s, str>> {
         if !self.filter.passes(labels) {
             return None;
@@ -71,7 +71,7 @@ impl Source {
 
 /// Places in order: the first that answers.
 #[derive(Debug, Clone, Default)]
-pub(super) struct LabelSources(pub Vec<Source>);
+pub(super) struct LabelSources(pub Vec<LabelSource>);
 
 impl LabelSources {
     /// The first answer; texts in `absent` are none.

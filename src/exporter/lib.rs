@@ -28,7 +28,7 @@ mod through_tests;
 pub use dialect::{Dialect, Dialects, HostRule};
 pub use exposition::{Limits, Series, scan};
 pub use mapper::{PageSource, read};
-pub use page::{Read, Report};
+pub use page::{PageReport, ParsedPage};
 pub use prometheus_restore::{Scrape, Ups};
 pub use promql::Matchers;
 pub use rate::Rates;

@@ -89,7 +89,7 @@ pub(super) fn head<'a>(
 ) -> Result<LineHead<'a>, LineFault> {
     labels.clear();
     let (start, end) = plain_name(line);
-    let mut text = Text {
+    let mut text = LineText {
         bytes: line,
         plain: std::str::from_utf8(line).ok(),
         strange,
@@ -133,13 +133,13 @@ pub(super) fn tail(line: &[u8], at: usize) -> Result<(f64, Option<i64>), LineFau
 }
 
 /// A line, with its text when it is entirely UTF-8.
-struct Text<'a, 's> {
+struct LineText<'a, 's> {
     bytes: &'a [u8],
     plain: Option<&'a str>,
     strange: &'s mut usize,
 }
 
-impl<'a> Text<'a, '_> {
+impl<'a> LineText<'a, '_> {
     fn cut(&mut self, from: usize, to: usize) -> Cow<'a, str> {
         match self.plain.and_then(|plain| plain.get(from..to)) {
             Some(text) => Cow::Borrowed(text),
@@ -158,7 +158,7 @@ impl<'a> Text<'a, '_> {
 
 /// Parses a label block from just after its `{`; returns the offset after `}`.
 fn block_of<'a>(
-    text: &mut Text<'a, '_>,
+    text: &mut LineText<'a, '_>,
     mut at: usize,
     labels: &mut Vec<Label<'a>>,
     name: &mut Option<Cow<'a, str>>,
@@ -229,7 +229,7 @@ fn block_of<'a>(
 }
 
 /// The unescaped text from `at` to its closing quote, and the offset after the quote.
-fn quoted<'a>(text: &mut Text<'a, '_>, at: usize) -> Result<(Cow<'a, str>, usize), LineFault> {
+fn quoted<'a>(text: &mut LineText<'a, '_>, at: usize) -> Result<(Cow<'a, str>, usize), LineFault> {
     let line = text.bytes;
     let first = memchr2(b'"', b'\\', &line[at..]).ok_or(LineFault::OpenQuote)? + at;
     if line[first] == b'"' {

@@ -12,12 +12,12 @@ use model::fleet::signal::Signal;
 
 use super::buckets::histogram_id;
 use super::contribution::{Contribution, NONE};
-use super::device_rows::{PageRows, Spot};
-use super::dialect::{Dialect, Dialects, SamplePart, Scale, SignalMapping, Use};
+use super::device_rows::{PageRows, RowPosition};
+use super::dialect::{Dialect, Dialects, MetricUse, SamplePart, SignalMapping, UnitScale};
 use super::exposition::{Limits, Nature, Scan, Series, scan};
 use super::fold;
 use super::labels::label;
-use super::page::{Read, Report};
+use super::page::{PageReport, ParsedPage};
 use super::spec::ScopeSpec;
 
 /// The scrape target of a page.
@@ -32,14 +32,19 @@ pub struct PageSource<'a> {
 }
 
 /// Reads a page. Never fails: errors are in the report.
-pub fn read(dialects: &Dialects, page: &[u8], target: &PageSource<'_>, names: &mut Names) -> Read {
-    let mut report = Report::default();
+pub fn read(
+    dialects: &Dialects,
+    page: &[u8],
+    target: &PageSource<'_>,
+    names: &mut Names,
+) -> ParsedPage {
+    let mut report = PageReport::default();
     let wanted = match target.dialect.map(|name| dialects.named(name)) {
         Some(Err(message)) => {
             report.messages.push(message);
-            return Read {
+            return ParsedPage {
                 report,
-                ..Read::default()
+                ..ParsedPage::default()
             };
         }
         Some(Ok(dialect)) => Some(&*dialect.name),
@@ -55,13 +60,13 @@ pub fn read(dialects: &Dialects, page: &[u8], target: &PageSource<'_>, names: &m
                 met.series
             ));
         }
-        return Read {
+        return ParsedPage {
             report,
-            ..Read::default()
+            ..ParsedPage::default()
         };
     };
     report.dialect = Some(dialect.name.clone());
-    let mut reader = Reader::new(dialect, prefix, target, names);
+    let mut reader = PageReader::new(dialect, prefix, target, names);
     let met = scan(page, Limits::default(), |series| reader.take(series));
     reader.report(&mut report);
     describe(&met, &mut report);
@@ -78,19 +83,19 @@ pub(super) fn read_rows<'a>(
     target: &PageSource<'_>,
     names: &mut Names,
     show: &mut Show<'_, 'a>,
-) -> Read {
-    let mut report = Report {
+) -> ParsedPage {
+    let mut report = PageReport {
         dialect: Some(dialect.name.clone()),
-        ..Report::default()
+        ..PageReport::default()
     };
-    let mut reader = Reader::new(dialect, prefix, target, names);
+    let mut reader = PageReader::new(dialect, prefix, target, names);
     show(&mut |series| reader.take(series));
     reader.report(&mut report);
     fold::fold(dialect, reader.rows, reader.contributions, report)
 }
 
 /// Adds the scan's findings to the report.
-fn describe(met: &Scan, report: &mut Report) {
+fn describe(met: &Scan, report: &mut PageReport) {
     report.bad_lines = met.bad;
     report.starting = met.nature == Nature::Empty;
     let explanation = match met.nature {
@@ -140,19 +145,19 @@ fn plural<'a>(count: usize, one: &'a str, many: &'a str) -> &'a str {
 type LabelSet<'a> = Vec<(Cow<'a, str>, Cow<'a, str>)>;
 
 /// State while a page is read.
-struct Reader<'d, 'a, 'n> {
+struct PageReader<'d, 'a, 'n> {
     dialect: &'d Dialect,
     prefix: &'a str,
     rows: PageRows<'d, 'n>,
     /// Parsed identity of each label block of the page.
-    spots: Vec<Option<Spot>>,
+    spots: Vec<Option<RowPosition>>,
     /// Distinct label sets, regardless of order.
     sets: FxHashMap<LabelSet<'a>, u32>,
     /// The label set of each label block of the page.
     blocks: Vec<Option<u32>>,
     families: FxHashMap<Cow<'a, str>, u32>,
     /// The family of the previous series: most are in the same.
-    last: (Cow<'a, str>, u32, Option<&'d [Use]>),
+    last: (Cow<'a, str>, u32, Option<&'d [MetricUse]>),
     /// Series seen: family and label set, with the position of their contributions.
     seen: FxHashMap<(u32, u32), (usize, usize)>,
     contributions: Vec<Contribution>,
@@ -166,7 +171,7 @@ struct Reader<'d, 'a, 'n> {
     unbelievable: Vec<(Signal, f64, usize)>,
 }
 
-impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
+impl<'d, 'a, 'n> PageReader<'d, 'a, 'n> {
     fn new(
         dialect: &'d Dialect,
         prefix: &'a str,
@@ -221,11 +226,11 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
         let (mut used, mut without_device) = (false, false);
         for using in uses {
             match *using {
-                Use::Join(join) => {
+                MetricUse::Join(join) => {
                     used |= self.rows.join(usize::from(join), series.labels);
                 }
-                Use::Cores => used |= self.rows.cores(series.labels),
-                Use::Map { map, rank, part } => {
+                MetricUse::Cores => used |= self.rows.cores(series.labels),
+                MetricUse::Map { map, rank, part } => {
                     let rule = &self.dialect.maps[usize::from(map)];
                     if !rule.filter.passes(series.labels) {
                         continue;
@@ -288,7 +293,7 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
         }
     }
 
-    fn spot(&mut self, series: &Series<'a, '_>) -> Spot {
+    fn spot(&mut self, series: &Series<'a, '_>) -> RowPosition {
         let kept = series.block.map(|block| block as usize);
         if let Some(Some(spot)) = kept.and_then(|at| self.spots.get(at)) {
             return *spot;
@@ -327,7 +332,12 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
     }
 
     /// The target of a value of `rule` on a row at `spot`.
-    fn place(&mut self, rule: &SignalMapping, spot: Spot, series: &Series<'a, '_>) -> Placed {
+    fn place(
+        &mut self,
+        rule: &SignalMapping,
+        spot: RowPosition,
+        series: &Series<'a, '_>,
+    ) -> Placed {
         if spot.ignored {
             return Placed::Elsewhere;
         }
@@ -404,8 +414,8 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
             rule.values.iter().find(|(from, _)| *from == raw)?.1
         };
         let value = match rule.scale {
-            Scale::By(times, over) => raw * times / over,
-            Scale::BySize => raw,
+            UnitScale::By(times, over) => raw * times / over,
+            UnitScale::BySize => raw,
         };
         let believed = believe(rule, value);
         if believed.is_none() {
@@ -421,7 +431,7 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
         believed
     }
 
-    fn report(&self, report: &mut Report) {
+    fn report(&self, report: &mut PageReport) {
         report.series_used = self.used;
         report.series_skipped = self.skipped;
         report.no_device = self.no_device;
@@ -471,8 +481,8 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
 fn bound(rule: &SignalMapping, series: &Series<'_, '_>) -> f64 {
     let bound = label(series.labels, "le").and_then(|le| le.trim().parse::<f64>().ok());
     match rule.scale {
-        Scale::By(times, over) => bound.unwrap_or(f64::NAN) * times / over,
-        Scale::BySize => f64::NAN,
+        UnitScale::By(times, over) => bound.unwrap_or(f64::NAN) * times / over,
+        UnitScale::BySize => f64::NAN,
     }
 }
 

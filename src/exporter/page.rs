@@ -6,18 +6,18 @@ use model::fleet::signal::Signal;
 
 /// The result of reading a page.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Read {
+pub struct ParsedPage {
     /// One reading per node, device, slice and pod, in that order within a device; devices sorted by host and index.
     pub readings: Vec<Reading>,
     /// Counters behind rate signals: [`super::Rates`] computes the rates.
     pub totals: Vec<Total>,
     /// Report of the read.
-    pub report: Report,
+    pub report: PageReport,
 }
 
 /// Report of reading a page.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Report {
+pub struct PageReport {
     /// The dialect, when one was found.
     pub dialect: Option<Name>,
     /// True for a page without measurements: the exporter runs and has not measured yet.
@@ -47,7 +47,7 @@ pub struct Report {
 /// A running total whose signal is a rate or a mean.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Total {
-    /// The reading it belongs to, as an index into [`Read::readings`].
+    /// The reading it belongs to, as an index into [`ParsedPage::readings`].
     pub reading: usize,
     /// The rate or mean that it makes.
     pub signal: Signal,

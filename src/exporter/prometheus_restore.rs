@@ -15,8 +15,8 @@ use super::dialect::Dialect;
 use super::exposition::Series;
 use super::line::Label;
 use super::mapper::{PageSource, read_rows};
-use super::page::Read;
-use super::samples::{Sample, Samples, Scraped};
+use super::page::ParsedPage;
+use super::samples::{Samples, Scraped, SeriesSample};
 
 /// Labels by which targets name the node they are on.
 const NODE_LABELS: &[&str] = &[
@@ -210,7 +210,7 @@ impl<'s> Scrape<'s> {
         dialect: &Dialect,
         node: Option<&Name>,
         names: &mut Names,
-    ) -> Vec<(Moment, Read)> {
+    ) -> Vec<(Moment, ParsedPage)> {
         let blocks: Vec<Vec<Label<'s>>> = (0..self.target.blocks.len())
             .map(|block| self.rows_labels(block))
             .collect();
@@ -222,11 +222,11 @@ impl<'s> Scrape<'s> {
             node: node.cloned(),
             dialect: None,
         };
-        let text = |sample: &Sample| self.samples.text(sample.name);
+        let text = |sample: &SeriesSample| self.samples.text(sample.name);
         let order: Vec<u32> = ranks(&blocks);
-        let mut all: Vec<&Sample> = self.target.samples.iter().collect();
+        let mut all: Vec<&SeriesSample> = self.target.samples.iter().collect();
         all.sort_by(|a, b| {
-            let rank = |sample: &Sample| order[sample.block as usize];
+            let rank = |sample: &SeriesSample| order[sample.block as usize];
             (a.at, text(a), rank(a)).cmp(&(b.at, text(b), rank(b)))
         });
         all.chunk_by(|a, b| a.at == b.at)

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::dialect::{Dialect, How, Use};
+use super::dialect::{Dialect, How, MetricUse};
 use model::fleet::signal::Signal;
 
 /// Longest list of metric names in one query, in bytes: servers and proxies take some 8 KiB of address.
@@ -176,9 +176,9 @@ impl Dialect {
             .iter()
             .filter_map(|name| self.signature_prefix(name))
             .collect();
-        let serves = |using: &Use| match using {
-            Use::Map { map, .. } => wanted.contains(&self.maps[usize::from(*map)].signal),
-            Use::Join(_) | Use::Cores => true,
+        let serves = |using: &MetricUse| match using {
+            MetricUse::Map { map, .. } => wanted.contains(&self.maps[usize::from(*map)].signal),
+            MetricUse::Join(_) | MetricUse::Cores => true,
         };
         names
             .iter()

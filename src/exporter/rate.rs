@@ -4,15 +4,15 @@
 use rustc_hash::FxHashMap;
 
 use model::base::{Moment, Name};
-use model::fleet::reading::{Reading, Scope};
+use model::fleet::reading::{Reading, ReadingScope};
 use model::fleet::signal::{Signal, Signals};
 
-use super::page::Read;
+use super::page::ParsedPage;
 
 /// What a total belongs to, from page to page.
 #[derive(PartialEq, Eq, Hash, Debug, Clone)]
 struct TotalKey {
-    scope: Scope,
+    scope: ReadingScope,
     host: Option<Name>,
     device: Option<Name>,
     index: Option<u32>,
@@ -31,10 +31,10 @@ impl TotalKey {
             index: reading.index,
             slice: reading.slice.clone(),
             // A device's totals continue when its pod changes; only copies are separate by pod.
-            pod: matches!(reading.scope, Scope::PodCopy | Scope::Serving)
+            pod: matches!(reading.scope, ReadingScope::PodCopy | ReadingScope::Serving)
                 .then(|| reading.pod.clone())
                 .flatten(),
-            model: (reading.scope == Scope::Serving)
+            model: (reading.scope == ReadingScope::Serving)
                 .then(|| reading.model.clone())
                 .flatten(),
             signal,
@@ -59,7 +59,7 @@ impl Rates {
     ///
     /// A total that fell (a restart) gives no rate, nor does the first page, nor one of the same moment. A mean is
     /// then over all observations, and absent without a new one since the previous page.
-    pub fn fill(&mut self, at: Moment, read: &mut Read) {
+    pub fn fill(&mut self, at: Moment, read: &mut ParsedPage) {
         let mut now = FxHashMap::default();
         for total in &read.totals {
             let Some(reading) = read.readings.get_mut(total.reading) else {

@@ -34,7 +34,7 @@ pub(super) type Pairs = Box<[(TextId, TextId)]>;
 
 /// One sample of one series.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sample {
+pub(super) struct SeriesSample {
     /// The metric's name; the empty text where a function took it off.
     pub name: TextId,
     /// The label set within the target.
@@ -52,7 +52,7 @@ pub(super) struct Scraped {
     /// Label sets, without names of metrics.
     pub blocks: Vec<Pairs>,
     /// Samples, in the order of the answers.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<SeriesSample>,
 }
 
 #[derive(Debug, Default)]
@@ -206,7 +206,7 @@ impl Samples {
         let name = name.unwrap_or_else(|| self.intern(""));
         for (at, value) in values {
             self.evaluated = self.evaluated.max(Some(*at));
-            self.targets[target as usize].samples.push(Sample {
+            self.targets[target as usize].samples.push(SeriesSample {
                 name,
                 block,
                 at: *at,
@@ -242,12 +242,12 @@ impl<'de> Visitor<'de> for Envelope<'_> {
     }
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ResponseStatus, A::Error> {
         let mut response = ResponseStatus::default();
-        while let Some(Text(key)) = map.next_key()? {
+        while let Some(BorrowedText(key)) = map.next_key()? {
             match &*key {
-                "status" => response.success = map.next_value::<Text<'_>>()?.0 == "success",
-                "errorType" => response.kind = map.next_value::<Text<'_>>()?.0.into_owned(),
+                "status" => response.success = map.next_value::<BorrowedText<'_>>()?.0 == "success",
+                "errorType" => response.kind = map.next_value::<BorrowedText<'_>>()?.0.into_owned(),
                 "error" => {
-                    let message = map.next_value::<Text<'_>>()?.0.into_owned();
+                    let message = map.next_value::<BorrowedText<'_>>()?.0.into_owned();
                     response.error = Some(message).filter(|message| !message.is_empty());
                 }
                 "data" => map.next_value_seed(DataSeed {
@@ -280,10 +280,10 @@ impl<'de> Visitor<'de> for DataSeed<'_> {
         Ok(())
     }
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(Text(key)) = map.next_key()? {
+        while let Some(BorrowedText(key)) = map.next_key()? {
             match &*key {
                 "resultType" => {
-                    let kind = map.next_value::<Text<'_>>()?.0;
+                    let kind = map.next_value::<BorrowedText<'_>>()?.0;
                     if !matches!(&*kind, "vector" | "matrix") {
                         return Err(de::Error::custom(format_args!(
                             "its result is a {kind}, not a vector"
@@ -320,7 +320,7 @@ impl<'de> Visitor<'de> for SeriesSeed<'_> {
         Ok(())
     }
     fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<(), A::Error> {
-        while let Some(Row { metric, values }) = rows.next_element()? {
+        while let Some(JsonSeries { metric, values }) = rows.next_element()? {
             self.into.add(&metric, &values);
         }
         Ok(())
@@ -328,30 +328,30 @@ impl<'de> Visitor<'de> for SeriesSeed<'_> {
 }
 
 /// One series of a result.
-struct Row<'de> {
+struct JsonSeries<'de> {
     metric: Vec<(Cow<'de, str>, Cow<'de, str>)>,
     values: Vec<(i64, f64)>,
 }
 
-impl<'de> Deserialize<'de> for Row<'de> {
+impl<'de> Deserialize<'de> for JsonSeries<'de> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct RowVisitor;
         impl<'de> Visitor<'de> for RowVisitor {
-            type Value = Row<'de>;
+            type Value = JsonSeries<'de>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a series with its samples")
             }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Row<'de>, A::Error> {
-                let mut row = Row {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonSeries<'de>, A::Error> {
+                let mut row = JsonSeries {
                     metric: Vec::new(),
                     values: Vec::new(),
                 };
-                while let Some(Text(key)) = map.next_key()? {
+                while let Some(BorrowedText(key)) = map.next_key()? {
                     match &*key {
                         "metric" => row.metric = map.next_value::<MetricLabels<'de>>()?.0,
-                        "value" => row.values.push(map.next_value::<Point>()?.0),
+                        "value" => row.values.push(map.next_value::<JsonPoint>()?.0),
                         "values" => {
-                            let points: Vec<Point> = map.next_value()?;
+                            let points: Vec<JsonPoint> = map.next_value()?;
                             row.values.extend(points.into_iter().map(|point| point.0));
                         }
                         // Native histograms are no reading.
@@ -380,7 +380,7 @@ impl<'de> Deserialize<'de> for MetricLabels<'de> {
                 mut map: A,
             ) -> Result<MetricLabels<'de>, A::Error> {
                 let mut labels = Vec::new();
-                while let Some((Text(name), Text(value))) = map.next_entry()? {
+                while let Some((BorrowedText(name), BorrowedText(value))) = map.next_entry()? {
                     // An empty label is no label.
                     if !value.is_empty() {
                         labels.push((name, value));
@@ -394,11 +394,11 @@ impl<'de> Deserialize<'de> for MetricLabels<'de> {
 }
 
 /// A moment in seconds and a value: `[1700000000.123, "42"]`.
-struct Point((i64, f64));
+struct JsonPoint((i64, f64));
 
-impl<'de> Deserialize<'de> for Point {
+impl<'de> Deserialize<'de> for JsonPoint {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let (at, Text(value)): (f64, Text<'de>) = Deserialize::deserialize(from)?;
+        let (at, BorrowedText(value)): (f64, BorrowedText<'de>) = Deserialize::deserialize(from)?;
         let value = match &*value {
             "NaN" => f64::NAN,
             "+Inf" => f64::INFINITY,
@@ -413,9 +413,9 @@ impl<'de> Deserialize<'de> for Point {
 }
 
 /// A text, borrowed where it holds no escape.
-struct Text<'a>(Cow<'a, str>);
+struct BorrowedText<'a>(Cow<'a, str>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for BorrowedText<'a> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct TextVisitor;
         impl<'de> Visitor<'de> for TextVisitor {

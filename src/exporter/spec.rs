@@ -14,7 +14,7 @@ pub(super) use super::faults::{FileFaults, nearest, parse};
 /// A whole dialect file.
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Spec {
+pub(super) struct DialectSpec {
     pub name: Spanned<String>,
     /// The exporter's own name.
     pub title: String,

@@ -16,7 +16,7 @@ use crate::fleet::profile::{self, Bottleneck, Evidence, JobProfile, Profiles};
 mod smaller;
 
 pub use smaller::ROOM;
-use smaller::{Offers, smaller};
+use smaller::{MoveOffers, smaller};
 
 /// Hours per month for savings: 365 days over 12.
 pub const MONTH_HOURS: i64 = 730;
@@ -331,7 +331,7 @@ pub fn a_month(rate: Money) -> Money {
 /// All advice, highest savings first; then unknown savings, by cost of the devices.
 pub fn advise(fleet: &Fleet, burn: &SpendRates, profiles: &Profiles) -> Vec<Advice> {
     let mut all = Vec::new();
-    let offers = LazyCell::new(|| Offers::of(fleet, burn));
+    let offers = LazyCell::new(|| MoveOffers::of(fleet, burn));
     for job in fleet.jobs.iter() {
         if job.state != JobState::Running {
             continue;
@@ -384,7 +384,7 @@ fn about(
     profile: &JobProfile,
     fleet: &Fleet,
     burn: &SpendRates,
-    offers: &LazyCell<Offers, impl FnOnce() -> Offers>,
+    offers: &LazyCell<MoveOffers, impl FnOnce() -> MoveOffers>,
     all: &mut Vec<Advice>,
 ) {
     let Ok(bound) = profile.verdict else { return };

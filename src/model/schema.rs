@@ -5,7 +5,7 @@ use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
-use crate::value::Value as OrderedValue;
+use crate::value::Json as OrderedValue;
 
 /// What a schema says about itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -10,7 +10,7 @@ use crate::base::name::{is_hostile, printable_lines};
 
 /// A JSON value with its fields in order.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Value {
+pub enum Json {
     Null,
     Bool(bool),
     /// A whole number below zero.
@@ -22,7 +22,7 @@ pub enum Value {
     Map(Vec<(String, Self)>),
 }
 
-impl Value {
+impl Json {
     /// The value that a row's JSON represents.
     pub fn of(json: &str) -> Self {
         serde_json::from_str(json).expect("rows are serialized by us")
@@ -123,7 +123,7 @@ pub fn escaped(json: String) -> String {
     out
 }
 
-impl Serialize for Value {
+impl Serialize for Json {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Null => out.serialize_unit(),
@@ -144,45 +144,45 @@ impl Serialize for Value {
     }
 }
 
-impl<'de> Deserialize<'de> for Value {
+impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct Any;
         impl<'de> Visitor<'de> for Any {
-            type Value = Value;
+            type Value = Json;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a JSON value")
             }
-            fn visit_unit<E>(self) -> Result<Value, E> {
-                Ok(Value::Null)
+            fn visit_unit<E>(self) -> Result<Json, E> {
+                Ok(Json::Null)
             }
-            fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-                Ok(Value::Bool(value))
+            fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
+                Ok(Json::Bool(value))
             }
-            fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-                Ok(Value::Int(value))
+            fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
+                Ok(Json::Int(value))
             }
-            fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-                Ok(Value::Uint(value))
+            fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
+                Ok(Json::Uint(value))
             }
-            fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-                Ok(Value::Float(value))
+            fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
+                Ok(Json::Float(value))
             }
-            fn visit_str<E>(self, text: &str) -> Result<Value, E> {
-                Ok(Value::Text(text.to_owned()))
+            fn visit_str<E>(self, text: &str) -> Result<Json, E> {
+                Ok(Json::Text(text.to_owned()))
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
                 let mut list = Vec::new();
                 while let Some(item) = items.next_element()? {
                     list.push(item);
                 }
-                Ok(Value::List(list))
+                Ok(Json::List(list))
             }
-            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Json, A::Error> {
                 let mut map = Vec::new();
                 while let Some(field) = fields.next_entry()? {
                     map.push(field);
                 }
-                Ok(Value::Map(map))
+                Ok(Json::Map(map))
             }
         }
         from.deserialize_any(Any)
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_cell_of_a_sheet_is_no_formula() {
-        let cell = |text: &str| Value::Text(text.to_owned()).flat();
+        let cell = |text: &str| Json::Text(text.to_owned()).flat();
         for formula in [
             "=cmd|' /C calc'!A0",
             "@SUM(A1)",
@@ -212,7 +212,7 @@ mod tests {
             assert_eq!(cell(plain), plain);
         }
         assert_eq!(
-            (Value::Int(-2).flat(), Value::Float(-0.5).flat()),
+            (Json::Int(-2).flat(), Json::Float(-0.5).flat()),
             ("-2".into(), "-0.5".into())
         );
     }
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn a_cell_with_fields_has_no_hostile_character() {
         let by = "a\u{9b}31m\u{202e}\u{e0041}\u{1b}";
-        let cell = Value::Map(vec![("by".to_owned(), Value::Text(by.to_owned()))]).flat();
+        let cell = Json::Map(vec![("by".to_owned(), Json::Text(by.to_owned()))]).flat();
         assert!(!cell.chars().any(is_hostile), "{cell:?}");
         let back: serde_json::Value = serde_json::from_str(&cell).expect("is JSON");
         assert_eq!(back["by"], by);

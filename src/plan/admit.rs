@@ -17,7 +17,7 @@ use model::base::{Moment, SmallSort};
 use model::fleet::job::JobKey;
 use model::plan::{
     Alternative, Evicted, Intent, JobName, KnownVictims, Plan, PlanEffect, Refusal, RefusalCode,
-    Undo, Until, Wait, When, evicted_words,
+    Undo, Until, Wait, WaitOrder, evicted_words,
 };
 
 use super::choice::{self, EvictionChoice, choose, hopeless, kept, lesser, lost_words};
@@ -495,7 +495,7 @@ fn head_start() -> Wait {
     Wait {
         go_on: true,
         ..Wait::new(
-            When::Before,
+            WaitOrder::Before,
             Until::Elapsed {
                 seconds: HEAD_START,
             },

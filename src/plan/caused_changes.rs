@@ -21,14 +21,14 @@ use model::plan::StartChange;
 const COARSE: i64 = 16;
 
 /// What the workloads of a fleet compete for.
-pub(super) struct Reach {
+pub(super) struct ContentionIndex {
     snapshot: Arc<Snapshot>,
     by_work: Vec<Arc<BTreeSet<Contended>>>,
     /// By queue: what changes with the queue.
     by_queue: Vec<BTreeSet<Contended>>,
 }
 
-impl Reach {
+impl ContentionIndex {
     pub(super) fn of(compiled: &CompiledFleet) -> Self {
         let queues = compiled.snapshot.queues.iter();
         Self {
@@ -91,7 +91,7 @@ pub(super) struct Caused {
 }
 
 impl Caused {
-    pub(super) fn of(before: &Reach, after: &Reach) -> Self {
+    pub(super) fn of(before: &ContentionIndex, after: &ContentionIndex) -> Self {
         let (mut touched, mut changed) = (BTreeSet::new(), BTreeSet::new());
         before.differs(after, &mut touched, &mut changed);
         after.differs(before, &mut touched, &mut changed);

@@ -204,7 +204,7 @@ fn only_by_evicting(job: &JobKey, evicted: Vec<Evicted>) -> Refusal {
 fn by_hand(
     compiled: &CompiledFleet,
     (work, known): (WorkloadId, &BTreeSet<JobName>),
-    refusal: &preempt::Refusal,
+    refusal: &preempt::NoPreemption,
     explained: &Explanation,
 ) -> Option<EvictionChoice> {
     let snapshot = &compiled.snapshot;
@@ -240,7 +240,7 @@ fn by_hand(
         evicted,
         ..EvictionChoice::default()
     };
-    if matches!(refusal, preempt::Refusal::Protected) {
+    if matches!(refusal, preempt::NoPreemption::Protected) {
         let whose = protected(snapshot, &snapshot.workloads[work]);
         choice.reasons.push(whose);
     }
@@ -274,7 +274,7 @@ pub(super) fn overridden(
     let policy = match within {
         Within::Never => "preempts none of its own jobs",
         Within::LowerPriority => "preempts only those of its jobs that have a lower priority",
-        Within::LowerOrNewerEqualPriority => {
+        Within::LowerOrNewerEqual => {
             "preempts only those of its jobs that have a lower priority, or the same and are newer"
         }
     };
@@ -289,26 +289,26 @@ pub(super) fn overridden(
 pub(super) fn hopeless(
     snapshot: &Snapshot,
     work: WorkloadId,
-    refusal: &preempt::Refusal,
+    refusal: &preempt::NoPreemption,
     explained: &Explanation,
 ) -> Refusal {
     let model = &snapshot.workloads[work];
     let job = planner_context::name(&model.key);
     let (code, sentence) = match refusal {
-        preempt::Refusal::Protected => (
+        preempt::NoPreemption::Protected => (
             RefusalCode::Policy,
             format!(
                 "nothing may be preempted for {job}: {}",
                 protected(snapshot, model)
             ),
         ),
-        preempt::Refusal::TooFew => (
+        preempt::NoPreemption::TooFew => (
             RefusalCode::Policy,
             format!(
                 "preempting would not start {job}: the jobs that may be preempted for it would not free enough"
             ),
         ),
-        preempt::Refusal::Needless | preempt::Refusal::Hopeless(_) => (
+        preempt::NoPreemption::Needless | preempt::NoPreemption::Hopeless(_) => (
             RefusalCode::Infeasible,
             format!("preempting cannot start {job}: {}", explained.reason),
         ),

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use engine::compiled::{CompiledFleet, NodeId, WorkloadId};
-use engine::cycle::{self, Options};
+use engine::cycle::{self, CycleOptions};
 use engine::snapshot::Status;
 use engine::state::State;
 use model::fleet::job::JobKey;
@@ -17,12 +17,12 @@ pub(super) fn start_in_gap(compiled: &CompiledFleet, away: &[WorkloadId]) -> BTr
         state.set_status(*work, Status::Held);
     }
     let (seated, _) = cycle::place(&mut state, &[]);
-    let first = cycle::cycle(&mut state, Options::BY_QUOTA);
+    let first = cycle::cycle(&mut state, CycleOptions::BY_QUOTA);
     for work in away {
         state.set_status(*work, Status::Waiting);
     }
     let (more, _) = cycle::place(&mut state, &first.quota_reserved);
-    let then = cycle::cycle(&mut state, Options::BY_QUOTA);
+    let then = cycle::cycle(&mut state, CycleOptions::BY_QUOTA);
     let admitted = first.admitted.iter().chain(&then.admitted);
     let seated = seated.iter().chain(&more).map(|(work, _)| *work);
     let started = admitted.map(|admission| admission.work).chain(seated);
@@ -40,12 +40,12 @@ pub(super) fn start_late(compiled: &CompiledFleet) -> BTreeSet<JobKey> {
     for node in &open {
         state.set_open(*node, false);
     }
-    let first = cycle::cycle(&mut state, Options::BY_QUOTA);
+    let first = cycle::cycle(&mut state, CycleOptions::BY_QUOTA);
     for node in &open {
         state.set_open(*node, true);
     }
     let grabbed = cycle::bind(&mut state, &first.quota_reserved);
-    let then = cycle::cycle(&mut state, Options::BY_QUOTA);
+    let then = cycle::cycle(&mut state, CycleOptions::BY_QUOTA);
     let admitted = first.admitted.iter().chain(&then.admitted);
     let started = admitted.map(|admission| admission.work).chain(grabbed);
     let key = |work: WorkloadId| compiled.workload(work).key.clone();

@@ -15,11 +15,11 @@ use model::fleet::govern::CHECKPOINT_WANTED;
 use model::fleet::job::JobKey;
 use model::plan::{
     Alternative, Displaced, Intent, Mutation, Plan, PlanEffect, Refusal, Step, Undo, Until, Verb,
-    Wait, When,
+    Wait, WaitOrder,
 };
 
 use super::effect::{Leaver, Picture, compare, news};
-use super::planner_context::{self, Author, Way, seated};
+use super::planner_context::{self, Author, EvictBy, seated};
 use super::{cordon, hold, unanswered};
 
 /// How long to wait for a budget and for a pod's end without a deadline, seconds.
@@ -31,7 +31,7 @@ const MOVED: &str = "evicted pods of ";
 /// How one workload leaves the nodes.
 struct Displacement {
     work: WorkloadId,
-    way: Way,
+    way: EvictBy,
     /// Evict only its pods on the nodes.
     evicts: bool,
     /// Lost work, device-seconds; unknown sorts last.
@@ -220,7 +220,7 @@ impl Drain<'_> {
             let way = match planner_context::way(snapshot, model) {
                 Ok(way) => way,
                 // Pods can be evicted regardless of their owner.
-                Err(_) => Way::Pods(planner_context::pod(
+                Err(_) => EvictBy::Pods(planner_context::pod(
                     &model.key.key.namespace,
                     &model.key.key.name,
                     &model.uid,
@@ -228,9 +228,9 @@ impl Drain<'_> {
             };
             let gang = planner_context::gang(model).is_some();
             let evicts = match way {
-                Way::Kueue(_) => false,
-                Way::Suspend(_) | Way::Volcano(_) => !gang,
-                Way::Pods(_) | Way::Bare(_) => true,
+                EvictBy::Kueue(_) => false,
+                EvictBy::Suspend(_) | EvictBy::Volcano(_) => !gang,
+                EvictBy::Pods(_) | EvictBy::Bare(_) => true,
             };
             let lost = planner_context::loss(snapshot, model, here.iter().copied()).device_seconds;
             all.push(Displacement {
@@ -255,7 +255,7 @@ impl Drain<'_> {
     fn evict(&mut self, leave: &Displacement) -> Result<(), Refusal> {
         let snapshot = self.snapshot;
         let model = &snapshot.workloads[leave.work];
-        let bare = matches!(leave.way, Way::Bare(_));
+        let bare = matches!(leave.way, EvictBy::Bare(_));
         let back = self.comes_back(leave, model);
         let (mut devices, mut gone) = (0, 0);
         let mut stays: BTreeSet<&Name> = BTreeSet::new();
@@ -341,7 +341,7 @@ impl Drain<'_> {
         if let Some(wait) = self.checkpoint(planner_context::saves(self.snapshot, model)) {
             match &leave.way {
                 // The annotation belongs on the job, not on its Kueue Workload.
-                Way::Kueue(_) => {
+                EvictBy::Kueue(_) => {
                     let top = planner_context::top(model)?;
                     let mutation = Mutation::Annotate {
                         key: CHECKPOINT_WANTED.to_owned(),
@@ -350,7 +350,7 @@ impl Drain<'_> {
                     let mut ask = planner_context::step(Verb::Mark, &top, mutation)?;
                     ask.guards.push(planner_context::exists(&top));
                     ask.waits.push(Wait {
-                        when: When::After,
+                        when: WaitOrder::After,
                         ..wait
                     });
                     ask.job = Some(planner_context::reference(model));
@@ -365,7 +365,7 @@ impl Drain<'_> {
         let back = self.comes_back(leave, model);
         let stopped = self.push(stop);
         self.note_destination(stopped, model.key.clone(), back);
-        if matches!(leave.way, Way::Kueue(_)) {
+        if matches!(leave.way, EvictBy::Kueue(_)) {
             self.away.push(model.key.clone());
         }
         let mut again = planner_context::again(snapshot, model)?;
@@ -382,7 +382,7 @@ impl Drain<'_> {
         let back = |(set, pod): (&PodSet, &Placement)| {
             set.tolerates_cordon() && self.nodes.contains(&pod.node)
         };
-        if matches!(leave.way, Way::Bare(_)) || !seated(model).any(back) {
+        if matches!(leave.way, EvictBy::Bare(_)) || !seated(model).any(back) {
             return false;
         }
         let job = planner_context::name(&model.key);
@@ -447,7 +447,7 @@ impl Drain<'_> {
             at_most_seconds: Some(self.patience()),
             deadline: self.deadline,
             go_on: true,
-            ..Wait::new(When::Before, Until::Checkpoint { after: last })
+            ..Wait::new(WaitOrder::Before, Until::Checkpoint { after: last })
         })
     }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use engine::compiled::{CompiledFleet, NodeId, WorkloadId};
-use engine::cycle::{self, Options};
+use engine::cycle::{self, CycleOptions};
 use engine::forecast::{self, Start};
 use engine::snapshot::{Snapshot, Status};
 use engine::spending::spending;
@@ -17,7 +17,7 @@ use model::cost::FleetSpending;
 use model::fleet::job::JobKey;
 use model::plan::{CONTESTED, Displaced, Forecast, JobName, Loss, PoolChange, StartChange};
 
-use super::caused_changes::{Caused, Reach};
+use super::caused_changes::{Caused, ContentionIndex};
 use super::contention;
 use super::planner_context::{loss, name, seated};
 use super::reserved;
@@ -50,7 +50,7 @@ pub(super) struct Picture {
     /// Allocation and cost of workloads after the cycle.
     spending: FleetSpending,
     /// What its workloads compete for.
-    reach: Reach,
+    reach: ContentionIndex,
 }
 
 /// Result of the first cycle of a fleet.
@@ -104,7 +104,7 @@ impl FirstCycle {
             }
             let (seated, unseated) = cycle::place(state, &quota_reserved);
             started.extend(seated);
-            let cycle = cycle::cycle(state, Options::BY_QUOTA);
+            let cycle = cycle::cycle(state, CycleOptions::BY_QUOTA);
             quota_reserved = unseated.into_iter().chain(cycle.quota_reserved).collect();
             let fresh = cycle.admitted.into_iter();
             started.extend(fresh.map(|admission| (admission.work, admission.allocation)));
@@ -215,7 +215,7 @@ impl Picture {
             contested: BTreeSet::new(),
             pools: allocated_by_pool(&state),
             spending: spending(&state),
-            reach: Reach::of(compiled),
+            reach: ContentionIndex::of(compiled),
         }
     }
 

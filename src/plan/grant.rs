@@ -186,10 +186,10 @@ mod tests {
     use super::*;
     use model::base::Moment;
     use model::plan::{Intent, JobRef, Mutation, Object, Outcome, PlanCheck, Step, Verb};
-    use settings::{Inputs, Text, load};
+    use settings::{Inputs, SettingsText, load};
 
     fn settings(machine: &str, user: &str, flags: &[(&str, &str)]) -> Settings {
-        let file = |layer, path: &str, text: &str| Text {
+        let file = |layer, path: &str, text: &str| SettingsText {
             layer,
             path: path.into(),
             text: text.into(),

@@ -6,11 +6,11 @@ use cluster::mutations::{self, has_condition, text};
 use model::base::Moment;
 use model::fleet::govern::{HOLD, SUSPENDED};
 use model::plan::{
-    Alternative, Intent, Mutation, Object, Plan, Policy, Refusal, RefusalCode, Step, Test, Undo,
-    Until, Verb, VolcanoAction, Wait, When,
+    Alternative, Intent, Mutation, Object, Plan, Refusal, RefusalCode, Step, StopPolicy, Test,
+    Undo, Until, Verb, VolcanoAction, Wait, WaitOrder,
 };
 
-use super::{ActionTarget, FoundObject, Subject, System, not_computed};
+use super::{ActionTarget, FoundObject, JobSubject, StartSystem, not_computed};
 
 /// How long controllers may take to react, seconds.
 pub(super) const SETTLE: u64 = 300;
@@ -19,7 +19,7 @@ pub(super) const SETTLE: u64 = 300;
 pub(super) fn after(until: Until) -> Wait {
     Wait {
         at_most_seconds: Some(SETTLE),
-        ..Wait::new(When::After, until)
+        ..Wait::new(WaitOrder::After, until)
     }
 }
 
@@ -70,9 +70,9 @@ pub fn plan(target: &ActionTarget, named: &str, now: Moment) -> Result<Plan, Ref
     Ok(plan)
 }
 
-fn job(subject: &Subject, now: Moment) -> Result<Vec<Step>, Refusal> {
+fn job(subject: &JobSubject, now: Moment) -> Result<Vec<Step>, Refusal> {
     match subject.system() {
-        System::Kueue => {
+        StartSystem::Kueue => {
             let made = subject.made_workloads()?;
             let active: Vec<&FoundObject> = made.iter().filter(|one| is_active(one)).collect();
             if active.is_empty() {
@@ -92,7 +92,7 @@ pub(super) fn is_active(workload: &FoundObject) -> bool {
 }
 
 /// The step that stops the admitted pods of one Workload of a job.
-fn workload(subject: &Subject, workload: &FoundObject, now: Moment) -> Result<Step, Refusal> {
+fn workload(subject: &JobSubject, workload: &FoundObject, now: Moment) -> Result<Step, Refusal> {
     let mut step = Step::new(
         Verb::Suspend,
         workload.object.clone(),
@@ -114,10 +114,10 @@ fn workload(subject: &Subject, workload: &FoundObject, now: Moment) -> Result<St
 }
 
 /// The step that stops a job by its top owner.
-fn top(subject: &Subject, now: Moment) -> Result<Step, Refusal> {
+fn top(subject: &JobSubject, now: Moment) -> Result<Step, Refusal> {
     let top = subject.top();
     let mut step = match subject.system() {
-        System::VolcanoJob => {
+        StartSystem::VolcanoJob => {
             let phase = text(&top.now, "/status/state/phase");
             if matches!(phase, "Aborting" | "Aborted") {
                 return Err(already(format!("{} is held already", top.object)));
@@ -143,7 +143,7 @@ fn top(subject: &Subject, now: Moment) -> Result<Step, Refusal> {
             let mut step = Step::new(verb, top.object.clone(), mutation);
             mutations::support(&step.object, &step.mutation)?;
             if mutations::is_done(&step, Some(&top.now)) {
-                if subject.system() == System::Ours && govern_hold(top).is_none() {
+                if subject.system() == StartSystem::Ours && govern_hold(top).is_none() {
                     return kept_out(subject, &step);
                 }
                 return Err(already(format!("{} is held already", top.object)));
@@ -187,7 +187,7 @@ pub(super) fn govern_hold(top: &FoundObject) -> Option<&str> {
 
 /// The step that keeps a job of `govern` in its queue: it is suspended already, which alone does not hold it. `suspends` is the
 /// step that would suspend it.
-fn kept_out(subject: &Subject, suspends: &Step) -> Result<Step, Refusal> {
+fn kept_out(subject: &JobSubject, suspends: &Step) -> Result<Step, Refusal> {
     let top = subject.top();
     let mut step = Step::new(Verb::Hold, top.object.clone(), keeps_out(true));
     mutations::illegal(&step, &top.now)?;
@@ -250,13 +250,13 @@ fn queue(found: &FoundObject, plan: &mut Plan) -> Result<Step, Refusal> {
             Verb::Hold,
             found.object.clone(),
             Mutation::StopPolicy {
-                value: Policy::Hold,
+                value: StopPolicy::Hold,
             },
         ),
     };
     mutations::support(&step.object, &step.mutation)?;
     let policy = text(&found.now, "/spec/stopPolicy");
-    if mutations::is_done(&step, Some(&found.now)) || policy == Policy::HoldAndDrain.word() {
+    if mutations::is_done(&step, Some(&found.now)) || policy == StopPolicy::HoldAndDrain.word() {
         return Err(already(format!("{} is held already", found.object)));
     }
     if matches!(step.mutation, Mutation::StopPolicy { .. }) {

@@ -1,7 +1,7 @@
 //! Planners: turn an operator's intent into a plan. One file per action.
 //!
 //! Pure. [`plan`] plans every intent on a snapshot of the whole fleet, which the engine simulates: it says what starts, what is
-//! evicted, and what work is lost. Hold, resume, scale and reprioritise can also be planned on freshly read objects ([`Subject`],
+//! evicted, and what work is lost. Hold, resume, scale and reprioritise can also be planned on freshly read objects ([`JobSubject`],
 //! [`FoundObject`]), which works for what the fleet does not show (a job without devices); [`add_forecast`] then adds the engine's
 //! forecast. Where an object does not support a step, the planner refuses and says what can be done instead.
 
@@ -48,13 +48,13 @@ mod victims;
 pub use competing_jobs::starts_without;
 pub use end_holds::end_holds;
 pub use planner_context::{Author, gang_refusal};
-pub use subject::{ActionTarget, FoundObject, Subject, SubjectPriorityClass, System};
+pub use subject::{ActionTarget, FoundObject, JobSubject, StartSystem, SubjectPriorityClass};
 pub use victims::{leavers, leavers_of_nodes};
 
 use std::collections::BTreeSet;
 
 use engine::options;
-use engine::snapshot::{Borrow, Queue, Reclaim, Snapshot, Within, Workload};
+use engine::snapshot::{Borrow, Reclaim, Snapshot, SnapshotQueue, Within, Workload};
 use model::plan::{Intent, JobName, KnownVictims, Plan, PlanEffect, Refusal, SideEffects};
 
 use actions::PlannerInput;
@@ -195,7 +195,7 @@ fn priority_preempts(snapshot: &Snapshot, work: &Workload) -> bool {
     let Some(own) = queues.find(|queue| Some(&queue.name) == own) else {
         return true;
     };
-    let by_priority = |queue: &Queue| {
+    let by_priority = |queue: &SnapshotQueue| {
         queue.preemption.reclaim == Reclaim::LowerPriority
             || queue.preemption.borrow != Borrow::Never
     };

@@ -13,7 +13,7 @@ use model::fleet::job::JobKey;
 use model::fleet::observe::Table;
 use model::plan::{
     Budgets, Fact, JobName, JobRef, Loss, Mutation, Object, Refusal, RefusalCode, SideEffects,
-    Step, Test, Until, Verb, VolcanoAction, Wait, When,
+    Step, Test, Until, Verb, VolcanoAction, Wait, WaitOrder,
 };
 
 use super::hold::{after, suspended};
@@ -30,7 +30,7 @@ pub struct Author {
 
 /// How a workload is taken off its devices.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Way {
+pub(super) enum EvictBy {
     /// Kueue's Workload is deactivated, and activated again.
     Kueue(Object),
     /// The owner is suspended, and resumed.
@@ -138,9 +138,9 @@ pub(super) fn system(snapshot: &Snapshot, work: &Workload) -> System {
 ///
 /// # Errors
 /// The workload cannot be stopped; the refusal names an alternative.
-pub(super) fn way(snapshot: &Snapshot, work: &Workload) -> Result<Way, Refusal> {
+pub(super) fn way(snapshot: &Snapshot, work: &Workload) -> Result<EvictBy, Refusal> {
     if let Some(object) = admission(work, System::Kueue) {
-        return Ok(Way::Kueue(object));
+        return Ok(EvictBy::Kueue(object));
     }
     let top = top(work)?;
     if system(snapshot, work) == System::Kueue {
@@ -149,14 +149,14 @@ pub(super) fn way(snapshot: &Snapshot, work: &Workload) -> Result<Way, Refusal> 
             .instead("look at its events: its queue or its priority class may not exist"));
     }
     if &*top.place.group == "batch.volcano.sh" {
-        return Ok(Way::Volcano(top));
+        return Ok(EvictBy::Volcano(top));
     }
     if mutations::support(&top, &Mutation::Suspend { value: true }).is_ok() {
-        return Ok(Way::Suspend(top));
+        return Ok(EvictBy::Suspend(top));
     }
     Ok(match work.key.kind.as_str() {
-        "Pod" => Way::Bare(top),
-        _ => Way::Pods(top),
+        "Pod" => EvictBy::Bare(top),
+        _ => EvictBy::Pods(top),
     })
 }
 
@@ -323,7 +323,7 @@ pub(super) fn stop(snapshot: &Snapshot, work: &Workload) -> Result<Step, Refusal
     let note = "its pods are deleted; disruption budgets are not checked";
     let runs = work.status == Status::Running;
     let mut step = match way(snapshot, work)? {
-        Way::Kueue(object) => {
+        EvictBy::Kueue(object) => {
             let mut step = step(
                 Verb::Suspend,
                 &object,
@@ -339,7 +339,7 @@ pub(super) fn stop(snapshot: &Snapshot, work: &Workload) -> Result<Step, Refusal
             step.side_effects = effects(snapshot, work, true, note);
             step
         }
-        Way::Suspend(object) => {
+        EvictBy::Suspend(object) => {
             let mut step = step(Verb::Suspend, &object, Mutation::Suspend { value: true })?;
             for path in fields(&step) {
                 step.guards.push(fact(&object, &path, false));
@@ -348,7 +348,7 @@ pub(super) fn stop(snapshot: &Snapshot, work: &Workload) -> Result<Step, Refusal
             step.side_effects = effects(snapshot, work, &*object.kind == "Job", note);
             step
         }
-        Way::Volcano(object) => {
+        EvictBy::Volcano(object) => {
             let action = VolcanoAction::AbortJob;
             let mut step = step(Verb::Suspend, &object, Mutation::VolcanoCommand { action })?;
             step.guards.push(exists(&object));
@@ -359,7 +359,7 @@ pub(super) fn stop(snapshot: &Snapshot, work: &Workload) -> Result<Step, Refusal
             step.side_effects = effects(snapshot, work, true, note);
             step
         }
-        Way::Pods(object) | Way::Bare(object) => {
+        EvictBy::Pods(object) | EvictBy::Bare(object) => {
             let mutation = Mutation::Suspend { value: true };
             // The error names an alternative.
             mutations::support(&object, &mutation)?;
@@ -376,16 +376,16 @@ pub(super) fn stop(snapshot: &Snapshot, work: &Workload) -> Result<Step, Refusal
 /// Its kind does not support it.
 pub(super) fn again(snapshot: &Snapshot, work: &Workload) -> Result<Step, Refusal> {
     let mut step = match way(snapshot, work)? {
-        Way::Kueue(object) => step(
+        EvictBy::Kueue(object) => step(
             Verb::Resume,
             &object,
             Mutation::WorkloadActive { value: true },
         )?,
-        Way::Volcano(object) => {
+        EvictBy::Volcano(object) => {
             let action = VolcanoAction::ResumeJob;
             step(Verb::Resume, &object, Mutation::VolcanoCommand { action })?
         }
-        Way::Suspend(object) | Way::Pods(object) | Way::Bare(object) => {
+        EvictBy::Suspend(object) | EvictBy::Pods(object) | EvictBy::Bare(object) => {
             step(Verb::Resume, &object, Mutation::Suspend { value: false })?
         }
     };
@@ -429,11 +429,11 @@ pub(super) fn evict(pod: &Object, node: &Name, most: u64) -> Result<Step, Refusa
         Wait {
             at_most_seconds: Some(most),
             go_on: true,
-            ..Wait::new(When::Before, Until::Budget)
+            ..Wait::new(WaitOrder::Before, Until::Budget)
         },
         Wait {
             at_most_seconds: Some(most),
-            ..Wait::new(When::After, Until::Gone)
+            ..Wait::new(WaitOrder::After, Until::Gone)
         },
     ];
     step.side_effects.interrupts = true;

@@ -5,7 +5,7 @@ use engine::snapshot::{Placement, PodSet, Snapshot, Status};
 use model::plan::{Alternative, Intent, JobName, Plan, PlanEffect, Refusal, RefusalCode, Undo};
 
 use super::effect::{Leaver, Picture, compare, news};
-use super::planner_context::{self, Way, seated};
+use super::planner_context::{self, EvictBy, seated};
 
 /// The plan that preempts a job, with what starts instead.
 ///
@@ -49,14 +49,14 @@ fn off(
     after.displace(work, false);
     after.settle();
     let away = match planner_context::way(snapshot, model)? {
-        Way::Kueue(_) => vec![model.key.clone()],
+        EvictBy::Kueue(_) => vec![model.key.clone()],
         _ => Vec::new(),
     };
     let before = Picture::sure(snapshot, &[]);
     let then = Picture::sure(&after, &away);
     let whereabouts = then.where_to(&model.key);
     match planner_context::way(snapshot, model)? {
-        Way::Bare(_) => {
+        EvictBy::Bare(_) => {
             let sentence = format!("{job} is a pod without a controller: nothing recreates it");
             return Err(Refusal::new(RefusalCode::Unsupported, sentence)
                 .instead(format!(
@@ -65,7 +65,7 @@ fn off(
                 ))
                 .instead("put it under a Job, which can be suspended"));
         }
-        Way::Pods(_) => {
+        EvictBy::Pods(_) => {
             let all: Vec<(&PodSet, &Placement)> = seated(model)
                 .filter(|(_, pod)| pod.deleted.is_none())
                 .collect();
@@ -91,7 +91,7 @@ fn off(
                 .notes
                 .push("evictions cannot be undone; the owner recreates the pods".to_owned());
         }
-        Way::Kueue(_) | Way::Suspend(_) | Way::Volcano(_) => {
+        EvictBy::Kueue(_) | EvictBy::Suspend(_) | EvictBy::Volcano(_) => {
             let mut stop = planner_context::stop(snapshot, model)?;
             stop.reason = "requested".to_owned();
             stop.side_effects.notes.push(whereabouts);
@@ -99,7 +99,7 @@ fn off(
             let mut again = planner_context::again(snapshot, model)?;
             again.needs.push(1);
             again.reason = match planner_context::way(snapshot, model)? {
-                Way::Kueue(_) => "it is requeued, at its old place among jobs of its priority",
+                EvictBy::Kueue(_) => "it is requeued, at its old place among jobs of its priority",
                 _ => "it may start again",
             }
             .to_owned();

@@ -1,23 +1,23 @@
 //! Hold, resume and reprioritise on a snapshot of the fleet, for the console and for documents.
 
 use engine::compiled::WorkloadId;
-use engine::snapshot::{Queue, Snapshot, Status, Stop, System, Workload};
+use engine::snapshot::{QueueStop, Snapshot, SnapshotQueue, Status, System, Workload};
 use model::base::ObjectKey;
 use model::fleet::observe::Table;
 use model::plan::{
-    Alternative, Intent, JobName, Mutation, Object, Plan, PlanEffect, Policy, Refusal, RefusalCode,
-    Step, Undo, Verb, VolcanoAction,
+    Alternative, Intent, JobName, Mutation, Object, Plan, PlanEffect, Refusal, RefusalCode, Step,
+    StopPolicy, Undo, Verb, VolcanoAction,
 };
 
 use super::effect::{Leaver, Picture, compare, news, queue_news};
 use super::hold::{KEPT_OUT, SCALED, already, back, keeps_out};
-use super::planner_context::{self, Way, fact};
+use super::planner_context::{self, EvictBy, fact};
 use super::reprioritise::{KAI_LATER, class};
 use super::subject::SubjectPriorityClass;
 
 enum QueueActionTarget<'a> {
     Job(WorkloadId),
-    Queue(usize, &'a Queue),
+    Queue(usize, &'a SnapshotQueue),
 }
 
 /// A queue by its name, or a job (`NAMESPACE/NAME`), each with or without its kind.
@@ -38,7 +38,7 @@ fn target<'a>(snapshot: &'a Snapshot, name: &str) -> Result<QueueActionTarget<'a
         .iter()
         .position(|queue| queue.admits && *queue.name == *plain)
         .or_else(|| {
-            let known = |queue: &Queue| queue.admits && *queue.object == *plain;
+            let known = |queue: &SnapshotQueue| queue.admits && *queue.object == *plain;
             snapshot.queues.iter().position(known)
         });
     if let Some(at) = found {
@@ -65,7 +65,7 @@ fn target<'a>(snapshot: &'a Snapshot, name: &str) -> Result<QueueActionTarget<'a
     )?))
 }
 
-fn queue_object(queue: &Queue) -> Result<Object, Refusal> {
+fn queue_object(queue: &SnapshotQueue) -> Result<Object, Refusal> {
     let name = match queue.object.is_empty() {
         true => &queue.name,
         false => &queue.object,
@@ -120,7 +120,7 @@ pub(super) fn hold(snapshot: &Snapshot, named: &str) -> Result<Plan, Refusal> {
                 return Err(already(format!("{} is held already", model.key)));
             }
             let step = match planner_context::way(snapshot, model)? {
-                Way::Pods(object) if !model.sets.is_empty() => {
+                EvictBy::Pods(object) if !model.sets.is_empty() => {
                     let step = planner_context::step(
                         Verb::Scale,
                         &object,
@@ -129,7 +129,7 @@ pub(super) fn hold(snapshot: &Snapshot, named: &str) -> Result<Plan, Refusal> {
                     scaled(snapshot, model, step)
                 }
                 // It is suspended already, which alone does not hold it.
-                Way::Suspend(object)
+                EvictBy::Suspend(object)
                     if model.status == Status::Waiting
                         && planner_context::system(snapshot, model) == System::Stokehold =>
                 {
@@ -146,11 +146,11 @@ pub(super) fn hold(snapshot: &Snapshot, named: &str) -> Result<Plan, Refusal> {
             step
         }
         QueueActionTarget::Queue(at, queue) => {
-            if queue.stop != Stop::None {
+            if queue.stop != QueueStop::None {
                 return Err(already(format!("the queue {} is held already", queue.name)));
             }
             let object = queue_object(queue)?;
-            after.queues[at].stop = Stop::Hold;
+            after.queues[at].stop = QueueStop::Hold;
             plan.reasons
                 .push("running jobs continue; no new job is admitted".to_owned());
             match queue.system {
@@ -159,7 +159,7 @@ pub(super) fn hold(snapshot: &Snapshot, named: &str) -> Result<Plan, Refusal> {
                     planner_context::step(Verb::Hold, &object, Mutation::VolcanoCommand { action })?
                 }
                 _ => {
-                    let value = Policy::Hold;
+                    let value = StopPolicy::Hold;
                     planner_context::step(Verb::Hold, &object, Mutation::StopPolicy { value })?
                 }
             }
@@ -227,10 +227,10 @@ pub(super) fn resume(snapshot: &Snapshot, named: &str) -> Result<Plan, Refusal> 
             planner_context::again(snapshot, model)?
         }
         QueueActionTarget::Queue(at, queue) => {
-            if queue.stop == Stop::None {
+            if queue.stop == QueueStop::None {
                 return Err(already(format!("the queue {} is not held", queue.name)));
             }
-            if queue.stop == Stop::Inactive {
+            if queue.stop == QueueStop::Inactive {
                 let sentence = format!(
                     "queue {} is not held: its queueing system reports it inactive",
                     queue.name
@@ -240,7 +240,7 @@ pub(super) fn resume(snapshot: &Snapshot, named: &str) -> Result<Plan, Refusal> 
                 ));
             }
             let object = queue_object(queue)?;
-            after.queues[at].stop = Stop::None;
+            after.queues[at].stop = QueueStop::None;
             match queue.system {
                 System::Volcano => {
                     let action = VolcanoAction::OpenQueue;
@@ -251,7 +251,7 @@ pub(super) fn resume(snapshot: &Snapshot, named: &str) -> Result<Plan, Refusal> 
                     )?
                 }
                 _ => {
-                    let value = Policy::None;
+                    let value = StopPolicy::None;
                     planner_context::step(Verb::Release, &object, Mutation::StopPolicy { value })?
                 }
             }

@@ -9,11 +9,11 @@ use engine::snapshot::{Snapshot, Status};
 use engine::state::State;
 use model::base::{Name, SmallSort};
 use model::plan::{
-    Alternative, Intent, Plan, PlanEffect, Refusal, RefusalCode, Undo, Until, Wait, When,
+    Alternative, Intent, Plan, PlanEffect, Refusal, RefusalCode, Undo, Until, Wait, WaitOrder,
 };
 
 use super::effect::{Leaver, Picture, Then, compare, news};
-use super::planner_context::{self, Way, fact, seated};
+use super::planner_context::{self, EvictBy, fact, seated};
 use super::{cordon, hold};
 
 /// For how many seconds consolidated devices count as a gain.
@@ -79,12 +79,12 @@ pub(super) fn plan(snapshot: &Snapshot, pool: Option<&Name>) -> Result<Plan, Ref
             let mut again = planner_context::again(snapshot, model)?;
             again.needs.push(stopped);
             again.reason = "it starts elsewhere".to_owned();
-            if matches!(planner_context::way(snapshot, model)?, Way::Kueue(_)) {
+            if matches!(planner_context::way(snapshot, model)?, EvictBy::Kueue(_)) {
                 again.waits.push(Wait {
                     at_most_seconds: Some(hold::SETTLE),
                     go_on: true,
                     ..Wait::new(
-                        When::After,
+                        WaitOrder::After,
                         Until::Condition {
                             name: "PodsReady".to_owned(),
                             status: "True".to_owned(),
@@ -163,7 +163,7 @@ fn moves(snapshot: &Snapshot, pool: Option<&Name>) -> Vec<Move> {
             && model.preemptible
             && matches!(
                 planner_context::way(snapshot, model),
-                Ok(Way::Kueue(_) | Way::Suspend(_))
+                Ok(EvictBy::Kueue(_) | EvictBy::Suspend(_))
             );
         for node in nodes {
             by_node[node].push(work);

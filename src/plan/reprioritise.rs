@@ -7,7 +7,7 @@ use model::base::Moment;
 use model::plan::{Intent, Mutation, Plan, Refusal, RefusalCode, Step, Undo, Verb};
 
 use super::hold::already;
-use super::{FoundObject, Subject, SubjectPriorityClass, System, not_computed};
+use super::{FoundObject, JobSubject, StartSystem, SubjectPriorityClass, not_computed};
 
 /// Warning about preemption after a priority change, where only the object is known.
 pub(super) const MAY_PREEMPT: &str = "a higher priority may preempt others, a lower one may be preempted, as its queue's policy says";
@@ -20,25 +20,25 @@ pub(super) const KAI_LATER: &str = "KAI reads the class of a job when one of its
 ///
 /// # Errors
 /// It has that priority already, has ended, or its priority cannot be changed.
-pub fn plan(subject: &Subject, priority: &str, now: Moment) -> Result<Plan, Refusal> {
+pub fn plan(subject: &JobSubject, priority: &str, now: Moment) -> Result<Plan, Refusal> {
     let top = subject.top();
     let number: Option<i32> = priority.parse().ok();
     let all = match subject.system() {
-        System::Kueue => kueue(subject, priority, number)?,
-        System::VolcanoJob => {
+        StartSystem::Kueue => kueue(subject, priority, number)?,
+        StartSystem::VolcanoJob => {
             let name = class(&subject.classes, priority, number, "PriorityClass")?;
             vec![(top, Mutation::VolcanoPriorityClass { name })]
         }
-        System::VolcanoGroup => {
+        StartSystem::VolcanoGroup => {
             let group = subject.pod_group.as_ref().unwrap_or(top);
             let name = class(&subject.classes, priority, number, "PriorityClass")?;
             vec![(group, Mutation::VolcanoPriorityClass { name })]
         }
-        System::Kai => {
+        StartSystem::Kai => {
             let name = class(&subject.classes, priority, number, "PriorityClass")?;
             vec![(top, Mutation::KaiPriorityClass { name })]
         }
-        System::Ours => {
+        StartSystem::Ours => {
             let Some(number) = number else {
                 let sentence =
                     format!("`{priority}` is not a number, and stokehold.dev/priority is one");
@@ -50,7 +50,7 @@ pub fn plan(subject: &Subject, priority: &str, now: Moment) -> Result<Plan, Refu
             };
             vec![(top, mutation)]
         }
-        System::None => {
+        StartSystem::None => {
             let sentence = format!(
                 "{}: a pod's priority is fixed when the pod is created, and no queueing system orders this job",
                 top.object
@@ -127,7 +127,7 @@ pub fn plan(subject: &Subject, priority: &str, now: Moment) -> Result<Plan, Refu
 }
 
 fn kueue<'a>(
-    subject: &'a Subject,
+    subject: &'a JobSubject,
     priority: &str,
     number: Option<i32>,
 ) -> Result<Vec<(&'a FoundObject, Mutation)>, Refusal> {

@@ -3,12 +3,12 @@
 use cluster::mutations::{self, text};
 use model::base::Moment;
 use model::plan::{
-    Alternative, Intent, Mutation, Plan, Policy, Refusal, RefusalCode, Step, Test, Undo, Verb,
+    Alternative, Intent, Mutation, Plan, Refusal, RefusalCode, Step, StopPolicy, Test, Undo, Verb,
     VolcanoAction,
 };
 
 use super::hold::{already, govern_hold, is_active, is_scaled, keeps_out};
-use super::{ActionTarget, FoundObject, Subject, System, not_computed};
+use super::{ActionTarget, FoundObject, JobSubject, StartSystem, not_computed};
 
 /// The plan that resumes a job or queue that is on hold; `named` is the name as it was typed.
 ///
@@ -52,8 +52,8 @@ pub fn plan(target: &ActionTarget, named: &str, now: Moment) -> Result<Plan, Ref
 /// What a resume does to a job that a hold keeps in its queue of `govern`.
 pub(super) const QUEUED: &str = "it stays suspended in its queue: `govern` admits it in its turn, once its queue has quota and devices are free";
 
-fn job(subject: &Subject) -> Result<Vec<Step>, Refusal> {
-    if subject.system() != System::Kueue {
+fn job(subject: &JobSubject) -> Result<Vec<Step>, Refusal> {
+    if subject.system() != StartSystem::Kueue {
         return Ok(vec![top(subject)?]);
     }
     let made = subject.made_workloads()?;
@@ -67,7 +67,7 @@ fn job(subject: &Subject) -> Result<Vec<Step>, Refusal> {
 }
 
 /// The step that lets Kueue admit one Workload of a job again.
-fn workload(subject: &Subject, workload: &FoundObject) -> Result<Step, Refusal> {
+fn workload(subject: &JobSubject, workload: &FoundObject) -> Result<Step, Refusal> {
     let mutation = Mutation::WorkloadActive { value: true };
     let mut step = Step::new(Verb::Resume, workload.object.clone(), mutation);
     step.guards.push(workload.same("/spec/active"));
@@ -79,11 +79,11 @@ fn workload(subject: &Subject, workload: &FoundObject) -> Result<Step, Refusal> 
 }
 
 /// The step that resumes a job by its top owner.
-fn top(subject: &Subject) -> Result<Step, Refusal> {
+fn top(subject: &JobSubject) -> Result<Step, Refusal> {
     let top = subject.top();
     let not_held = || already(format!("{} is not held", top.object));
     let (mut step, on) = match subject.system() {
-        System::VolcanoJob => {
+        StartSystem::VolcanoJob => {
             if !matches!(
                 text(&top.now, "/status/state/phase"),
                 "Aborting" | "Aborted"
@@ -109,7 +109,8 @@ fn top(subject: &Subject) -> Result<Step, Refusal> {
         }
         _ => {
             // What waits in a queue of `govern` stays suspended until it is admitted: only its hold ends.
-            let is_kept_out = subject.system() == System::Ours && govern_hold(top) == Some("true");
+            let is_kept_out =
+                subject.system() == StartSystem::Ours && govern_hold(top) == Some("true");
             let mutation = match is_kept_out {
                 true => keeps_out(false),
                 false => Mutation::Suspend { value: false },
@@ -137,7 +138,7 @@ fn queue(found: &FoundObject) -> Result<Step, Refusal> {
             action: VolcanoAction::OpenQueue,
         },
         _ => Mutation::StopPolicy {
-            value: Policy::None,
+            value: StopPolicy::None,
         },
     };
     let mut step = Step::new(Verb::Release, found.object.clone(), mutation);

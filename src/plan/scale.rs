@@ -21,7 +21,7 @@ use model::plan::{
 
 use super::effect::{Picture, compare, news, queue_news};
 use super::hold::already;
-use super::{FoundObject, Subject, not_computed, planner_context};
+use super::{FoundObject, JobSubject, not_computed, planner_context};
 
 /// Most new replicas that are placed one by one; more are not simulated.
 const MOST: u32 = 200;
@@ -67,7 +67,7 @@ impl Autoscalers {
 /// # Errors
 /// Its kind has no replicas, an autoscaler owns the number, or it has that many already.
 pub fn plan(
-    subject: &Subject,
+    subject: &JobSubject,
     scalers: &Autoscalers,
     replicas: u32,
     now: Moment,

@@ -29,7 +29,7 @@ pub struct SubjectPriorityClass {
 
 /// A job, from the named object up to its top owner.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Subject {
+pub struct JobSubject {
     /// The named object, then its owners up to the top one. Never empty.
     pub chain: Vec<FoundObject>,
     /// Its Kueue Workloads that have not ended, by name; the newest one where all have. A LeaderWorkerSet has one for each group.
@@ -42,13 +42,13 @@ pub struct Subject {
 
 #[derive(Clone, PartialEq, Debug)]
 pub enum ActionTarget {
-    Job(Box<Subject>),
+    Job(Box<JobSubject>),
     Queue(Box<FoundObject>),
 }
 
 /// The system that decides when a job runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum System {
+pub enum StartSystem {
     Kueue,
     /// Volcano, by a Volcano Job.
     VolcanoJob,
@@ -83,7 +83,7 @@ impl FoundObject {
     }
 }
 
-impl Subject {
+impl JobSubject {
     /// The top owner, on which actions act.
     pub fn top(&self) -> &FoundObject {
         self.chain.last().expect("a subject has an object")
@@ -127,25 +127,25 @@ impl Subject {
     }
 
     /// The system that decides when it runs.
-    pub fn system(&self) -> System {
+    pub fn system(&self) -> StartSystem {
         let top = self.top();
         let label = |key: &str| entry(&top.now, "labels", key).is_some_and(|v| !v.is_empty());
         if !self.workloads.is_empty() || label(KUEUE_QUEUE) {
-            return System::Kueue;
+            return StartSystem::Kueue;
         }
         if &*top.object.place.group == "batch.volcano.sh" {
-            return System::VolcanoJob;
+            return StartSystem::VolcanoJob;
         }
         if label("kai.scheduler/queue") {
-            return System::Kai;
+            return StartSystem::Kai;
         }
         if self.pod_group.is_some() {
-            return System::VolcanoGroup;
+            return StartSystem::VolcanoGroup;
         }
         if label(QUEUE) || entry(&top.now, "annotations", QUEUE).is_some() {
-            return System::Ours;
+            return StartSystem::Ours;
         }
-        System::None
+        StartSystem::None
     }
 
     fn seen(&self) -> Option<WorkloadSeen> {

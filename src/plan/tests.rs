@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use cluster::mutations::{self, RunStep};
 use model::base::Moment;
-use model::plan::{Mutation, Object, Policy, RefusalCode, VolcanoAction};
+use model::plan::{Mutation, Object, RefusalCode, StopPolicy, VolcanoAction};
 
 use super::tests_fleet::{fleet, kueue, node, work};
 use super::*;
@@ -34,8 +34,8 @@ pub(super) fn found(
     }
 }
 
-pub(super) fn subject(top: FoundObject) -> Subject {
-    Subject {
+pub(super) fn subject(top: FoundObject) -> JobSubject {
+    JobSubject {
         chain: vec![top],
         workloads: Vec::new(),
         pod_group: None,
@@ -54,11 +54,11 @@ fn job(spec: Value) -> FoundObject {
     found("batch", "jobs", "Job", true, json!({"spec": spec}))
 }
 
-fn target(subject: &Subject) -> ActionTarget {
+fn target(subject: &JobSubject) -> ActionTarget {
     ActionTarget::Job(Box::new(subject.clone()))
 }
 
-fn under_kueue(active: bool, reserved: &str) -> Subject {
+fn under_kueue(active: bool, reserved: &str) -> JobSubject {
     let mut top = job(json!({"suspend": false}));
     top.now["metadata"]["labels"] = json!({"kueue.x-k8s.io/queue-name": "q"});
     let mut subject = subject(top);
@@ -180,7 +180,7 @@ fn a_job_under_kueue_is_put_on_hold_through_its_workload() {
 }
 
 /// A LeaderWorkerSet under Kueue, with a Workload for each of its groups.
-fn in_groups(groups: &[(bool, &str)]) -> Subject {
+fn in_groups(groups: &[(bool, &str)]) -> JobSubject {
     let mut subject = under_kueue(true, "True");
     subject.chain[0].object = Object::new(
         "leaderworkerset.x-k8s.io",
@@ -280,7 +280,7 @@ fn queues_are_put_on_hold_by_the_means_of_their_system() {
     assert_eq!(
         plan.steps[0].mutation,
         Mutation::StopPolicy {
-            value: Policy::Hold
+            value: StopPolicy::Hold
         }
     );
     let held = queue(
@@ -294,7 +294,7 @@ fn queues_are_put_on_hold_by_the_means_of_their_system() {
     assert_eq!(
         plan.steps[0].mutation,
         Mutation::StopPolicy {
-            value: Policy::None
+            value: StopPolicy::None
         }
     );
     let volcano = queue(
@@ -405,7 +405,7 @@ fn a_hold_of_what_has_no_nodes_stops_nothing() {
 }
 
 /// A job of a queue of `govern`, suspended until it is admitted, with these annotations.
-fn governed(notes: Value) -> Subject {
+fn governed(notes: Value) -> JobSubject {
     let mut top = job(json!({"suspend": true}));
     top.now["metadata"]["labels"] = json!({"stokehold.dev/queue": "a"});
     top.now["metadata"]["annotations"] = notes;

@@ -9,7 +9,7 @@ use engine::snapshot::{QueueingStrategy, Snapshot, Within, Workload};
 use model::base::{Moment, Name};
 use model::plan::{CONTESTED, JobName, KnownVictims, Plan, RefusalCode, StartChange, Until, Verb};
 
-use super::caused_changes::{Caused, Reach};
+use super::caused_changes::{Caused, ContentionIndex};
 use super::starts_without;
 use super::tests_fleet::{
     ask, ask_again, ask_with, fleet, forecast, full, kueue, lines, node, planned, queue, work,
@@ -526,7 +526,7 @@ fn starts_that_a_plan_does_not_cause_are_omitted() {
     };
     after.displace(at("runs"), false);
     after.settle();
-    let reach = |snapshot: &Snapshot| Reach::of(&CompiledFleet::new(snapshot.clone()));
+    let reach = |snapshot: &Snapshot| ContentionIndex::of(&CompiledFleet::new(snapshot.clone()));
     let caused = Caused::of(&reach(&snapshot), &reach(&after));
     let later = |seconds: u64| Some(snapshot.at.plus(std::time::Duration::from_secs(seconds)));
     let is_reported = |name: &str, before: Option<Moment>, after: Option<Moment>| {

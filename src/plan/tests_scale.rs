@@ -13,7 +13,7 @@ use super::scale::Autoscalers;
 use super::tests::{found, subject};
 use super::tests_fleet::read;
 use super::tests_fleet::{ask, fleet, forecast, kueue, node, planned, queue, work};
-use super::{FoundObject, Subject, add_forecast, scale};
+use super::{FoundObject, JobSubject, add_forecast, scale};
 
 fn now() -> Moment {
     Moment::from_seconds(10_000)
@@ -22,7 +22,7 @@ fn now() -> Moment {
 const DEPLOYMENT: (&str, &str, &str) = ("apps", "deployments", "Deployment");
 
 /// An object with this number of replicas, each of which requests two devices.
-fn with_replicas((group, plural, kind): (&str, &str, &str), replicas: Option<u32>) -> Subject {
+fn with_replicas((group, plural, kind): (&str, &str, &str), replicas: Option<u32>) -> JobSubject {
     let pod = json!({"spec": {"containers": [{"name": "a", "resources": {"limits": {"nvidia.com/gpu": "2"}}}]}});
     let mut spec = match kind {
         "LeaderWorkerSet" => json!({"leaderWorkerTemplate": {"size": 2, "workerTemplate": pod}}),

@@ -17,9 +17,9 @@ use super::priority_raise::above_all;
 /// The sets of jobs that may be evicted for a job that is first in its queue.
 pub(super) struct Sets {
     /// As its cluster would choose.
-    pub(super) cluster: Result<Victims, preempt::Refusal>,
+    pub(super) cluster: Result<Victims, preempt::NoPreemption>,
     /// With the least work lost.
-    pub(super) least: Result<Victims, preempt::Refusal>,
+    pub(super) least: Result<Victims, preempt::NoPreemption>,
     /// Jobs behind it in the order, where only nodes are short.
     pub(super) by_hand: Option<Victims>,
 }
@@ -66,7 +66,7 @@ impl Sets {
     }
 
     /// Any set, whether its jobs can be stopped or not.
-    pub(super) fn any(&self) -> Result<&Victims, &preempt::Refusal> {
+    pub(super) fn any(&self) -> Result<&Victims, &preempt::NoPreemption> {
         let others = self.least.as_ref().ok().or(self.by_hand.as_ref());
         self.cluster
             .as_ref()
@@ -106,11 +106,11 @@ pub fn leavers_of_nodes(
 pub(super) fn seat_victims(
     state: &mut State<'_>,
     work: WorkloadId,
-) -> Result<Victims, preempt::Refusal> {
+) -> Result<Victims, preempt::NoPreemption> {
     // Other admitted jobs that fit take free devices first.
-    let options = cycle::Options {
+    let options = cycle::CycleOptions {
         spare_all: true,
-        ..cycle::Options::default()
+        ..cycle::CycleOptions::default()
     };
     let cycle = cycle::cycle(state, options);
     let fresh: BTreeSet<WorkloadId> = cycle.admitted.iter().map(|one| one.work).collect();

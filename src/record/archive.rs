@@ -22,7 +22,7 @@ use super::keyframe::{self, Keyframe, Saved};
 const GAP: Duration = Duration::from_secs(60);
 
 /// A segment and the index of its frames.
-struct Segment {
+struct IndexedSegment {
     path: PathBuf,
     head: SegmentHead,
     frames: Vec<(u64, FrameHead)>,
@@ -32,19 +32,19 @@ struct Segment {
 #[derive(Clone)]
 pub struct Archive {
     path: PathBuf,
-    segments: Arc<Vec<Arc<Segment>>>,
+    segments: Arc<Vec<Arc<IndexedSegment>>>,
     warnings: Arc<Vec<String>>,
 }
 
 /// The next step of a replay.
 #[derive(Clone)]
-pub enum Step {
+pub enum ReplayStep {
     Entry(RecordEntry),
     /// The record restarts: the recorder was restarted, its clock went back, or a part is damaged. Discard all earlier state.
     Restart(Box<Keyframe>),
 }
 
-impl Step {
+impl ReplayStep {
     /// Time of the step.
     pub fn at(&self) -> Moment {
         match self {
@@ -121,7 +121,7 @@ fn whole_frames(
     Ok((frames, size.saturating_sub(at)))
 }
 
-impl Segment {
+impl IndexedSegment {
     /// Indexes a segment. An incomplete end is ignored with an entry in `warnings`: the writer was killed, or is writing now.
     fn open(path: &Path, warnings: &mut Vec<String>) -> Result<Self, RecordFault> {
         let (file, head, begin) = head_of(path)?;
@@ -171,12 +171,12 @@ impl Archive {
     pub fn open(path: &Path) -> Result<Self, RecordFault> {
         let mut warnings = Vec::new();
         if path.is_file() {
-            let segment = Segment::open(path, &mut warnings)?;
+            let segment = IndexedSegment::open(path, &mut warnings)?;
             return Self::of(path, vec![segment], warnings);
         }
         let (mut all, mut fault) = (Vec::new(), None);
         for (_, path) in segments(path)? {
-            match Segment::open(&path, &mut warnings) {
+            match IndexedSegment::open(&path, &mut warnings) {
                 Ok(segment) => all.push(segment),
                 // The other segments are still readable.
                 Err(RecordFault::Io(_, _, error)) if error.kind() == io::ErrorKind::NotFound => {}
@@ -194,7 +194,7 @@ impl Archive {
 
     fn of(
         path: &Path,
-        mut segments: Vec<Segment>,
+        mut segments: Vec<IndexedSegment>,
         warnings: Vec<String>,
     ) -> Result<Self, RecordFault> {
         segments.retain(|segment| !segment.frames.is_empty());
@@ -233,7 +233,7 @@ impl Archive {
                     Some(grown.unwrap_or_else(|| Arc::clone(&self.segments[place])))
                 }
                 // An unreadable segment was reported when the record was opened.
-                None => Segment::open(&path, &mut Vec::new())
+                None => IndexedSegment::open(&path, &mut Vec::new())
                     .ok()
                     .filter(|segment| !segment.frames.is_empty())
                     .map(|segment| {
@@ -314,9 +314,10 @@ impl Archive {
     /// # Errors
     /// Nothing was recorded that early, or the keyframe is damaged.
     pub fn seek(&self, at: Moment) -> Result<(Keyframe, Player), RecordFault> {
-        let begun =
-            |segment: &&(usize, &Segment)| segment.1.span().is_some_and(|(from, _)| from <= at);
-        let segments: Vec<(usize, &Segment)> =
+        let begun = |segment: &&(usize, &IndexedSegment)| {
+            segment.1.span().is_some_and(|(from, _)| from <= at)
+        };
+        let segments: Vec<(usize, &IndexedSegment)> =
             self.segments.iter().map(|it| &**it).enumerate().collect();
         let found = segments.iter().rev().find(begun);
         let Some((number, segment)) = found else {
@@ -379,7 +380,7 @@ pub struct Player {
     /// Objects since the last keyframe.
     history: ObjectHistory,
     codec: Codec,
-    ready: VecDeque<Step>,
+    ready: VecDeque<ReplayStep>,
 }
 
 impl Player {
@@ -407,7 +408,7 @@ impl Player {
         true
     }
 
-    fn place(&self) -> Option<(&Segment, u64, FrameHead)> {
+    fn place(&self) -> Option<(&IndexedSegment, u64, FrameHead)> {
         let segment = self.archive.segments.get(self.segment)?;
         let (at, head) = segment.frames.get(self.frame)?;
         Some((segment, *at, *head))
@@ -480,14 +481,18 @@ impl Player {
                 return Ok(None);
             }
         }
-        Ok(self.ready.front().map(Step::at))
+        Ok(self.ready.front().map(ReplayStep::at))
     }
 
     /// Passes every step up to `at` to `take`, in order.
     ///
     /// # Errors
     /// The file can no longer be read.
-    pub fn until(&mut self, at: Moment, mut take: impl FnMut(Step)) -> Result<(), RecordFault> {
+    pub fn until(
+        &mut self,
+        at: Moment,
+        mut take: impl FnMut(ReplayStep),
+    ) -> Result<(), RecordFault> {
         while self.next_at()?.is_some_and(|next| next <= at) {
             if let Some(step) = self.ready.pop_front() {
                 take(step);
@@ -516,7 +521,7 @@ impl Player {
                 let ready = &mut self.ready;
                 self.codec
                     .read(&numbers, &objects, head.from, |entry| {
-                        ready.push_back(Step::Entry(entry));
+                        ready.push_back(ReplayStep::Entry(entry));
                     })
                     .map_err(|damage| RecordFault::of(&path, damage))
             }),
@@ -544,7 +549,8 @@ impl Player {
             match self.place() {
                 Some((_, _, head)) if head.kind == FrameKind::Key => match self.keyframe() {
                     Ok(keyframe) => {
-                        self.ready.push_back(Step::Restart(Box::new(keyframe)));
+                        self.ready
+                            .push_back(ReplayStep::Restart(Box::new(keyframe)));
                         return Ok(true);
                     }
                     Err(fault @ RecordFault::Io(..)) => return Err(fault),

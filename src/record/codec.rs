@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 use model::base::{Moment, Name, ObjectKey};
 use model::fleet::histogram::Histogram;
 use model::fleet::observe::{Observation, SourceHealth};
-use model::fleet::reading::{Page, Scope};
+use model::fleet::reading::{Page, ReadingScope};
 use model::fleet::signal::{Signal, Signals};
 
 use super::coder::{BitCoder, Decoder, Encoder};
 use super::fault::Damage;
 use super::models::{Models, NextEntry};
-use super::row_models::{Row, SignalList};
+use super::row_models::{PreviousRow, SignalList};
 use super::shape::{bare, is_alike, is_of_a_pod};
 use super::source_numbers::{differs_in_numbers, numbers_of, set_numbers};
 
@@ -39,7 +39,7 @@ pub type RecordEntry = (Moment, RecordedEvent);
 
 /// A page without its values.
 #[derive(Clone, Serialize, Deserialize)]
-struct Shape {
+struct PageShape {
     page: Page,
     lists: Vec<u32>,
     /// Index of each row's state.
@@ -52,15 +52,15 @@ struct Shape {
 
 /// Objects in a frame, as written.
 #[derive(Serialize)]
-enum Written<'a> {
-    Shape(&'a Shape),
+enum WrittenObjects<'a> {
+    Shape(&'a PageShape),
     List(Vec<&'static str>),
     Source(&'a SourceHealth),
 }
 
 #[derive(Deserialize)]
-enum Read {
-    Shape(Shape),
+enum ReadObjects {
+    Shape(PageShape),
     List(Vec<String>),
     Source(SourceHealth),
 }
@@ -76,7 +76,7 @@ struct ExporterKey {
 #[derive(PartialEq, Eq, Hash)]
 struct RowKey {
     exporter: u32,
-    scope: Scope,
+    scope: ReadingScope,
     index: Option<u32>,
     uuid: Option<Name>,
     slice: Option<Name>,
@@ -85,7 +85,7 @@ struct RowKey {
 }
 
 struct RowState {
-    row: Row,
+    row: PreviousRow,
     list: u32,
 }
 
@@ -94,7 +94,7 @@ struct RowState {
 pub(crate) struct Codec {
     models: Models,
     lists: Vec<SignalList>,
-    shapes: Vec<Shape>,
+    shapes: Vec<PageShape>,
     /// The latest shapes of an exporter, most recently used first.
     exporters: FxHashMap<ExporterKey, (u32, Vec<u32>)>,
     row_numbers: FxHashMap<RowKey, u32>,
@@ -183,17 +183,17 @@ impl Codec {
         };
         for list in &self.lists {
             let names = list.iter().map(|signal| signal.name()).collect();
-            write(&to_bytes(&Written::List(names)));
+            write(&to_bytes(&WrittenObjects::List(names)));
         }
         // One shape for each exporter: the latest.
-        let current = |shape: &Shape| {
+        let current = |shape: &PageShape| {
             let (_, known) = self.exporters.get(&exporter_of(&shape.page))?;
             self.shapes.get(*known.first()? as usize)
         };
         for shape in self.shapes.iter().filter(|shape| shape.used) {
             if current(shape).is_some_and(|current| std::ptr::eq(current, shape)) {
-                write(&to_bytes(&Written::Shape(shape)));
-                next.add_shape(Shape {
+                write(&to_bytes(&WrittenObjects::Shape(shape)));
+                next.add_shape(PageShape {
                     rows: Vec::new(),
                     used: false,
                     ..shape.clone()
@@ -201,7 +201,7 @@ impl Codec {
             }
         }
         for health in sources {
-            write(&to_bytes(&Written::Source(health)));
+            write(&to_bytes(&WrittenObjects::Source(health)));
             next.add_source(health.clone());
         }
         next
@@ -218,9 +218,9 @@ impl Codec {
     /// The bytes are none of these.
     pub(crate) fn prime(&mut self, bytes: &[u8]) -> Result<(), Damage> {
         match of_bytes(bytes)? {
-            Read::List(names) => self.add_list(&names)?,
-            Read::Shape(shape) => self.read_shape(shape)?,
-            Read::Source(health) => self.add_source(health),
+            ReadObjects::List(names) => self.add_list(&names)?,
+            ReadObjects::Shape(shape) => self.read_shape(shape)?,
+            ReadObjects::Source(health) => self.add_source(health),
         }
         Ok(())
     }
@@ -232,7 +232,7 @@ impl Codec {
         Ok(())
     }
 
-    fn read_shape(&mut self, shape: Shape) -> Result<(), Damage> {
+    fn read_shape(&mut self, shape: PageShape) -> Result<(), Damage> {
         let lists = self.lists.len();
         let whole = shape.lists.len() == shape.page.readings.len()
             && shape.lists.iter().all(|list| (*list as usize) < lists);
@@ -271,7 +271,9 @@ impl Codec {
         self.models.shape.code(&mut frame.bits, shape);
         self.shapes[shape as usize].used = true;
         if is_new {
-            frame.object(&to_bytes(&Written::Shape(&self.shapes[shape as usize])));
+            frame.object(&to_bytes(&WrittenObjects::Shape(
+                &self.shapes[shape as usize],
+            )));
         }
         let age = frame.last.millis().wrapping_sub(page.at.millis());
         self.models.age.code(&mut frame.bits, age);
@@ -321,14 +323,14 @@ impl Codec {
                 Some(at) => at as u32,
                 None => {
                     let names = list.iter().map(|signal| signal.name()).collect();
-                    frame.object(&to_bytes(&Written::List(names)));
+                    frame.object(&to_bytes(&WrittenObjects::List(names)));
                     self.lists.push(list);
                     self.lists.len() as u32 - 1
                 }
             }
         });
         let lists = lists.collect();
-        let shape = Shape {
+        let shape = PageShape {
             page: Page {
                 node: page.node.clone(),
                 at: Moment::default(),
@@ -369,7 +371,7 @@ impl Codec {
         }
     }
 
-    fn add_shape(&mut self, mut shape: Shape) -> u32 {
+    fn add_shape(&mut self, mut shape: PageShape) -> u32 {
         let number = self.shapes.len() as u32;
         let exporters = self.exporters.len() as u32;
         let key = exporter_of(&shape.page);
@@ -398,7 +400,7 @@ impl Codec {
                 Place::Occupied(known) => *known.get(),
                 Place::Vacant(free) => {
                     self.rows.push(RowState {
-                        row: Row::default(),
+                        row: PreviousRow::default(),
                         list: *list,
                     });
                     *free.insert(self.rows.len() as u32 - 1)
@@ -422,7 +424,7 @@ impl Codec {
         match number {
             Some(number) => self.fare(&mut frame.bits, number, frame.last, Some(health)),
             None => {
-                frame.object(&to_bytes(&Written::Source(health)));
+                frame.object(&to_bytes(&WrittenObjects::Source(health)));
                 self.add_source(health.clone());
             }
         }
@@ -521,7 +523,7 @@ impl Codec {
         match (number as usize).cmp(&self.sources.len()) {
             std::cmp::Ordering::Less => self.fare(bits, number, at, None),
             std::cmp::Ordering::Equal => match of_bytes(take(blob)?)? {
-                Read::Source(health) => self.add_source(health),
+                ReadObjects::Source(health) => self.add_source(health),
                 _ => return Err(Damage::Frame("a source is missing")),
             },
             std::cmp::Ordering::Greater => return Err(Damage::Frame("a source is unknown")),
@@ -542,9 +544,9 @@ impl Codec {
         }
         while number as usize >= self.shapes.len() {
             match of_bytes(take(blob)?)? {
-                Read::List(names) => self.add_list(&names)?,
-                Read::Shape(shape) => self.read_shape(shape)?,
-                Read::Source(_) => return Err(Damage::Frame("a page is missing")),
+                ReadObjects::List(names) => self.add_list(&names)?,
+                ReadObjects::Shape(shape) => self.read_shape(shape)?,
+                ReadObjects::Source(_) => return Err(Damage::Frame("a page is missing")),
             }
         }
         let age = self.models.age.code(bits, 0);

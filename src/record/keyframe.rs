@@ -14,7 +14,7 @@ use super::codec::{Codec, of_bytes, put, take, to_bytes};
 use super::coder::{Decoder, Encoder};
 use super::fault::Damage;
 use super::mirror::Mirror;
-use super::row_models::{Row, RowModels};
+use super::row_models::{PreviousRow, RowModels};
 
 /// State that the last observations do not contain.
 #[derive(Clone, Default, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ use super::row_models::{Row, RowModels};
 pub struct Saved {
     /// State of the ledger.
     pub ledger: SavedLedger,
-    pub checks: checks::State,
+    pub checks: checks::CheckStates,
 }
 
 impl Saved {
@@ -64,7 +64,7 @@ pub(crate) fn write(mirror: &Mirror, saved: Saved, codec: &Codec) -> (Vec<u8>, V
     let (mut coder, mut rows) = (Encoder::new(), RowModels::default());
     let mut lists: Vec<Vec<&'static str>> = Vec::new();
     let mut kinds: Vec<u32> = Vec::new();
-    let mut states: Vec<Row> = Vec::new();
+    let mut states: Vec<PreviousRow> = Vec::new();
     saved.ledger.visit_signals(|signals| {
         let list: Vec<Signal> = signals.iter().map(|(signal, _)| signal).collect();
         let names: Vec<&'static str> = list.iter().map(|signal| signal.name()).collect();
@@ -72,7 +72,7 @@ pub(crate) fn write(mirror: &Mirror, saved: Saved, codec: &Codec) -> (Vec<u8>, V
             Some(at) => at,
             None => {
                 lists.push(names);
-                states.push(Row::default());
+                states.push(PreviousRow::default());
                 lists.len() - 1
             }
         };
@@ -167,7 +167,7 @@ pub(crate) fn read(at: Moment, numbers: &[u8], blob: &[u8]) -> Result<(Keyframe,
         .map(|names| names.iter().map(|name| Signal::from_name(name)).collect())
         .collect();
     let lists = lists.ok_or(Damage::Frame("it has a signal of a later version"))?;
-    let mut states = vec![Row::default(); lists.len()];
+    let mut states = vec![PreviousRow::default(); lists.len()];
     let (mut coder, mut rows) = (Decoder::new(numbers), RowModels::default());
     let mut kinds = kinds.into_iter();
     let mut whole = true;

@@ -26,7 +26,7 @@ mod shape;
 mod source_numbers;
 pub mod usage;
 
-pub use archive::{Archive, Player, Step, recalled};
+pub use archive::{Archive, Player, ReplayStep, recalled};
 pub use codec::{RecordEntry, RecordedEvent};
 pub use fault::RecordFault;
 pub use frame::SegmentHead;

@@ -63,7 +63,7 @@ pub struct Written {
 }
 
 /// The segment that is being written.
-struct Segment {
+struct OpenSegment {
     path: PathBuf,
     file: File,
     size: u64,
@@ -82,7 +82,7 @@ pub struct Recorder {
     options: RecordOptions,
     /// Locked for the lifetime of the recorder.
     _lock: File,
-    segment: Option<Segment>,
+    segment: Option<OpenSegment>,
     number: u64,
     mirror: Mirror,
     codec: Codec,
@@ -358,7 +358,7 @@ impl Recorder {
         self.number += 1;
         self.written.segments += 1;
         self.written.bytes += bytes.len() as u64;
-        self.segment = Some(Segment {
+        self.segment = Some(OpenSegment {
             path,
             file,
             size: bytes.len() as u64,

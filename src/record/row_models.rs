@@ -25,13 +25,13 @@ struct PriorValue {
 
 /// Previous values of one row.
 #[derive(Clone, Default)]
-pub(crate) struct Row {
+pub(crate) struct PreviousRow {
     cells: Vec<PriorValue>,
     /// Counts of each histogram bucket, one histogram after the other.
     buckets: Vec<i64>,
 }
 
-impl Row {
+impl PreviousRow {
     /// The row with a new signal list; signals in both lists keep their state.
     pub(crate) fn moved(&self, from: &[Signal], to: &[Signal]) -> Self {
         let cells = to.iter().map(|signal| {
@@ -102,7 +102,7 @@ impl RowModels {
         &mut self,
         coder: &mut impl BitCoder,
         list: &[Signal],
-        row: &mut Row,
+        row: &mut PreviousRow,
         values: &[f64],
     ) -> Signals {
         row.fit(list.len());
@@ -156,7 +156,7 @@ impl RowModels {
     pub(crate) fn code_buckets(
         &mut self,
         coder: &mut impl BitCoder,
-        row: &mut Row,
+        row: &mut PreviousRow,
         histograms: &mut [Histogram],
     ) {
         let wanted = histograms.iter().map(|one| one.bounds.len() + 1).sum();
@@ -251,14 +251,14 @@ mod tests {
         {
             let list = [Signal::Util, Signal::MemUsed, Signal::MemFree, Signal::Energy, Signal::PcieTx];
             let finite = |value: f64| if value.is_finite() { value } else { 1.0 };
-            let mut states = vec![Row::default(); 3];
+            let mut states = vec![PreviousRow::default(); 3];
             let (mut bits, mut coder) = (Encoder::new(), RowModels::default());
             for (at, values) in &rows {
                 let values: Vec<f64> = values.iter().copied().map(finite).collect();
                 coder.code(&mut bits, &list, &mut states[*at], &values);
             }
             let bytes = bits.finish();
-            let mut states = vec![Row::default(); 3];
+            let mut states = vec![PreviousRow::default(); 3];
             let (mut bits, mut coder) = (Decoder::new(&bytes), RowModels::default());
             for (at, values) in &rows {
                 let got = coder.code(&mut bits, &list, &mut states[*at], &[]);

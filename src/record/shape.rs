@@ -1,12 +1,12 @@
 //! Shapes of pages: a page without its values, and comparison of pages by shape.
 
 use model::fleet::histogram::Histogram;
-use model::fleet::reading::{Reading, Scope};
+use model::fleet::reading::{Reading, ReadingScope};
 use model::fleet::signal::Signals;
 
 /// True for scopes that are identified by a pod.
-pub(crate) fn is_of_a_pod(scope: Scope) -> bool {
-    matches!(scope, Scope::PodCopy | Scope::Serving)
+pub(crate) fn is_of_a_pod(scope: ReadingScope) -> bool {
+    matches!(scope, ReadingScope::PodCopy | ReadingScope::Serving)
 }
 
 /// A reading without its values.

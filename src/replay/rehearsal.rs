@@ -30,7 +30,7 @@ const LOOK: i64 = 60_000;
 
 /// World and duration of a backtest.
 #[derive(Clone, Copy, Debug)]
-pub struct Setup {
+pub struct BacktestSetup {
     pub world: Options,
     /// Simulated milliseconds before forecasts are evaluated: at first there are no past runs.
     pub warm_up_ms: i64,
@@ -42,7 +42,7 @@ pub struct Setup {
 
 /// Results of a backtest. Times in seconds.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Outcome {
+pub struct BacktestResult {
     /// Number of nodes of the world.
     pub nodes: usize,
     /// Number of devices and slices of the world.
@@ -80,7 +80,7 @@ struct PendingForecast {
 }
 
 /// Runs the backtest. `progress` is called after each simulated hour with the hours done and all hours.
-pub fn rehearse(setup: &Setup, mut progress: impl FnMut(usize, usize)) -> Outcome {
+pub fn rehearse(setup: &BacktestSetup, mut progress: impl FnMut(usize, usize)) -> BacktestResult {
     let mut world = World::new(setup.world);
     let mut ledger = Ledger::new(Arc::new(Policy::default()));
     let mut names = Names::default();
@@ -180,7 +180,7 @@ fn outcome(
     still_waiting: usize,
     nodes: usize,
     devices: usize,
-) -> Outcome {
+) -> BacktestResult {
     let mut errors = Vec::new();
     let mut waits = Vec::new();
     let (mut within, mut early, mut bounded) = (0usize, 0usize, 0usize);
@@ -214,7 +214,7 @@ fn outcome(
         sorted.get(rank).map(|millis| *millis as f64 / 1_000.0)
     };
     let share = |part: usize| (bounded > 0).then(|| part as f64 / bounded as f64);
-    Outcome {
+    BacktestResult {
         nodes,
         devices,
         asked,
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn forecasts_are_judged_by_what_the_world_does() {
         let at = Moment::parse("2026-11-21T08:00:00Z").expect("a moment");
-        let setup = Setup {
+        let setup = BacktestSetup {
             world: Options {
                 nodes: Some(24),
                 ..Options::new(at)

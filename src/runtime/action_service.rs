@@ -33,7 +33,7 @@ use super::journal_place::{journal, no_home};
 use super::kubectl::{Kubectl, NO_CONTAINERS};
 use super::own_runs::{ClusterFlags, OwnRuns, cluster_flags};
 use super::picture_plans::{self, plan_on};
-use super::run_outcome::{self, FleetLook, Outcome};
+use super::run_outcome::{self, FleetLook, RunOutcome};
 
 /// Longest time that the list of runs waits for the cluster's identity.
 const PROMPT: Duration = Duration::from_secs(5);
@@ -479,7 +479,7 @@ impl ActionService {
         approved: &Approved,
         progress: watch::Sender<Option<Progress>>,
         stop: watch::Receiver<bool>,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<RunOutcome, Failure> {
         let run = name_of_run((self.clock)());
         let end = self
             .with_context(&run, progress, stop, async |context, _| {
@@ -498,7 +498,7 @@ impl ActionService {
         run: &str,
         progress: watch::Sender<Option<Progress>>,
         stop: watch::Receiver<bool>,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<RunOutcome, Failure> {
         let end = self
             .with_context(run, progress, stop, async |context, grant| {
                 context.resume_run(grant, run).await
@@ -509,7 +509,7 @@ impl ActionService {
     }
 
     /// The outcome of a run. What is not as planned is added to the journal.
-    async fn outcome(&self, run: &str, plan: &Plan, end: RunEnd) -> Outcome {
+    async fn outcome(&self, run: &str, plan: &Plan, end: RunEnd) -> RunOutcome {
         let aftermath = match end {
             RunEnd::Done => {
                 run_outcome::of(plan, &self.connection.client, self.look.as_ref()).await
@@ -524,7 +524,7 @@ impl ActionService {
         {
             tracing::warn!(%fault, "the result of the run is not written to the journal");
         }
-        Outcome {
+        RunOutcome {
             run: run.to_owned(),
             end,
             aftermath,

@@ -26,7 +26,7 @@ use table::what_if::Supposed;
 use super::action_service::ActionService;
 use super::host::Host;
 use super::kubectl::Kubectl;
-use super::run_outcome::{FleetLook, Outcome};
+use super::run_outcome::{FleetLook, RunOutcome};
 
 /// Capacity of the event channel to the screen.
 const BACKLOG: usize = 32;
@@ -58,7 +58,7 @@ fn locked(lacks: &Lacks) -> MutexGuard<'_, BTreeMap<&'static str, String>> {
 }
 
 /// A run of this process: its stop switch and its progress.
-struct Running {
+struct ActiveRun {
     stop: watch::Sender<bool>,
     progress: watch::Receiver<Option<Progress>>,
 }
@@ -69,7 +69,7 @@ pub struct ActionTask {
     facts: watch::Receiver<Option<Arc<Facts>>>,
     out: mpsc::Sender<ActionEvent>,
     news: mpsc::Receiver<ActionEvent>,
-    running: Vec<Running>,
+    running: Vec<ActiveRun>,
     /// Why rights are missing, by the command that needs them.
     lacks: Arc<Lacks>,
     /// When a run of this console last made progress.
@@ -234,7 +234,7 @@ impl ActionTask {
         let (progress, seen) = watch::channel(None);
         let (stop, stopped) = watch::channel(false);
         self.running.retain(|run| !run.is_over());
-        self.running.push(Running {
+        self.running.push(ActiveRun {
             stop,
             progress: seen.clone(),
         });
@@ -276,7 +276,7 @@ impl ActionTask {
 
     /// Stops a run of this console after its current step; false when this console does not carry it out.
     pub fn stop(&self, run: &str) -> bool {
-        let is = |running: &&Running| {
+        let is = |running: &&ActiveRun| {
             let progress = running.progress.borrow();
             progress.as_ref().is_some_and(|it| it.run == run)
         };
@@ -290,7 +290,7 @@ impl ActionTask {
     }
 }
 
-impl Running {
+impl ActiveRun {
     fn is_over(&self) -> bool {
         // A run that was refused before its first step reports no end.
         let has_ended = self
@@ -303,7 +303,7 @@ impl Running {
 }
 
 /// Turns an outcome that is not as planned into an error.
-fn whole(outcome: Outcome) -> Result<(), Failure> {
+fn whole(outcome: RunOutcome) -> Result<(), Failure> {
     match outcome.unmet() {
         Some(words) => Err(Failure::new(Exit::Failed, words)),
         None => Ok(()),
@@ -578,7 +578,7 @@ mod tests {
     #[test]
     fn a_run_that_never_began_is_over() {
         let (progress, seen) = watch::channel(None);
-        let running = Running {
+        let running = ActiveRun {
             stop: watch::channel(false).0,
             progress: seen,
         };

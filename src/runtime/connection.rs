@@ -71,13 +71,13 @@ impl ConnectionRequest {
 pub struct Opened {
     pub session: Session,
     /// Its context and namespaces, and the contexts that can be selected instead.
-    pub about: msg::Session,
+    pub about: msg::SessionInfo,
 }
 
 /// An event of the session.
 pub enum ConnectionEvent {
     /// Another session runs now.
-    Session(msg::Session),
+    Session(msg::SessionInfo),
     /// No session could be opened, and why.
     NoSession(String),
     /// Newer facts, if any.

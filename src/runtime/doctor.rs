@@ -14,7 +14,7 @@ use source::api_error::{ApiError, clipped};
 use source::client::{Connection, connect};
 use source::kubeconfig::{self, ContextChoice};
 use source::rights::{Permission, may, self_subject};
-use source::server::{Api, Served};
+use source::server::{Api, TableAvailability};
 use table::Needs;
 use table::checkup::{CheckupItem, Point, of_facts};
 
@@ -195,7 +195,7 @@ async fn kinds(api: &Api, points: &mut Vec<Point>) -> BTreeSet<Table> {
             continue;
         }
         match api.served(*table, false).await {
-            Ok(Served::In(version)) => {
+            Ok(TableAvailability::In(version)) => {
                 served.insert(*table);
                 there.push(format!("{} {version}", table.name()));
             }
@@ -207,7 +207,7 @@ async fn kinds(api: &Api, points: &mut Vec<Point>) -> BTreeSet<Table> {
                 ),
                 trouble.message,
             )),
-            Ok(Served::Not) => missing.push(table.name()),
+            Ok(TableAvailability::Not) => missing.push(table.name()),
         }
     }
     let mut message = "the core kinds".to_owned();

@@ -221,7 +221,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use console::msg::Session;
+    use console::msg::SessionInfo;
     use console::{AppOptions, Key, KeyPress};
     use model::base::Name;
     use model::plan::Plan;
@@ -298,9 +298,9 @@ mod tests {
     fn a_plan_for_one_cluster_is_closed_when_another_is_opened() {
         let mut bench = Bench::new();
         bench.update(Msg::Key(KeyPress::char('D')));
-        bench.update(Msg::Session(Session {
+        bench.update(Msg::Session(SessionInfo {
             context: Name::new("other"),
-            ..Session::default()
+            ..SessionInfo::default()
         }));
         let later = bench.app.present().plus(Duration::from_secs(7));
         bench.update(Msg::Tick(later));

@@ -8,7 +8,7 @@ use model::fleet::observe::LostKind;
 use model::fleet::queue::QueueSystem;
 use model::fleet::visibility::HELP;
 use model::fleet::{Fleet, TableState};
-use source::scrape_coverage::Reach;
+use source::scrape_coverage::ScrapedNodes;
 use table::{Facts, Needs};
 
 use super::exporter_answers::{has_found_all, readings};
@@ -106,10 +106,10 @@ impl Session {
             if nothing_known(fleet) {
                 break;
             }
-            if *self.reach.borrow() == Reach::Undecided {
+            if *self.reach.borrow() == ScrapedNodes::Undecided {
                 let nodes = needs.nodes(fleet);
                 self.reach
-                    .send_replace(nodes.map_or(Reach::All, Reach::Nodes));
+                    .send_replace(nodes.map_or(ScrapedNodes::All, ScrapedNodes::Nodes));
                 answered = (0, tokio::time::Instant::now());
             }
             let placed = !needs.queue_positions
@@ -120,7 +120,7 @@ impl Session {
                 answered = (coming.readings.0, tokio::time::Instant::now());
             }
             let read = match &*self.reach.borrow() {
-                Reach::Nodes(nodes) if nodes.is_empty() => true,
+                ScrapedNodes::Nodes(nodes) if nodes.is_empty() => true,
                 _ if !has_found_all(fleet) => false,
                 _ => {
                     let lull = answered.1.elapsed() >= lull(coming.readings);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use model::base::{Moment, Name};
 use model::fleet::history::window_start;
-use record::{Archive, Player, RecordFault, RecordedEvent, Step};
+use record::{Archive, Player, RecordFault, RecordedEvent, ReplayStep};
 use table::changes::FleetChanges;
 use table::silence::Silences;
 use table::{Facts, Scope};
@@ -26,7 +26,7 @@ const WAY: u64 = 100_000;
 const STRETCH: Duration = Duration::from_secs(15 * 60);
 
 /// Feeds the observations of a record to a store.
-pub(super) struct Replay {
+pub(super) struct RecordReplay {
     store: Store,
     player: Player,
     /// Time of the keyframe that it began at.
@@ -35,7 +35,7 @@ pub(super) struct Replay {
     silences: String,
 }
 
-impl Replay {
+impl RecordReplay {
     /// A store as it was at `at`.
     pub(super) fn open(archive: &Archive, rules: Rules, at: Moment) -> Result<Self, RecordFault> {
         let mut replay = Self::at_keyframe(archive, rules, at)?;
@@ -91,11 +91,11 @@ impl Replay {
     ) -> Result<(), RecordFault> {
         let store = &mut self.store;
         self.player.until(at, |step| match step {
-            Step::Entry((_, RecordedEvent::Seen(observation))) => {
+            ReplayStep::Entry((_, RecordedEvent::Seen(observation))) => {
                 store.apply(*observation);
             }
-            Step::Entry((at, RecordedEvent::Judged)) => judge(store, at),
-            Step::Restart(keyframe) => store.restore(*keyframe),
+            ReplayStep::Entry((at, RecordedEvent::Judged)) => judge(store, at),
+            ReplayStep::Restart(keyframe) => store.restore(*keyframe),
         })
     }
 }
@@ -113,7 +113,7 @@ fn stamped(facts: Facts) -> Facts {
 /// # Errors
 /// The record cannot be read, or has no data at that time.
 pub fn facts_at(archive: &Archive, rules: Rules, at: Moment) -> Result<Facts, RecordFault> {
-    let mut replay = Replay::open(archive, rules, at)?;
+    let mut replay = RecordReplay::open(archive, rules, at)?;
     Ok(replay.facts(at))
 }
 
@@ -123,7 +123,7 @@ pub fn facts_at(archive: &Archive, rules: Rules, at: Moment) -> Result<Facts, Re
 /// The record cannot be read, or has no data at that time.
 pub fn half_hour(archive: &Archive, rules: Rules, at: Moment) -> Result<Facts, RecordFault> {
     let from = window_start(at).minus(PICTURE).max(archive.start()).min(at);
-    let mut replay = Replay::at_keyframe(archive, rules, from)?;
+    let mut replay = RecordReplay::at_keyframe(archive, rules, from)?;
     replay.go(at)?;
     Ok(replay.facts(at))
 }
@@ -139,7 +139,7 @@ pub(super) fn pictures(
     from: Moment,
     mut see: impl FnMut(&Facts) -> bool,
 ) -> Result<(), RecordFault> {
-    let mut replay = Replay::at_keyframe(archive, rules, from.max(archive.start()))?;
+    let mut replay = RecordReplay::at_keyframe(archive, rules, from.max(archive.start()))?;
     // Each keyframe is a snapshot that was evaluated.
     let mut at = replay.begun;
     let mut go_on = see(&replay.facts(at));
@@ -165,7 +165,7 @@ pub fn changes(
 ) -> Result<FleetChanges, RecordFault> {
     // Only the two end points are compared: on the way the checks are run, and no snapshot is built.
     let seek = |at| {
-        let mut replay = Replay::at_keyframe(archive, rules.clone(), at)?;
+        let mut replay = RecordReplay::at_keyframe(archive, rules.clone(), at)?;
         replay.advance(at, Store::judge)?;
         Ok::<_, RecordFault>((replay.facts(at), replay))
     };

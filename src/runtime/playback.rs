@@ -16,8 +16,8 @@ use table::changes::FleetChanges;
 use table::timeline::{Playback, Timeline};
 
 use super::clock::ClockHands;
-use super::past::{Replay, changes, facts_at};
-use super::scanner::{Aim, Marks, ScannedPart, Scanner, Search, windows};
+use super::past::{RecordReplay, changes, facts_at};
+use super::scanner::{Aim, MarkSearch, Marks, ScannedPart, Scanner, windows};
 use super::store::Rules;
 
 /// Interval between snapshots while a record is played.
@@ -122,7 +122,7 @@ struct PlaybackTask {
     archive: Archive,
     rules: Rules,
     /// The store at `at`; opened on first use.
-    replay: Option<Replay>,
+    replay: Option<RecordReplay>,
     clock_setter: ClockHands,
     out: watch::Sender<Option<Arc<Facts>>>,
     say: mpsc::UnboundedSender<ReplayEvent>,
@@ -291,10 +291,10 @@ impl PlaybackTask {
     fn jump(&mut self, forward: bool) {
         let found = self.marks.search(self.at, forward);
         let is_new = self.search.is_none();
-        self.search = (found == Search::Open).then_some(forward);
+        self.search = (found == MarkSearch::Open).then_some(forward);
         match found {
-            Search::Found(at) => self.go(at),
-            Search::Open => {
+            MarkSearch::Found(at) => self.go(at),
+            MarkSearch::Open => {
                 if is_new {
                     self.send_message("scanning the record for the change".to_owned());
                 }
@@ -303,7 +303,7 @@ impl PlaybackTask {
                     search: Some(forward),
                 });
             }
-            Search::None => {
+            MarkSearch::None => {
                 let way = if forward { "later" } else { "earlier" };
                 let unreadable = match self.marks.unreadable() {
                     0 => String::new(),
@@ -357,7 +357,7 @@ impl PlaybackTask {
                     replay.go(at)?;
                     replay
                 }
-                None => Replay::open(&self.archive, self.rules.clone(), at)?,
+                None => RecordReplay::open(&self.archive, self.rules.clone(), at)?,
             };
             Ok::<_, RecordFault>((replay.facts(at), replay))
         });

@@ -11,19 +11,19 @@ use source::{fetch, logs};
 const BACKLOG: usize = 16;
 
 /// The read in progress.
-pub struct Reading {
+pub struct ObjectReader {
     /// `None` for a record: it contains none of what is read here.
     client: Option<Client>,
     now: Option<(ObjectRequest, mpsc::Receiver<ObjectNews>, JoinHandle<()>)>,
 }
 
-impl Drop for Reading {
+impl Drop for ObjectReader {
     fn drop(&mut self) {
         self.end();
     }
 }
 
-impl Reading {
+impl ObjectReader {
     /// A reader without a request.
     pub const fn new(client: Option<Client>) -> Self {
         Self { client, now: None }

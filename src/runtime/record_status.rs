@@ -25,21 +25,21 @@ pub async fn serve(
     more: Option<RecordMetrics>,
     now: impl Fn() -> Moment,
 ) {
-    let (sender, status) = watch::channel(Status::default());
-    let served = Arc::new(Served { status, more });
+    let (sender, status) = watch::channel(RecordingStatus::default());
+    let served = Arc::new(RecordingEndpoint { status, more });
     tokio::join!(follow(state, &sender, now), accept(listener, served));
 }
 
 /// State of the recording.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Status {
+pub(super) struct RecordingStatus {
     /// State of the recording itself.
     pub(super) tape: TapeState,
     /// Time of the last write, by the record's clock and by this machine's.
     pub(super) wrote: Option<(Moment, Instant)>,
 }
 
-impl Status {
+impl RecordingStatus {
     /// Why nothing is recorded; `None` while it works.
     fn trouble(&self) -> Option<String> {
         if self.tape.ended {
@@ -107,7 +107,7 @@ impl Status {
     }
 }
 
-impl ServedStatus for Status {
+impl ServedStatus for RecordingStatus {
     fn dead(&self) -> Option<String> {
         self.trouble().filter(|_| self.tape.ended)
     }
@@ -122,12 +122,12 @@ impl ServedStatus for Status {
 }
 
 /// The current status, and additional metrics.
-struct Served {
-    status: watch::Receiver<Status>,
+struct RecordingEndpoint {
+    status: watch::Receiver<RecordingStatus>,
     more: Option<RecordMetrics>,
 }
 
-impl ServedStatus for Served {
+impl ServedStatus for RecordingEndpoint {
     fn dead(&self) -> Option<String> {
         self.status.borrow().dead()
     }
@@ -146,7 +146,7 @@ impl ServedStatus for Served {
 /// Updates the status from the recorder's state.
 async fn follow(
     mut state: watch::Receiver<TapeState>,
-    sender: &watch::Sender<Status>,
+    sender: &watch::Sender<RecordingStatus>,
     now: impl Fn() -> Moment,
 ) {
     loop {
@@ -170,14 +170,14 @@ mod tests {
     use super::super::status_server::answer;
     use super::*;
 
-    fn of(status: &Status, path: &str) -> (u16, String) {
+    fn of(status: &RecordingStatus, path: &str) -> (u16, String) {
         let response = answer(status, &Method::GET, path);
         (response.status().as_u16(), response.into_body())
     }
 
     #[tokio::test(start_paused = true)]
     async fn ready_while_something_is_written() {
-        let mut status = Status::default();
+        let mut status = RecordingStatus::default();
         assert_eq!(of(&status, "/healthz"), (200, "ok\n".to_owned()));
         let (code, why) = of(&status, "/readyz");
         assert_eq!(
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn nothing_can_be_sent_to_it() {
-        let status = Status::default();
+        let status = RecordingStatus::default();
         let response = answer(&status, &Method::POST, "/metrics");
         assert_eq!(response.status(), StatusCode::METHOD_NOT_ALLOWED);
         assert_eq!(of(&status, "/").0, 404);

@@ -24,14 +24,14 @@ pub type FleetLook =
 
 /// Outcome of a run: its name and how it ended.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Outcome {
+pub struct RunOutcome {
     pub run: String,
     pub end: RunEnd,
     /// What is not as planned, for the journal; `None` where everything is.
     pub aftermath: Option<Record>,
 }
 
-impl Outcome {
+impl RunOutcome {
     /// What is not as planned, and what to do about it; `None` where everything is.
     pub fn unmet(&self) -> Option<String> {
         let record = self.aftermath.as_ref()?;

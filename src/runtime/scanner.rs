@@ -12,7 +12,7 @@ use record::{Archive, RecordFault};
 use table::changes::FleetChanges;
 use table::timeline::TimelineMark;
 
-use super::past::Replay;
+use super::past::RecordReplay;
 use super::store::Rules;
 
 /// How far from the time on screen the record is scanned in the background; further only when a jump needs it.
@@ -92,7 +92,7 @@ fn marks(
     rules: Rules,
     (from, to): (Moment, Moment),
 ) -> Result<Vec<TimelineMark>, RecordFault> {
-    let mut replay = Replay::open(archive, rules, from)?;
+    let mut replay = RecordReplay::open(archive, rules, from)?;
     let (mut last, mut marks) = (replay.facts(from), Vec::new());
     replay.look(to, |facts| {
         marks.extend(TimelineMark::of(&FleetChanges::between(&last, &facts)));
@@ -127,7 +127,7 @@ pub(super) struct Marks {
 
 /// Result of a search for a mark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Search {
+pub(super) enum MarkSearch {
     Found(Moment),
     /// A part on the way is not scanned yet.
     Open,
@@ -182,7 +182,7 @@ impl Marks {
     }
 
     /// The next mark after a time, or the last one before it.
-    pub(super) fn search(&self, from: Moment, forward: bool) -> Search {
+    pub(super) fn search(&self, from: Moment, forward: bool) -> MarkSearch {
         let here = window_of(&self.windows, from);
         let ahead: Vec<usize> = match forward {
             true => (here..self.known.len()).collect(),
@@ -191,9 +191,9 @@ impl Marks {
         for window in ahead {
             let Some(Some(found)) = self.known.get(window) else {
                 return if window < self.known.len() {
-                    Search::Open
+                    MarkSearch::Open
                 } else {
-                    Search::None
+                    MarkSearch::None
                 };
             };
             let marks = found.as_deref().unwrap_or_default();
@@ -202,10 +202,10 @@ impl Marks {
                 false => marks.iter().rev().find(|mark| mark.at < from),
             };
             if let Some(mark) = found {
-                return Search::Found(mark.at);
+                return MarkSearch::Found(mark.at);
             }
         }
-        Search::None
+        MarkSearch::None
     }
 }
 
@@ -245,16 +245,16 @@ mod tests {
             Some(vec![70]),
         ]);
         let search = |minute, forward| known.search(at(minute), forward);
-        assert_eq!(search(0, true), Search::Found(at(3)));
-        assert_eq!(search(3, true), Search::Found(at(9)));
-        assert_eq!(search(9, true), Search::Found(at(40)));
-        assert_eq!(search(40, true), Search::Open);
-        assert_eq!(search(70, true), Search::None);
-        assert_eq!(search(70, false), Search::Open);
-        assert_eq!(search(40, false), Search::Found(at(9)));
-        assert_eq!(search(3, false), Search::None);
+        assert_eq!(search(0, true), MarkSearch::Found(at(3)));
+        assert_eq!(search(3, true), MarkSearch::Found(at(9)));
+        assert_eq!(search(9, true), MarkSearch::Found(at(40)));
+        assert_eq!(search(40, true), MarkSearch::Open);
+        assert_eq!(search(70, true), MarkSearch::None);
+        assert_eq!(search(70, false), MarkSearch::Open);
+        assert_eq!(search(40, false), MarkSearch::Found(at(9)));
+        assert_eq!(search(3, false), MarkSearch::None);
         assert_eq!(&*known.looked(), &[(at(0), at(45)), (at(60), at(75))]);
-        assert_eq!(marks(Vec::new()).search(at(1), true), Search::None);
+        assert_eq!(marks(Vec::new()).search(at(1), true), MarkSearch::None);
     }
 
     #[test]

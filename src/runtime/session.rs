@@ -15,11 +15,11 @@ use record::Archive;
 use sim;
 use source::client::{Connection, connect};
 use source::kubeconfig::ContextChoice;
-use source::scrape_coverage::Reach;
+use source::scrape_coverage::ScrapedNodes;
 use source::{self, Sources, StartOptions};
 use table::explanations::JobExplanations;
 use table::spend::UsageFacts;
-use table::{Facts, Needs, Readings};
+use table::{Facts, NeededReadings, Needs};
 
 use super::action_service::ActionService;
 use super::action_task::ActionTask;
@@ -30,7 +30,7 @@ use super::journal_place::journal;
 use super::open_runs;
 use super::past_plans::PastPlans;
 use super::playback::{self, ReplayControl};
-use super::reading::Reading;
+use super::reading::ObjectReader;
 use super::recorder::{self, RecordSettings, Tape, TapeControl};
 use super::rewind::PastRecord;
 use super::setup::Setup;
@@ -74,7 +74,7 @@ pub struct Session {
     pub on_screen: watch::Sender<BTreeSet<Name>>,
     pub context: Name,
     /// Reads single objects and logs for the view in front.
-    pub reading: Reading,
+    pub reading: ObjectReader,
     /// Controls the replay of a record; `None` for a cluster.
     pub replay: Option<ReplayControl>,
     pub recording: Option<TapeControl>,
@@ -89,7 +89,7 @@ pub struct Session {
     /// The server's address, for messages.
     pub(super) server: String,
     /// Nodes whose readings are needed.
-    pub(super) reach: watch::Sender<Reach>,
+    pub(super) reach: watch::Sender<ScrapedNodes>,
     /// The running sources; `None` for a record.
     pub sources: Option<Sources>,
     /// Fires once the store has the open runs of this machine; `None` once it was awaited, or where there is no journal.
@@ -138,7 +138,7 @@ fn recorded(setup: &Setup, target: ClusterTarget) -> Result<Session, Failure> {
         connection,
         action_service,
         demo,
-        Purpose::Console(tape),
+        StartFor::Console(tape),
         None,
     );
     (session.recording, session.notice) = (control, notice);
@@ -161,7 +161,7 @@ fn open_as(
 ) -> Result<Session, Failure> {
     let demo = !matches!(target, ClusterTarget::Cluster(_));
     let (connection, action_service, past) = connected(setup, target, needs.is_none())?;
-    let purpose = needs.map_or(Purpose::Console(None), Purpose::OneLook);
+    let purpose = needs.map_or(StartFor::Console(None), StartFor::OneLook);
     let session = start(setup, connection, action_service, demo, purpose, past);
     Ok(session)
 }
@@ -178,7 +178,7 @@ pub async fn record(
     let demo = !matches!(target, ClusterTarget::Cluster(_));
     let (connection, ..) = connected(setup, target, false)?;
     let (tape, control, folder) = recorder::begin(&connection, record).await?;
-    let session = start(setup, connection, None, demo, Purpose::Record(tape), None);
+    let session = start(setup, connection, None, demo, StartFor::Record(tape), None);
     Ok((session, control, folder))
 }
 
@@ -194,7 +194,7 @@ pub async fn watch(
     let demo = !matches!(target, ClusterTarget::Cluster(_));
     let (connection, ..) = connected(setup, target, false)?;
     let cluster = recorder::identity(&connection).await;
-    let session = start(setup, connection, None, demo, Purpose::Watch(pace), None);
+    let session = start(setup, connection, None, demo, StartFor::Watch(pace), None);
     Ok((session, cluster))
 }
 
@@ -245,7 +245,7 @@ pub(super) fn connected(
 }
 
 /// Purpose of a session.
-pub(super) enum Purpose<'n> {
+pub(super) enum StartFor<'n> {
     /// A console, recorded or not.
     Console(Option<Tape>),
     OneLook(&'n Needs),
@@ -283,21 +283,21 @@ pub(super) fn start(
     connection: Connection,
     action_service: Option<ActionService>,
     demo: bool,
-    purpose: Purpose<'_>,
+    purpose: StartFor<'_>,
     past: Option<KeptFleet>,
 ) -> Session {
-    let reads = !matches!(purpose, Purpose::Govern(_));
+    let reads = !matches!(purpose, StartFor::Govern(_));
     // Without a screen, snapshots are needed for the checks only.
     let pace = match purpose {
-        Purpose::Record(_) => Some(recorder::SNAPSHOT_INTERVAL),
-        Purpose::Watch(pace) | Purpose::Govern(pace) => Some(pace),
-        Purpose::Console(_) | Purpose::OneLook(_) => None,
+        StartFor::Record(_) => Some(recorder::SNAPSHOT_INTERVAL),
+        StartFor::Watch(pace) | StartFor::Govern(pace) => Some(pace),
+        StartFor::Console(_) | StartFor::OneLook(_) => None,
     };
     let (needs, mut tape) = match purpose {
-        Purpose::Console(tape) => (None, tape),
-        Purpose::OneLook(needs) => (Some(needs), None),
-        Purpose::Record(tape) => (None, Some(tape)),
-        Purpose::Watch(_) | Purpose::Govern(_) => (None, None),
+        StartFor::Console(tape) => (None, tape),
+        StartFor::OneLook(needs) => (Some(needs), None),
+        StartFor::Record(tape) => (None, Some(tape)),
+        StartFor::Watch(_) | StartFor::Govern(_) => (None, None),
     };
     let one_look = needs.is_some();
     if one_look {
@@ -317,12 +317,12 @@ pub(super) fn start(
     let (on_screen, shown) = watch::channel(BTreeSet::new());
     let (publish, facts) = watch::channel(None);
     let reach = watch::Sender::new(match needs.map(|needs| &needs.readings) {
-        None | Some(Readings::All) => Reach::All,
-        Some(_) => Reach::Undecided,
+        None | Some(NeededReadings::All) => ScrapedNodes::All,
+        Some(_) => ScrapedNodes::Undecided,
     });
     let context = connection.context.clone();
     let server = connection.server.clone();
-    let reading = Reading::new(Some(connection.client.clone()));
+    let reading = ObjectReader::new(Some(connection.client.clone()));
     let clock = SessionClock::Server(Arc::clone(&connection.stats));
     let mut rules = rules(setup, context.clone(), one_look);
     if let Some(pace) = pace {
@@ -412,14 +412,14 @@ pub fn replay(setup: &Setup, archive: Archive, at: Moment, speed: f64) -> Result
         clock,
         on_screen: watch::Sender::default(),
         context,
-        reading: Reading::new(None),
+        reading: ObjectReader::new(None),
         replay: Some(control),
         recording: None,
         notice: None,
         actions: None,
         record: Err(UNRECORDED.to_owned()),
         server: String::new(),
-        reach: watch::Sender::new(Reach::All),
+        reach: watch::Sender::new(ScrapedNodes::All),
         sources: None,
         runs_read: None,
         store,

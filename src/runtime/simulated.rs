@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use exporter::{Dialects, PageSource};
 use model::base::{Exit, Failure, Name, Names, ObjectKey};
-use model::fleet::observe::{Observation, Past};
-use model::fleet::reading::{Page, Scope};
+use model::fleet::observe::{Observation, PastPages};
+use model::fleet::reading::{Page, ReadingScope};
 use sim::change::Resource;
 use sim::cluster::SimCluster;
 use source::api_stats::Clock;
@@ -61,7 +61,7 @@ pub(super) fn begin_past(
                 };
                 let read = exporter::read(&dialects, page.body.as_bytes(), &source, &mut names);
                 let mut readings = read.readings;
-                readings.retain(|reading| reading.scope == Scope::Device);
+                readings.retain(|reading| reading.scope == ReadingScope::Device);
                 pages.push(Page {
                     node: node.clone(),
                     at,
@@ -69,7 +69,7 @@ pub(super) fn begin_past(
                     readings,
                 });
             }
-            let past = Past {
+            let past = PastPages {
                 pages,
                 step: STEP,
                 last: step == STEPS,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use settings::{ScrapeMode, Settings};
 use source::kubernetes::Namespaces;
 use source::prometheus::PrometheusOptions;
-use source::prometheus::prometheus_client::{PrometheusEndpoint, Service};
+use source::prometheus::prometheus_client::{PrometheusEndpoint, ServiceAddress};
 use source::scrape::{Endpoint, ScrapeAccess, ScrapeOptions};
 use source::{prometheus_paths, proxied_paths};
 
@@ -35,7 +35,7 @@ pub(super) fn prometheus(settings: &Settings) -> Option<PrometheusOptions> {
             bearer_file: own.bearer_file.clone(),
             ca_file: own.ca_file.clone(),
         })),
-        (None, Some(service)) => Some(PrometheusEndpoint::Service(Service {
+        (None, Some(service)) => Some(PrometheusEndpoint::Service(ServiceAddress {
             namespace: service.namespace.clone(),
             name: service.name.clone(),
             port: service.port.clone(),

@@ -10,7 +10,7 @@ use model::base::{Moment, Name};
 use model::cost::{self, Prices, SpendRates};
 use model::fleet::Fleet;
 use model::fleet::history::{History, PastReading};
-use model::fleet::observe::{Observation, Past};
+use model::fleet::observe::{Observation, PastPages};
 use model::fleet::policy::Policy;
 use model::fleet::profile::Profiles;
 use model::fleet::thresholds::Thresholds;
@@ -49,14 +49,14 @@ pub struct Store {
     ledger: Ledger,
     judged: Option<Moment>,
     sampled: Option<Moment>,
-    checks: checks::State,
+    checks: checks::CheckStates,
     findings: Arc<[model::fleet::finding::Finding]>,
     history: History,
     advice: Arc<[Advice]>,
     /// The profiles that the advice was made from.
     advised: Arc<Profiles>,
     /// Past readings that came before the fleet was complete.
-    past: Vec<Past>,
+    past: Vec<PastPages>,
     /// What past readings say of now, to be recorded.
     found: Vec<Observation>,
 }
@@ -71,7 +71,7 @@ impl Store {
             rules,
             judged: None,
             sampled: None,
-            checks: checks::State::default(),
+            checks: checks::CheckStates::default(),
             findings: Arc::from([]),
             history: History::default(),
             advice: Arc::default(),
@@ -209,7 +209,7 @@ impl Store {
     }
 
     /// Adds past readings to the history.
-    fn remember(&mut self, fleet: &Fleet, past: &Past) {
+    fn remember(&mut self, fleet: &Fleet, past: &PastPages) {
         let mut readings = Vec::new();
         for page in &past.pages {
             for (device, reading) in self.ledger.devices_of(page) {
@@ -230,7 +230,7 @@ impl Store {
         self.history.record(fleet, &|pool| {
             let spend = match pool {
                 None => Some(burn.total),
-                Some(pool) => burn.row(cost::Scope::Pool, pool).map(|row| row.spend),
+                Some(pool) => burn.row(cost::SpendScope::Pool, pool).map(|row| row.spend),
             };
             // A pool without a price is a gap in the history, not a line at zero.
             spend.map_or((f64::NAN, f64::NAN), |spend| {

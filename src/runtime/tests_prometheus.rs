@@ -31,7 +31,7 @@ use super::export::ServedExport;
 use super::govern::GovernStatus;
 use super::govern::metrics::ServedGovern;
 use super::record_metrics::RecordMetrics;
-use super::record_status::Status;
+use super::record_status::RecordingStatus;
 use super::status_server::ServedStatus;
 use super::usage::sample;
 use super::watch_metrics::{ServedWatch, WatchStatus};
@@ -180,9 +180,9 @@ fn pages() -> String {
         notify: Some(watch::channel(watcher.clone()).1),
         common: common(&["cluster", "recorder"]),
     };
-    let recorder = Status {
+    let recorder = RecordingStatus {
         wrote: Some((now, Instant::now())),
-        ..Status::default()
+        ..RecordingStatus::default()
     };
     let governor = GovernStatus {
         leads: Some(true),

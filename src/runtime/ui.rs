@@ -66,7 +66,7 @@ pub struct Ui {
     pub pictures: PathBuf,
 }
 
-struct Signals {
+struct ProcessSignals {
     term: Signal,
     hang_up: Signal,
     interrupt: Signal,
@@ -74,7 +74,7 @@ struct Signals {
     resize: Signal,
 }
 
-impl Signals {
+impl ProcessSignals {
     fn listen() -> io::Result<Self> {
         Ok(Self {
             term: signal(SignalKind::terminate())?,
@@ -123,7 +123,7 @@ struct Outside {
 /// Standard input or output is not a terminal, or no session could be opened before the operator quit.
 pub async fn run(host: &Host, ui: Ui, open: Arc<Open>) -> Result<ConsoleEnd, Failure> {
     let unusable = |error: io::Error| Failure::new(Exit::Failed, format!("the terminal: {error}"));
-    let mut signals = Signals::listen().map_err(unusable)?;
+    let mut signals = ProcessSignals::listen().map_err(unusable)?;
     leave_when_hung_up(host.own_runs.clone()).map_err(unusable)?;
     let guard = Guard::take(ui.mouse).map_err(unusable)?;
     let screen = Screen::new(size().map_err(unusable)?, io::stdout());
@@ -177,7 +177,7 @@ fn size() -> io::Result<Rect> {
 async fn drive(
     app: &mut App,
     outside: &mut Outside,
-    signals: &mut Signals,
+    signals: &mut ProcessSignals,
     end_after: Option<Duration>,
 ) -> Result<ConsoleEnd, LoopEnd> {
     let area = outside.screen.area();
@@ -198,7 +198,7 @@ async fn drive(
     loop {
         if let Some(target) = outside.shell.take() {
             let messages = outside.open_shell(&target).await?;
-            *signals = Signals::listen()?;
+            *signals = ProcessSignals::listen()?;
             (dirty, urgent) = (true, true);
             for msg in messages {
                 effects::deliver(app, msg, |effect| outside.perform(effect))?;

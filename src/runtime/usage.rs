@@ -14,7 +14,7 @@ use model::cost::Prices;
 use record::usage::{UsageFault, UsageFile};
 use record::{Archive, RecordFault, RecordLock};
 use table::Facts;
-use table::spend::Seen;
+use table::spend::ObservedSpan;
 use usage::{GAP, HourUsage, RunLoss, Span, UsageCounters, UsageFold, UsageSample, start_of};
 
 use super::past;
@@ -279,7 +279,7 @@ impl Keeper {
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn seen(file: &UsageFile, span: Span, now: Moment) -> Result<(Seen, i64), UsageFault> {
+pub fn seen(file: &UsageFile, span: Span, now: Moment) -> Result<(ObservedSpan, i64), UsageFault> {
     let coverage = file.coverage(span)?;
     let end = start_of(span.to).min(now);
     let over = end.since(start_of(span.from)).millis();
@@ -287,7 +287,7 @@ pub fn seen(file: &UsageFile, span: Span, now: Moment) -> Result<(Seen, i64), Us
         0 => 0.0,
         over => (coverage.observed_ms as f64 / over as f64).min(1.0),
     };
-    Ok((Seen { span, ratio }, coverage.open))
+    Ok((ObservedSpan { span, ratio }, coverage.open))
 }
 
 /// Opens the ledger of a record for reading. If no recorder holds the directory, missing hours are added from the record first,

@@ -30,7 +30,7 @@ use super::exporter_answers::{has_found_all, readings};
 use super::identity::random_identity;
 use super::silence;
 use super::watch_metrics::WatchStatus;
-use super::watch_state::WatchState;
+use super::watch_state::DeliveryState;
 
 /// Interval between snapshots: a finding is sent within five seconds.
 pub const SNAPSHOT_INTERVAL: Duration = Duration::from_secs(1);
@@ -108,7 +108,7 @@ pub struct Watcher<'p> {
     inputs: WatchInputs,
     delivers: Delivers<'p>,
     receivers: Vec<(Delivery, NotifyEndpoint, ReceiverNews)>,
-    state: Option<WatchState>,
+    state: Option<DeliveryState>,
     status: watch::Sender<WatchStatus>,
     sends: JoinSet<()>,
     outcomes: (mpsc::Sender<Outcome>, mpsc::Receiver<Outcome>),
@@ -151,7 +151,7 @@ impl<'p> Watcher<'p> {
         inputs: WatchInputs,
         delivers: Delivers<'p>,
         receivers: Vec<Receiver>,
-        state: Option<WatchState>,
+        state: Option<DeliveryState>,
     ) -> Self {
         let receivers = receivers
             .into_iter()

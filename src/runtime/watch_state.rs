@@ -21,13 +21,13 @@ pub fn directory_of(settings: &Settings, context: &str) -> Option<PathBuf> {
 }
 
 /// The delivery state on disk. While this value exists, the lock keeps other processes out of the directory.
-pub struct WatchState {
+pub struct DeliveryState {
     path: PathBuf,
     cluster: String,
     _lock: File,
 }
 
-impl WatchState {
+impl DeliveryState {
     /// Locks the directory and reads its state for this cluster, identified by its UID or, where that is unknown, by its context;
     /// also returns a message for the log, if any.
     ///
@@ -124,9 +124,9 @@ mod tests {
             receiver: "pager".into(),
             ..SavedDelivery::default()
         };
-        let (state, before, notice) = WatchState::open(&folder, "u-1", "prod").expect("is new");
+        let (state, before, notice) = DeliveryState::open(&folder, "u-1", "prod").expect("is new");
         assert_eq!((before, notice), (Vec::new(), None));
-        let other = WatchState::open(&folder, "u-1", "prod")
+        let other = DeliveryState::open(&folder, "u-1", "prod")
             .err()
             .expect("is taken");
         assert!(
@@ -139,23 +139,23 @@ mod tests {
         let mode = fs::metadata(&path).expect("is there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         drop(state);
-        let (state, before, notice) = WatchState::open(&folder, "u-1", "prod").expect("is read");
+        let (state, before, notice) = DeliveryState::open(&folder, "u-1", "prod").expect("is read");
         assert_eq!((before, notice), (vec![saved], None));
         drop(state);
         let (state, before, notice) =
-            WatchState::open(&folder, "u-2", "prod").expect("is another's");
+            DeliveryState::open(&folder, "u-2", "prod").expect("is another's");
         assert_eq!(before, Vec::new());
         assert!(notice.expect("is said").contains("another cluster"));
         drop(state);
         // A truncated file.
         fs::write(&path, "{\"version\":1,\"cluster\":\"u-1\",\"rec").expect("is written");
-        let (state, before, notice) = WatchState::open(&folder, "u-1", "prod").expect("goes on");
+        let (state, before, notice) = DeliveryState::open(&folder, "u-1", "prod").expect("goes on");
         assert_eq!(before, Vec::new());
         assert!(notice.expect("is said").contains("notified.json.damaged"));
         assert!(folder.join("notified.json.damaged").is_file());
         drop(state);
         fs::write(&path, "{\"version\":2}").expect("is written");
-        let (state, _, notice) = WatchState::open(&folder, "u-1", "prod").expect("goes on");
+        let (state, _, notice) = DeliveryState::open(&folder, "u-1", "prod").expect("goes on");
         assert!(notice.expect("is said").contains("version 2"));
         fs::remove_dir_all(&folder).expect("is removed");
         let why = state.write(Vec::new()).expect_err("has no place");

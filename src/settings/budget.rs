@@ -36,7 +36,7 @@ pub struct BudgetSettings {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Raw {
+struct RawBudget {
     name: String,
     fleet: Option<bool>,
     team: Option<String>,
@@ -55,11 +55,11 @@ struct Raw {
 
 impl<'de> Deserialize<'de> for BudgetSettings {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        document::whole(from, Raw::checked)
+        document::whole(from, RawBudget::checked)
     }
 }
 
-impl Raw {
+impl RawBudget {
     fn checked(self) -> Result<BudgetSettings, String> {
         let name = self.name;
         if name.trim().is_empty() {

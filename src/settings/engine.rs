@@ -21,7 +21,7 @@ const DEEPEST: u16 = 1024;
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EngineSettings {
-    pub placement: Option<Placement>,
+    pub placement: Option<PlacementName>,
     /// Number of pending workloads in each queue that get a reservation (backfill depth).
     pub backfill: Option<Depth>,
     /// Fair sharing between queues by weight.
@@ -30,9 +30,9 @@ pub struct EngineSettings {
 
 /// The name of a placement policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Placement(pub &'static str);
+pub struct PlacementName(pub &'static str);
 
-impl<'de> Deserialize<'de> for Placement {
+impl<'de> Deserialize<'de> for PlacementName {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
         let known = PLACEMENTS.into_iter().find(|name| *name == text);
@@ -142,7 +142,7 @@ impl<'de> Deserialize<'de> for FairSharing {
 pub struct RouteSettings {
     /// Jobs to match; all jobs when empty.
     #[serde(rename = "match", default)]
-    pub wanted: RouteMatch,
+    pub wanted: RouteMatchSettings,
     /// Flavors, the best first.
     #[serde(deserialize_with = "some")]
     pub flavors: Vec<RouteFlavor>,
@@ -153,7 +153,7 @@ pub struct RouteSettings {
 /// Jobs that a route matches: all given conditions must match.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct RouteMatch {
+pub struct RouteMatchSettings {
     pub queue: Option<String>,
     /// Labels of the workload.
     pub label: BTreeMap<String, String>,
@@ -267,12 +267,12 @@ impl RouteSettings {
 #[cfg(test)]
 mod tests {
     use super::super::origin::Layer;
-    use super::super::{Inputs, Text, load};
+    use super::super::{Inputs, SettingsText, load};
     use super::*;
 
     fn read(text: &str) -> Result<Settings, String> {
         let inputs = Inputs {
-            files: vec![Text {
+            files: vec![SettingsText {
                 layer: Layer::User,
                 path: "/home/me/stokehold.toml".into(),
                 text: text.into(),

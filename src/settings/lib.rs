@@ -25,13 +25,14 @@ use std::sync::Arc;
 pub use address::{not_a_receiver, not_an_address};
 pub use budget::BudgetSettings;
 pub use engine::{
-    Depth, EngineSettings, FairSharing, Placement, RouteFlavor, RouteMatch, RouteSettings,
+    Depth, EngineSettings, FairSharing, PlacementName, RouteFlavor, RouteMatchSettings,
+    RouteSettings,
 };
-pub use load::{Inputs, Text, keys, load, variable_of_key};
+pub use load::{Inputs, SettingsText, keys, load, variable_of_key};
 pub use notify::NotifySettings;
 pub use number::{
-    Amount, ColorChoice, OneOrMany, Paid, PoolModeSetting, Positive, Pue, Ratio, ScrapeMode, Size,
-    Span, Usd,
+    Amount, ColorChoice, DurationSetting, OneOrMany, Paid, PoolModeSetting, Positive, Pue, Ratio,
+    ScrapeMode, Size, Usd,
 };
 pub use origin::{Layer, Origin, Origins};
 pub use place::{Matcher, ServicePath};

@@ -52,7 +52,7 @@ pub(super) const WITHOUT_DEFAULT: &[&str] = &[
 
 /// Text of a settings file.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Text {
+pub struct SettingsText {
     /// Layer of the file: `Machine` or `User`.
     pub layer: Layer,
     pub path: String,
@@ -64,7 +64,7 @@ pub struct Text {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Inputs {
     /// Files, lowest precedence first.
-    pub files: Vec<Text>,
+    pub files: Vec<SettingsText>,
     /// The kubeconfig context whose sections apply.
     pub context: Option<String>,
     /// Environment variables. Each `STOKEHOLD_*` variable must be a setting or be [known otherwise](super::variables).

@@ -11,7 +11,7 @@ use model::fleet::finding::{KINDS, Severity};
 use model::notify::{NotifyFilter, ReceiverKind};
 
 use super::address::not_an_address;
-use super::number::{OneOrMany, Span};
+use super::number::{DurationSetting, OneOrMany};
 
 /// Default timeout of an answer, and the bounds of the setting.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -38,14 +38,14 @@ pub struct NotifySettings {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Raw {
+struct RawReceiver {
     name: String,
     kind: String,
     url: Option<String>,
     url_file: Option<PathBuf>,
     token_file: Option<PathBuf>,
     ca_file: Option<PathBuf>,
-    timeout: Option<Span>,
+    timeout: Option<DurationSetting>,
     min_severity: Option<String>,
     #[serde(default)]
     codes: OneOrMany,
@@ -63,11 +63,11 @@ struct RawMatch {
 
 impl<'de> Deserialize<'de> for NotifySettings {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        document::whole(from, Raw::checked)
+        document::whole(from, RawReceiver::checked)
     }
 }
 
-impl Raw {
+impl RawReceiver {
     fn checked(self) -> Result<NotifySettings, String> {
         let name = self.name;
         let wrong = |words: String| format!("receiver `{name}`: {words}");
@@ -91,7 +91,7 @@ impl Raw {
             (None, Some(_)) => {}
             _ => return Err(wrong("give one of url and url_file".to_owned())),
         }
-        let timeout = self.timeout.map_or(TIMEOUT, Span::duration);
+        let timeout = self.timeout.map_or(TIMEOUT, DurationSetting::duration);
         if !(SHORTEST..=LONGEST).contains(&timeout) {
             return Err(wrong("timeout must be from 1s to 30s".to_owned()));
         }

@@ -80,32 +80,32 @@ impl Usd {
 
 /// A span of time: `"15m"`, `"1h30m"`, or a number of seconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Span(Duration);
+pub struct DurationSetting(Duration);
 
-impl Span {
+impl DurationSetting {
     pub const fn duration(self) -> Duration {
         self.0
     }
 }
 
-impl<'de> Deserialize<'de> for Span {
+impl<'de> Deserialize<'de> for DurationSetting {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct SpanVisitor;
         impl Visitor<'_> for SpanVisitor {
-            type Value = Span;
+            type Value = DurationSetting;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a span of time such as \"90s\", \"15m\" or \"1h30m\"")
             }
-            fn visit_str<E: Error>(self, text: &str) -> Result<Span, E> {
-                parse_span(text).map(Span).ok_or_else(|| {
+            fn visit_str<E: Error>(self, text: &str) -> Result<DurationSetting, E> {
+                parse_span(text).map(DurationSetting).ok_or_else(|| {
                     E::custom(format_args!(
                         "`{text}` is not a span of time such as \"90s\", \"15m\" or \"1h30m\""
                     ))
                 })
             }
-            fn visit_i64<E: Error>(self, seconds: i64) -> Result<Span, E> {
+            fn visit_i64<E: Error>(self, seconds: i64) -> Result<DurationSetting, E> {
                 u64::try_from(seconds)
-                    .map(|seconds| Span(Duration::from_secs(seconds)))
+                    .map(|seconds| DurationSetting(Duration::from_secs(seconds)))
                     .map_err(|_| E::custom("a span of time cannot be negative"))
             }
         }

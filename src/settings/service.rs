@@ -36,7 +36,7 @@ pub struct ServiceMatch {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Raw {
+struct RawService {
     #[serde(rename = "match", default)]
     wanted: ServiceMatch,
     ttft: Option<LatencySetting>,
@@ -45,7 +45,7 @@ struct Raw {
 
 impl<'de> Deserialize<'de> for ServiceSettings {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        document::whole(from, |raw: Raw| {
+        document::whole(from, |raw: RawService| {
             if raw.ttft.is_none() && raw.tpot.is_none() {
                 return Err(
                     "a service promises nothing: give ttft, tpot or both, such as ttft = \"800ms\""
@@ -124,12 +124,12 @@ impl<'de> Deserialize<'de> for LatencySetting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Inputs, Layer, Text, load};
+    use crate::{Inputs, Layer, SettingsText, load};
     use model::base::ObjectKey;
 
     fn service(text: &str) -> Result<ServiceRule, String> {
         let inputs = Inputs {
-            files: vec![Text {
+            files: vec![SettingsText {
                 layer: Layer::User,
                 path: "/home/me/stokehold.toml".into(),
                 text: format!("[[service]]\n{text}\n"),

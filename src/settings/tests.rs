@@ -13,7 +13,7 @@ use super::*;
 
 fn user(text: &str) -> Inputs {
     Inputs {
-        files: vec![Text {
+        files: vec![SettingsText {
             layer: Layer::User,
             path: "/home/ada/.config/stokehold/stokehold.toml".into(),
             text: text.into(),
@@ -103,7 +103,7 @@ fn later_layers_win_and_each_value_knows_its_place() {
     );
     inputs.files.insert(
         0,
-        Text {
+        SettingsText {
             layer: Layer::Machine,
             path: "/etc/stokehold/stokehold.toml".into(),
             text: "theme = \"coal\"\nscrape.per_second = 5\n[context.prod]\nrefresh = 9\n".into(),
@@ -519,7 +519,7 @@ fn texts_at_fault_are_named_together() {
 
 #[test]
 fn user_settings_cannot_allow_what_machine_settings_forbid() {
-    let file = |layer, text: &str| Text {
+    let file = |layer, text: &str| SettingsText {
         layer,
         path: format!("/{layer:?}.toml"),
         text: text.into(),

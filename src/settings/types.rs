@@ -13,8 +13,8 @@ use super::budget::BudgetSettings;
 use super::engine::{EngineSettings, RouteSettings};
 use super::notify::NotifySettings;
 use super::number::{
-    Amount, ColorChoice, OneOrMany, Paid, PoolModeSetting, Positive, Pue, Ratio, ScrapeMode, Size,
-    Span, Usd,
+    Amount, ColorChoice, DurationSetting, OneOrMany, Paid, PoolModeSetting, Positive, Pue, Ratio,
+    ScrapeMode, Size, Usd,
 };
 use super::origin::Origins;
 use super::place::{Matcher, ServicePath};
@@ -51,7 +51,7 @@ section! {
         /// Which colors to use.
         color: ColorChoice,
         /// Interval at which the console redraws changes.
-        refresh: Span,
+        refresh: DurationSetting,
         mouse: bool,
         /// Whether writing to clusters is allowed.
         write: bool,
@@ -166,7 +166,7 @@ section! {
         /// Power below this many times the model's idle power.
         power_factor: Positive,
         /// Idle for longer than this.
-        grace: Span,
+        grace: DurationSetting,
     }
 }
 
@@ -181,7 +181,7 @@ section! {
         burst: u32,
         in_flight: std::num::NonZeroU32,
         /// Timeout of one scrape.
-        timeout: Span,
+        timeout: DurationSetting,
         /// Exporters that do not run in a pod of the cluster.
         #[serde(default)]
         target: Vec<ScrapeTarget>,
@@ -204,13 +204,13 @@ section! {
         bearer_file: Option<PathBuf>,
         /// File that contains the CA certificate.
         ca_file: Option<PathBuf>,
-        interval: Span,
+        interval: DurationSetting,
         /// Maximum requests per minute.
         per_minute: Positive,
         /// Timeout of one request.
-        timeout: Span,
+        timeout: DurationSetting,
         /// How far back history is filled in.
-        history: Span,
+        history: DurationSetting,
         /// Reads hours of usage from Prometheus when this machine has no usage ledger.
         usage: bool,
     }
@@ -223,7 +223,7 @@ section! {
         enabled: bool,
         /// The directory; one per context in the state directory when absent.
         dir: Option<PathBuf>,
-        keep: Span,
+        keep: DurationSetting,
         max_size: Size,
         /// Value of the cluster label in metrics; the context name when absent.
         cluster: Option<String>,
@@ -251,9 +251,9 @@ section! {
         /// File that contains the CA certificate.
         ca_file: Option<PathBuf>,
         /// Interval at which samples are sent.
-        interval: Span,
+        interval: DurationSetting,
         /// Timeout of one request.
-        timeout: Span,
+        timeout: DurationSetting,
     }
 }
 
@@ -265,9 +265,9 @@ section! {
         /// Maximum writes per second.
         per_second: Positive,
         /// How long a job that writes checkpoints may take for another checkpoint before it is preempted.
-        checkpoint_grace: Span,
+        checkpoint_grace: DurationSetting,
         /// Minimum time before a preempted job is admitted again; doubles with each further preemption.
-        backoff: Span,
+        backoff: DurationSetting,
     }
 }
 
@@ -386,12 +386,12 @@ impl<'de> Deserialize<'de> for PoolPriceSettings {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
-        struct Raw {
+        struct RawPrice {
             usd_per_device_hour: Option<Usd>,
             multiplier: Option<Positive>,
             owned: Option<OwnedSettings>,
         }
-        document::whole(from, |raw: Raw| {
+        document::whole(from, |raw: RawPrice| {
             match (raw.usd_per_device_hour, raw.multiplier, raw.owned) {
                 (Some(usd), None, None) => Ok(Self::Rate(usd)),
                 (None, Some(factor), None) => Ok(Self::Multiplier(factor)),

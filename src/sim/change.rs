@@ -29,7 +29,7 @@ pub enum Request {
 
 /// A page that a pod of the world serves over HTTP.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Served {
+pub struct ServedPage {
     pub content_type: &'static str,
     pub body: String,
 }
@@ -45,9 +45,9 @@ pub trait SimBackend: Send {
     /// Applies a client's write and returns its immediate changes (including the written object).
     fn request(&mut self, request: Request) -> Vec<WorldChange>;
     /// The page at `path` on `port` of a pod; `None` when nothing listens there.
-    fn page(&self, pod: &ObjectKey, port: u16, path: &str) -> Option<Served>;
+    fn page(&self, pod: &ObjectKey, port: u16, path: &str) -> Option<ServedPage>;
     /// The same page at a past time, if the world can compute it.
-    fn page_at(&self, pod: &ObjectKey, port: u16, path: &str, at: Moment) -> Option<Served> {
+    fn page_at(&self, pod: &ObjectKey, port: u16, path: &str, at: Moment) -> Option<ServedPage> {
         (at >= self.now())
             .then(|| self.page(pod, port, path))
             .flatten()

@@ -9,10 +9,10 @@ use tokio::sync::watch;
 
 use super::audit::Audit;
 use super::change::{Request, Resource, SimBackend, WorldChange};
-use super::faults::{InjectedFaults, Verdict};
+use super::faults::{FaultAction, InjectedFaults};
 use super::field_owners::FieldOwners;
 use super::json::{name, namespace};
-use super::store::Store;
+use super::store::ObjectStore;
 use super::users::Users;
 use model::base::{Moment, ObjectKey};
 
@@ -21,7 +21,7 @@ pub type Clock = Arc<dyn Fn() -> Moment + Send + Sync>;
 
 /// The mutable state: the world and the store, behind one lock that is never kept across an await.
 pub struct Core {
-    pub store: Store,
+    pub store: ObjectStore,
     /// The world that produces the objects.
     pub world: Box<dyn SimBackend>,
     /// The field managers of applied objects.
@@ -110,13 +110,13 @@ impl SimCluster {
     /// (0 stops it). The world's current time becomes the clock's origin.
     pub fn start(
         mut world: Box<dyn SimBackend>,
-        users: impl FnOnce(&Store) -> Users,
+        users: impl FnOnce(&ObjectStore) -> Users,
         clock: Clock,
         speed: f64,
         seed: u64,
         retention: usize,
     ) -> Arc<Self> {
-        let mut store = Store::new(retention);
+        let mut store = ObjectStore::new(retention);
         store.apply(world.start());
         // No watch can resume from before the start.
         store.forget();
@@ -229,8 +229,8 @@ impl SimCluster {
     }
 
     /// Decides how the next request is answered under the current faults.
-    pub fn judge(&self) -> Verdict {
-        let mut verdict = Verdict::Serve;
+    pub fn judge(&self) -> FaultAction {
+        let mut verdict = FaultAction::Serve;
         // A countdown is not a change of the faults: no notification.
         self.faults.send_if_modified(|faults| {
             verdict = faults.judge();

@@ -36,7 +36,7 @@ pub struct InjectedFaults {
 
 /// What to do with one request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum FaultAction {
     Serve,
     /// Answer 429 with this `Retry-After` in seconds.
     TooMany(u32),
@@ -53,24 +53,24 @@ impl InjectedFaults {
     }
 
     /// What to do with the next request; counts down what is limited in number.
-    pub fn judge(&mut self) -> Verdict {
+    pub fn judge(&mut self) -> FaultAction {
         let taken = |count: &mut u32| {
             let any = *count > 0;
             *count = count.saturating_sub(1);
             any
         };
         if self.silent {
-            Verdict::Silent
+            FaultAction::Silent
         } else if self.tokens_expired {
-            Verdict::Expired
+            FaultAction::Expired
         } else if taken(&mut self.html) {
-            Verdict::Html
+            FaultAction::Html
         } else if taken(&mut self.server_errors) {
-            Verdict::ServerError
+            FaultAction::ServerError
         } else if taken(&mut self.too_many) {
-            Verdict::TooMany(self.retry_after_seconds)
+            FaultAction::TooMany(self.retry_after_seconds)
         } else {
-            Verdict::Serve
+            FaultAction::Serve
         }
     }
 
@@ -146,9 +146,9 @@ mod tests {
             expired_watches: 1,
             ..InjectedFaults::default()
         };
-        assert_eq!(faults.judge(), Verdict::Html);
-        assert_eq!(faults.judge(), Verdict::TooMany(3));
-        assert_eq!(faults.judge(), Verdict::Serve);
+        assert_eq!(faults.judge(), FaultAction::Html);
+        assert_eq!(faults.judge(), FaultAction::TooMany(3));
+        assert_eq!(faults.judge(), FaultAction::Serve);
         assert!(faults.judge_watch() && !faults.judge_watch());
     }
 

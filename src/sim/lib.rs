@@ -27,6 +27,6 @@ pub mod users;
 pub use api::Service;
 pub use cluster::{Clock, SimCluster};
 pub use faults::InjectedFaults;
-pub use serve::{Options, Running, Server, embed};
+pub use serve::{Running, ServeOptions, Server, embed};
 pub use users::User;
 pub mod world;

@@ -36,7 +36,7 @@ struct Need {
 pub struct LabelSelector(Vec<Need>);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Token {
+enum SelectorToken {
     /// A key, a value, `in` or `notin`.
     Word,
     Symbol,
@@ -46,7 +46,7 @@ enum Token {
 
 const SYMBOLS: [&str; 9] = [")", ",", "!", "==", "=", ">", "<", "!=", "("];
 
-fn scan(input: &str) -> Vec<(Token, String)> {
+fn scan(input: &str) -> Vec<(SelectorToken, String)> {
     let special = |c: char| matches!(c, '=' | '!' | '(' | ')' | ',' | '>' | '<');
     let blank = |c: char| matches!(c, ' ' | '\t' | '\r' | '\n');
     let mut tokens = Vec::new();
@@ -54,12 +54,12 @@ fn scan(input: &str) -> Vec<(Token, String)> {
     loop {
         rest = rest.trim_start_matches(blank);
         let Some(first) = rest.chars().next() else {
-            tokens.push((Token::End, String::new()));
+            tokens.push((SelectorToken::End, String::new()));
             return tokens;
         };
         if !special(first) {
             let end = rest.find(|c| special(c) || blank(c)).unwrap_or(rest.len());
-            tokens.push((Token::Word, rest[..end].to_owned()));
+            tokens.push((SelectorToken::Word, rest[..end].to_owned()));
             rest = &rest[end..];
             continue;
         }
@@ -68,12 +68,12 @@ fn scan(input: &str) -> Vec<(Token, String)> {
         let mut lengths = (1..=run.min(2)).rev();
         let end = match lengths.find(|&n| SYMBOLS.contains(&&rest[..n])) {
             Some(n) => {
-                tokens.push((Token::Symbol, rest[..n].to_owned()));
+                tokens.push((SelectorToken::Symbol, rest[..n].to_owned()));
                 n
             }
             None => {
                 let found = format!("error expected: keyword found '{}'", &rest[..run]);
-                tokens.push((Token::Error, found));
+                tokens.push((SelectorToken::Error, found));
                 run
             }
         };
@@ -81,18 +81,18 @@ fn scan(input: &str) -> Vec<(Token, String)> {
     }
 }
 
-struct Parser {
-    tokens: Vec<(Token, String)>,
+struct SelectorParser {
+    tokens: Vec<(SelectorToken, String)>,
     at: usize,
 }
 
-impl Parser {
-    fn peek(&self) -> (Token, &str) {
+impl SelectorParser {
+    fn peek(&self) -> (SelectorToken, &str) {
         let (token, text) = &self.tokens[self.at.min(self.tokens.len() - 1)];
         (*token, text)
     }
 
-    fn take(&mut self) -> (Token, String) {
+    fn take(&mut self) -> (SelectorToken, String) {
         let (token, text) = self.peek();
         let taken = (token, text.to_owned());
         self.at += 1;
@@ -104,14 +104,14 @@ impl Parser {
         let mut expected = "!, identifier, or 'end of string'";
         loop {
             match self.peek() {
-                (Token::Word, _) | (_, "!") => {}
-                (Token::End, _) if needs.is_empty() => return Ok(needs),
+                (SelectorToken::Word, _) | (_, "!") => {}
+                (SelectorToken::End, _) if needs.is_empty() => return Ok(needs),
                 (_, found) => return Err(format!("found '{found}', expected: {expected}")),
             }
             let need = self.need();
             needs.push(need.map_err(|why| format!("unable to parse requirement: {why}"))?);
             match self.take() {
-                (Token::End, _) => return Ok(needs),
+                (SelectorToken::End, _) => return Ok(needs),
                 (_, found) if found == "," => expected = "identifier after ','",
                 (_, found) => {
                     return Err(format!("found '{found}', expected: ',' or 'end of string'"));
@@ -126,7 +126,7 @@ impl Parser {
         if negated {
             (token, key) = self.take();
         }
-        if token != Token::Word {
+        if token != SelectorToken::Word {
             return Err(format!("found '{key}', expected: identifier"));
         }
         if let Some(why) = bad_key(&key) {
@@ -140,7 +140,7 @@ impl Parser {
         if negated {
             return Ok(alone(key, LabelOperator::Absent));
         }
-        if matches!(self.peek(), (Token::End, _) | (_, ",")) {
+        if matches!(self.peek(), (SelectorToken::End, _) | (_, ",")) {
             return Ok(alone(key, LabelOperator::Exists));
         }
         let (_, found) = self.take();
@@ -190,7 +190,7 @@ impl Parser {
         }
         let values = match self.peek() {
             (_, ")") => BTreeSet::from([String::new()]),
-            (Token::Word, _) | (_, ",") => self.identifiers()?,
+            (SelectorToken::Word, _) | (_, ",") => self.identifiers()?,
             (_, found) => {
                 return Err(format!("found '{found}', expected: ',', ')' or identifier"));
             }
@@ -205,7 +205,7 @@ impl Parser {
         let mut values = BTreeSet::new();
         loop {
             match self.take() {
-                (Token::Word, word) => {
+                (SelectorToken::Word, word) => {
                     values.insert(word);
                     match self.peek() {
                         (_, ",") => {}
@@ -228,11 +228,11 @@ impl Parser {
     }
 
     fn exact(&mut self) -> Result<String, String> {
-        if matches!(self.peek(), (Token::End, _) | (_, ",")) {
+        if matches!(self.peek(), (SelectorToken::End, _) | (_, ",")) {
             return Ok(String::new());
         }
         match self.take() {
-            (Token::Word, word) => Ok(word),
+            (SelectorToken::Word, word) => Ok(word),
             (_, found) => Err(format!("found '{found}', expected: identifier")),
         }
     }
@@ -241,7 +241,7 @@ impl Parser {
 impl LabelSelector {
     /// Parses `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>3`; the error is the API server's.
     pub fn parse(input: &str) -> Result<Self, String> {
-        let mut parser = Parser {
+        let mut parser = SelectorParser {
             tokens: scan(input),
             at: 0,
         };

@@ -25,7 +25,7 @@ use super::api::{Body, Service};
 use super::change::{Resource, SimBackend};
 use super::cluster::{Clock, SimCluster};
 use super::json::{name, text};
-use super::store::{ListOptions, Store};
+use super::store::{ListOptions, ObjectStore};
 use super::users::{User, Users};
 use super::{exporters, kubeconfig, prometheus};
 
@@ -37,7 +37,7 @@ const RETENTION: usize = 8192;
 const GRACE: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ServeOptions {
     /// Where the API listens; port 0 picks one.
     pub listen: SocketAddr,
     /// Where to write the kubeconfig.
@@ -56,7 +56,7 @@ pub struct Options {
     pub retention: usize,
 }
 
-impl Default for Options {
+impl Default for ServeOptions {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -114,7 +114,7 @@ impl Running {
 
 /// The namespaces of the team's user: the first two with a team label, else the first two that are no
 /// system namespaces.
-fn team_namespaces(store: &Store) -> Vec<String> {
+fn team_namespaces(store: &ObjectStore) -> Vec<String> {
     let system = |name: &str| {
         name.starts_with("kube-")
             || name.ends_with("-system")
@@ -169,7 +169,7 @@ fn start_cluster(
     retention: usize,
 ) -> anyhow::Result<Arc<SimCluster>> {
     let tokens = tokens()?;
-    let users = |store: &Store| Users::new(tokens, team_namespaces(store));
+    let users = |store: &ObjectStore| Users::new(tokens, team_namespaces(store));
     Ok(SimCluster::start(
         world, users, clock, speed, seed, retention,
     ))
@@ -215,7 +215,7 @@ impl Server {
     /// # Errors
     /// When an address cannot be listened on, the kubeconfig cannot be written, or no certificate can be made.
     pub async fn start(
-        options: Options,
+        options: ServeOptions,
         world: Box<dyn SimBackend>,
         clock: Clock,
     ) -> anyhow::Result<Running> {

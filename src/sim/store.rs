@@ -49,7 +49,7 @@ pub struct ListOptions<'a> {
 
 /// One page of a list.
 #[derive(Debug)]
-pub struct Page {
+pub struct ListPage {
     /// The objects, ordered by key.
     pub items: Vec<Arc<Value>>,
     /// The revision at which the list is true.
@@ -61,7 +61,7 @@ pub struct Page {
 }
 
 #[derive(Default)]
-struct Table {
+struct ResourceTable {
     objects: BTreeMap<String, Arc<Value>>,
     log: VecDeque<Arc<LoggedChange>>,
     /// Every change after this revision is in the log.
@@ -69,10 +69,10 @@ struct Table {
 }
 
 /// The objects of one cluster.
-pub struct Store {
+pub struct ObjectStore {
     revision: u64,
     retention: usize,
-    tables: BTreeMap<Resource, Table>,
+    tables: BTreeMap<Resource, ResourceTable>,
 }
 
 /// The key of an object: `NAMESPACE/NAME`, or `NAME` when cluster-scoped. Sorts as etcd keys do.
@@ -117,7 +117,7 @@ fn same(one: &Value, other: &Value) -> bool {
         })
 }
 
-impl Store {
+impl ObjectStore {
     /// An empty store that keeps at least `retention` changes of each resource for watchers to resume from.
     pub fn new(retention: usize) -> Self {
         Self {
@@ -143,7 +143,7 @@ impl Store {
         }
     }
 
-    fn table(&mut self, resource: Resource) -> &mut Table {
+    fn table(&mut self, resource: Resource) -> &mut ResourceTable {
         self.tables.entry(resource).or_default()
     }
 
@@ -235,9 +235,9 @@ impl Store {
         resource: Resource,
         what: &ListOptions<'_>,
         keep: &dyn Fn(&Value) -> bool,
-    ) -> Result<Page, Expired> {
+    ) -> Result<ListPage, Expired> {
         let revision = what.at.unwrap_or(self.revision);
-        let empty = Table::default();
+        let empty = ResourceTable::default();
         let table = self.tables.get(&resource).unwrap_or(&empty);
         if revision < table.reaches {
             return Err(Expired {
@@ -274,7 +274,7 @@ impl Store {
             }
             Box::new(objects.into_iter())
         };
-        let mut page = Page {
+        let mut page = ListPage {
             items: Vec::new(),
             revision,
             next: None,
@@ -339,7 +339,7 @@ mod tests {
         WorldChange::Remove(Resource::ConfigMaps, key)
     }
 
-    fn everything(store: &Store, at: Option<u64>) -> Vec<Value> {
+    fn everything(store: &ObjectStore, at: Option<u64>) -> Vec<Value> {
         let what = ListOptions {
             at,
             ..ListOptions::default()
@@ -352,7 +352,7 @@ mod tests {
 
     #[test]
     fn a_put_that_changes_nothing_takes_no_revision() {
-        let mut store = Store::new(8);
+        let mut store = ObjectStore::new(8);
         store.apply(vec![put(1, 1)]);
         let revision = store.revision();
         store.apply(vec![put(1, 1)]);
@@ -363,7 +363,7 @@ mod tests {
 
     #[test]
     fn a_new_uid_is_a_new_object() {
-        let mut store = Store::new(8);
+        let mut store = ObjectStore::new(8);
         store.apply(vec![put(1, 1)]);
         let at = store.revision();
         let again = json!({"metadata": {"namespace": "n1", "name": "o1", "uid": "v"}, "value": 1});
@@ -375,7 +375,7 @@ mod tests {
 
     #[test]
     fn a_batch_beyond_retention_still_reaches_the_watcher_at_the_head() {
-        let mut store = Store::new(2);
+        let mut store = ObjectStore::new(2);
         store.apply(vec![put(0, 0)]);
         let head = store.revision();
         store.apply((0..9).map(|id| put(id, 7)).collect());
@@ -399,7 +399,7 @@ mod tests {
             retention in 1usize..12,
             steps in prop::collection::vec((0u8..4, 0u8..6, 0u8..4, 1usize..5), 1..80),
         ) {
-            let mut store = Store::new(retention);
+            let mut store = ObjectStore::new(retention);
             // A watcher: the state it has folded, and the last revision it has seen.
             let mut watchers: Vec<(BTreeMap<String, Value>, u64)> =
                 vec![(BTreeMap::new(), store.revision()); 4];
@@ -450,7 +450,7 @@ mod tests {
             later in prop::collection::vec((prop::bool::ANY, 0u8..12, 0u8..4), 0..20),
             limit in 1usize..5,
         ) {
-            let mut store = Store::new(64);
+            let mut store = ObjectStore::new(64);
             store.apply(first.into_iter().map(|(id, value)| put(id, value)).collect());
             let (at, expected) = (store.revision(), everything(&store, None));
             let (mut after, mut seen) = (None, Vec::new());

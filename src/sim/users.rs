@@ -86,7 +86,7 @@ pub enum AccessRequest<'a> {
 
 /// One rule of a role.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Rule {
+pub struct PolicyRule {
     /// Verbs; `*` is any.
     pub verbs: Vec<String>,
     /// API groups; `*` is any.
@@ -97,7 +97,7 @@ pub struct Rule {
     pub paths: Vec<String>,
 }
 
-impl Rule {
+impl PolicyRule {
     /// Verbs and resources are words with blanks between them.
     fn of(verbs: &str, groups: &[&str], resources: &str) -> Self {
         Self {
@@ -121,12 +121,16 @@ fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-type Rules = LazyLock<Vec<Rule>>;
+type Rules = LazyLock<Vec<PolicyRule>>;
 
 const READ: &str = "get list watch";
 
-static EVERYTHING: Rules =
-    LazyLock::new(|| vec![Rule::of("*", &["*"], "*"), Rule::of_paths("*", "*")]);
+static EVERYTHING: Rules = LazyLock::new(|| {
+    vec![
+        PolicyRule::of("*", &["*"], "*"),
+        PolicyRule::of_paths("*", "*"),
+    ]
+});
 
 /// What every authenticated user may do.
 static BASIC: Rules = LazyLock::new(|| {
@@ -134,15 +138,15 @@ static BASIC: Rules = LazyLock::new(|| {
     let discovery =
         "/api /api/* /apis /apis/* /healthz /livez /openapi /openapi/* /readyz /version /version/";
     vec![
-        Rule::of("create", &["authorization.k8s.io"], reviews),
-        Rule::of("create", &["authentication.k8s.io"], "selfsubjectreviews"),
-        Rule::of_paths("get", discovery),
+        PolicyRule::of("create", &["authorization.k8s.io"], reviews),
+        PolicyRule::of("create", &["authentication.k8s.io"], "selfsubjectreviews"),
+        PolicyRule::of_paths("get", discovery),
     ]
 });
 
 /// What unauthenticated requests may do.
 static PUBLIC: Rules = LazyLock::new(|| {
-    vec![Rule::of_paths(
+    vec![PolicyRule::of_paths(
         "get",
         "/healthz /livez /readyz /version /version/",
     )]
@@ -154,9 +158,9 @@ static VIEW: Rules = LazyLock::new(|| {
     let core = "configmaps events namespaces namespaces/status nodes nodes/status pods pods/log pods/status \
                 serviceaccounts services services/status";
     vec![
-        Rule::of(READ, &[""], core),
-        Rule::of("get", &[""], "pods/proxy services/proxy"),
-        Rule::of(READ, &groups, "*"),
+        PolicyRule::of(READ, &[""], core),
+        PolicyRule::of("get", &[""], "pods/proxy services/proxy"),
+        PolicyRule::of(READ, &groups, "*"),
     ]
 });
 
@@ -164,16 +168,16 @@ static VIEW: Rules = LazyLock::new(|| {
 static TEAM: Rules = LazyLock::new(|| {
     let core = "configmaps events pods pods/log pods/status serviceaccounts services";
     let mut rules = vec![
-        Rule::of(READ, &[""], core),
-        Rule::of("get", &[""], "namespaces"),
+        PolicyRule::of(READ, &[""], core),
+        PolicyRule::of("get", &[""], "namespaces"),
     ];
     let (whole, parts): (Vec<_>, Vec<_>) = fleet_groups()
         .into_iter()
         .partition(|(_, specs)| specs.iter().all(|spec| spec.namespaced));
     let whole: Vec<&str> = whole.into_iter().map(|(group, _)| group).collect();
-    rules.push(Rule::of(READ, &whole, "*"));
+    rules.push(PolicyRule::of(READ, &whole, "*"));
     for (group, specs) in parts {
-        let mut rule = Rule::of(READ, &[group], "");
+        let mut rule = PolicyRule::of(READ, &[group], "");
         for spec in specs.iter().filter(|spec| spec.namespaced) {
             rule.resources.push(spec.plural.to_owned());
             if spec.has_status() {
@@ -199,7 +203,7 @@ fn fleet_groups() -> BTreeMap<&'static str, Vec<&'static Spec>> {
     groups
 }
 
-impl Rule {
+impl PolicyRule {
     fn allows(&self, ask: &AccessRequest<'_>) -> bool {
         let has = |list: &[String], word: &str| list.iter().any(|one| one == "*" || one == word);
         match ask {
@@ -265,7 +269,7 @@ impl Users {
     }
 
     /// The rules of a user in a namespace (empty: at the cluster scope).
-    pub fn rules(&self, who: &Identity, namespace: &str) -> Vec<Rule> {
+    pub fn rules(&self, who: &Identity, namespace: &str) -> Vec<PolicyRule> {
         let bound = self.bound(who, namespace);
         bound
             .into_iter()
@@ -274,8 +278,12 @@ impl Users {
     }
 
     /// The same, grouped by the binding that grants them; the administrators' rules have none.
-    fn bound(&self, who: &Identity, namespace: &str) -> Vec<(Option<String>, &'static [Rule])> {
-        let mut bound: Vec<(Option<String>, &'static [Rule])> = Vec::new();
+    fn bound(
+        &self,
+        who: &Identity,
+        namespace: &str,
+    ) -> Vec<(Option<String>, &'static [PolicyRule])> {
+        let mut bound: Vec<(Option<String>, &'static [PolicyRule])> = Vec::new();
         let in_group = |group: &str| who.groups.iter().any(|g| g == group);
         if in_group("system:masters") {
             bound.push((None, &EVERYTHING));

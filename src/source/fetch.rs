@@ -9,7 +9,7 @@ use cluster::event::EventObject;
 use model::base::{ObjectKey, SmallSort};
 use model::fleet::kinds;
 use model::object::{EventSeen, ObjectRef};
-use model::value::Value;
+use model::value::Json;
 
 use super::api_error::{ApiError, clipped};
 
@@ -20,13 +20,13 @@ const EVENTS: usize = 200;
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Resources {
-    resources: Vec<Served>,
+struct ApiResourceList {
+    resources: Vec<ServedResource>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Served {
+struct ServedResource {
     name: String,
     kind: String,
 }
@@ -51,7 +51,7 @@ pub async fn yaml(client: &Client, thing: &ObjectRef) -> Result<Vec<String>, Str
     nameable(&thing.key)?;
     let path = path_of(client, thing).await?;
     let text = text(client, &path, thing).await?;
-    let object: Value = serde_json::from_str(&text)
+    let object: Json = serde_json::from_str(&text)
         .map_err(|error| format!("{} is malformed: {error}", name(thing)))?;
     let clean = without_secrets(without_noise(object)).printable();
     let yaml = serde_saphyr::to_string(&clean)
@@ -173,7 +173,7 @@ async fn search(client: &Client, thing: &ObjectRef) -> Result<String, String> {
         let Ok(text) = text(client, &format!("/apis/{group}/{version}"), thing).await else {
             continue;
         };
-        let served: Resources = serde_json::from_str(&text).unwrap_or_default();
+        let served: ApiResourceList = serde_json::from_str(&text).unwrap_or_default();
         let found = served
             .resources
             .iter()
@@ -227,41 +227,41 @@ pub(super) fn get(path: &str) -> Request<Vec<u8>> {
 }
 
 /// Removes `managedFields`, which can be longer than the object.
-fn without_noise(object: Value) -> Value {
-    let Value::Map(fields) = object else {
+fn without_noise(object: Json) -> Json {
+    let Json::Map(fields) = object else {
         return object;
     };
     let trimmed = fields.into_iter().map(|(key, value)| match (&*key, value) {
-        ("metadata", Value::Map(meta)) => {
+        ("metadata", Json::Map(meta)) => {
             let kept = meta.into_iter().filter(|(key, _)| key != "managedFields");
-            (key, Value::Map(kept.collect()))
+            (key, Json::Map(kept.collect()))
         }
         (_, value) => (key, value),
     });
-    Value::Map(trimmed.collect())
+    Json::Map(trimmed.collect())
 }
 
 /// Removes the values of a Secret but keeps its keys; also in the last-applied annotation of `kubectl apply`.
-fn without_secrets(object: Value) -> Value {
-    let is_secret = object.at("kind") == Some(&Value::Text(String::from("Secret")));
-    let (true, Value::Map(fields)) = (is_secret, &object) else {
+fn without_secrets(object: Json) -> Json {
+    let is_secret = object.at("kind") == Some(&Json::Text(String::from("Secret")));
+    let (true, Json::Map(fields)) = (is_secret, &object) else {
         return object;
     };
-    let hidden = |value: &Value| match value {
-        Value::Map(entries) => Value::Map(
+    let hidden = |value: &Json| match value {
+        Json::Map(entries) => Json::Map(
             entries
                 .iter()
-                .map(|(key, _)| (key.clone(), Value::Text(String::from("(hidden)"))))
+                .map(|(key, _)| (key.clone(), Json::Text(String::from("(hidden)"))))
                 .collect(),
         ),
-        _ => Value::Text(String::from("(hidden)")),
+        _ => Json::Text(String::from("(hidden)")),
     };
     let safe = fields.iter().map(|(key, value)| match &**key {
         "data" | "stringData" => (key.clone(), hidden(value)),
         "metadata" => (key.clone(), value.clone().without(&["annotations"])),
         _ => (key.clone(), value.clone()),
     });
-    Value::Map(safe.collect())
+    Json::Map(safe.collect())
 }
 
 #[derive(Deserialize, Default)]
@@ -282,7 +282,7 @@ struct ListMeta {
 mod tests {
     use super::*;
 
-    fn value(json: &str) -> Value {
+    fn value(json: &str) -> Json {
         serde_json::from_str(json).expect("JSON")
     }
 

@@ -49,7 +49,7 @@ use kubernetes::Namespaces;
 use prometheus::{Feed, PrometheusOptions};
 use reread::Bell;
 use scrape::{ScrapeOptions, Scraper};
-use scrape_coverage::{Reach, ScrapeCoverage};
+use scrape_coverage::{ScrapeCoverage, ScrapedNodes};
 
 /// The sources to observe, and the receiver of observations.
 pub struct StartOptions {
@@ -71,7 +71,7 @@ pub struct StartOptions {
     /// The nodes on screen: their exporters are read first.
     pub on_screen: watch::Receiver<BTreeSet<Name>>,
     /// Whose readings are needed.
-    pub reach: watch::Receiver<Reach>,
+    pub reach: watch::Receiver<ScrapedNodes>,
 }
 
 /// The running sources. Dropped, they all end.
@@ -154,7 +154,7 @@ pub fn start(options: StartOptions) -> Sources {
         tasks.spawn(feed.run());
     }
     let serving = (!receivers.is_empty())
-        .then(|| serving::Serving::new(Arc::clone(&options.dialects), receivers));
+        .then(|| serving::ServingSenders::new(Arc::clone(&options.dialects), receivers));
     let server = Arc::new(server::Api::new(client.clone(), stats.clock()));
     tasks.spawn(health_probe::run(
         Arc::clone(&stats),
@@ -162,7 +162,7 @@ pub fn start(options: StartOptions) -> Sources {
         options.out.clone(),
         again.listen(),
     ));
-    let waiting = kubernetes::order::Waiting::default();
+    let waiting = kubernetes::order::PendingQueues::default();
     if options.tables.contains(&Table::ClusterQueues) {
         let order = kubernetes::order::WatchRequest {
             client: client.clone(),

@@ -54,17 +54,17 @@ const MARGIN: Duration = Duration::from_secs(60);
 /// A client that logs in on its own. Clones share one login.
 #[derive(Clone)]
 pub struct Login {
-    shared: Arc<Shared>,
+    shared: Arc<SharedLogin>,
 }
 
-struct Shared {
+struct SharedLogin {
     choice: ContextChoice,
     interactive: bool,
     stats: Arc<ApiStats>,
-    state: Mutex<State>,
+    state: Mutex<LoginState>,
 }
 
-struct State {
+struct LoginState {
     resolved: Resolved,
     /// Contents of the files behind `resolved`.
     fingerprint: u64,
@@ -102,11 +102,11 @@ impl Login {
     ) -> Self {
         let fingerprint = fingerprint(&resolved);
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(SharedLogin {
                 choice,
                 interactive,
                 stats,
-                state: Mutex::new(State {
+                state: Mutex::new(LoginState {
                     resolved,
                     fingerprint,
                     client: None,
@@ -121,7 +121,7 @@ impl Login {
     }
 }
 
-impl Shared {
+impl SharedLogin {
     async fn ready(&self) -> Result<Ready, LoginFailed> {
         let mut state = self.state.lock().await;
         let now = self.stats.local();
@@ -152,7 +152,7 @@ impl Shared {
         })
     }
 
-    fn may_try(&self, state: &mut State, now: Moment) -> bool {
+    fn may_try(&self, state: &mut LoginState, now: Moment) -> bool {
         let soon = state
             .tried
             .is_some_and(|tried| now.since(tried) < SPACING.into());
@@ -163,7 +163,11 @@ impl Shared {
     }
 
     /// Runs the plugin, unless it has just failed. The caller has locked the state, so at most one call is in flight.
-    async fn ask_plugin(&self, state: &mut State, now: Moment) -> Result<Credential, LoginFailed> {
+    async fn ask_plugin(
+        &self,
+        state: &mut LoginState,
+        now: Moment,
+    ) -> Result<Credential, LoginFailed> {
         if let Some(failed) = state.failed.as_ref().filter(|failed| now < failed.until) {
             return Err(failed.error.clone());
         }
@@ -191,7 +195,7 @@ impl Shared {
     }
 
     /// Obtains a credential and, if the connection depends on it, rebuilds the client.
-    async fn log_in(&self, state: &mut State, now: Moment) -> Result<(), LoginFailed> {
+    async fn log_in(&self, state: &mut LoginState, now: Moment) -> Result<(), LoginFailed> {
         let credential = if state.resolved.exec.is_some() {
             self.ask_plugin(state, now).await?
         } else if let Some(file) = &state.resolved.token_file {
@@ -292,7 +296,7 @@ impl Shared {
     }
 
     /// Resolves the kubeconfig again when its files have changed. True when they have, and are still valid.
-    fn reread(&self, state: &mut State) -> bool {
+    fn reread(&self, state: &mut LoginState) -> bool {
         if fingerprint(&state.resolved) == state.fingerprint {
             return false;
         }

@@ -30,7 +30,7 @@ const AGAIN: Duration = Duration::from_secs(3);
 #[serde(default)]
 struct PodObject {
     metadata: PodMeta,
-    spec: Spec,
+    spec: PodContainers,
 }
 
 #[derive(Deserialize, Default)]
@@ -41,7 +41,7 @@ struct PodMeta {
 
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
-struct Spec {
+struct PodContainers {
     containers: Vec<Container>,
     init_containers: Vec<Container>,
 }

@@ -38,12 +38,12 @@ pub struct Credential {
 
 #[derive(Deserialize)]
 struct ExecCredential {
-    status: Option<Status>,
+    status: Option<ExecCredentialStatus>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Status {
+struct ExecCredentialStatus {
     token: Option<String>,
     client_certificate_data: Option<String>,
     client_key_data: Option<String>,

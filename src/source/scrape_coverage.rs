@@ -45,7 +45,7 @@ impl ScrapeCoverage {
 
 /// Whose readings are needed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Reach {
+pub enum ScrapedNodes {
     /// Not decided yet: nothing is scraped.
     Undecided,
     /// Those of these nodes.
@@ -53,7 +53,7 @@ pub enum Reach {
     All,
 }
 
-impl Reach {
+impl ScrapedNodes {
     /// True when the page of an exporter on this node is needed; an exporter without a node, or of many nodes, is needed when
     /// any node is.
     pub fn includes(&self, node: Option<&Name>) -> bool {

@@ -30,7 +30,7 @@ const AFRESH: Duration = Duration::from_secs(2);
 
 /// Whether a table is served.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Served {
+pub enum TableAvailability {
     In(String),
     Not,
 }
@@ -105,7 +105,7 @@ impl Api {
     ///
     /// # Errors
     /// Discovery failed.
-    pub async fn served(&self, table: Table, afresh: bool) -> Result<Served, ApiError> {
+    pub async fn served(&self, table: Table, afresh: bool) -> Result<TableAvailability, ApiError> {
         let group = table.api().group;
         let found = {
             let mut kept = self.catalogue.lock().await;
@@ -126,8 +126,8 @@ impl Api {
             }
         };
         match found {
-            Some(TableLocation::In(version)) => Ok(Served::In(version)),
-            Some(TableLocation::Nowhere) => Ok(Served::Not),
+            Some(TableLocation::In(version)) => Ok(TableAvailability::In(version)),
+            Some(TableLocation::Nowhere) => Ok(TableAvailability::Not),
             Some(TableLocation::Among(versions)) => self.among(group, versions, table).await,
             Some(TableLocation::Unsaid) => Err(ApiError::unreachable(format!(
                 "the server behind {} does not answer; its APIService says why",
@@ -137,7 +137,7 @@ impl Api {
                 let path = format!("/apis/{}", group);
                 match self.ask::<PlainGroup>(&path, table).await? {
                     Some(named) => self.among(group, named.versions(), table).await,
-                    None => Ok(Served::Not),
+                    None => Ok(TableAvailability::Not),
                 }
             }
         }
@@ -155,15 +155,15 @@ impl Api {
         group: &str,
         versions: Vec<String>,
         table: Table,
-    ) -> Result<Served, ApiError> {
+    ) -> Result<TableAvailability, ApiError> {
         for version in versions {
             let path = format!("/apis/{group}/{version}");
             let resources: Option<Resources> = self.ask(&path, table).await?;
             if resources.is_none_or(|all| all.has(table.plural())) {
-                return Ok(Served::In(version));
+                return Ok(TableAvailability::In(version));
             }
         }
-        Ok(Served::Not)
+        Ok(TableAvailability::Not)
     }
 
     /// The discovery result at `path`; `None` where there is none.

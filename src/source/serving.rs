@@ -39,14 +39,14 @@ pub enum ServingNews {
 
 /// Receivers of the news. Few pods serve metrics, so the channel is unbounded.
 #[derive(Clone)]
-pub struct Serving {
+pub struct ServingSenders {
     dialects: Arc<Dialects>,
     news: Arc<[mpsc::UnboundedSender<ServingNews>]>,
     /// Lists begin and end elsewhere: this sender sees only part of the pods.
     part: bool,
 }
 
-impl Serving {
+impl ServingSenders {
     /// Sends each of `news` the pods that the discovery rules of `dialects` match.
     pub fn new(dialects: Arc<Dialects>, news: Vec<mpsc::UnboundedSender<ServingNews>>) -> Self {
         Self {

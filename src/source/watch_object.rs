@@ -31,15 +31,15 @@ impl WatchObject {
     }
 }
 
-/// The name under which `serde_json` passes the text of a value without a copy. With any other name, [`Text`] would get
+/// The name under which `serde_json` passes the text of a value without a copy. With any other name, [`JsonText`] would get
 /// the value itself, and write it out.
 const RAW: &str = "$serde_json::private::RawValue";
 
 /// Takes the JSON of a value: its text, or, where it was parsed already (an event whose `object` comes before its `type`), the
 /// value written out again.
-struct Text;
+struct JsonText;
 
-impl<'de> Visitor<'de> for Text {
+impl<'de> Visitor<'de> for JsonText {
     type Value = Box<RawValue>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -57,7 +57,7 @@ impl<'de> Visitor<'de> for Text {
 
 impl<'de> Deserialize<'de> for WatchObject {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let json = from.deserialize_newtype_struct(RAW, Text)?;
+        let json = from.deserialize_newtype_struct(RAW, JsonText)?;
         let read: Versioned = serde_json::from_str(json.get()).map_err(D::Error::custom)?;
         let meta = ObjectMeta {
             resource_version: read.meta.resource_version.get().map(str::to_owned),

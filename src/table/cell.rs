@@ -61,7 +61,7 @@ pub enum Value<'a> {
     /// A plain number with its fraction.
     Number(f64),
     /// Use of a quota, as a label, a bar and numbers.
-    Quota(Box<Quota>),
+    Quota(Box<QuotaUse>),
 }
 
 impl<'a> Value<'a> {
@@ -265,7 +265,7 @@ impl<'a> Cell<'a> {
 
 /// Use of a quota, in whole devices.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Quota {
+pub struct QuotaUse {
     /// Nominal quota; `None` means unlimited.
     pub nominal: Option<u64>,
     /// In use, borrowed quota included; `None` means unknown.
@@ -273,7 +273,7 @@ pub struct Quota {
     pub borrowed: u64,
 }
 
-impl Quota {
+impl QuotaUse {
     /// `512+96/512`: nominal in use, borrowed, nominal.
     pub fn numbers(&self) -> String {
         let amount = |count: u64| grouped(i64::try_from(count).unwrap_or(i64::MAX));

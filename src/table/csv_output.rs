@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
-use model::value::Value;
+use model::value::Json;
 
 /// One row's cells in the order of its fields.
 pub fn flat(fields: &[Cow<'static, str>], json: &str) -> Vec<String> {
-    let value = Value::of(json);
+    let value = Json::of(json);
     fields
         .iter()
-        .map(|path| value.at(path).map(Value::flat).unwrap_or_default())
+        .map(|path| value.at(path).map(Json::flat).unwrap_or_default())
         .collect()
 }
 

@@ -1,6 +1,6 @@
 //! Items as JSON and YAML.
 
-use model::value::Value;
+use model::value::Json;
 
 use super::Kind;
 use super::output::OutputRow;
@@ -25,16 +25,16 @@ pub(super) fn array(kind: Kind, items: &[OutputRow]) -> String {
 }
 
 pub(super) fn yaml(kind: Kind, items: &[OutputRow]) -> String {
-    let write = |value: &Value| {
+    let write = |value: &Json| {
         serde_saphyr::to_string(value).expect("rows have text keys and finite numbers")
     };
     if let (Kind::Fleet, [item]) = (kind, items) {
-        return write(&Value::of(&item.json).printable());
+        return write(&Json::of(&item.json).printable());
     }
     if items.is_empty() {
         return "[]\n".to_owned();
     }
     let rows = items.iter();
-    rows.map(|item| write(&Value::List(vec![Value::of(&item.json).printable()])))
+    rows.map(|item| write(&Json::List(vec![Json::of(&item.json).printable()])))
         .collect()
 }

@@ -119,7 +119,7 @@ pub fn usage(counters: &UsageCounters) -> Vec<MetricFamily> {
         "stokehold_cost_rate_usd_per_hour",
         "What devices cost in USD an hour, estimated from list prices.",
     );
-    let (mut by_pool, mut by_team) = (Sums::default(), Sums::default());
+    let (mut by_pool, mut by_team) = (LabeledSums::default(), LabeledSums::default());
     for (key, row) in counters.rows() {
         // The names of cost parts start with those of the time parts.
         let parts = CostPart::ALL.map(CostPart::field);
@@ -193,9 +193,9 @@ pub fn usage(counters: &UsageCounters) -> Vec<MetricFamily> {
 
 /// Sums by labels, in insertion order.
 #[derive(Default)]
-struct Sums(Vec<(Labels, f64)>);
+struct LabeledSums(Vec<(Labels, f64)>);
 
-impl Sums {
+impl LabeledSums {
     fn add(&mut self, labels: Labels, value: f64) {
         match self.0.iter_mut().find(|(known, _)| *known == labels) {
             Some((_, sum)) => *sum += value,
@@ -280,7 +280,7 @@ pub fn findings(facts: &Facts) -> Vec<MetricFamily> {
         "stokehold_source_age_seconds",
         "Time since the last good answer of a kind's source, of the one with the oldest.",
     );
-    let (mut counts, mut ages) = (Sums::default(), Vec::<(Labels, f64)>::new());
+    let (mut counts, mut ages) = (LabeledSums::default(), Vec::<(Labels, f64)>::new());
     for source in facts.fleet.sources.iter() {
         let kind: Labels = vec![("kind", source.kind.to_string())];
         let mut labels = kind.clone();
@@ -297,8 +297,8 @@ pub fn findings(facts: &Facts) -> Vec<MetricFamily> {
     vec![findings, sources, age]
 }
 
-fn findings_of(findings: &[Finding]) -> Sums {
-    let mut sums = Sums::default();
+fn findings_of(findings: &[Finding]) -> LabeledSums {
+    let mut sums = LabeledSums::default();
     for finding in findings {
         let labels = vec![
             ("code", finding.code.to_string()),

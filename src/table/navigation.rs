@@ -1,7 +1,7 @@
 //! Where a row leads: views, the part of the fleet that a view shows, and the object of a row.
 
 use model::base::{Name, ObjectKey};
-use model::cost::Scope;
+use model::cost::SpendScope;
 use model::fleet::job::JobKey;
 
 use super::Facts;
@@ -79,7 +79,7 @@ pub enum RowScope {
     /// Devices of a class, or jobs that request it.
     Class(Name),
     /// Money by this scope.
-    Cost(Scope),
+    Cost(SpendScope),
     /// Devices that are allocated and do no work, or the money that they cost.
     Idle,
     /// Objects in a namespace.
@@ -138,7 +138,7 @@ pub enum Selection {
     /// A run of the journal.
     Run(Name),
     /// A row of money.
-    Cost(Scope, Name),
+    Cost(SpendScope, Name),
 }
 
 impl Selection {

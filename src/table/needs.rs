@@ -16,14 +16,14 @@ use super::{Format, Kind, Query};
 pub struct Needs {
     pub tables: &'static [Table],
     /// Nodes whose exporters are read.
-    pub readings: Readings,
+    pub readings: NeededReadings,
     /// Whether queue positions of pending work are read, where Kueue reports them.
     pub queue_positions: bool,
 }
 
 /// Which nodes' exporters are read.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Readings {
+pub enum NeededReadings {
     /// Only nodes whose Kubernetes objects do not name their device model. All other values are known without an exporter.
     DevicesUnknown,
     /// The nodes of `DevicesUnknown`, and nodes with sliced devices (MIG, time-slicing): the cost of a slice depends on the other slices of
@@ -49,7 +49,7 @@ impl Needs {
     pub const fn everything() -> Self {
         Self {
             tables: Table::ALL,
-            readings: Readings::All,
+            readings: NeededReadings::All,
             queue_positions: true,
         }
     }
@@ -58,14 +58,14 @@ impl Needs {
     pub const fn decision() -> Self {
         Self {
             tables: Table::ALL,
-            readings: Readings::DevicesUnknown,
+            readings: NeededReadings::DevicesUnknown,
             queue_positions: true,
         }
     }
 
     /// True when the answer uses state saved in a record: runtimes of past jobs, start times of findings.
     pub fn uses_record(&self) -> bool {
-        self.queue_positions || self.readings == Readings::All
+        self.queue_positions || self.readings == NeededReadings::All
     }
 
     /// The inputs of a query's rows in this format.
@@ -76,10 +76,10 @@ impl Needs {
             uses_readings: query.asks_readings(),
         };
         let readings = match (query.kind.output().exporters)(&asked) {
-            Exporters::DevicesUnknown => Readings::DevicesUnknown,
-            Exporters::Priced => Readings::Priced,
-            Exporters::OfRows => Readings::Of(Box::new(query.clone())),
-            Exporters::All => Readings::All,
+            Exporters::DevicesUnknown => NeededReadings::DevicesUnknown,
+            Exporters::Priced => NeededReadings::Priced,
+            Exporters::OfRows => NeededReadings::Of(Box::new(query.clone())),
+            Exporters::All => NeededReadings::All,
         };
         Self {
             tables: match query.kind {
@@ -95,11 +95,11 @@ impl Needs {
     /// The nodes whose exporters are read, once the tables are listed; `None` for all.
     pub fn nodes(&self, fleet: &Fleet) -> Option<BTreeSet<Name>> {
         let query = match &self.readings {
-            Readings::All => return None,
-            Readings::DevicesUnknown | Readings::Priced => None,
-            Readings::Of(query) => Some(&**query),
+            NeededReadings::All => return None,
+            NeededReadings::DevicesUnknown | NeededReadings::Priced => None,
+            NeededReadings::Of(query) => Some(&**query),
         };
-        let priced = self.readings == Readings::Priced;
+        let priced = self.readings == NeededReadings::Priced;
         let nodes = fleet.nodes.iter();
         let mut found: BTreeSet<Name> = nodes
             .filter(|node| is_unnamed(node) || (priced && is_sliced(node)))

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use model::base::natural;
-use model::value::Value;
+use model::value::Json;
 
 use super::Kind;
 use super::select::sorted_by;
@@ -70,8 +70,8 @@ impl Sort {
         self.fields.iter().map(String::as_str)
     }
 
-    pub fn compare(&self, a: &Value, b: &Value) -> Ordering {
-        let of = |row: &Value| self.fields.iter().find_map(|field| row.at(field).cloned());
+    pub fn compare(&self, a: &Json, b: &Json) -> Ordering {
+        let of = |row: &Json| self.fields.iter().find_map(|field| row.at(field).cloned());
         match (of(a), of(b)) {
             (Some(a), Some(b)) if self.falls => order(&b, &a),
             (Some(a), Some(b)) => order(&a, &b),
@@ -90,12 +90,12 @@ fn named(kind: Kind, id: &str) -> Option<(&'static str, &'static str)> {
     Some((named.printed_title(), named.field))
 }
 
-fn order(a: &Value, b: &Value) -> Ordering {
-    let number = |value: &Value| match value {
-        Value::Bool(value) => Some(f64::from(u8::from(*value))),
-        Value::Int(value) => Some(*value as f64),
-        Value::Uint(value) => Some(*value as f64),
-        Value::Float(value) => Some(*value),
+fn order(a: &Json, b: &Json) -> Ordering {
+    let number = |value: &Json| match value {
+        Json::Bool(value) => Some(f64::from(u8::from(*value))),
+        Json::Int(value) => Some(*value as f64),
+        Json::Uint(value) => Some(*value as f64),
+        Json::Float(value) => Some(*value),
         _ => None,
     };
     match (number(a), number(b)) {
@@ -144,9 +144,9 @@ mod tests {
         ];
         let sorted = |text: &str| -> Vec<String> {
             let sort = Sort::parse(Kind::Pools, text, &[("UTIL", "util_ratio")]).expect(text);
-            let mut all: Vec<Value> = rows.iter().map(|row| Value::of(row)).collect();
+            let mut all: Vec<Json> = rows.iter().map(|row| Json::of(row)).collect();
             all.sort_by(|a, b| sort.compare(a, b));
-            let name = |row: &Value| row.at("name").map(Value::flat).unwrap_or_default();
+            let name = |row: &Json| row.at("name").map(Json::flat).unwrap_or_default();
             all.iter().map(name).collect()
         };
         assert_eq!(sorted("name"), ["a100-1", "a100-2", "a100-10"]);

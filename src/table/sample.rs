@@ -23,7 +23,7 @@ use model::fleet::queue::QueueSystem;
 use model::fleet::scaling::{Limit, Metric, PodScaler, Provision, Scaler, ScalerState, Scaling};
 use model::fleet::served_model::{Objectives, ServedModel};
 use model::fleet::signal::Signal;
-use model::fleet::siting::PodSet;
+use model::fleet::siting::JobPodSet;
 use model::fleet::{Fleet, TableState};
 
 use super::Facts;
@@ -202,7 +202,7 @@ pub fn facts() -> Facts {
     let pools = ["h100", "mixed"].map(|name| pool(name, counts(&nodes, name, &made)));
     made.pools = Arc::from(pools);
     let mut waiting = (*job(&waits, JobState::Waiting, 64, 0)).clone();
-    waiting.pod_sets = Arc::from([PodSet {
+    waiting.pod_sets = Arc::from([JobPodSet {
         name: Name::new("main"),
         count: 8,
         min: 8,
@@ -210,7 +210,7 @@ pub fn facts() -> Facts {
             devices: Box::from([(Name::new("nvidia.com/gpu"), 8)]),
             ..Resources::default()
         },
-        ..PodSet::default()
+        ..JobPodSet::default()
     }]);
     let mut serves = (*job(&train, JobState::Running, 3, 3)).clone();
     serves.serving = Some(serving());

@@ -103,7 +103,7 @@ impl Scope {
 
 /// The objects of one snapshot that a scope's jobs use.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Reach {
+pub struct ScopedObjects {
     namespaces: Vec<Name>,
     nodes: FxHashSet<Name>,
     devices: FxHashSet<Name>,
@@ -113,7 +113,7 @@ pub struct Reach {
     pods: FxHashSet<ObjectKey>,
 }
 
-impl Reach {
+impl ScopedObjects {
     fn of(facts: &Facts, scope: &Scope) -> Self {
         let mut reach = Self {
             // Only a pod's job tells its team.
@@ -212,7 +212,7 @@ impl Reach {
 pub struct ScopedFleet {
     pub scope: Scope,
     /// The objects that its jobs use.
-    pub reach: Reach,
+    pub reach: ScopedObjects,
     /// Rates of the whole fleet.
     whole: Arc<SpendRates>,
     /// The fleet's pools in their order, with counts of the scope.
@@ -251,7 +251,7 @@ impl ScopedFleet {
             |pod| scope.has_pod(pod),
             |job| scope.has_job(job),
         );
-        let mut reach = Reach::of(facts, scope);
+        let mut reach = ScopedObjects::of(facts, scope);
         let waits = pools.iter().filter(|pool| pool.waiting_devices > 0);
         reach.pools.extend(waits.map(|pool| pool.name.clone()));
         let mut nodes: BTreeMap<Name, Option<Money>> = BTreeMap::new();
@@ -518,7 +518,7 @@ mod tests {
             assert!(own.devices < whole.devices && own.nodes <= whole.nodes);
             assert_eq!((own.free, own.free_usable), (None, None), "{team}");
             assert_eq!(own.free_usd_per_hour, None, "free devices are no team's");
-            let of_team = scoped.spend_rates.row(model::cost::Scope::Team, &team);
+            let of_team = scoped.spend_rates.row(model::cost::SpendScope::Team, &team);
             let rate = of_team.map_or(0.0, |row| row.spend.rate.usd());
             assert_eq!(own.burn_usd_per_hour, Some(rate), "{team}");
             allocated += own.allocated.expect("all is visible");

@@ -6,7 +6,7 @@ use engine::snapshot::Requirement;
 use model::base::Name;
 use model::base::document::nearest;
 use model::fleet::siting::Operator;
-use model::value::Value;
+use model::value::Json;
 
 use super::Kind;
 use super::kinds::sources::state_named;
@@ -104,14 +104,14 @@ impl Select {
     }
 
     /// True when a row with these values matches.
-    pub fn wants_row(&self, row: &Value) -> bool {
+    pub fn wants_row(&self, row: &Json) -> bool {
         self.fields.iter().all(|field| {
             let found = row.at(&field.name);
             let same = match (found, field.value.as_str()) {
                 (None, "") => true,
                 // A field with subfields is tested for presence: `cordoned=true`.
                 (None, "false") => true,
-                (Some(Value::Map(_) | Value::List(_)), "true") => true,
+                (Some(Json::Map(_) | Json::List(_)), "true") => true,
                 (Some(value), wanted) => plain(value) == wanted,
                 (None, _) => false,
             };
@@ -121,9 +121,9 @@ impl Select {
 }
 
 /// A value as a selector writes it.
-fn plain(value: &Value) -> String {
+fn plain(value: &Json) -> String {
     match value {
-        Value::Text(text) => text.clone(),
+        Json::Text(text) => text.clone(),
         other => other.flat(),
     }
 }
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn field_selectors_know_our_fields_and_kubectls() {
-        let row = Value::of(
+        let row = Json::of(
             r#"{"name":"a","node":null,"phase":"Running","devices":{"free":3},"cordoned":{"by":"x"}}"#,
         );
         let wants = |kind, text: &str| {
@@ -331,7 +331,7 @@ mod tests {
         assert!(wants(Kind::Nodes, "spec.unschedulable=true"));
         assert!(!wants(Kind::Nodes, "cordoned=false"));
         // The table's word for a lost source.
-        let lost = Value::of(r#"{"name":"dcgm a","state":"lost"}"#);
+        let lost = Json::of(r#"{"name":"dcgm a","state":"lost"}"#);
         for (text, is) in [
             ("state=unreachable", true),
             ("state=lost", true),

@@ -12,7 +12,7 @@ use model::base::quantities::counted;
 use model::base::{Moment, Name};
 use model::cost::book::Purchase;
 use model::cost::prices::PriceList;
-use model::cost::tco::{BreakEven, DevicesUsed, Way, as_many, break_even};
+use model::cost::tco::{BreakEven, DevicesUsed, Payment, as_many, break_even};
 use model::cost::{Owned, Price, Prices};
 use model::fleet::accelerator::{Accelerator, DeviceKind};
 use model::fleet::device::Device;
@@ -74,7 +74,7 @@ struct PresentOrWay;
 
 model::written_as!(
     PresentOrWay,
-    one_of(std::iter::once(NOW).chain(Way::WORDS.iter().copied()))
+    one_of(std::iter::once(NOW).chain(Payment::WORDS.iter().copied()))
 );
 
 /// A way to pay for devices, and its cost.
@@ -316,8 +316,8 @@ pub fn rows(
 /// USD per device-hour and its source, or why it is unknown.
 type Offer = Result<(f64, String), String>;
 
-struct Offers {
-    ways: Vec<(Way, Offer)>,
+struct ClassOffers {
+    ways: Vec<(Payment, Offer)>,
     even: Option<BreakEven>,
 }
 
@@ -331,7 +331,12 @@ fn source(price: &Price) -> String {
     }
 }
 
-fn offers(class: &str, held: &ClassDevices<'_>, prices: &Prices, inputs: &TcoInputs) -> Offers {
+fn offers(
+    class: &str,
+    held: &ClassDevices<'_>,
+    prices: &Prices,
+    inputs: &TcoInputs,
+) -> ClassOffers {
     let largest = held
         .pools
         .values()
@@ -392,12 +397,12 @@ fn offers(class: &str, held: &ClassDevices<'_>, prices: &Prices, inputs: &TcoInp
     };
     let even = machine.as_ref().zip(on_demand.as_ref().ok());
     let even = even.and_then(|((owned, devices, _), (rate, _))| break_even(*rate, owned, *devices));
-    Offers {
+    ClassOffers {
         ways: vec![
-            (Way::OnDemand, on_demand),
-            (Way::Reserved, reserved),
-            (Way::Spot, listed(Purchase::Spot)),
-            (Way::Owned, owned),
+            (Payment::OnDemand, on_demand),
+            (Payment::Reserved, reserved),
+            (Payment::Spot, listed(Purchase::Spot)),
+            (Payment::Owned, owned),
         ],
         even,
     }
@@ -429,7 +434,7 @@ fn instead(
                     mean: count,
                     peak: count,
                 }
-                .usd_per_month(Way::OnDemand, rate),
+                .usd_per_month(Payment::OnDemand, rate),
                 source: source(&price),
             })
         })

@@ -53,7 +53,7 @@ enum From {
 
 /// One step of a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Step {
+enum TemplateStep {
     Field(String),
     /// The translated content of brackets.
     Index(String),
@@ -77,7 +77,7 @@ impl Template {
     pub fn parse(kind: Kind, text: &str) -> Result<Self, String> {
         let wrong = |why: String| format!("-o jsonpath: {why}");
         let read = if text.contains('{') {
-            Reader::new(kind, text).parts(At::Answer, false)
+            TemplateParser::new(kind, text).parts(At::Answer, false)
         } else if text.trim().is_empty() {
             Err("an empty template; write {.items[*].name}".to_owned())
         } else if text.trim_start().starts_with('$') {
@@ -89,7 +89,7 @@ impl Template {
             checked(&query).map(|()| vec![TemplatePart::Path(Path { query, from })])
         } else {
             // kubectl's relaxed form.
-            Reader::new(kind, "")
+            TemplateParser::new(kind, "")
                 .path(text.trim(), At::Answer)
                 .map(|(path, _)| vec![TemplatePart::Path(path)])
         };
@@ -194,12 +194,12 @@ fn checked(query: &str) -> Result<(), String> {
 }
 
 /// A parser of templates.
-struct Reader<'t> {
+struct TemplateParser<'t> {
     kind: Kind,
     rest: &'t str,
 }
 
-impl<'t> Reader<'t> {
+impl<'t> TemplateParser<'t> {
     const fn new(kind: Kind, rest: &'t str) -> Self {
         Self { kind, rest }
     }
@@ -253,8 +253,8 @@ impl<'t> Reader<'t> {
             return Err(format!("`{text}`: a path begins with a dot: {{.{text}}}"));
         }
         let mut steps = steps(bare)?;
-        let listed = steps.first() == Some(&Step::Field("items".to_owned()))
-            || steps.first() == Some(&Step::Deep);
+        let listed = steps.first() == Some(&TemplateStep::Field("items".to_owned()))
+            || steps.first() == Some(&TemplateStep::Deep);
         let mut from = From::Here;
         let mut now = at;
         if at == At::Answer && self.kind != Kind::Fleet {
@@ -270,7 +270,7 @@ impl<'t> Reader<'t> {
         if now == At::Answer {
             // `.items` followed by one index leads to a row.
             now = match steps.get(1) {
-                Some(Step::Index(_)) if steps[0] != Step::Deep => {
+                Some(TemplateStep::Index(_)) if steps[0] != TemplateStep::Deep => {
                     walked = 2;
                     At::Row
                 }
@@ -288,7 +288,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Rejects a field that rows do not have. `metadata.name` and `metadata.namespace` map to `name` and `namespace`.
-    fn known(&self, steps: &mut Vec<Step>, at: usize) -> Result<(), String> {
+    fn known(&self, steps: &mut Vec<TemplateStep>, at: usize) -> Result<(), String> {
         let all = fields(self.kind);
         let top = |name: &str| {
             let mut heads = all
@@ -297,9 +297,9 @@ impl<'t> Reader<'t> {
             heads.any(|head| head == name)
         };
         let (first, second) = match (steps.get(at), steps.get(at + 1)) {
-            (Some(Step::Field(first)), second) => (first, second),
+            (Some(TemplateStep::Field(first)), second) => (first, second),
             // Quoted names are names, not paths.
-            (Some(Step::Index(inside)), _) if inside.starts_with(['\'', '"']) => {
+            (Some(TemplateStep::Index(inside)), _) if inside.starts_with(['\'', '"']) => {
                 let names = inside
                     .split(',')
                     .map(|name| name.trim().trim_matches(['\'', '"']));
@@ -312,15 +312,15 @@ impl<'t> Reader<'t> {
         };
         if first == "metadata" && !top("metadata") {
             match second {
-                Some(Step::Field(name)) if top(name) => {
+                Some(TemplateStep::Field(name)) if top(name) => {
                     steps.remove(at);
                     return Ok(());
                 }
-                Some(Step::Field(name)) if name == "name" && top("id") => {
-                    steps.splice(at..at + 2, [Step::Field("id".to_owned())]);
+                Some(TemplateStep::Field(name)) if name == "name" && top("id") => {
+                    steps.splice(at..at + 2, [TemplateStep::Field("id".to_owned())]);
                     return Ok(());
                 }
-                Some(Step::Field(name)) if name == "labels" => {
+                Some(TemplateStep::Field(name)) if name == "labels" => {
                     return Err("rows have no labels: -l selects by them".to_owned());
                 }
                 _ => {}
@@ -350,11 +350,13 @@ impl<'t> Reader<'t> {
     }
 }
 
-fn written(step: &Step) -> String {
+fn written(step: &TemplateStep) -> String {
     match step {
-        Step::Field(name) => format!("['{}']", name.replace('\\', "\\\\").replace('\'', "\\'")),
-        Step::Index(inside) => format!("[{inside}]"),
-        Step::Deep => "..".to_owned(),
+        TemplateStep::Field(name) => {
+            format!("['{}']", name.replace('\\', "\\\\").replace('\'', "\\'"))
+        }
+        TemplateStep::Index(inside) => format!("[{inside}]"),
+        TemplateStep::Deep => "..".to_owned(),
     }
 }
 
@@ -403,12 +405,12 @@ fn literal(text: &str) -> Result<String, String> {
 }
 
 /// Parses the steps of a path that starts with a dot or a bracket.
-fn steps(text: &str) -> Result<Vec<Step>, String> {
+fn steps(text: &str) -> Result<Vec<TemplateStep>, String> {
     let mut all = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
         if let Some(after) = rest.strip_prefix("..") {
-            all.push(Step::Deep);
+            all.push(TemplateStep::Deep);
             // After `..` a name or a bracket follows directly.
             rest = after;
             if rest.starts_with('[') {
@@ -431,8 +433,8 @@ fn steps(text: &str) -> Result<Vec<Step>, String> {
         let (name, after) = field(rest);
         match name.as_str() {
             "" => return Err(format!("`{text}`: a name is missing behind a dot")),
-            "*" => all.push(Step::Index("*".to_owned())),
-            _ => all.push(Step::Field(name)),
+            "*" => all.push(TemplateStep::Index("*".to_owned())),
+            _ => all.push(TemplateStep::Field(name)),
         }
         rest = after;
     }
@@ -475,9 +477,9 @@ fn bracket(text: &str) -> Option<usize> {
 }
 
 /// Parses the content of brackets: an index, a slice, names, `*` or a filter.
-fn index(inside: &str) -> Result<Step, String> {
+fn index(inside: &str) -> Result<TemplateStep, String> {
     let Some(filter) = inside.strip_prefix('?') else {
-        return Ok(Step::Index(inside.to_owned()));
+        return Ok(TemplateStep::Index(inside.to_owned()));
     };
     // Names in a filter are translated like those of a path; quoted text is kept.
     let mut out = String::from("?");
@@ -511,7 +513,7 @@ fn index(inside: &str) -> Result<Step, String> {
             }
         }
     }
-    Ok(Step::Index(out))
+    Ok(TemplateStep::Index(out))
 }
 
 #[cfg(test)]

@@ -389,11 +389,11 @@ fn yaml_and_json_say_the_same() {
         Kind::Fleet,
     ] {
         let text = render(&facts, &Query::all(kind), Format::Yaml).expect("no name is asked for");
-        let yaml: model::value::Value = serde_saphyr::from_str(&text).expect("is YAML");
+        let yaml: model::value::Json = serde_saphyr::from_str(&text).expect("is YAML");
         let back = serde_json::to_value(&yaml).expect("is JSON");
         if kind != Kind::Fleet {
             let text = render(&facts, &Query::all(kind), Format::Json).expect("no name");
-            let plain = model::value::Value::of(&text).printable();
+            let plain = model::value::Json::of(&text).printable();
             let same = serde_json::to_value(&plain).expect("is JSON");
             assert_eq!(back, same, "{}", kind.name());
         } else {
@@ -679,7 +679,7 @@ fn how_long_a_device_is_idle_is_the_same_in_findings_advice_and_rows() {
     assert_eq!(row.idle_at_least, Some(true));
     let thresholds = Thresholds::default().at_once();
     let found = checks::run(
-        &mut checks::State::default(),
+        &mut checks::CheckStates::default(),
         &facts.fleet,
         now,
         &thresholds,

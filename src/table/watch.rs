@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use model::base::Moment;
 
 use super::output::{OutputRow, OutputTable};
-use model::value::Value;
+use model::value::Json;
 
 /// Fields that change with time alone: a row that differs only in these is unchanged.
 const CLOCKS: &[&str] = &[
@@ -90,5 +90,5 @@ impl Watch {
 
 /// The row's JSON without its time-dependent fields.
 fn shape(json: &str) -> String {
-    Value::of(json).without(CLOCKS).flat()
+    Json::of(json).without(CLOCKS).flat()
 }

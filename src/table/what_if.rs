@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use engine::explanations;
 use engine::live;
-use engine::what_if::{Outcome, Shift, WhatIfEffect, WhatIfFigures, When};
+use engine::what_if::{Shift, StartEstimate, WhatIfEffect, WhatIfFigures, WhatIfResult};
 use model::base::name::printable;
 use model::base::quantities::grouped;
 use model::base::{Age, Moment, Name};
@@ -24,7 +24,7 @@ const KEPT: usize = 8;
 pub enum Supposed {
     Asked,
     /// Computed from the fleet at this moment, with notes about what was unknown.
-    Told(Box<Outcome>, Moment, Vec<String>),
+    Told(Box<WhatIfResult>, Moment, Vec<String>),
     /// Failed, with the reason.
     Failed(String),
 }
@@ -51,7 +51,7 @@ impl Supposed {
 }
 
 /// Adds the effect of the changes on the visible budgets.
-pub fn budgeted(facts: &Facts, outcome: &mut Outcome, at: Moment) {
+pub fn budgeted(facts: &Facts, outcome: &mut WhatIfResult, at: Moment) {
     let [before, after] = &outcome.spending;
     outcome.budgets = budgets::changes(facts, [before, after], at);
     if !outcome.budgets.is_empty() {
@@ -94,7 +94,7 @@ impl Suppositions {
 pub type Figure = [String; 4];
 
 /// The figures before and after.
-pub fn figures(outcome: &Outcome) -> Vec<Figure> {
+pub fn figures(outcome: &WhatIfResult) -> Vec<Figure> {
     let (before, after) = (&outcome.before, &outcome.after);
     let signed = |by: i64| match by {
         0 => String::new(),
@@ -207,7 +207,7 @@ fn money(before: &WhatIfFigures, after: &WhatIfFigures) -> Figure {
 }
 
 /// A job's start on one side, relative to `now`.
-pub fn when(side: Option<&When>, now: Moment) -> String {
+pub fn when(side: Option<&StartEstimate>, now: Moment) -> String {
     match side {
         None => UNKNOWN.to_owned(),
         Some(side) if side.runs => "running".to_owned(),
@@ -243,7 +243,7 @@ fn cells(shift: &Shift, now: Moment) -> Vec<String> {
 }
 
 /// The changes, and the moment that the result is for.
-pub fn title(outcome: &Outcome, now: Moment) -> String {
+pub fn title(outcome: &WhatIfResult, now: Moment) -> String {
     format!(
         "what if {} · as of {} UTC",
         outcome.changes.join("; "),
@@ -255,7 +255,7 @@ pub fn title(outcome: &Outcome, now: Moment) -> String {
 pub const NO_JOB_AFFECTED: &str = "no job is affected";
 
 /// The same with the reason.
-pub fn no_effect(outcome: &Outcome) -> String {
+pub fn no_effect(outcome: &WhatIfResult) -> String {
     let waiting = outcome.after.waiting;
     match waiting {
         0 => format!("{NO_JOB_AFFECTED}: none waits"),
@@ -269,7 +269,7 @@ pub fn no_effect(outcome: &Outcome) -> String {
 }
 
 /// A result as text.
-pub fn text(outcome: &Outcome, now: Moment) -> String {
+pub fn text(outcome: &WhatIfResult, now: Moment) -> String {
     let mut out = format!("{}\n\n", printable(&title(outcome, now)));
     let mut table = |titles: Vec<(&'static str, bool)>, lines: Vec<Vec<String>>| {
         let layout = Layout::new(titles, &lines);
@@ -309,7 +309,7 @@ mod tests {
     use super::*;
     use crate::sample::facts;
 
-    fn outcome_of(changes: &str) -> (Outcome, Moment) {
+    fn outcome_of(changes: &str) -> (WhatIfResult, Moment) {
         match Supposed::of(&complete(), changes) {
             Supposed::Told(outcome, now, _) => (*outcome, now),
             other => panic!("{changes}: {other:?}"),

@@ -12,7 +12,7 @@ use model::fleet::node::Billing;
 use super::row::{
     FinishedJob, HourUsage, LossCause, RunLoss, UsageClass, UsageKey, UsageLoss, UsageRow,
 };
-use super::sample::{DEVICE, Run, UsageSample};
+use super::sample::{DEVICE, JobRun, UsageSample};
 use super::{HOUR_MS, hour_of};
 
 type Map<K, V> = HashMap<K, V, FxBuildHasher>;
@@ -22,7 +22,7 @@ pub const GAP: Duration = Duration::from_secs(120);
 
 /// A row while its hour is open. Sums stay in sample units times milliseconds, so that nothing is rounded before it closes.
 #[derive(Clone, Debug)]
-struct Sums {
+struct OpenRow {
     /// Millionths of devices times milliseconds.
     devices: [u64; 6],
     hidden: u64,
@@ -36,7 +36,7 @@ struct Sums {
     losses: Vec<LostUsage>,
 }
 
-impl Default for Sums {
+impl Default for OpenRow {
     fn default() -> Self {
         Self {
             devices: [0; 6],
@@ -50,7 +50,7 @@ impl Default for Sums {
     }
 }
 
-/// Usage of a run that failed or was preempted, in the units of [`Sums`].
+/// Usage of a run that failed or was preempted, in the units of [`OpenRow`].
 #[derive(Clone, Debug)]
 struct LostUsage {
     cause: LossCause,
@@ -66,7 +66,7 @@ struct OpenHour {
     observed: Vec<(i64, i64)>,
     /// End of the processed part of the hour, milliseconds from its start.
     until: i64,
-    rows: Map<UsageKey, Sums>,
+    rows: Map<UsageKey, OpenRow>,
     /// Devices in the last sample, in millionths, by the key that they have while unallocated or unobserved.
     devices: BTreeMap<UsageKey, u64>,
     finished: Vec<FinishedJob>,
@@ -161,7 +161,7 @@ impl OpenHour {
         let until = if closed { HOUR_MS } else { self.until };
         let unobserved = u64::try_from(until - observed).unwrap_or(0);
         // Unobserved time is counted on the row that the devices have when unallocated; that may be a row without other time.
-        let mut rows: BTreeMap<&UsageKey, (Option<&Sums>, u64)> = BTreeMap::new();
+        let mut rows: BTreeMap<&UsageKey, (Option<&OpenRow>, u64)> = BTreeMap::new();
         for (key, sums) in &self.rows {
             rows.insert(key, (Some(sums), sums.hidden));
         }
@@ -174,7 +174,7 @@ impl OpenHour {
         let mut time = DividedSum::new(u128::from(DEVICE));
         let mut money = DividedSum::new(HOUR_MS as u128);
         let mut list = DividedSum::new(HOUR_MS as u128);
-        let none = Sums::default();
+        let none = OpenRow::default();
         let mut out = HourUsage {
             hour,
             closed,
@@ -210,7 +210,7 @@ impl OpenHour {
 }
 
 /// The losses of a row, each capped at what remains of the row.
-fn losses(row: &UsageRow, sums: &Sums) -> Vec<UsageLoss> {
+fn losses(row: &UsageRow, sums: &OpenRow) -> Vec<UsageLoss> {
     let mut left = (row.device_ms, row.cost_micros);
     let mut out = Vec::new();
     for lost in &sums.losses {
@@ -465,7 +465,7 @@ impl UsageFold {
 
 /// Why a run that had devices allocated in one sample has failed or was preempted by the next; `None` when it is still running,
 /// succeeded, or was deleted.
-fn cause(before: &Run, after: &Run) -> Option<LossCause> {
+fn cause(before: &JobRun, after: &JobRun) -> Option<LossCause> {
     if after.evictions > before.evictions {
         return Some(LossCause::Preemption);
     }
@@ -478,7 +478,7 @@ fn cause(before: &Run, after: &Run) -> Option<LossCause> {
     (after.last_eviction > before.last_eviction).then_some(LossCause::Preemption)
 }
 
-fn loss(id: &JobKey, run: &Run, began: Moment, cause: LossCause, seen: Moment) -> RunLoss {
+fn loss(id: &JobKey, run: &JobRun, began: Moment, cause: LossCause, seen: Moment) -> RunLoss {
     let lost_since = run.checkpoint.map_or(began, |saved| saved.max(began));
     RunLoss {
         cause,

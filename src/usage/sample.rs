@@ -60,7 +60,7 @@ pub(super) struct Counter {
 
 /// The run state of a job.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Run {
+pub(super) struct JobRun {
     /// Start of the current allocation; `None` without one.
     pub since: Option<Moment>,
     pub checkpoint: Option<Moment>,
@@ -85,7 +85,7 @@ pub struct UsageSample {
     pub(super) observed: bool,
     pub(super) cells: Vec<SampleRow>,
     pub(super) counters: Vec<Counter>,
-    pub(super) runs: Map<JobKey, Run>,
+    pub(super) runs: Map<JobKey, JobRun>,
 }
 
 impl UsageSample {
@@ -353,17 +353,17 @@ fn on_demand(price: Option<&Price>) -> Option<model::base::Rate> {
 }
 
 /// Run state of every job.
-fn runs(fleet: &Fleet) -> Map<JobKey, Run> {
+fn runs(fleet: &Fleet) -> Map<JobKey, JobRun> {
     let jobs = fleet.jobs.iter();
     jobs.map(|job| (job.id.clone(), run_of(job))).collect()
 }
 
-fn run_of(job: &Job) -> Run {
+fn run_of(job: &Job) -> JobRun {
     let evictions = job
         .admission
         .iter()
         .flat_map(|admission| admission.seen.evictions.iter());
-    Run {
+    JobRun {
         since: job.held_since(),
         checkpoint: job.last_checkpoint,
         failed: job.state == JobState::Failed,

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use model::base::{Moment, Name, Rate};
 use model::cost::sample::{allocated_to, device, fleet, node, pod, resting, sliced};
-use model::cost::{PoolPrice, Prices, Scope, spend_rates};
+use model::cost::{PoolPrice, Prices, SpendScope, spend_rates};
 use model::fleet::Fleet;
 use model::fleet::admission::{Admission, Eviction, GroupSeen};
 use model::fleet::device::{Device, Pod};
@@ -609,7 +609,7 @@ proptest! {
             while from < moment {
                 let hour = from.div_euclid(HOUR_MS);
                 let to = moment.min((hour + 1) * HOUR_MS);
-                for row in &burn.rows[&Scope::Team] {
+                for row in &burn.rows[&SpendScope::Team] {
                     *burnt.entry((hour, row.name.clone())).or_default() += i128::from(row.spend.rate.all.micros()) * i128::from(to - from);
                 }
                 let sum = total.entry(hour).or_default();

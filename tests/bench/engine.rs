@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 use engine::compiled::{CompiledFleet, WorkloadId};
-use engine::cycle::{Options, cycle};
+use engine::cycle::{CycleOptions, cycle};
 use engine::explain::Explainer;
 use engine::explanations;
 use engine::forecast;
@@ -31,7 +31,7 @@ fn decisions(c: &mut Criterion) {
         let state = State::new(&compiled);
         let held = HEAP.current_usage() - before;
         HEAP.reset_peak_usage();
-        cycle(&mut state.clone(), Options::default());
+        cycle(&mut state.clone(), CycleOptions::default());
         let most = HEAP.peak_usage() - before;
         eprintln!(
             "{nodes} nodes, {WAITING} waiting: {} MiB, and {} MiB at most in a cycle",
@@ -39,9 +39,9 @@ fn decisions(c: &mut Criterion) {
             most >> 20
         );
         for (kind, spare_all) in [("cycle", false), ("cycle-sparing-all", true)] {
-            let options = Options {
+            let options = CycleOptions {
                 spare_all,
-                ..Options::default()
+                ..CycleOptions::default()
             };
             group.bench_function(BenchmarkId::new(kind, nodes), |b| {
                 b.iter_batched(

@@ -15,7 +15,7 @@ use model::fleet::observe::{
     WorkloadSeen,
 };
 use model::fleet::policy::Policy;
-use model::fleet::reading::{Page, Reading, Scope};
+use model::fleet::reading::{Page, Reading, ReadingScope};
 use model::fleet::signal::Signal;
 use model::fleet::thresholds::Thresholds;
 use stokehold::runtime::store::{Rules, Store};
@@ -163,7 +163,7 @@ fn page(names: &mut Names, node: u32, at: Moment, tick: u32) -> Observation {
     let readings = (0..DEVICES)
         .map(|index| {
             let wave = f64::from((node * 7 + index * 13 + tick * 3) % 100) / 100.0;
-            let mut reading = Reading::new(dialect.clone(), Scope::Device);
+            let mut reading = Reading::new(dialect.clone(), ReadingScope::Device);
             reading.index = Some(index);
             reading.uuid = Some(names.intern(&format!("GPU-{node:08}-{index}")));
             reading.pci = Some(names.intern(&format!("00000000:{index:02X}:00.0")));

@@ -1,9 +1,9 @@
 //! Benchmarks of replays on generated traces: packing by policy and by size of the cluster, queueing by discipline.
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use engine::packing::Policy;
+use engine::packing::PackingPolicy;
 use engine::rng::Rng;
-use replay::packing::{Replay, Setup, TraceNode, TracePod};
+use replay::packing::{PackingReplay, PackingSetup, TraceNode, TracePod};
 use replay::queueing::{Discipline, TraceJob, pool, replay};
 
 /// A mixed cluster.
@@ -54,17 +54,17 @@ fn pods(count: usize, dice: &mut Rng) -> Vec<TracePod> {
 fn packing(c: &mut Criterion) {
     let mut group = c.benchmark_group("packing");
     group.sample_size(10);
-    let run = |nodes: &[TraceNode], pods: &[TracePod], policy: Policy| {
-        let setup = Setup {
+    let run = |nodes: &[TraceNode], pods: &[TracePod], policy: PackingPolicy| {
+        let setup = PackingSetup {
             policy,
-            ..Setup::default()
+            ..PackingSetup::default()
         };
-        let mut replay = Replay::new(nodes, pods, setup).expect("has GPUs");
+        let mut replay = PackingReplay::new(nodes, pods, setup).expect("has GPUs");
         replay.by_ref().count() + replay.outcome().failed
     };
     let mut dice = Rng::new(1);
     let (fleet, list) = (nodes(1_200, &mut dice), pods(8_000, &mut dice));
-    for policy in Policy::ALL {
+    for policy in PackingPolicy::ALL {
         group.bench_function(BenchmarkId::new("policy", policy), |b| {
             b.iter(|| run(&fleet, &list, policy))
         });
@@ -72,7 +72,7 @@ fn packing(c: &mut Criterion) {
     for count in [100, 1_000, 10_000] {
         let (fleet, list) = (nodes(count, &mut dice), pods(7 * count, &mut dice));
         group.bench_function(BenchmarkId::new("nodes", count), |b| {
-            b.iter(|| run(&fleet, &list, Policy::Stokehold));
+            b.iter(|| run(&fleet, &list, PackingPolicy::Stokehold));
         });
     }
     group.finish();

@@ -233,7 +233,7 @@ fn without_a_budget_record_or_time_zone_the_fix_is_printed() {
 fn settings(folder: &str) -> settings::Settings {
     let text = format!("{SETTINGS}\n[record]\ndir = \"{folder}\"\n");
     let inputs = settings::Inputs {
-        files: vec![settings::Text {
+        files: vec![settings::SettingsText {
             layer: settings::Layer::User,
             path: "stokehold.toml".into(),
             text,

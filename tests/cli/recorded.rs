@@ -176,7 +176,7 @@ async fn nothing_can_be_done_in_a_replay() {
             let archive = Archive::open(&place).expect("can be read");
             let session = session::replay(&setup(), archive, at, 600.0)?;
             assert!(session.actions.is_none() && session.sources.is_none());
-            let about = msg::Session::default();
+            let about = msg::SessionInfo::default();
             Ok(Opened { session, about })
         }),
         ticking(),
@@ -249,7 +249,7 @@ async fn a_record_is_gone_through_both_ways() {
             let archive = Archive::open(&place).expect("can be read");
             let end = archive.end();
             let session = session::replay(&setup(), archive, end, 0.0)?;
-            let about = msg::Session::default();
+            let about = msg::SessionInfo::default();
             Ok(Opened { session, about })
         }),
         ticking(),
@@ -346,9 +346,9 @@ async fn a_console_records_what_it_reads_where_the_settings_say_so() {
             Arc::new(move |_| {
                 let mut session =
                     session::console(&setup, ClusterTarget::Running(service.clone()))?;
-                let about = msg::Session {
+                let about = msg::SessionInfo {
                     notice: session.notice.take(),
-                    ..msg::Session::default()
+                    ..msg::SessionInfo::default()
                 };
                 Ok(Opened { session, about })
             }),

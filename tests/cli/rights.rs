@@ -43,10 +43,10 @@ async fn seen_by(context: &str) -> Facts {
         nodes: Some(12),
         ..Options::new(begin)
     });
-    let options = sim::Options {
+    let options = sim::ServeOptions {
         kubeconfig: Some(kubeconfig.clone()),
         speed: 0.0,
-        ..sim::Options::default()
+        ..sim::ServeOptions::default()
     };
     let server = sim::Server::start(options, Box::new(world), ticking());
     let _server = server.await.expect("serves");

@@ -11,7 +11,7 @@ use ratatui::style::Color;
 use console::color::ColorDepth;
 use console::{App, AppOptions, Drawn, Effect, Key, KeyPress, Keymap, Msg, Theme, render_text};
 use model::base::{DeviceAmount, Moment, Name};
-use model::cost::Scope;
+use model::cost::SpendScope;
 use model::fleet::observe::SourceState;
 use table::Facts;
 use table::navigation::ViewId;
@@ -366,7 +366,7 @@ fn a_pool_without_price_or_reading_shows_dashes() {
 #[test]
 fn the_rows_of_every_scope_add_up_to_the_header() {
     for facts in [&*LARGE, &SMALL] {
-        for scope in Scope::ALL {
+        for scope in SpendScope::ALL {
             let rows = &facts.spend_rates.rows[&scope];
             let sum = rows.iter().map(|row| row.spend.rate).sum();
             assert_eq!(facts.spend_rates.total.rate, sum, "{scope:?}");
@@ -374,7 +374,7 @@ fn the_rows_of_every_scope_add_up_to_the_header() {
     }
     let mut app = shown(&LARGE, ViewId::Cost, (170, 44));
     let total = format!("${}/h", LARGE.spend_rates.total.rate.all);
-    for _ in Scope::ALL {
+    for _ in SpendScope::ALL {
         let text = render_text(&app, 170, 44);
         let header = text.lines().next().unwrap_or_default();
         assert!(header.contains(&total), "{header}");
@@ -408,7 +408,7 @@ fn numbers_stand_right_aligned_and_whole() {
         // In the fleet's frame `$/h` may stand alone; here the sorted column is marked before its title.
         let (end, lines) = column(&text, "↓$/h");
         assert!(lines.len() >= 5, "{text}");
-        let mut rows = LARGE.spend_rates.rows[&Scope::Team].clone();
+        let mut rows = LARGE.spend_rates.rows[&SpendScope::Team].clone();
         rows.sort_by_key(|row| {
             (
                 row.name.as_str() == "unattributed",

@@ -9,7 +9,7 @@ use console::color::{ColorDepth, Rgb};
 use console::view::plans;
 use console::{App, AppOptions, Effect, Msg, Theme, buffer_text, render_text};
 use model::base::{Moment, Name};
-use model::cost::Scope;
+use model::cost::SpendScope;
 use model::object::{EventSeen, LogLine, ObjectNews, ObjectPart, ObjectRequest};
 use table::Facts;
 use table::column::Align;
@@ -358,7 +358,7 @@ fn the_money_on_screen_adds_up_to_the_header() {
     for (name, facts) in [("small", &*SMALL), ("past", &PAST), ("large", &LARGE)] {
         let size = (200, 50);
         let mut app = console(facts, ViewId::Cost, size, AppOptions::default());
-        for scope in Scope::ALL {
+        for scope in SpendScope::ALL {
             let (buf, _) = drawn(&app, size);
             let text = buffer_text(&buf);
             let rows = app.view().counts().0;

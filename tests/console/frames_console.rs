@@ -195,7 +195,7 @@ fn the_page_of_a_pool_is_of_the_whole_pool() {
         ..Scope::default()
     };
     let burn = |facts: &Facts, pool: &str| {
-        let row = facts.spend_rates.row(model::cost::Scope::Pool, pool);
+        let row = facts.spend_rates.row(model::cost::SpendScope::Pool, pool);
         row.map(|row| row.spend.rate.all)
     };
     // A team that has a part of a pool.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::base::{DeviceAmount, Moment, Name, ObjectKey, Rate};
-use model::cost::{Money, NodePrices, Price, RateRow, Scope, Spend, SpendRates};
+use model::cost::{Money, NodePrices, Price, RateRow, Spend, SpendRates, SpendScope};
 use model::fleet::accelerator::{DeviceKind, Vendor};
 use model::fleet::device::{AllocationCell, Attribution, Device, Health, Pod, TeamSource};
 use model::fleet::finding::{Finding, Severity, Subject};
@@ -23,7 +23,7 @@ use model::fleet::observe::{
 use model::fleet::policy::Policy;
 use model::fleet::pool::{ClassCount, DeviceCounts, NodeCounts, Pool, PoolMode};
 use model::fleet::signal::{Signal, Signals};
-use model::fleet::siting::PodSet;
+use model::fleet::siting::JobPodSet;
 use model::fleet::{Fleet, TableState};
 use table::Facts;
 use totals::{charge, pool, settle_burn};
@@ -290,7 +290,7 @@ pub fn build(pools: &[PoolPlan], unread: u32) -> Facts {
             "L4" => ("l4-serve", "nvidia.com/gpu"),
             _ => ("tpu-v5p", "google.com/tpu"),
         };
-        waiting.pod_sets = Arc::new([PodSet {
+        waiting.pod_sets = Arc::new([JobPodSet {
             name: Name::new("main"),
             count: devices / 4,
             min: devices / 4,
@@ -750,7 +750,7 @@ pub fn partly() -> Facts {
     let mut burn = (*facts.spend_rates).clone();
     for row in burn
         .rows
-        .get_mut(&Scope::Pool)
+        .get_mut(&SpendScope::Pool)
         .into_iter()
         .flatten()
         .take(1)

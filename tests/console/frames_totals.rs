@@ -117,15 +117,15 @@ fn charge_cell(
     burn.total += spend;
     let holder = cell.holder;
     let none = || Name::new("unattributed");
-    for scope in Scope::ALL {
+    for scope in SpendScope::ALL {
         let name = match scope {
-            Scope::Pool => node.pool.clone(),
-            Scope::Class => device.class.clone(),
-            Scope::Team => holder.map_or_else(none, |pod| pod.team.clone()),
-            Scope::Queue => holder
+            SpendScope::Pool => node.pool.clone(),
+            SpendScope::Class => device.class.clone(),
+            SpendScope::Team => holder.map_or_else(none, |pod| pod.team.clone()),
+            SpendScope::Queue => holder
                 .and_then(|pod| pod.queue.clone())
                 .unwrap_or_else(none),
-            Scope::Job => holder.map_or_else(none, |pod| Name::from(pod.job.to_string())),
+            SpendScope::Job => holder.map_or_else(none, |pod| Name::from(pod.job.to_string())),
         };
         let rows = burn.rows.entry(scope).or_default();
         let at = match rows.iter().position(|row| row.name == name) {

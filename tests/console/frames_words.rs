@@ -7,7 +7,7 @@ use std::time::Duration;
 use console::action_keys::PlanOutcome;
 use console::{App, AppOptions, ColorDepth, Effect, Key, KeyPress, Msg, render_text};
 use model::base::{Name, ObjectKey};
-use model::cost::Scope;
+use model::cost::SpendScope;
 use model::fleet::device::Pod;
 use model::fleet::finding::{Finding, Severity, Subject};
 use model::fleet::job::JobState;
@@ -50,7 +50,7 @@ fn under_a_scope_header_total_and_rows_are_one_sum() {
     assert!(
         burn.total.rate.usd() > 0.0 && burn.total.rate.usd() < LARGE.spend_rates.total.rate.usd()
     );
-    for scope in Scope::ALL {
+    for scope in SpendScope::ALL {
         let rows = &burn.rows[&scope];
         assert_eq!(
             rows.iter()

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use console::commands::Command;
 use console::keys::Keymap;
-use console::msg::{Session, Switch};
+use console::msg::{SessionInfo, Switch};
 use console::{App, AppOptions, Effect, Key, KeyPress, Msg, render_text};
 use model::base::{Moment, Name, ObjectKey};
 use model::fleet::observe::{Lost, LostKind, SourceHealth, SourceState, Table};
@@ -413,7 +413,7 @@ fn a_team_is_kept_to_in_every_view_and_left_again() {
     // The header is the sum of the team's rows.
     let row = LARGE
         .spend_rates
-        .row(model::cost::Scope::Team, "prod")
+        .row(model::cost::SpendScope::Team, "prod")
         .expect("a row");
     let money = format!("${}/h", row.spend.rate.all);
     assert!(
@@ -445,7 +445,7 @@ fn another_context_is_asked_for_and_the_screen_goes_on() {
     assert_eq!(app.view().counts().1, 11);
     // It can: nothing of the old one is left.
     press(&mut app, "\n");
-    let _ = app.update(Msg::Session(Session {
+    let _ = app.update(Msg::Session(SessionInfo {
         context: Name::new("lab"),
         contexts: vec![Name::new("lab")],
         namespaces: vec![Name::new("nlp")],
@@ -643,9 +643,9 @@ fn without_a_kubeconfig_or_context_the_screen_says_so() {
             let shown = render_text(&app, size.0, size.1);
             assert!(shown.contains(title), "{size:?}\n{shown}");
             assert_eq!(press(&mut app, "d"), [Effect::Switch(Switch::Demo)]);
-            let session = Session {
+            let session = SessionInfo {
                 context: Name::new("demo"),
-                ..Session::default()
+                ..SessionInfo::default()
             };
             let _ = app.update(Msg::Session(session));
             assert!(!render_text(&app, size.0, size.1).contains(title));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ratatui::layout::Position;
 
 use console::action_keys::PlanOutcome;
-use console::commands::{COMMANDS, Command, Context, Spec};
+use console::commands::{COMMANDS, Command, CommandSpec, Context};
 use console::{App, AppOptions, Effect, Key, KeyPress, Keymap, Msg, render_text};
 use engine::explain::{Explanation, StartState, Unblock, UnblockChange};
 use engine::explanations::WorkloadExplanation;
@@ -210,8 +210,7 @@ fn every_binding_does_something_where_it_is_bound() {
 #[test]
 fn every_command_is_tried_above() {
     let map = Keymap::builtin();
-    let has_key =
-        |spec: &&Spec| !matches!(spec.command, Command::Action(name) if name.spec().key.is_none());
+    let has_key = |spec: &&CommandSpec| !matches!(spec.command, Command::Action(name) if name.spec().key.is_none());
     for spec in COMMANDS.iter().filter(has_key) {
         for context in spec.contexts {
             assert!(

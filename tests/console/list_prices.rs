@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use console::{AppOptions, render_text};
 use model::base::Rate;
-use model::cost::{LIST_NOTE, PoolPrice, PriceBook, Prices, Scope, spend_rates};
+use model::cost::{LIST_NOTE, PoolPrice, PriceBook, Prices, SpendScope, spend_rates};
 use model::fleet::accelerator::Catalog;
 use table::Facts;
 use table::navigation::ViewId;
@@ -64,7 +64,7 @@ fn a_view_explains_the_mark_once_and_the_header_says_list() {
 #[test]
 fn a_pool_with_a_price_of_the_settings_has_no_mark() {
     let facts = listed(&LARGE);
-    let rows = facts.spend_rates.rows[&Scope::Pool].iter();
+    let rows = facts.spend_rates.rows[&SpendScope::Pool].iter();
     let marks: Vec<(&str, bool)> = rows
         .filter(|row| row.known().is_some())
         .map(|row| (row.name.as_str(), row.spend.rate.is_by_list()))

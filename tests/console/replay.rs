@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use console::msg::{Rewind, Session};
+use console::msg::{Rewind, SessionInfo};
 use console::{App, AppOptions, Effect, Msg, render_text};
 use model::base::{Moment, When};
 use model::fleet::finding::Severity;
@@ -184,7 +184,7 @@ fn a_live_console_asks_for_the_record_of_its_cluster() {
     assert!(app.notice().unwrap_or_default().contains("T goes into one"));
     // Another session is another thing.
     let mut app = replay();
-    app.picture([Msg::Session(Session::default())]);
+    app.picture([Msg::Session(SessionInfo::default())]);
     assert!(app.timeline().is_none());
 }
 

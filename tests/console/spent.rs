@@ -9,7 +9,7 @@ use model::base::Moment;
 use model::cost::BudgetUnit;
 use table::Facts;
 use table::navigation::ViewId;
-use table::spend::{CostBasis, PeriodSums, Seen, UsageFacts, UsageStatus};
+use table::spend::{CostBasis, ObservedSpan, PeriodSums, UsageFacts, UsageStatus};
 use usage::{
     BudgetHours, BudgetPeriod, BudgetScope, BudgetState, Dimension, EnergyRates, HOUR_MS,
     HourAmount, HourAmounts, Period, TimeZone, UsageBudget, UsageSum, UsageTotals, hour_of,
@@ -79,7 +79,7 @@ fn usage_facts(facts: &Facts) -> UsageFacts {
     let periods = [Period::Today, Period::Week, Period::Days30, Period::Month];
     let periods = periods.into_iter().zip(1..).map(|(period, times)| {
         let (this, before) = period.spans(now, &TimeZone::UTC);
-        let seen = |span, ratio| Seen { span, ratio };
+        let seen = |span, ratio| ObservedSpan { span, ratio };
         PeriodSums {
             period,
             now: seen(this, 0.97),

@@ -7,7 +7,7 @@ use console::color::ColorDepth;
 use console::table_model::TableModel;
 use console::{App, AppOptions, Key, KeyPress, Msg, render_text};
 use model::base::Name;
-use model::cost::{Money, Scope};
+use model::cost::{Money, SpendScope};
 use model::fleet::job::{Job, JobState};
 use model::fleet::observe::{SourceState, WorkloadFailure};
 use ratatui::style::Modifier;
@@ -263,7 +263,7 @@ fn of_jobs_with_the_same_idle_money_the_one_that_cost_most_comes_first() {
     let mut facts = LARGE.clone();
     let mut burn = (*facts.spend_rates).clone();
     let named: Vec<_> = facts.fleet.jobs.iter().map(|job| job.id.clone()).collect();
-    let rows = burn.rows.get_mut(&Scope::Job).expect("jobs");
+    let rows = burn.rows.get_mut(&SpendScope::Job).expect("jobs");
     let one = rows[0].clone();
     let ids: Vec<_> = named.iter().take(3).cloned().collect();
     let spend = burn.jobs.values().next().expect("a job").0;

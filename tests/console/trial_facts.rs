@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use console::{App, AppOptions, render_text};
 use model::base::{DeviceAmount, Name};
-use model::cost::{Money, Scope, Spend};
+use model::cost::{Money, Spend, SpendScope};
 use model::fleet::device::Device;
 use model::fleet::history::History;
 use model::fleet::job::{Gang, Job, JobState};
@@ -274,7 +274,11 @@ fn the_panel_of_sources_is_that_of_the_cursor() {
 #[test]
 fn a_stalled_gang_is_in_the_waste_with_its_whole_cost() {
     let mut facts = LARGE.clone();
-    let rows = facts.spend_rates.rows.get(&Scope::Job).expect("jobs cost");
+    let rows = facts
+        .spend_rates
+        .rows
+        .get(&SpendScope::Job)
+        .expect("jobs cost");
     let busy = rows.iter().filter(|row| {
         let none = |spend: Spend| spend.idle_allocated == Some(Money::ZERO);
         row.known().is_some_and(none) && facts.fleet.job_named(&row.name).is_some()
@@ -310,7 +314,7 @@ fn a_stalled_gang_is_in_the_waste_with_its_whole_cost() {
 fn the_waste_says_the_same_of_a_job_as_the_cost() {
     let mut facts = LARGE.clone();
     let burn = Arc::make_mut(&mut facts.spend_rates);
-    let of_jobs = burn.rows.get_mut(&Scope::Job).expect("jobs cost");
+    let of_jobs = burn.rows.get_mut(&SpendScope::Job).expect("jobs cost");
     for row in of_jobs.iter_mut() {
         (row.devices, row.unknown_slices) = (DeviceAmount::ZERO, 1);
     }

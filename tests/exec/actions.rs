@@ -120,7 +120,7 @@ async fn look(service: &FaultyService, name: &str) -> ActionTarget {
     }
 }
 
-fn subject(target: &ActionTarget) -> &plan::Subject {
+fn subject(target: &ActionTarget) -> &plan::JobSubject {
     match target {
         ActionTarget::Job(subject) => subject,
         ActionTarget::Queue(queue) => panic!("{} is a queue", queue.object),

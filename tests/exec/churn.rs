@@ -8,7 +8,7 @@ use std::time::Duration;
 use console::action_keys::PlanOutcome;
 use console::{App, AppOptions, Effect, Key, KeyPress, Msg, render_text};
 use model::base::ObjectKey;
-use sim::change::{Request, Resource, Served, SimBackend, WorldChange};
+use sim::change::{Request, Resource, ServedPage, SimBackend, WorldChange};
 use sim::world::World;
 use table::Facts;
 use table::actions::{ActionState, May};
@@ -77,7 +77,7 @@ impl SimBackend for Churning {
         self.world.request(request)
     }
 
-    fn page(&self, pod: &ObjectKey, port: u16, path: &str) -> Option<Served> {
+    fn page(&self, pod: &ObjectKey, port: u16, path: &str) -> Option<ServedPage> {
         self.world.page(pod, port, path)
     }
 

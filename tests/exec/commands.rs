@@ -1,7 +1,7 @@
 //! Acting by the command line, end to end: `plan ACTION -o json --apply --yes` by the program itself, the objects of the simulated
 //! cluster afterwards, and `plan undo`.
 
-use engine::snapshot::{Snapshot, Status, Stop, System, Workload};
+use engine::snapshot::{QueueStop, Snapshot, Status, System, Workload};
 use model::plan::Intent;
 use sim::change::Resource;
 
@@ -115,10 +115,9 @@ fn each_action_by_the_command_line_and_back() {
     assert!(sentence.contains(scaler), "{refusal}");
 
     // A queue is held, and goes on.
-    let queue = fleet
-        .queues
-        .iter()
-        .find(|queue| queue.admits && queue.system == System::Kueue && queue.stop == Stop::None);
+    let queue = fleet.queues.iter().find(|queue| {
+        queue.admits && queue.system == System::Kueue && queue.stop == QueueStop::None
+    });
     let queue = queue.expect("a queue").name.to_string();
     let policy = || shell.object(Resource::ClusterQueues, "", &queue)["spec"]["stopPolicy"].clone();
     let before = policy();

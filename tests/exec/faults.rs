@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use exec::{RunEnd, StepResult};
 use http::Method;
-use model::plan::{Intent, Mutation, Object, Plan, Step, Until, Verb, Wait, When};
+use model::plan::{Intent, Mutation, Object, Plan, Step, Until, Verb, Wait, WaitOrder};
 use serde_json::json;
 
 use super::*;
@@ -251,7 +251,7 @@ fn evict(name: &str) -> Step {
     );
     step.waits.push(Wait {
         at_most_seconds: Some(60),
-        ..Wait::new(When::After, Until::Gone)
+        ..Wait::new(WaitOrder::After, Until::Gone)
     });
     step
 }

@@ -54,7 +54,7 @@ impl Keyboard {
         let service = service.clone();
         let open: Arc<Open> = Arc::new(move |_| {
             let session = session::console(&setup, ClusterTarget::Running(service.clone()))?;
-            let about = msg::Session {
+            let about = msg::SessionInfo {
                 context: session.context.clone(),
                 contexts: vec![Name::new("demo")],
                 namespaces: Vec::new(),

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use engine::snapshot::{Snapshot, Status, Stop, System, Workload};
+use engine::snapshot::{QueueStop, Snapshot, Status, System, Workload};
 use model::base::ObjectKey;
 use model::plan::PlanEffect;
 use rand::{RngExt, SeedableRng};
@@ -56,7 +56,7 @@ fn choices(action: &str, fleet: &Snapshot, rng: &mut Pcg64Mcg) -> Vec<Intent> {
         let all = fleet.workloads.iter().filter(kueue);
         all.filter(move |work| work.status == status)
     };
-    let queues = |stop: Stop| {
+    let queues = |stop: QueueStop| {
         let all = fleet.queues.iter().filter(|queue| queue.admits);
         all.filter(move |queue| queue.stop == stop && queue.system == System::Kueue)
     };
@@ -130,12 +130,12 @@ fn choices(action: &str, fleet: &Snapshot, rng: &mut Pcg64Mcg) -> Vec<Intent> {
                 target: target(work),
             })
             .collect(),
-        "hold-queue" => queues(Stop::None)
+        "hold-queue" => queues(QueueStop::None)
             .map(|queue| Intent::Hold {
                 target: queue.name.to_string(),
             })
             .collect(),
-        "resume-queue" => queues(Stop::Hold)
+        "resume-queue" => queues(QueueStop::Hold)
             .map(|queue| Intent::Resume {
                 target: queue.name.to_string(),
             })
@@ -417,7 +417,7 @@ fn object(intent: &Intent, after: &Snapshot, result: &mut CaseResult) {
                     .copied()
             });
             let is = match (queue, job) {
-                (Some(queue), _) => queue.stop == Stop::Hold,
+                (Some(queue), _) => queue.stop == QueueStop::Hold,
                 (None, Some(work)) => work.status == Status::Held,
                 (None, None) => held,
             };

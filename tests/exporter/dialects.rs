@@ -1,8 +1,8 @@
 //! Dialect files: what they can say, and how their mistakes are told.
 
-use exporter::{Dialects, HostRule, PageSource, Read, read};
+use exporter::{Dialects, HostRule, PageSource, ParsedPage, read};
 use model::base::{Names, ObjectKey};
-use model::fleet::reading::Scope;
+use model::fleet::reading::ReadingScope;
 use model::fleet::signal::Signal;
 
 const HEAD: &str = r#"
@@ -15,7 +15,7 @@ names = ["test_*"]
 "#;
 
 /// Reads a page with a dialect of the test's own.
-fn with(toml: &str, page: &str) -> Read {
+fn with(toml: &str, page: &str) -> ParsedPage {
     let text = format!("{HEAD}{toml}");
     let dialects = Dialects::with(&[("test.toml", &text)]).expect("a dialect");
     let target = PageSource {
@@ -30,7 +30,7 @@ fn wrong(toml: &str) -> String {
     errors.join("\n")
 }
 
-fn get(read: &Read, at: usize, signal: Signal) -> Option<f64> {
+fn get(read: &ParsedPage, at: usize, signal: Signal) -> Option<f64> {
     read.readings[at].signals.get(signal)
 }
 
@@ -440,7 +440,7 @@ test:HEALTH{uuid="c"} 2
     let device: Vec<_> = read
         .readings
         .iter()
-        .filter(|one| one.scope == Scope::Device)
+        .filter(|one| one.scope == ReadingScope::Device)
         .map(|one| {
             (
                 one.signals.get(Signal::MemUsed),
@@ -458,7 +458,7 @@ test:HEALTH{uuid="c"} 2
         "a pod's use is not the device's"
     );
     let copy = &read.readings[1];
-    assert_eq!(copy.scope, Scope::PodCopy);
+    assert_eq!(copy.scope, ReadingScope::PodCopy);
     assert_eq!(copy.pod, Some(ObjectKey::new("n", "p")));
     assert_eq!(copy.signals.get(Signal::Util), Some(1.0));
 }

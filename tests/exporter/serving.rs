@@ -1,11 +1,11 @@
 //! The exporter room: servers of models, whose pages are about requests.
 
-use exporter::{Dialects, PageSource, Rates, Read, read};
+use exporter::{Dialects, PageSource, ParsedPage, Rates, read};
 use model::base::{Moment, Names, ObjectKey};
-use model::fleet::reading::{Reading, Scope};
+use model::fleet::reading::{Reading, ReadingScope};
 use model::fleet::signal::Signal as S;
 
-fn page_of(text: &str, target: &PageSource<'_>) -> Read {
+fn page_of(text: &str, target: &PageSource<'_>) -> ParsedPage {
     read(
         &Dialects::builtin(),
         text.as_bytes(),
@@ -14,13 +14,14 @@ fn page_of(text: &str, target: &PageSource<'_>) -> Read {
     )
 }
 
-fn page(text: &str) -> Read {
+fn page(text: &str) -> ParsedPage {
     page_of(text, &PageSource::default())
 }
 
-fn served(read: &Read) -> Vec<&Reading> {
+fn served(read: &ParsedPage) -> Vec<&Reading> {
     let all = read.readings.iter();
-    all.filter(|one| one.scope == Scope::Serving).collect()
+    all.filter(|one| one.scope == ReadingScope::Serving)
+        .collect()
 }
 
 fn values(reading: &Reading) -> Vec<(&'static str, f64)> {
@@ -40,7 +41,7 @@ fn vllm_adds_its_engines_up() {
     let [server] = &*read.readings else {
         panic!("{:?}", read.readings)
     };
-    assert_eq!(server.scope, Scope::Serving);
+    assert_eq!(server.scope, ReadingScope::Serving);
     assert_eq!(server.pod, Some(ObjectKey::new("chat", "llama-0")));
     assert_eq!(server.model.as_deref(), Some("meta-llama/Llama-3.1-8B"));
     assert_eq!(
@@ -222,7 +223,7 @@ fn means_are_of_what_came_since_the_page_before() {
 type Named = (&'static str, f64);
 
 /// What the only server on a page says, with its latencies by signal and how many requests or tokens each counts.
-fn only(page: &Read) -> (Vec<Named>, Vec<(S, u64)>) {
+fn only(page: &ParsedPage) -> (Vec<Named>, Vec<(S, u64)>) {
     assert_eq!(page.report.messages, Vec::<String>::new());
     let [server] = &*served(page) else {
         panic!("{:?}", page.readings)
@@ -367,7 +368,7 @@ fn triton_divides_microseconds_by_requests() {
     let read = page(include_str!("pages/triton.prom"));
     assert_eq!(read.report.dialect.as_deref(), Some("triton"));
     let device = &read.readings[0];
-    assert_eq!(device.scope, Scope::Device);
+    assert_eq!(device.scope, ReadingScope::Device);
     assert_eq!(
         device.uuid.as_deref(),
         Some("GPU-cccccccc-0000-4000-8000-000000000001")

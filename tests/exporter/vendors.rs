@@ -1,13 +1,13 @@
 //! The exporter room: the dialects of Intel, AWS, nvidia-smi, all-smi and HAMi, each on a page of its own.
 
-use exporter::{Dialects, HostRule, PageSource, Rates, Read, read};
+use exporter::{Dialects, HostRule, PageSource, ParsedPage, Rates, read};
 use model::base::{Moment, Names, ObjectKey};
-use model::fleet::reading::{Reading, Scope};
+use model::fleet::reading::{Reading, ReadingScope};
 use model::fleet::signal::Signal as S;
 
 const GIB: f64 = 1_073_741_824.0;
 
-fn page(text: &str) -> Read {
+fn page(text: &str) -> ParsedPage {
     read(
         &Dialects::builtin(),
         text.as_bytes(),
@@ -17,7 +17,7 @@ fn page(text: &str) -> Read {
 }
 
 /// A page that this dialect reads without complaint.
-fn well(dialect: &str, text: &str) -> Read {
+fn well(dialect: &str, text: &str) -> ParsedPage {
     let read = page(text);
     assert_eq!(read.report.dialect.as_deref(), Some(dialect));
     assert_eq!(read.report.messages, Vec::<String>::new());
@@ -25,7 +25,7 @@ fn well(dialect: &str, text: &str) -> Read {
     read
 }
 
-fn of(read: &Read, scope: Scope) -> Vec<&Reading> {
+fn of(read: &ParsedPage, scope: ReadingScope) -> Vec<&Reading> {
     let all = read.readings.iter();
     all.filter(|reading| reading.scope == scope).collect()
 }
@@ -234,12 +234,12 @@ fn two_gaudi_nodes_on_one_page_share_no_host() {
 #[test]
 fn neuron_rolls_cores_up_and_knows_the_instance() {
     let read = well("neuron", include_str!("pages/neuron.prom"));
-    let [node] = &*of(&read, Scope::Node) else {
+    let [node] = &*of(&read, ReadingScope::Node) else {
         panic!("{:?}", read.readings)
     };
     assert_eq!(node.host.as_deref(), Some("i-0aaa0bbb0ccc0ddd0"));
     exactly(node, &[(S::MemUsed, 6e9), (S::DeviceCount, 16.0)]);
-    let [first, second, last] = &*of(&read, Scope::Device) else {
+    let [first, second, last] = &*of(&read, ReadingScope::Device) else {
         panic!("{:?}", read.readings)
     };
     assert_eq!(
@@ -306,7 +306,7 @@ fn older_neuron_monitors_do_not_say_how_many_cores_a_device_has() {
 #[test]
 fn nvidia_smi_joins_identity_and_profiles() {
     let read = well("nvidia-smi", include_str!("pages/nvidia-smi.prom"));
-    let [whole, parent] = &*of(&read, Scope::Device) else {
+    let [whole, parent] = &*of(&read, ReadingScope::Device) else {
         panic!("{:?}", read.readings)
     };
     assert_eq!(
@@ -347,7 +347,7 @@ fn nvidia_smi_joins_identity_and_profiles() {
             (S::RecoveryAction, 1.0),
         ],
     );
-    let [middle, small] = &*of(&read, Scope::Slice) else {
+    let [middle, small] = &*of(&read, ReadingScope::Slice) else {
         panic!("{:?}", read.readings)
     };
     assert_eq!(middle.slice.as_deref(), Some("3g.71gb-2"));
@@ -387,7 +387,7 @@ fn a_uuid_of_zeros_still_groups_rows_of_one_device() {
 #[test]
 fn all_smi_covers_many_vendors() {
     let read = well("all-smi", include_str!("pages/all-smi.prom"));
-    let [nvidia, gaudi] = &*of(&read, Scope::Device) else {
+    let [nvidia, gaudi] = &*of(&read, ReadingScope::Device) else {
         panic!("{:?}", read.readings)
     };
     assert_eq!(nvidia.host.as_deref(), Some("dgx-2"));
@@ -411,7 +411,7 @@ fn all_smi_covers_many_vendors() {
     // 0 degrees and 0 MHz are what older versions print for a sensor that is not there.
     assert_eq!(gaudi.model.as_deref(), Some("Intel Gaudi 3"));
     exactly(gaudi, &[(S::Util, 0.07)]);
-    let [slice] = &*of(&read, Scope::Slice) else {
+    let [slice] = &*of(&read, ReadingScope::Slice) else {
         panic!()
     };
     assert_eq!(slice.slice.as_deref(), Some("1g.10gb-7"));
@@ -434,7 +434,7 @@ fn all_smi_through_prometheus_keeps_its_host() {
 #[test]
 fn hami_rows_of_a_device_and_of_its_sharers_differ() {
     let read = well("hami", include_str!("pages/hami.prom"));
-    let [device] = &*of(&read, Scope::Device) else {
+    let [device] = &*of(&read, ReadingScope::Device) else {
         panic!("{:?}", read.readings)
     };
     assert_eq!(device.host.as_deref(), Some("gpu-9"));
@@ -451,7 +451,7 @@ fn hami_rows_of_a_device_and_of_its_sharers_differ() {
             (S::EccUncorrected, 0.0),
         ],
     );
-    let [first, second] = &*of(&read, Scope::PodCopy) else {
+    let [first, second] = &*of(&read, ReadingScope::PodCopy) else {
         panic!("{:?}", read.readings)
     };
     assert_eq!(first.pod, pod("dev", "notebook-a"));
@@ -478,13 +478,13 @@ HostGPUMemoryUsage{deviceidx="1",deviceuuid="GPU-1-a",zone="vGPU"} 5.8484457472e
 vGPU_device_memory_limit_in_bytes{ctrname="c",deviceuuid="GPU-1-a[0-2]",podname="p",podnamespace="n",vdeviceid="0",zone="vGPU"} 3.145728e+09
 "#,
     );
-    let [device] = &*of(&read, Scope::Device) else {
+    let [device] = &*of(&read, ReadingScope::Device) else {
         panic!("{:?}", read.readings)
     };
     assert_eq!(device.index, Some(1));
     exactly(device, &[(S::Util, 1.0), (S::MemUsed, 58_484_457_472.0)]);
     exactly(
-        of(&read, Scope::PodCopy)[0],
+        of(&read, ReadingScope::PodCopy)[0],
         &[(S::Util, 0.99), (S::MemTotal, 3_145_728_000.0)],
     );
     // The scheduler's page is of every node but its own.
@@ -498,7 +498,7 @@ hami_node_gpu_memory_allocated_ratio{device_index="0",device_uuid="GPU-a",node="
 hami_gpu_core_allocated_ratio{device_index="0",device_type="NVIDIA-Tesla T4",device_uuid="GPU-a",node="n1",zone="vGPU"} 30
 "#,
     );
-    let hosts: Vec<_> = of(&read, Scope::Device)
+    let hosts: Vec<_> = of(&read, ReadingScope::Device)
         .iter()
         .map(|one| (one.host.as_deref(), one.model.as_deref()))
         .collect();
@@ -509,10 +509,10 @@ hami_gpu_core_allocated_ratio{device_index="0",device_type="NVIDIA-Tesla T4",dev
             (Some("n2"), Some("Tesla T4"))
         ]
     );
-    for device in of(&read, Scope::Device) {
+    for device in of(&read, ReadingScope::Device) {
         exactly(device, &[(S::MemTotal, 15.0 * GIB)]);
     }
-    assert_eq!(of(&read, Scope::PodCopy)[0].pod, pod("ml", "x"));
+    assert_eq!(of(&read, ReadingScope::PodCopy)[0].pod, pod("ml", "x"));
     let dialects = Dialects::builtin();
     assert_eq!(
         dialects.get("hami-scheduler").map(|one| one.host),

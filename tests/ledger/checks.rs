@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::checks::{self, State};
+use ledger::checks::{self, CheckStates};
 use model::base::{Moment, Name};
 use model::fleet::device::Attribution;
 use model::fleet::finding::PATIENCE;
@@ -326,7 +326,7 @@ fn end_pod(parts: &mut Parts, at: Moment) {
 
 /// A watch over a fleet, a minute a step.
 pub struct Watch {
-    state: State,
+    state: CheckStates,
     thresholds: Thresholds,
     pub seconds: u64,
 }
@@ -336,7 +336,7 @@ pub const STEP: u64 = 60;
 impl Watch {
     pub fn new() -> Self {
         Self {
-            state: State::default(),
+            state: CheckStates::default(),
             thresholds: Thresholds::default(),
             seconds: 0,
         }
@@ -681,7 +681,12 @@ fn a_single_look_does_not_wait() {
         let mut parts = Parts::well(start());
         parts.set(0, 3, Signal::Temp, 95.0);
         (4..8).for_each(|index| rest(&mut parts, index, start()));
-        let found = checks::run(&mut State::default(), &parts.fleet(), start(), thresholds);
+        let found = checks::run(
+            &mut CheckStates::default(),
+            &parts.fleet(),
+            start(),
+            thresholds,
+        );
         let codes: Vec<String> = found.iter().map(|one| one.code.to_string()).collect();
         (codes, found)
     };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::checks::{self, State};
+use ledger::checks::{self, CheckStates};
 use model::base::{Moment, Name};
 use model::fleet::device::Health;
 use model::fleet::finding::{Finding, Severity};
@@ -38,7 +38,12 @@ fn broken(change: impl FnOnce(&mut Parts)) -> Vec<Finding> {
     parts.nodes[1].device_allocatable = 7;
     change(&mut parts);
     let thresholds = Thresholds::default().at_once();
-    checks::run(&mut State::default(), &parts.fleet(), start(), &thresholds)
+    checks::run(
+        &mut CheckStates::default(),
+        &parts.fleet(),
+        start(),
+        &thresholds,
+    )
 }
 
 #[test]
@@ -125,7 +130,12 @@ fn a_node_condition_that_names_an_xid_has_the_repair_of_that_xid() {
     let mut parts = Parts::well(start());
     condition(&mut parts, 1, "GpuXidProblem", "XID 79 on GPU 5");
     let thresholds = Thresholds::default().at_once();
-    let found = checks::run(&mut State::default(), &parts.fleet(), start(), &thresholds);
+    let found = checks::run(
+        &mut CheckStates::default(),
+        &parts.fleet(),
+        start(),
+        &thresholds,
+    );
     let repair = &found[0].repair.to_lowercase();
     let table = &thresholds.xid.get(79).repair.to_lowercase();
     assert!(
@@ -173,7 +183,12 @@ fn an_exporter_that_never_responded_fails_since_its_node_failed_or_since_unknown
     let thresholds = Thresholds::default().at_once();
     let mut parts = Parts::well(start());
     fail(&mut parts);
-    let found = checks::run(&mut State::default(), &parts.fleet(), start(), &thresholds);
+    let found = checks::run(
+        &mut CheckStates::default(),
+        &parts.fleet(),
+        start(),
+        &thresholds,
+    );
     let found = found.iter().find(|one| one.code.as_str() == "source-lost");
     let found = found.expect("it fails");
     assert!(found.first_seen, "{found:?}");

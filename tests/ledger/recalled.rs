@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ledger::checks::{self, State};
+use ledger::checks::{self, CheckStates};
 use model::base::Moment;
 use model::fleet::finding::Finding;
 use model::fleet::finding::PATIENCE;
@@ -16,7 +16,7 @@ fn at(minutes: u64) -> Moment {
 }
 
 /// The findings about heat at a minute, after a change to a fleet in which all is well.
-fn heat(state: &mut State, minute: u64, change: impl FnOnce(&mut Parts)) -> Vec<Finding> {
+fn heat(state: &mut CheckStates, minute: u64, change: impl FnOnce(&mut Parts)) -> Vec<Finding> {
     let mut parts = Parts::well(at(minute));
     change(&mut parts);
     let thresholds = Thresholds::default();
@@ -31,7 +31,7 @@ fn hot(parts: &mut Parts) {
 
 #[test]
 fn the_next_program_knows_since_when_a_finding_has_been_firing() {
-    let mut before = State::default();
+    let mut before = CheckStates::default();
     for minute in 0..10 {
         heat(&mut before, minute, hot);
     }
@@ -39,7 +39,7 @@ fn the_next_program_knows_since_when_a_finding_has_been_firing() {
     assert_eq!((found[0].since, found[0].first_seen), (at(0), true));
     // (A file keeps it.)
     let file = serde_json::to_string(&before.handed_on(at(10))).expect("is written");
-    let handed_on: State = serde_json::from_str(&file).expect("is read");
+    let handed_on: CheckStates = serde_json::from_str(&file).expect("is read");
 
     // The next one has listed nothing at first: that ends nothing.
     let mut next = handed_on.clone();

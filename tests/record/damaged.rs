@@ -135,11 +135,11 @@ fn a_byte_that_changed_is_noticed_and_the_rest_is_read() {
         let end = at(1000);
         player
             .until(end, |step| match step {
-                Step::Entry((at, RecordedEvent::Seen(observation))) => {
+                ReplayStep::Entry((at, RecordedEvent::Seen(observation))) => {
                     read.push(describe_observation(at, &observation))
                 }
-                Step::Entry((_, RecordedEvent::Judged)) => {}
-                Step::Restart(_) => restarted = true,
+                ReplayStep::Entry((_, RecordedEvent::Judged)) => {}
+                ReplayStep::Restart(_) => restarted = true,
             })
             .expect("can be read");
         // What is told is what was said, at most less of it.

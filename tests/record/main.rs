@@ -12,9 +12,9 @@ use model::base::{Moment, Name, ObjectKey};
 use model::fleet::observe::{
     Labels, NodeSeen, Observation, Phase, PodSeen, Resources, SourceHealth, SourceState, Table,
 };
-use model::fleet::reading::{Page, Reading, Scope};
+use model::fleet::reading::{Page, Reading, ReadingScope};
 use model::fleet::signal::Signal;
-use record::{Archive, RecordFault, RecordOptions, RecordedEvent, Recorder, Saved, Step};
+use record::{Archive, RecordFault, RecordOptions, RecordedEvent, Recorder, ReplayStep, Saved};
 
 const START: Moment = Moment::from_seconds(1_800_000_000);
 
@@ -64,7 +64,7 @@ fn pod(name: &str, phase: Phase) -> Observation {
 /// A page of two devices; `value` is what both say.
 fn page(node: &str, at: Moment, value: f64) -> Observation {
     let readings = (0..2).map(|index| {
-        let mut reading = Reading::new(Name::new("dcgm"), Scope::Device);
+        let mut reading = Reading::new(Name::new("dcgm"), ReadingScope::Device);
         reading.index = Some(index);
         reading.uuid = Some(Name::from(format!("GPU-{node}-{index}")));
         reading.signals = [
@@ -120,11 +120,13 @@ fn everything(archive: &Archive) -> Vec<String> {
     let end = archive.end().plus(Duration::from_secs(86_400 * 365));
     player
         .until(end, |step| match step {
-            Step::Entry((at, RecordedEvent::Seen(observation))) => {
+            ReplayStep::Entry((at, RecordedEvent::Seen(observation))) => {
                 all.push(describe_observation(at, &observation))
             }
-            Step::Entry((at, RecordedEvent::Judged)) => all.push(format!("{} judged", at.millis())),
-            Step::Restart(keyframe) => {
+            ReplayStep::Entry((at, RecordedEvent::Judged)) => {
+                all.push(format!("{} judged", at.millis()))
+            }
+            ReplayStep::Restart(keyframe) => {
                 all.push(format!("restart with {}", keyframe.observations.len()));
             }
         })
@@ -138,9 +140,9 @@ fn known(archive: &Archive, when: Moment) -> Vec<String> {
     let mut all = keyframe.observations;
     player
         .until(when, |step| match step {
-            Step::Entry((_, RecordedEvent::Seen(observation))) => all.push(*observation),
-            Step::Entry((_, RecordedEvent::Judged)) => {}
-            Step::Restart(keyframe) => all = keyframe.observations,
+            ReplayStep::Entry((_, RecordedEvent::Seen(observation))) => all.push(*observation),
+            ReplayStep::Entry((_, RecordedEvent::Judged)) => {}
+            ReplayStep::Restart(keyframe) => all = keyframe.observations,
         })
         .expect("can be read");
     let mut names: Vec<String> = Vec::new();

@@ -203,7 +203,7 @@ fn observation() -> impl Strategy<Value = Observation> {
             .map(|(signal, value)| (Signal::ALL[*signal], *value))
             .collect();
         let readings = (0..=rows).map(|index| {
-            let mut reading = Reading::new(Name::new("dcgm"), Scope::Device);
+            let mut reading = Reading::new(Name::new("dcgm"), ReadingScope::Device);
             reading.index = Some(index);
             reading.signals = signals.clone();
             let count = |by: u64| u64::from(index) + by * values.len() as u64;

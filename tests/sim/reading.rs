@@ -129,7 +129,7 @@ async fn pages_show_one_moment_and_expire() {
 
 #[tokio::test(start_paused = true)]
 async fn an_expired_page_offers_to_go_on_inconsistently() {
-    let options = sim::Options {
+    let options = sim::ServeOptions {
         retention: 1,
         speed: 0.0,
         ..Default::default()

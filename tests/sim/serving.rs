@@ -5,12 +5,12 @@ use std::sync::Arc;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use model::base::Moment;
 use serde_json::{Value, json};
-use sim::{Options, Running, Server};
+use sim::{Running, ServeOptions, Server};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::tiny_world::Tiny;
 
-async fn serve(options: Options) -> Running {
+async fn serve(options: ServeOptions) -> Running {
     let clock = Arc::new(|| Moment::from_seconds(0));
     Server::start(options, Box::new(Tiny::new()), clock)
         .await
@@ -56,10 +56,10 @@ async fn kube_rs_works_over_https_with_every_context() {
     use k8s_openapi::api::core::v1::{Node, Pod};
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("kubeconfig");
-    let running = serve(Options {
+    let running = serve(ServeOptions {
         kubeconfig: Some(path.clone()),
         speed: 0.0,
-        ..Options::default()
+        ..ServeOptions::default()
     })
     .await;
     assert_eq!(
@@ -124,9 +124,9 @@ async fn kube_rs_works_over_https_with_every_context() {
 
 #[tokio::test]
 async fn an_address_in_use_names_itself() {
-    let running = serve(Options {
+    let running = serve(ServeOptions {
         speed: 0.0,
-        ..Options::default()
+        ..ServeOptions::default()
     })
     .await;
     let taken = running
@@ -135,9 +135,9 @@ async fn an_address_in_use_names_itself() {
         .parse()
         .expect("an address");
     let clock = Arc::new(|| Moment::from_seconds(0));
-    let options = Options {
+    let options = ServeOptions {
         listen: taken,
-        ..Options::default()
+        ..ServeOptions::default()
     };
     let error = Server::start(options, Box::new(Tiny::new()), clock)
         .await
@@ -149,11 +149,11 @@ async fn an_address_in_use_names_itself() {
 #[tokio::test]
 async fn exporters_and_prometheus_serve_the_same_pages() {
     let any = Some("127.0.0.1:0".parse().expect("an address"));
-    let running = serve(Options {
+    let running = serve(ServeOptions {
         exporters: any,
         prometheus: any,
         speed: 0.0,
-        ..Options::default()
+        ..ServeOptions::default()
     })
     .await;
     let exporters = running.exporters.clone().expect("listens");
@@ -240,9 +240,9 @@ async fn the_clock_runs_at_its_speed() {
         let real = real.clone();
         Arc::new(move || Moment::from_millis(real.load(std::sync::atomic::Ordering::SeqCst)))
     };
-    let options = Options {
+    let options = ServeOptions {
         speed: 60.0,
-        ..Options::default()
+        ..ServeOptions::default()
     };
     let running = Server::start(options, Box::new(Tiny::new()), clock)
         .await

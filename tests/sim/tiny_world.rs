@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use model::base::{Moment, ObjectKey};
 use serde_json::{Value, json};
-use sim::change::{Request, Resource, Served, SimBackend, WorldChange};
+use sim::change::{Request, Resource, ServedPage, SimBackend, WorldChange};
 
 /// When the tiny world begins.
 pub const START: &str = "2026-11-21T08:00:00Z";
@@ -192,8 +192,8 @@ impl SimBackend for Tiny {
         }
     }
 
-    fn page(&self, pod: &ObjectKey, port: u16, path: &str) -> Option<Served> {
-        (&*pod.name == "exporter-a" && port == 9400 && path == "/metrics").then(|| Served {
+    fn page(&self, pod: &ObjectKey, port: u16, path: &str) -> Option<ServedPage> {
+        (&*pod.name == "exporter-a" && port == 9400 && path == "/metrics").then(|| ServedPage {
             content_type: "text/plain; version=0.0.4; charset=utf-8",
             body: "# HELP tiny_busy Busy.\n# TYPE tiny_busy gauge\ntiny_busy{gpu=\"0\",pod=\"serve-0\"} 42\ntiny_busy{gpu=\"1\",pod=\"\"} 7\n".into(),
         })

@@ -20,7 +20,7 @@ use source::client::client_for;
 use source::kubernetes::Namespaces;
 use source::prometheus::PrometheusOptions;
 use source::scrape::ScrapeOptions;
-use source::scrape_coverage::Reach;
+use source::scrape_coverage::ScrapedNodes;
 use source::{Sources, StartOptions, proxied_paths, start};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -330,7 +330,7 @@ pub struct Bench {
     pub observations: Vec<Observation>,
     pub sources: Sources,
     pub screen: watch::Sender<std::collections::BTreeSet<model::base::Name>>,
-    pub reach: watch::Sender<Reach>,
+    pub reach: watch::Sender<ScrapedNodes>,
 }
 
 pub fn run(server: &Server, tables: &[Table]) -> Bench {
@@ -366,7 +366,7 @@ pub fn run_all(
 ) -> Bench {
     let (out, seen) = mpsc::channel(64);
     let (screen, on_screen) = watch::channel(std::collections::BTreeSet::new());
-    let reach = watch::Sender::new(Reach::All);
+    let reach = watch::Sender::new(ScrapedNodes::All);
     let sources = start(StartOptions {
         connection: client_for(server.clone(), "test", clock(), proxied_paths(&dialects)),
         namespaces,

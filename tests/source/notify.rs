@@ -161,7 +161,7 @@ async fn a_receiver_that_hangs_is_left() {
 
 #[tokio::test]
 async fn a_certificate_of_an_unknown_authority_is_refused_until_its_ca_is_named() {
-    let server = super::simulated::served(sim::serve::Options::default()).await;
+    let server = super::simulated::served(sim::serve::ServeOptions::default()).await;
     let mut options = to(&format!("{}/hook", server.url));
     let why = again(send(&options).await);
     assert!(why.contains("no TLS connection; give the ca_file"), "{why}");

@@ -8,18 +8,18 @@ use std::time::Duration;
 use exporter::{Dialects, Matchers};
 use model::base::{Moment, Name};
 use model::fleet::observe::{Observation, SourceHealth, SourceState, Table};
-use model::fleet::reading::{Page, Reading, Scope};
+use model::fleet::reading::{Page, Reading, ReadingScope};
 use model::fleet::signal::Signal;
 use serde_json::{Value, json};
-use sim::serve::{Options, Running, Server as Sim};
+use sim::serve::{Running, ServeOptions, Server as Sim};
 use sim::world;
 use source::client::connect;
 use source::kubeconfig::ContextChoice;
 use source::kubernetes::Namespaces;
 use source::prometheus::PrometheusOptions;
-use source::prometheus::prometheus_client::{PrometheusEndpoint, Service};
+use source::prometheus::prometheus_client::{PrometheusEndpoint, ServiceAddress};
 use source::scrape::{Endpoint, ScrapeAccess, ScrapeOptions};
-use source::scrape_coverage::Reach;
+use source::scrape_coverage::ScrapedNodes;
 use source::{StartOptions, proxied_paths, start};
 use tokio::sync::{mpsc, watch};
 
@@ -50,12 +50,12 @@ fn at_url(url: &str) -> PrometheusOptions {
 /// The simulated fleet on loopback, its clock standing still.
 async fn fleet(honor_labels: bool) -> Running {
     let any = Some("127.0.0.1:0".parse().unwrap());
-    let options = Options {
+    let options = ServeOptions {
         speed: 0.0,
         exporters: any,
         prometheus: any,
         honor_labels,
-        ..Options::default()
+        ..ServeOptions::default()
     };
     let world = world::World::new(world::Options {
         seed: 3,
@@ -90,7 +90,7 @@ fn observe(
     let clock = Arc::new(move || zero.plus(start_at.elapsed()));
     let connection = connect(choice, clock, proxied_paths(&dialects), false).expect("a config");
     let (out, seen) = mpsc::channel(64);
-    let reach = watch::Sender::new(Reach::All);
+    let reach = watch::Sender::new(ScrapedNodes::All);
     let (screen, on_screen) = watch::channel(Default::default());
     let sources = start(StartOptions {
         connection,
@@ -199,7 +199,7 @@ async fn readings_are_the_same_over_prometheus_and_scrapes() {
     assert!(
         through_proxy
             .values()
-            .any(|reading| reading.scope == Scope::Slice)
+            .any(|reading| reading.scope == ReadingScope::Slice)
     );
 
     // Directly: the settings say which node each page is about.
@@ -269,7 +269,7 @@ async fn the_past_is_filled_in_behind_the_present() {
     let mut past = Vec::new();
     while !past
         .iter()
-        .any(|past: &model::fleet::observe::Past| past.last)
+        .any(|past: &model::fleet::observe::PastPages| past.last)
     {
         bench
             .until("the past", |one| matches!(one, Observation::Past(_)))
@@ -286,7 +286,7 @@ async fn the_past_is_filled_in_behind_the_present() {
     assert_eq!(moments.len(), 11, "every minute of ten");
     assert!(pages.iter().all(|page| page.node.is_some()));
     let readings = || pages.iter().flat_map(|page| &page.readings);
-    assert!(readings().all(|reading| reading.scope == Scope::Device));
+    assert!(readings().all(|reading| reading.scope == ReadingScope::Device));
     assert!(readings().any(|reading| {
         reading
             .signals
@@ -407,7 +407,7 @@ fn watched() -> (Server, Arc<Watched>) {
 
 fn through_service() -> PrometheusOptions {
     PrometheusOptions {
-        endpoint: Some(PrometheusEndpoint::Service(Service {
+        endpoint: Some(PrometheusEndpoint::Service(ServiceAddress {
             namespace: "monitoring".into(),
             name: "prometheus".into(),
             port: "9090".into(),

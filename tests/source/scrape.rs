@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use source::kubernetes::Namespaces;
 use source::scrape::ask::Endpoint;
 use source::scrape::{ScrapeAccess, ScrapeOptions};
-use source::scrape_coverage::Reach;
+use source::scrape_coverage::ScrapedNodes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::api::*;
@@ -428,7 +428,7 @@ async fn only_exporters_whose_readings_are_needed_are_asked() {
     let server = serving(&table, |_| page());
     let found = |one: &Observation| matches!(one, Observation::ExportersFound);
     let mut bench = bench(&server, options(ScrapeAccess::Proxy));
-    bench.reach.send_replace(Reach::Undecided);
+    bench.reach.send_replace(ScrapedNodes::Undecided);
     bench.end(Table::Pods).await;
     bench.during(Duration::from_secs(60)).await;
     assert!(
@@ -436,12 +436,12 @@ async fn only_exporters_whose_readings_are_needed_are_asked() {
         "who is asked is not decided"
     );
     let none = std::collections::BTreeSet::new();
-    bench.reach.send_replace(Reach::Nodes(none));
+    bench.reach.send_replace(ScrapedNodes::Nodes(none));
     bench.until("the end of the list", found).await;
     assert_eq!(pages(&server), Vec::<String>::new());
     bench
         .reach
-        .send_replace(Reach::Nodes([Name::new("b")].into()));
+        .send_replace(ScrapedNodes::Nodes([Name::new("b")].into()));
     let row = row(&mut bench, "dcgm gpu-operator/b").await;
     assert_eq!(row.state, SourceState::Live);
     assert_eq!(pages(&server).len(), 1, "{:?}", pages(&server));

@@ -8,15 +8,15 @@ use exporter::Dialects;
 use model::base::{Moment, ObjectKey};
 use model::fleet::observe::{LostKind, Observation, SourceState, Table};
 use serde_json::json;
-use sim::change::{Request, Resource, Served, SimBackend, WorldChange};
+use sim::change::{Request, Resource, ServedPage, SimBackend, WorldChange};
 use sim::faults::InjectedFaults;
-use sim::serve::{Options, Running, Server, embed};
+use sim::serve::{Running, ServeOptions, Server, embed};
 use source::api_stats::Clock;
 use source::client::{Connection, client_for, connect};
 use source::kubeconfig::ContextChoice;
 use source::kubernetes::Namespaces;
 use source::scrape::{ScrapeAccess, ScrapeOptions};
-use source::scrape_coverage::Reach;
+use source::scrape_coverage::ScrapedNodes;
 use source::{StartOptions, proxied_paths, start};
 use tokio::sync::{mpsc, watch};
 
@@ -92,8 +92,8 @@ impl SimBackend for Rack {
             Request::Delete(resource, key, _) => vec![WorldChange::Remove(resource, key)],
         }
     }
-    fn page(&self, pod: &ObjectKey, port: u16, path: &str) -> Option<Served> {
-        (&*pod.name == "dcgm-1" && port == 9400 && path == "/metrics").then(|| Served {
+    fn page(&self, pod: &ObjectKey, port: u16, path: &str) -> Option<ServedPage> {
+        (&*pod.name == "dcgm-1" && port == 9400 && path == "/metrics").then(|| ServedPage {
             content_type: "text/plain; version=0.0.4",
             body: "DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"GPU-1\",exported_pod=\"clip-0\",exported_namespace=\"nlp\"} 50\n".into(),
         })
@@ -114,7 +114,7 @@ fn clock() -> Clock {
 
 fn watching(connection: Connection, namespaces: Namespaces, tables: &[Table]) -> Bench {
     let (out, seen) = mpsc::channel(64);
-    let reach = watch::Sender::new(Reach::All);
+    let reach = watch::Sender::new(ScrapedNodes::All);
     let (screen, on_screen) = watch::channel(BTreeSet::new());
     let sources = start(StartOptions {
         connection,
@@ -160,16 +160,16 @@ async fn complete(bench: &mut Bench) {
 }
 
 async fn serve(folder: &std::path::Path, port: u16) -> Running {
-    let options = Options {
+    let options = ServeOptions {
         listen: ([127, 0, 0, 1], port).into(),
         kubeconfig: Some(folder.join("config")),
-        ..Options::default()
+        ..ServeOptions::default()
     };
     served(options).await
 }
 
 /// A simulated API server.
-pub(super) async fn served(options: Options) -> Running {
+pub(super) async fn served(options: ServeOptions) -> Running {
     Server::start(options, Rack::boxed(), clock())
         .await
         .expect("it serves")

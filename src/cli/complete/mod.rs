@@ -75,12 +75,12 @@ pub(super) fn answer(host: Host, mut command: Command, words: &[OsString]) -> St
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Offer {
+pub(super) struct Completion {
     pub value: String,
     pub help: String,
 }
 
-impl Offer {
+impl Completion {
     fn new(value: impl Into<String>) -> Self {
         Self {
             value: value.into(),
@@ -99,8 +99,8 @@ impl Offer {
 
 /// The possible endings, and whether file names are possible.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Offers {
-    pub all: Vec<Offer>,
+pub(super) struct Completions {
+    pub all: Vec<Completion>,
     pub files: bool,
 }
 
@@ -248,12 +248,12 @@ impl<'c> CommandLine<'c> {
     }
 
     /// The possible endings of the line.
-    fn offers(&self, cluster: &CompletionCluster) -> Offers {
+    fn offers(&self, cluster: &CompletionCluster) -> Completions {
         let mut offers = match self.pending {
             Some(arg) => self.values(arg, cluster),
             None if self.value.starts_with('-') && !self.escaped => self.flag_names(),
             None => {
-                let mut offers = Offers::default();
+                let mut offers = Completions::default();
                 if self.positional.is_empty() && !self.escaped {
                     offers.all = commands(self.command);
                 }
@@ -287,21 +287,21 @@ impl<'c> CommandLine<'c> {
         }
     }
 
-    fn flag_names(&self) -> Offers {
+    fn flag_names(&self) -> Completions {
         let flags = self.flags.iter().filter(|arg| !arg.is_hide_set());
         let named = flags.filter_map(|arg| Some((arg.get_long()?, arg.get_help())));
-        let all: Vec<Offer> = named
-            .map(|(long, help)| Offer::with(format!("--{long}"), help))
+        let all: Vec<Completion> = named
+            .map(|(long, help)| Completion::with(format!("--{long}"), help))
             .collect();
-        Offers { all, files: false }
+        Completions { all, files: false }
     }
 
-    fn values(&self, arg: &Arg, cluster: &CompletionCluster) -> Offers {
+    fn values(&self, arg: &Arg, cluster: &CompletionCluster) -> Completions {
         let fixed = arg.get_possible_values();
         let fixed = fixed.iter().filter(|value| !value.is_hide_set());
-        let mut all: Vec<Offer> = match takes_value(arg) {
+        let mut all: Vec<Completion> = match takes_value(arg) {
             true => fixed
-                .map(|value| Offer::with(value.get_name(), value.get_help()))
+                .map(|value| Completion::with(value.get_name(), value.get_help()))
                 .collect(),
             false => Vec::new(),
         };
@@ -313,13 +313,13 @@ impl<'c> CommandLine<'c> {
             &self.value,
             cluster,
         );
-        all.extend(named.into_iter().map(Offer::new));
+        all.extend(named.into_iter().map(Completion::new));
         let files = arg.get_value_names().is_some_and(|names| {
             names
                 .iter()
                 .any(|name| matches!(name.as_str(), "FILE" | "FOLDER" | "DIR"))
         });
-        Offers { all, files }
+        Completions { all, files }
     }
 }
 
@@ -327,12 +327,12 @@ fn takes_value(arg: &Arg) -> bool {
     arg.get_action().takes_values()
 }
 
-fn commands(of: &Command) -> Vec<Offer> {
+fn commands(of: &Command) -> Vec<Completion> {
     let shown = of
         .get_subcommands()
         .filter(|command| !command.is_hide_set());
     shown
-        .map(|command| Offer::with(command.get_name(), command.get_about()))
+        .map(|command| Completion::with(command.get_name(), command.get_about()))
         .collect()
 }
 

@@ -8,7 +8,7 @@ use crate::cli::Cli;
 use model::base::name::is_hostile;
 
 /// The endings offered for this line, which is split at spaces.
-fn offered(line: &str) -> Offers {
+fn offered(line: &str) -> Completions {
     let mut command = Cli::command();
     command.build();
     let words: Vec<String> = line.split(' ').map(str::to_owned).collect();

@@ -8,7 +8,7 @@ use clap::error::ErrorKind;
 use clap::{Args, ValueEnum};
 
 use model::base::{Exit, Failure, When};
-use model::value::Value;
+use model::value::Json;
 use settings::Settings;
 use table::json_style::JsonStyle;
 use table::output::{self, OutputRow, OutputTable, output_table};
@@ -406,7 +406,7 @@ impl RowFollower {
             Format::Yaml => changes
                 .iter()
                 .map(|change| {
-                    let value = Value::of(&change.line(at)).printable();
+                    let value = Json::of(&change.line(at)).printable();
                     let text = serde_saphyr::to_string(&value)
                         .expect("rows have text keys and finite numbers");
                     format!("---\n{text}")

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
 
 use model::base::{Exit, Failure};
-use model::cost::Scope;
+use model::cost::SpendScope;
 use model::fleet::kinds;
 use table::{Format, Kind};
 
@@ -86,7 +86,9 @@ fn object(text: &str) -> Option<(GetKind, String)> {
         return Some((GetKind::Snapshot(Kind::Jobs), name));
     }
     // A row of `cost` begins with what the money is grouped by.
-    let is_scope = Scope::ALL.into_iter().any(|scope| scope.name() == word);
+    let is_scope = SpendScope::ALL
+        .into_iter()
+        .any(|scope| scope.name() == word);
     is_scope.then(|| (GetKind::Snapshot(Kind::Cost), text.to_owned()))
 }
 

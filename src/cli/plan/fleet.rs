@@ -22,7 +22,7 @@ use super::show::{plan_text, report_refusal};
 use super::{PlanCommand, PlanFormat};
 
 /// The fleet at one look.
-pub(in crate::cli) struct Seen {
+pub(in crate::cli) struct FleetRead {
     /// Input of the engine.
     pub(in crate::cli) snapshot: Snapshot,
     /// What the snapshot lacks.
@@ -30,7 +30,7 @@ pub(in crate::cli) struct Seen {
     pub(in crate::cli) facts: Facts,
 }
 
-impl Seen {
+impl FleetRead {
     /// Reads the fleet once, for a decision.
     ///
     /// # Errors
@@ -161,15 +161,15 @@ pub(super) fn read_for(
     situation: &Situation,
     command: &PlanCommand,
     err: &mut (dyn Write + Send),
-) -> Result<Option<Seen>, Failure> {
+) -> Result<Option<FleetRead>, Failure> {
     let PlanCommand::Action(action) = command else {
         return Ok(None);
     };
     match action.spec().planned_from {
-        PlannedFrom::Fleet => Seen::for_decision(situation, err).map(Some),
+        PlannedFrom::Fleet => FleetRead::for_decision(situation, err).map(Some),
         // These need only the journal or one object. With the fleet, the plan is more complete.
         PlannedFrom::Journal | PlannedFrom::Object | PlannedFrom::ObjectOrFleet => {
-            Ok(Seen::for_decision(situation, err).ok())
+            Ok(FleetRead::for_decision(situation, err).ok())
         }
     }
 }
@@ -188,7 +188,7 @@ pub(super) fn on_record(
     out: &mut dyn Write,
     err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
-    let seen = Seen::for_decision(situation, err)?;
+    let seen = FleetRead::for_decision(situation, err)?;
     let namespace = match situation.settings.scope.namespaces.as_slice() {
         [one] => one.as_str(),
         _ => NAMESPACE,

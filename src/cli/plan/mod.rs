@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use crate::runtime::action_service::ActionService;
 use crate::runtime::host::Host;
 use crate::runtime::past_plans::OF_JOURNAL;
-use crate::runtime::run_outcome::Outcome;
+use crate::runtime::run_outcome::RunOutcome;
 use crate::runtime::shown_plan;
 use exec::record::Record;
 use exec::target_reader::Unseen;
@@ -37,7 +37,7 @@ use super::out;
 use super::patience::patiently;
 use super::record::PastFlags;
 use super::setup::{FactsSource, Situation};
-pub(super) use fleet::Seen;
+pub(super) use fleet::FleetRead;
 use show::{document_text, plan_text};
 
 /// Flags of `plan`.
@@ -181,7 +181,7 @@ pub(super) fn run(
 async fn plan_or_apply(
     situation: &Situation,
     action_service: &ActionService,
-    seen: Option<&Seen>,
+    seen: Option<&FleetRead>,
     command: &PlanCommand,
     flags: &PlanFlags,
     out: &mut dyn Write,
@@ -311,7 +311,7 @@ async fn wait_for_other_process(journal: &Journal, run: &str) {
 async fn make_plan(
     settings: &Settings,
     action_service: &ActionService,
-    seen: Option<&Seen>,
+    seen: Option<&FleetRead>,
     flags: &PlanFlags,
     action: &ActionArguments,
     shown: Option<&Plan>,
@@ -465,7 +465,7 @@ async fn carry_out(
         }
         out::write(out, &document_text(&document, flags.output))?;
     }
-    let Outcome { run, end, .. } = outcome;
+    let RunOutcome { run, end, .. } = outcome;
     match end {
         RunEnd::Done => {
             if let Some(unmet) = unmet {

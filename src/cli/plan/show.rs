@@ -10,7 +10,7 @@ use model::base::{Exit, Failure, Moment};
 use model::cost::LIST_NOTE;
 use model::cost::{ASSUMPTION, BudgetChange};
 use model::plan::{Budgets, Forecast, Outcome as Checked, Plan, PlanEffect, Refusal, Step};
-use model::value::Value;
+use model::value::Json;
 use table::plan_steps::CommonPhrases;
 use table::rows::lost_work;
 use table::text::{back, start_change, with_hours};
@@ -111,7 +111,7 @@ fn forecast_lines(forecast: &Forecast, plan: &Plan) -> Vec<String> {
 /// A document as YAML or indented JSON.
 pub(in crate::cli) fn document_text(document: &serde_json::Value, format: PlanFormat) -> String {
     if format == PlanFormat::Yaml {
-        let value = Value::of(&document.to_string()).printable();
+        let value = Json::of(&document.to_string()).printable();
         return serde_saphyr::to_string(&value).expect("documents have text keys");
     }
     let mut text =

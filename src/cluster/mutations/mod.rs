@@ -29,7 +29,7 @@ pub use undo::{Inverse, fields, inverse};
 use serde_json::Value;
 
 use model::fleet::run_hold::HELD;
-use model::plan::{Fact, Mutation, Policy, Step, Test, VolcanoAction};
+use model::plan::{Fact, Mutation, Step, StopPolicy, Test, VolcanoAction};
 
 /// The label on a job with the name of its WorkloadPriorityClass.
 pub const KUEUE_CLASS: &str = "kueue.x-k8s.io/priority-class";
@@ -158,7 +158,7 @@ pub fn is_done(step: &Step, object: Option<&Value>) -> bool {
         }
         Mutation::StopPolicy { value } => {
             let policy = text(object, "/spec/stopPolicy");
-            policy == value.word() || policy.is_empty() && *value == Policy::None
+            policy == value.word() || policy.is_empty() && *value == StopPolicy::None
         }
         Mutation::VolcanoCommand { action } => {
             let job = text(object, "/status/state/phase");

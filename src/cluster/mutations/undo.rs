@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use model::plan::{Budgets, Fact, Mutation, Policy, SideEffects, Step, Test, Verb, VolcanoAction};
+use model::plan::{
+    Budgets, Fact, Mutation, SideEffects, Step, StopPolicy, Test, Verb, VolcanoAction,
+};
 
 use super::compose::{is_taint, label};
 use super::support::suspend_path;
@@ -85,12 +87,12 @@ pub fn inverse(step: &Step, before: &Value) -> Inverse {
         },
         Mutation::StopPolicy { .. } => {
             let value = match text(before, "/spec/stopPolicy") {
-                "Hold" => Policy::Hold,
-                "HoldAndDrain" => Policy::HoldAndDrain,
-                _ => Policy::None,
+                "Hold" => StopPolicy::Hold,
+                "HoldAndDrain" => StopPolicy::HoldAndDrain,
+                _ => StopPolicy::None,
             };
             let verb = match value {
-                Policy::None => Verb::Release,
+                StopPolicy::None => Verb::Release,
                 _ => Verb::Hold,
             };
             (verb, Mutation::StopPolicy { value })
@@ -190,7 +192,7 @@ pub fn inverse(step: &Step, before: &Value) -> Inverse {
             Mutation::VolcanoCommand {
                 action: VolcanoAction::AbortJob
             } | Mutation::StopPolicy {
-                value: Policy::HoldAndDrain
+                value: StopPolicy::HoldAndDrain
             }
         ),
         ..SideEffects::default()

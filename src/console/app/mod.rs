@@ -26,7 +26,7 @@ use super::action_keys::PlanOutcome;
 use super::commands::Context;
 use super::frame;
 use super::missing::{Missing, missing};
-use super::msg::{Effect, Msg, Session};
+use super::msg::{Effect, Msg, SessionInfo};
 use super::overlay::Overlay;
 use super::painter::{Painter, RenderStyle};
 use super::pod_access::PortForward;
@@ -319,7 +319,7 @@ impl App {
     }
 
     /// Starts a session: facts of another cluster are dropped.
-    fn session(&mut self, session: Session) {
+    fn session(&mut self, session: SessionInfo) {
         self.options.contexts = session.contexts;
         self.scope.namespaces = session.namespaces;
         self.fault = None;

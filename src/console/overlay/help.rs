@@ -91,7 +91,7 @@ impl Help {
 }
 
 /// A line of help.
-enum Row {
+enum HelpRow {
     Head(&'static str),
     /// Keys and their effect; continuation lines have no keys.
     Key(String, String),
@@ -99,7 +99,7 @@ enum Row {
 }
 
 /// The rows that contain these words; a heading stays where a row below it does.
-fn only(rows: Vec<(Row, String)>, words: &str) -> Vec<Row> {
+fn only(rows: Vec<(HelpRow, String)>, words: &str) -> Vec<HelpRow> {
     let words = words.trim().to_lowercase();
     if words.is_empty() {
         return rows.into_iter().map(|(row, _)| row).collect();
@@ -108,17 +108,17 @@ fn only(rows: Vec<(Row, String)>, words: &str) -> Vec<Row> {
     let mut head = None;
     for (row, whole) in rows {
         match row {
-            Row::Head(title) => head = Some(title),
-            Row::Key(..) if whole.to_lowercase().contains(&words) => {
+            HelpRow::Head(title) => head = Some(title),
+            HelpRow::Key(..) if whole.to_lowercase().contains(&words) => {
                 if let Some(title) = head.take() {
                     if !kept.is_empty() {
-                        kept.push(Row::Gap);
+                        kept.push(HelpRow::Gap);
                     }
-                    kept.push(Row::Head(title));
+                    kept.push(HelpRow::Head(title));
                 }
                 kept.push(row);
             }
-            Row::Key(..) | Row::Gap => {}
+            HelpRow::Key(..) | HelpRow::Gap => {}
         }
     }
     kept
@@ -145,30 +145,30 @@ pub(super) fn draw(
     let room = inside.width.saturating_sub(column + 2);
     let mut rows = Vec::new();
     // The description is wrapped over as many lines as it needs.
-    let entry = |rows: &mut Vec<(Row, String)>, keys: String, doc: &str| {
+    let entry = |rows: &mut Vec<(HelpRow, String)>, keys: String, doc: &str| {
         let whole = format!("{keys} {doc}");
         let mut keys = Some(keys);
         for line in wrap(doc, usize::from(room.max(8))) {
-            let row = Row::Key(keys.take().unwrap_or_default(), line);
+            let row = HelpRow::Key(keys.take().unwrap_or_default(), line);
             rows.push((row, whole.clone()));
         }
     };
-    let plain = |row: Row| (row, String::new());
+    let plain = |row: HelpRow| (row, String::new());
     let here = screen.view().contexts();
     let rest = Context::ALL
         .iter()
         .filter(|context| !here.contains(context));
     for (place, context) in here.iter().chain(rest).enumerate() {
         if place == here.len() {
-            rows.extend([plain(Row::Gap), plain(Row::Head("signs"))]);
+            rows.extend([plain(HelpRow::Gap), plain(HelpRow::Head("signs"))]);
             for (sign, doc) in SIGNS {
                 entry(&mut rows, sign.to_owned(), doc);
             }
         }
         if !rows.is_empty() {
-            rows.push(plain(Row::Gap));
+            rows.push(plain(HelpRow::Gap));
         }
-        rows.push(plain(Row::Head(context.title())));
+        rows.push(plain(HelpRow::Head(context.title())));
         for (spec, keys) in screen.keys().listed(*context) {
             let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
             entry(&mut rows, keys.join(" "), spec.doc);
@@ -180,11 +180,11 @@ pub(super) fn draw(
     for (line, row) in rows.iter().skip(skip).take(height).enumerate() {
         let y = inside.y + line as u16;
         match row {
-            Row::Gap => {}
-            Row::Head(title) => {
+            HelpRow::Gap => {}
+            HelpRow::Head(title) => {
                 painter.text_in_role(inside.x, y, inside.width, title, Role::Title);
             }
-            Row::Key(keys, doc) => {
+            HelpRow::Key(keys, doc) => {
                 let style = painter.render_style.bold(Role::Accent);
                 painter.text(inside.x + 1, y, column, keys, style);
                 painter.text_in_role(inside.x + column + 2, y, room, doc, Role::Text);

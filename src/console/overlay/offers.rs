@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::action_keys::fitting;
 use crate::commands::{COMMANDS, Command};
-use crate::fuzzy::{Query, mask};
+use crate::fuzzy::{FuzzyQuery, mask};
 use crate::msg::Switch;
 use crate::screen::Screen;
 use crate::view::tree_of;
@@ -128,7 +128,7 @@ impl NameIndex {
     }
 
     /// The nearest objects, of one kind or of any, and the total count.
-    fn find(&mut self, kind: &str, text: &str, query: &Query) -> (Vec<(u32, u32)>, usize) {
+    fn find(&mut self, kind: &str, text: &str, query: &FuzzyQuery) -> (Vec<(u32, u32)>, usize) {
         let words = format!("{kind} {text}");
         let narrows = |last: &(String, Vec<u32>)| words.starts_with(last.0.as_str());
         let known = self.last.take().filter(narrows);
@@ -160,7 +160,7 @@ impl NameIndex {
 
     /// The same as offers.
     fn offers(&mut self, kind: &str, text: &str) -> (Vec<(u32, usize, Offer)>, usize) {
-        let (found, count) = self.find(kind, text, &Query::new(text));
+        let (found, count) = self.find(kind, text, &FuzzyQuery::new(text));
         let of = |(cost, at): (u32, u32)| {
             let entry = &self.entries[at as usize].1;
             let offer = Offer {
@@ -294,7 +294,7 @@ pub(super) fn offers(
         }
     }
     let text = text.trim_end();
-    let query = Query::new(text);
+    let query = FuzzyQuery::new(text);
     let mut scored: Vec<(u32, usize, Offer)> = Vec::new();
     // Among equal matches, the most used comes first.
     let plain = views()
@@ -411,7 +411,7 @@ fn plans_of(action: ActionName, found: Vec<Offer>) -> Vec<Offer> {
     found.into_iter().filter_map(plan).collect()
 }
 
-fn of_command(spec: &crate::commands::Spec) -> Offer {
+fn of_command(spec: &crate::commands::CommandSpec) -> Offer {
     Offer {
         label: spec.name.to_owned(),
         doc: spec.doc.to_owned(),
@@ -520,7 +520,7 @@ fn choices(screen: &dyn Screen, verb: &str) -> Vec<Offer> {
 
 /// The choices of one verb that match the rest of the text. An unknown context, namespace or team can still be requested.
 fn chosen(screen: &dyn Screen, verb: &str, rest: &str) -> (Vec<Offer>, usize) {
-    let query = Query::new(rest);
+    let query = FuzzyQuery::new(rest);
     let all = choices(screen, verb);
     let prefix = verb.len() + 1;
     let exact = all.iter().any(|offer| offer.label[prefix..] == *rest);

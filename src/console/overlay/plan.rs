@@ -34,7 +34,7 @@ pub(super) enum PlanInput {
 }
 
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Phase {
+pub(super) enum PlanPhase {
     /// Input is needed first.
     Value(PlanInput),
     /// The plan is being computed.
@@ -75,7 +75,7 @@ pub(super) type ScrollExtent = fn(&Dialog, &dyn Screen) -> (usize, usize);
 pub struct Dialog {
     number: u64,
     pub(super) intent: Option<Intent>,
-    pub(super) phase: Phase,
+    pub(super) phase: PlanPhase,
     pub(super) value: TextField,
     pub(super) reason: TextField,
     pub(super) typed: TextField,
@@ -96,11 +96,11 @@ impl Dialog {
     /// A dialog for a request with this number.
     pub fn new(number: u64, request: ActionRequest, now: Moment) -> Self {
         let (phase, intent) = match request {
-            ActionRequest::Intent(intent) => (Phase::Computing, Some(intent)),
-            ActionRequest::Priority(job) => (Phase::Value(PlanInput::Priority(job)), None),
-            ActionRequest::Replicas(id) => (Phase::Value(PlanInput::Replicas(id)), None),
-            ActionRequest::Cordon(nodes) => (Phase::Value(PlanInput::Cordon(nodes)), None),
-            ActionRequest::Continue(run) => (Phase::Stands(run), None),
+            ActionRequest::Intent(intent) => (PlanPhase::Computing, Some(intent)),
+            ActionRequest::Priority(job) => (PlanPhase::Value(PlanInput::Priority(job)), None),
+            ActionRequest::Replicas(id) => (PlanPhase::Value(PlanInput::Replicas(id)), None),
+            ActionRequest::Cordon(nodes) => (PlanPhase::Value(PlanInput::Cordon(nodes)), None),
+            ActionRequest::Continue(run) => (PlanPhase::Stands(run), None),
         };
         Self {
             number,
@@ -123,7 +123,9 @@ impl Dialog {
     /// The contexts whose keys apply: letters are hot keys only while no field is shown.
     pub fn contexts(&self, may: &May) -> &'static [Context] {
         match (&self.phase, self.focus(may)) {
-            (Phase::Value(_) | Phase::Computing, _) | (_, Focus::Reason | Focus::Typed) => PROMPT,
+            (PlanPhase::Value(_) | PlanPhase::Computing, _) | (_, Focus::Reason | Focus::Typed) => {
+                PROMPT
+            }
             _ => PLAN,
         }
     }
@@ -132,15 +134,15 @@ impl Dialog {
     pub(super) const fn gives_way(&self) -> bool {
         matches!(
             self.phase,
-            Phase::Refused(_) | Phase::Failed(_) | Phase::Runs(_)
+            PlanPhase::Refused(_) | PlanPhase::Failed(_) | PlanPhase::Runs(_)
         )
     }
 
     /// The field with focus: always one that is drawn.
     pub(super) fn focus(&self, may: &May) -> Focus {
         match (&self.phase, may) {
-            (Phase::Shown(plan), May::Yes) if plan.needs_typed_name() => self.chosen,
-            (Phase::Shown(_), May::Yes) => Focus::Reason,
+            (PlanPhase::Shown(plan), May::Yes) if plan.needs_typed_name() => self.chosen,
+            (PlanPhase::Shown(_), May::Yes) => Focus::Reason,
             _ => Focus::Steps,
         }
     }
@@ -148,14 +150,14 @@ impl Dialog {
     /// The plan request that is due: at first, and again while the plan is open.
     pub fn due(&mut self, now: Moment) -> Option<PlanRequest> {
         let again =
-            matches!(self.phase, Phase::Shown(_)) && now.since(self.asked_at) >= ANEW.into();
-        let first = matches!(self.phase, Phase::Computing);
+            matches!(self.phase, PlanPhase::Shown(_)) && now.since(self.asked_at) >= ANEW.into();
+        let first = matches!(self.phase, PlanPhase::Computing);
         if self.asking || !(first || again) {
             return None;
         }
         let intent = self.intent.clone()?;
         let known = match &self.phase {
-            Phase::Shown(plan) => KnownVictims::read(plan),
+            PlanPhase::Shown(plan) => KnownVictims::read(plan),
             _ => KnownVictims::default(),
         };
         self.asking = true;
@@ -174,7 +176,7 @@ impl Dialog {
         }
         self.asking = false;
         match (&self.phase, made) {
-            (Phase::Computing, PlanOutcome::Plan(plan)) => {
+            (PlanPhase::Computing, PlanOutcome::Plan(plan)) => {
                 self.shown_at = now;
                 let early = std::mem::take(&mut self.early);
                 match plan.needs_typed_name() {
@@ -182,21 +184,21 @@ impl Dialog {
                     false if self.reason.text().is_empty() => self.reason = early,
                     false => {}
                 }
-                self.phase = Phase::Shown(plan);
+                self.phase = PlanPhase::Shown(plan);
             }
-            (Phase::Shown(shown), PlanOutcome::Plan(plan)) => {
+            (PlanPhase::Shown(shown), PlanOutcome::Plan(plan)) => {
                 let differs = shown.difference(&plan);
                 self.newer = differs.map(|words| Newer::Plan(plan, words));
             }
-            (Phase::Computing, PlanOutcome::Refused(refusal)) => {
-                self.phase = Phase::Refused(refusal);
+            (PlanPhase::Computing, PlanOutcome::Refused(refusal)) => {
+                self.phase = PlanPhase::Refused(refusal);
             }
-            (Phase::Shown(_), PlanOutcome::Refused(refusal)) => {
+            (PlanPhase::Shown(_), PlanOutcome::Refused(refusal)) => {
                 self.newer = Some(Newer::Refused(refusal));
             }
-            (Phase::Computing, PlanOutcome::Failed(why)) => self.phase = Phase::Failed(why),
+            (PlanPhase::Computing, PlanOutcome::Failed(why)) => self.phase = PlanPhase::Failed(why),
             // Recomputing failed: the shown plan stays; the writer checks every step's guards anyway.
-            (Phase::Shown(_), PlanOutcome::Failed(why)) => self.error = Some(why),
+            (PlanPhase::Shown(_), PlanOutcome::Failed(why)) => self.error = Some(why),
             _ => {}
         }
     }
@@ -213,13 +215,15 @@ impl Dialog {
     /// Shows what is known now in the place of the plan that stood still.
     fn make_anew(&mut self, now: Moment) {
         match (&self.phase, self.newer.take()) {
-            (Phase::Shown(_), Some(Newer::Plan(plan, _))) => self.phase = Phase::Shown(plan),
-            (Phase::Shown(_), Some(Newer::Refused(refusal))) => {
-                self.phase = Phase::Refused(refusal);
+            (PlanPhase::Shown(_), Some(Newer::Plan(plan, _))) => {
+                self.phase = PlanPhase::Shown(plan)
             }
-            (Phase::Shown(_), None) => {
+            (PlanPhase::Shown(_), Some(Newer::Refused(refusal))) => {
+                self.phase = PlanPhase::Refused(refusal);
+            }
+            (PlanPhase::Shown(_), None) => {
                 // The figures of the effect are new, too.
-                self.phase = Phase::Computing;
+                self.phase = PlanPhase::Computing;
                 self.early = std::mem::take(&mut self.typed);
                 self.asking = false;
             }
@@ -235,9 +239,9 @@ impl Dialog {
             return;
         }
         match (&self.phase, run) {
-            (Phase::Sent(_), Ok(run)) => self.phase = Phase::Runs(run),
-            (Phase::Sent(plan), Err(why)) => {
-                self.phase = Phase::Shown(plan.clone());
+            (PlanPhase::Sent(_), Ok(run)) => self.phase = PlanPhase::Runs(run),
+            (PlanPhase::Sent(plan), Err(why)) => {
+                self.phase = PlanPhase::Shown(plan.clone());
                 self.refuse(why);
             }
             _ => {}
@@ -246,7 +250,7 @@ impl Dialog {
 
     /// The run that it shows, while in progress.
     pub fn running(&self, screen: &dyn Screen) -> Option<String> {
-        let Phase::Runs(name) = &self.phase else {
+        let PlanPhase::Runs(name) = &self.phase else {
             return None;
         };
         let run = screen.facts().acts.run(name);
@@ -256,10 +260,10 @@ impl Dialog {
 
     pub(super) fn paste(&mut self, words: &str, may: &May) {
         match (&self.phase, self.focus(may)) {
-            (Phase::Value(_), _) => self.value.insert(words),
-            (Phase::Computing, _) => self.early.insert(words),
-            (Phase::Shown(_), Focus::Reason) => self.reason.insert(words),
-            (Phase::Shown(_), Focus::Typed) => self.typed.insert(words),
+            (PlanPhase::Value(_), _) => self.value.insert(words),
+            (PlanPhase::Computing, _) => self.early.insert(words),
+            (PlanPhase::Shown(_), Focus::Reason) => self.reason.insert(words),
+            (PlanPhase::Shown(_), Focus::Typed) => self.typed.insert(words),
             _ => {}
         }
     }
@@ -273,7 +277,7 @@ impl Dialog {
     ) -> Verdict {
         let may = &screen.facts().acts.may;
         // Non-letter keys scroll the plan while text is typed.
-        if matches!(self.phase, Phase::Shown(_))
+        if matches!(self.phase, PlanPhase::Shown(_))
             && (press.ctrl || press.alt || !matches!(press.key, Key::Char(_)))
             && let Some(command) = screen.keys().command(press, PLAN)
             && (command == Command::PlanAnew || self.scrolls(command, may))
@@ -290,10 +294,10 @@ impl Dialog {
             None => {
                 self.error = None;
                 match (&self.phase, self.focus(may)) {
-                    (Phase::Value(_), _) => self.value.key(press),
-                    (Phase::Computing, _) => self.early.key(press),
-                    (Phase::Shown(_), Focus::Reason) => self.reason.key(press),
-                    (Phase::Shown(_), Focus::Typed) => self.typed.key(press),
+                    (PlanPhase::Value(_), _) => self.value.key(press),
+                    (PlanPhase::Computing, _) => self.early.key(press),
+                    (PlanPhase::Shown(_), Focus::Reason) => self.reason.key(press),
+                    (PlanPhase::Shown(_), Focus::Typed) => self.typed.key(press),
                     _ => false,
                 };
             }
@@ -337,13 +341,15 @@ impl Dialog {
     pub(super) fn does(&self, command: Command, screen: &dyn Screen) -> bool {
         let may = &screen.facts().acts.may;
         match (&self.phase, command) {
-            (Phase::Shown(_), Command::Action(ActionName::Undo)) => false,
-            (Phase::Shown(_), Command::PlanAnew) => true,
-            (Phase::Shown(_), Command::Next | Command::Previous) => self.has_two_fields(may),
-            (Phase::Shown(_), Command::Accept) => matches!(may, May::Yes),
-            (Phase::Shown(_), _) | (_, Command::Close) => true,
-            (Phase::Value(_) | Phase::Stands(_), Command::Accept) => true,
-            (Phase::Runs(_), Command::Action(ActionName::Undo)) => self.running(screen).is_none(),
+            (PlanPhase::Shown(_), Command::Action(ActionName::Undo)) => false,
+            (PlanPhase::Shown(_), Command::PlanAnew) => true,
+            (PlanPhase::Shown(_), Command::Next | Command::Previous) => self.has_two_fields(may),
+            (PlanPhase::Shown(_), Command::Accept) => matches!(may, May::Yes),
+            (PlanPhase::Shown(_), _) | (_, Command::Close) => true,
+            (PlanPhase::Value(_) | PlanPhase::Stands(_), Command::Accept) => true,
+            (PlanPhase::Runs(_), Command::Action(ActionName::Undo)) => {
+                self.running(screen).is_none()
+            }
             _ => false,
         }
     }
@@ -369,7 +375,7 @@ impl Dialog {
     }
 
     pub(super) fn needs_typed_name(&self) -> bool {
-        matches!(&self.phase, Phase::Shown(plan) if plan.needs_typed_name())
+        matches!(&self.phase, PlanPhase::Shown(plan) if plan.needs_typed_name())
     }
 
     pub(super) fn may(&self, screen: &dyn Screen) -> bool {
@@ -379,7 +385,7 @@ impl Dialog {
     fn accept(&mut self, screen: &dyn Screen) -> Verdict {
         self.error = None;
         match &self.phase {
-            Phase::Value(wanted) => {
+            PlanPhase::Value(wanted) => {
                 let typed = self.value.text().trim().to_owned();
                 if let PlanInput::Priority(job) = wanted
                     && let Some(why) = priority_prompt::refused(job, &typed, screen.facts())
@@ -413,28 +419,28 @@ impl Dialog {
                 if matches!(wanted, PlanInput::Cordon(_)) {
                     self.reason = TextField::new(self.value.text());
                 }
-                self.phase = Phase::Computing;
+                self.phase = PlanPhase::Computing;
                 Verdict::Stay
             }
-            Phase::Shown(plan) => {
+            PlanPhase::Shown(plan) => {
                 let plan = plan.clone();
                 self.confirm(screen, *plan)
             }
-            Phase::Refused(_) | Phase::Failed(_) => Verdict::Close,
-            Phase::Runs(name) => match screen.facts().acts.run(name) {
+            PlanPhase::Refused(_) | PlanPhase::Failed(_) => Verdict::Close,
+            PlanPhase::Runs(name) => match screen.facts().acts.run(name) {
                 Some(run) if run.state != RunState::Running => Verdict::Close,
                 _ => Verdict::Stay,
             },
-            Phase::Stands(name) => {
+            PlanPhase::Stands(name) => {
                 if let May::No { sentence, .. } = &screen.facts().acts.may {
                     self.error = Some(sentence.clone());
                     return Verdict::Stay;
                 }
                 let name = name.clone();
-                self.phase = Phase::Runs(name.clone());
+                self.phase = PlanPhase::Runs(name.clone());
                 Verdict::GoOn(name)
             }
-            Phase::Computing | Phase::Sent(_) => Verdict::Stay,
+            PlanPhase::Computing | PlanPhase::Sent(_) => Verdict::Stay,
         }
     }
 
@@ -488,7 +494,7 @@ impl Dialog {
         };
         let mut plan = plan;
         plan.say_why(&consent.reason);
-        self.phase = Phase::Sent(Box::new(plan.clone()));
+        self.phase = PlanPhase::Sent(Box::new(plan.clone()));
         Verdict::Carry(Box::new(ConfirmedPlan {
             number: self.number,
             plan,
@@ -499,7 +505,7 @@ impl Dialog {
     /// Plans the undo of the run on screen.
     fn undo(&self, screen: &dyn Screen) -> Verdict {
         match &self.phase {
-            Phase::Runs(name) if self.running(screen).is_none() => {
+            PlanPhase::Runs(name) if self.running(screen).is_none() => {
                 Verdict::ActionRequest(ActionRequest::Intent(Intent::Undo { run: name.clone() }))
             }
             _ => Verdict::Stay,

@@ -16,7 +16,7 @@ use table::role::Role;
 use table::text::with_hours;
 
 use super::key_hints::with_keys;
-use super::plan::{Dialog, Focus, Phase, PlanInput};
+use super::plan::{Dialog, Focus, PlanInput, PlanPhase};
 use super::plan_layout::PlanExtent;
 use super::plan_run::draw_run;
 use super::priority_prompt;
@@ -29,8 +29,8 @@ pub(super) fn draw(
     area: Rect,
 ) -> Option<Position> {
     match &dialog.phase {
-        Phase::Value(wanted) => Some(draw_value(dialog, wanted, screen, painter, area)),
-        Phase::Computing => {
+        PlanPhase::Value(wanted) => Some(draw_value(dialog, wanted, screen, painter, area)),
+        PlanPhase::Computing => {
             let typed = u16::from(!dialog.early.text().is_empty());
             let frame = centred(area, 60.min(area.width), 3 + typed);
             let inside = popup(painter, frame, "PLAN", "");
@@ -40,11 +40,11 @@ pub(super) fn draw(
             let below = inside.y + 1;
             (typed > 0).then(|| dialog.early.draw(painter, inside.x, below, inside.width))
         }
-        Phase::Refused(refusal) => {
+        PlanPhase::Refused(refusal) => {
             draw_refused(refusal, screen, painter, area);
             None
         }
-        Phase::Failed(why) => {
+        PlanPhase::Failed(why) => {
             let lines = vec![
                 Line::Words("".into(), why.clone(), Role::Crit),
                 Line::Gap,
@@ -53,8 +53,10 @@ pub(super) fn draw(
             draw_box(painter, area, "PLAN  could not be made", &lines);
             None
         }
-        Phase::Shown(plan) | Phase::Sent(plan) => draw_plan(dialog, plan, screen, painter, area),
-        Phase::Runs(name) | Phase::Stands(name) => {
+        PlanPhase::Shown(plan) | PlanPhase::Sent(plan) => {
+            draw_plan(dialog, plan, screen, painter, area)
+        }
+        PlanPhase::Runs(name) | PlanPhase::Stands(name) => {
             draw_run(dialog, screen.facts(), name, painter, area);
             None
         }
@@ -160,13 +162,13 @@ fn replicas(id: &JobKey, screen: &dyn Screen) -> String {
 pub(super) fn scroll_extent(dialog: &Dialog, screen: &dyn Screen) -> (usize, usize) {
     const OF_A_RUN: usize = 8;
     match &dialog.phase {
-        Phase::Shown(plan) | Phase::Sent(plan) => {
+        PlanPhase::Shown(plan) | PlanPhase::Sent(plan) => {
             let extent = PlanExtent::of(dialog, plan, screen, above_hints(screen.area()));
             let page = extent.visible_rows().saturating_sub(3).max(1);
             (page, extent.farthest())
         }
         // A run shows its current step until the operator scrolls.
-        Phase::Runs(name) | Phase::Stands(name) => {
+        PlanPhase::Runs(name) | PlanPhase::Stands(name) => {
             let run = screen.facts().acts.run(name);
             (OF_A_RUN, run.map_or(0, |run| run.steps.len() + 1))
         }
@@ -272,7 +274,7 @@ fn draw_foot(
     });
     let (words, role) = match (&dialog.error, &dialog.phase, &screen.facts().acts.may) {
         (Some(error), ..) => (error.as_str(), Role::Crit),
-        (None, Phase::Sent(_), _) => ("confirmed: it is starting…", Role::Info),
+        (None, PlanPhase::Sent(_), _) => ("confirmed: it is starting…", Role::Info),
         (None, _, May::No { sentence, .. }) => (sentence.as_str(), Role::Warn),
         (None, ..) if evicts.is_some() => (evicts.as_deref().unwrap_or_default(), Role::Warn),
         (None, ..) if matches!(plan.intent, Intent::Undo { .. }) => (

@@ -15,7 +15,7 @@ use table::column::{Align, ColumnHead, Width};
 use table::role::Role;
 use table::text::with_hours;
 
-use super::plan::{Dialog, Phase};
+use super::plan::{Dialog, PlanPhase};
 
 const PROGRESS: &[ColumnHead] = &[
     ColumnHead::new("#", Align::Right, Width::Fit(2), 0),
@@ -96,7 +96,7 @@ pub(super) fn draw_run(
     table(painter, wide, PROGRESS, &[], &rows, &TableLook::default());
     let (words, role) = match (&dialog.error, run.state) {
         (Some(error), _) => (error.clone(), Role::Crit),
-        _ if matches!(dialog.phase, Phase::Stands(_)) => (
+        _ if matches!(dialog.phase, PlanPhase::Stands(_)) => (
             format!("{}: enter continues it, esc closes", run.state.name()),
             Role::Warn,
         ),

@@ -27,7 +27,7 @@ fn asked() -> Dialog {
 
 fn shown(dialog: &Dialog) -> Vec<String> {
     match &dialog.phase {
-        Phase::Shown(plan) => plan.steps.iter().map(ToString::to_string).collect(),
+        PlanPhase::Shown(plan) => plan.steps.iter().map(ToString::to_string).collect(),
         other => panic!("{other:?}"),
     }
 }
@@ -37,7 +37,10 @@ fn an_open_plan_does_not_change_and_changes_are_marked() {
     let mut dialog = asked();
     let at = Moment::from_seconds;
     dialog.made(6, PlanOutcome::Plan(Box::new(plan(&["old"]))), at(1));
-    assert!(matches!(dialog.phase, Phase::Computing), "another question");
+    assert!(
+        matches!(dialog.phase, PlanPhase::Computing),
+        "another question"
+    );
     dialog.made(7, PlanOutcome::Plan(Box::new(plan(&["a", "b"]))), at(1));
     let first = shown(&dialog);
     assert_eq!(dialog.due(at(3)), None, "too soon");
@@ -71,11 +74,11 @@ fn an_impossible_plan_is_shown_until_it_is_made_again() {
     assert!(dialog.due(at(10)).is_some());
     let refusal = Refusal::new(model::plan::RefusalCode::AlreadySo, "it runs already");
     dialog.made(7, PlanOutcome::Refused(refusal.clone()), at(10));
-    assert!(matches!(dialog.phase, Phase::Shown(_)));
+    assert!(matches!(dialog.phase, PlanPhase::Shown(_)));
     let message = "it runs already; ctrl-r makes the plan anew";
     assert_eq!(dialog.changed().as_deref(), Some(message));
     dialog.make_anew(at(11));
-    assert_eq!(dialog.phase, Phase::Refused(refusal));
+    assert_eq!(dialog.phase, PlanPhase::Refused(refusal));
 }
 
 #[test]
@@ -97,13 +100,13 @@ fn what_is_typed_before_there_is_a_plan_is_kept() {
 #[test]
 fn a_run_that_could_not_begin_brings_its_plan_back() {
     let mut dialog = asked();
-    dialog.phase = Phase::Sent(Box::new(plan(&["a"])));
+    dialog.phase = PlanPhase::Sent(Box::new(plan(&["a"])));
     dialog.began(7, Err(String::from("the journal cannot be written")));
-    assert!(matches!(dialog.phase, Phase::Shown(_)));
+    assert!(matches!(dialog.phase, PlanPhase::Shown(_)));
     assert!(dialog.error.is_some());
-    dialog.phase = Phase::Sent(Box::new(plan(&["a"])));
+    dialog.phase = PlanPhase::Sent(Box::new(plan(&["a"])));
     dialog.began(7, Ok(String::from("run-1")));
-    assert_eq!(dialog.phase, Phase::Runs(String::from("run-1")));
+    assert_eq!(dialog.phase, PlanPhase::Runs(String::from("run-1")));
 }
 
 #[test]

@@ -19,13 +19,13 @@ use super::key_hints::{key_of, with_keys};
 use super::plan::Dialog;
 
 /// The steps of one row: one step, or a suspension with the resumption that follows it.
-pub(super) struct Row<'a> {
+pub(super) struct PlanStepRow<'a> {
     at: usize,
     step: &'a Step,
     then: Option<&'a Step>,
 }
 
-impl Row<'_> {
+impl PlanStepRow<'_> {
     /// The number of steps completed once the row is read.
     pub(super) fn last(&self) -> usize {
         self.at + 1 + usize::from(self.then.is_some())
@@ -33,20 +33,24 @@ impl Row<'_> {
 }
 
 /// The steps as rows: a job that is stopped only to start elsewhere is one row.
-pub(super) fn rows(plan: &Plan) -> Vec<Row<'_>> {
-    let mut rows: Vec<Row<'_>> = Vec::new();
+pub(super) fn rows(plan: &Plan) -> Vec<PlanStepRow<'_>> {
+    let mut rows: Vec<PlanStepRow<'_>> = Vec::new();
     let mut at = 0;
     while let Some(step) = plan.steps.get(at) {
         let then = plan.steps.get(at + 1).filter(|next| {
             step.verb == Verb::Suspend && next.verb == Verb::Resume && next.object == step.object
         });
-        rows.push(Row { at, step, then });
+        rows.push(PlanStepRow { at, step, then });
         at += 1 + usize::from(then.is_some());
     }
     rows
 }
 
-pub(super) fn cells<'a>(row: &Row<'a>, common: &CommonPhrases, facts: &'a Facts) -> Vec<Cell<'a>> {
+pub(super) fn cells<'a>(
+    row: &PlanStepRow<'a>,
+    common: &CommonPhrases,
+    facts: &'a Facts,
+) -> Vec<Cell<'a>> {
     let how = |step: &Step| common.rest(step, phrases(step)).join("; ");
     let (at, step) = (row.at, row.step);
     let effects = &step.side_effects;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::fuzzy::Query;
+use crate::fuzzy::FuzzyQuery;
 use engine::what_if::{GRAMMAR, KEYWORDS, parse, split};
 use model::base::{Name, SmallSort};
 use model::fleet::Fleet;
@@ -40,7 +40,7 @@ pub(super) fn offers(fleet: &Fleet, typed: &str) -> Vec<Offer> {
             go: Navigation::WhatIf(Name::new(changes)),
         });
     }
-    let query = Query::new(begun);
+    let query = FuzzyQuery::new(begun);
     let mut next: Vec<(u32, usize, Offer)> = Vec::new();
     for (order, (word, doc)) in after(fleet, &words).into_iter().enumerate() {
         let Some(cost) = query.cost(&word) else {

@@ -7,7 +7,7 @@ use crate::painter::Painter;
 use crate::text::{dollars, per_hour};
 use crate::widget::cell::devices_words;
 use model::base::DeviceAmount;
-use model::cost::Scope;
+use model::cost::SpendScope;
 use table::Facts;
 use table::kinds::cost::{IDLE, KIND, scope_of};
 use table::navigation::{RowScope, ViewId};
@@ -47,7 +47,7 @@ const TABLE_LEAST: u16 = 10;
 
 impl CostView {
     /// Money by this scope.
-    pub fn new(scope: Scope) -> Self {
+    pub fn new(scope: SpendScope) -> Self {
         Self {
             table: TableView::new(ViewId::Cost, &KIND, RowScope::Cost(scope)),
         }
@@ -91,8 +91,8 @@ impl View for CostView {
     fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> CommandOutcome {
         if command == Command::Group {
             let scope = scope_of(&self.table.table_model.row_scope);
-            let at = Scope::ALL.iter().position(|known| *known == scope);
-            let next = Scope::ALL[(at.unwrap_or(0) + 1) % Scope::ALL.len()];
+            let at = SpendScope::ALL.iter().position(|known| *known == scope);
+            let next = SpendScope::ALL[(at.unwrap_or(0) + 1) % SpendScope::ALL.len()];
             self.table.table_model.set_lens(RowScope::Cost(next), facts);
             return CommandOutcome::Done;
         }
@@ -117,7 +117,7 @@ impl View for CostView {
             painter.render_style.fg(Role::Title),
         );
         let mut pieces = vec![("cost per hour by  ", muted)];
-        for scope in Scope::ALL {
+        for scope in SpendScope::ALL {
             let style = if scope == chosen {
                 painter.render_style.bold(Role::Accent)
             } else {

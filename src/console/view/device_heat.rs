@@ -168,7 +168,7 @@ impl DeviceHeats {
             self.whole_at = facts.now;
         }
         self.made_for = (metric, scale);
-        let span = Span::of(facts, metric, scale);
+        let span = HeatRange::of(facts, metric, scale);
         let old = std::mem::take(self);
         self.made_for = old.made_for;
         self.whole_at = old.whole_at;
@@ -309,13 +309,13 @@ pub fn together(cells: &[HeatCell]) -> Option<HeatCell> {
 }
 
 /// The values of all devices that the scale needs to place one of them.
-enum Span {
+enum HeatRange {
     Absolute,
     Relative(f64, f64),
     Outlier(FxHashMap<u64, f64>),
 }
 
-impl Span {
+impl HeatRange {
     fn of(facts: &Facts, metric: HeatMetric, scale: Scale) -> Self {
         match scale {
             Scale::Absolute => Self::Absolute,
@@ -386,7 +386,7 @@ fn cell(
     node: &Node,
     device: &Device,
     (metric, value): (HeatMetric, Option<f64>),
-    span: &Span,
+    span: &HeatRange,
 ) -> HeatCell {
     let stale = is_old(facts.now, node, device);
     let heat = if device.health.is_fault() {

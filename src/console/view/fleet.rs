@@ -6,7 +6,7 @@ use crate::commands::{Command, Context};
 use crate::painter::Painter;
 use crate::text::counted;
 use model::base::SmallSort;
-use model::cost::Scope as By;
+use model::cost::SpendScope as By;
 use model::fleet::finding::{Finding, Severity};
 use table::Facts;
 use table::column::{KindSpec, Row};
@@ -61,7 +61,7 @@ const SMALL: u16 = 10;
 /// Side panels fold below this width.
 const PANELS_FROM: u16 = 100;
 
-struct Split {
+struct FleetAreas {
     table: Rect,
     strip: Rect,
     panels: Rect,
@@ -111,7 +111,7 @@ impl FleetView {
         rest.saturating_sub(others + 2).min(14)
     }
 
-    fn split(&self, area: Rect) -> Split {
+    fn split(&self, area: Rect) -> FleetAreas {
         let table = self.table_height(area.height).min(area.height);
         let strip = self.strip.height().min(self.strip_room(area.height) + 1);
         let mut y = area.y + table;
@@ -141,7 +141,7 @@ impl FleetView {
             .saturating_sub(strip.bottom() + u16::from(area.height >= 16));
         let panels = take(room.saturating_sub(sources).min(16));
         let sources = take(sources);
-        Split {
+        FleetAreas {
             table: Rect::new(area.x, area.y, area.width, table),
             strip,
             panels: inset(panels),

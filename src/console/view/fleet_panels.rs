@@ -7,7 +7,7 @@ use crate::text::{clean, counted, dollars, per_hour, wrap};
 use crate::widget::bar::bar;
 use crate::widget::panel::panel;
 use crate::widget::spark::chart;
-use model::cost::Scope as By;
+use model::cost::SpendScope as By;
 use model::fleet::finding::Finding;
 use model::fleet::history::{FleetSignal, Track};
 use model::fleet::observe::Table;
@@ -18,7 +18,7 @@ use table::rows::jobs::waits_anew;
 
 use super::cost;
 use super::fleet::{FleetView, Panel};
-use super::sparkline_strip::Past;
+use super::sparkline_strip::TrackHistory;
 
 /// From this height on, a panel wraps a sentence to two lines instead of cutting it.
 const TALL: u16 = 10;
@@ -135,7 +135,8 @@ impl FleetView {
         let mut y = inside.y;
         if inside.height >= 7
             && since.is_some()
-            && let Some(past) = Past::of(facts, &Track::Fleet(FleetSignal::Burn), inside.width)
+            && let Some(past) =
+                TrackHistory::of(facts, &Track::Fleet(FleetSignal::Burn), inside.width)
         {
             let height = (inside.height / 3).clamp(2, 4);
             let top = past.top().max(f32::MIN_POSITIVE);

@@ -18,7 +18,7 @@ use table::{Facts, column::Row};
 
 use super::device_heat::{DeviceHeats, HeatMetric, Scale};
 use super::heatmap_draw::{APART, TILE, split};
-use super::layout::{Grouping, HeatmapLayout, MapLine, NODE, Plan};
+use super::layout::{Grouping, HeatmapLayout, HeatmapOptions, MapLine, NODE};
 use super::view_trait::{CommandOutcome, HEATMAP, View};
 
 /// What a cell is.
@@ -320,7 +320,7 @@ impl Heatmap {
             (Some((node, _)), Zoom::OneNode) => Some(node.clone()),
             _ => None,
         };
-        let plan = Plan {
+        let plan = HeatmapOptions {
             grouping: if zoom == Zoom::OneNode {
                 Grouping::Pool
             } else {

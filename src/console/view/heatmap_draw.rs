@@ -29,7 +29,7 @@ const HEAD: u16 = 2;
 pub(super) const TILE: (u16, u16) = (38, 5);
 
 /// The areas of the view's parts.
-pub(super) struct Split {
+pub(super) struct HeatmapAreas {
     head: Rect,
     pub(super) map: Rect,
     panel: Option<Rect>,
@@ -38,7 +38,7 @@ pub(super) struct Split {
 }
 
 /// Head above, panel beside, foot or strip below, the map in what is left.
-pub(super) fn split(facts: &Facts, area: Rect, scale: Scale) -> Split {
+pub(super) fn split(facts: &Facts, area: Rect, scale: Scale) -> HeatmapAreas {
     let strip_height = if facts.history.since().is_some() && area.height >= 26 {
         8
     } else {
@@ -62,7 +62,7 @@ pub(super) fn split(facts: &Facts, area: Rect, scale: Scale) -> Split {
     };
     let y = area.y + head_height;
     let left = 2.min(map_width);
-    Split {
+    HeatmapAreas {
         head: Rect::new(area.x, area.y, area.width, head_height),
         map: Rect::new(area.x + left, y, map_width - left, map_height),
         panel: wide.then(|| Rect::new(area.x + map_width + 1, y, PANEL, map_height)),

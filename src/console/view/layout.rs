@@ -79,7 +79,7 @@ type Key = (Name, Option<Name>);
 
 /// A cell's device, or a whole node where `row.1` is [`NODE`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Spot {
+pub struct HeatmapCell {
     /// Column from the left of the map.
     pub x: u16,
     pub row: Row,
@@ -117,12 +117,12 @@ pub struct HeatmapLayout {
     pub lines: Vec<MapLine>,
     pub groups: Vec<HeatmapGroup>,
     /// Every cell, by line, upper before lower, from the left.
-    pub spots: Vec<Spot>,
+    pub spots: Vec<HeatmapCell>,
 }
 
 /// How the map is made.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Plan {
+pub struct HeatmapOptions {
     /// What devices are grouped by.
     pub grouping: Grouping,
     pub width: u16,
@@ -146,7 +146,7 @@ impl HeatmapLayout {
     /// by position.
     pub fn new(
         facts: &Facts,
-        plan: Plan,
+        plan: HeatmapOptions,
         wanted: impl Fn(&Node, &Device, Row) -> bool,
         value: Option<&dyn Fn(Row) -> f64>,
     ) -> Self {
@@ -188,7 +188,7 @@ impl HeatmapLayout {
     }
 
     /// Lays the racks of one group side by side, line under line.
-    fn band(&mut self, plan: Plan, label: usize, racks: Racks) {
+    fn band(&mut self, plan: HeatmapOptions, label: usize, racks: Racks) {
         let tile = racks
             .values()
             .flatten()
@@ -314,7 +314,7 @@ impl HeatmapLayout {
 
 fn gather(
     facts: &Facts,
-    plan: Plan,
+    plan: HeatmapOptions,
     wanted: impl Fn(&Node, &Device, Row) -> bool,
 ) -> FxHashMap<Name, Gathered> {
     let mut groups: FxHashMap<Name, Gathered> = FxHashMap::default();
@@ -351,7 +351,7 @@ fn gather(
 }
 
 /// Adds a run of devices of one node to its group.
-fn add(groups: &mut FxHashMap<Name, Gathered>, key: Key, run: Tile, plan: Plan) {
+fn add(groups: &mut FxHashMap<Name, Gathered>, key: Key, run: Tile, plan: HeatmapOptions) {
     let group = groups.entry(key.0).or_insert_with(|| Gathered {
         racks: Racks::new(),
         devices: 0,
@@ -400,7 +400,7 @@ fn tiles_high(tiles: &[Tile], tile: usize, across: usize) -> usize {
 
 /// Appends the spots of one row of one rack.
 fn place(
-    spots: &mut Vec<Spot>,
+    spots: &mut Vec<HeatmapCell>,
     tiles: &[Tile],
     row: usize,
     tile: usize,
@@ -421,7 +421,7 @@ fn place(
         .enumerate()
     {
         for (at, cell) in cells.iter().skip(within * tile).take(tile).enumerate() {
-            spots.push(Spot {
+            spots.push(HeatmapCell {
                 x: u16::try_from(left + column * (tile + gap) + at).unwrap_or(u16::MAX),
                 row: *cell,
             });

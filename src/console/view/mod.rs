@@ -1,6 +1,6 @@
 //! The views, one file each. A view keeps its cursor, order and filter, and draws the facts.
 
-use model::cost::Scope;
+use model::cost::SpendScope;
 use table::kinds::{self, Kind};
 use table::navigation::{Destination, RowScope, ViewId};
 
@@ -71,7 +71,7 @@ pub fn open(id: ViewId, row_scope: RowScope) -> Box<dyn View> {
         (ViewId::Jobs, RowScope::Job(job)) => Box::new(detail::Detail::job(job)),
         (ViewId::Cost, RowScope::Idle) => Box::new(cost::CostView::idle()),
         (ViewId::Cost, RowScope::Cost(scope)) => Box::new(cost::CostView::new(scope)),
-        (ViewId::Cost, _) => Box::new(cost::CostView::new(Scope::Team)),
+        (ViewId::Cost, _) => Box::new(cost::CostView::new(SpendScope::Team)),
         (ViewId::Pools, RowScope::Pool(pool)) => Box::new(detail::Detail::pool(pool)),
         (ViewId::Queues, row_scope) => Box::new(queues::QueuesView::new(row_scope)),
         (ViewId::Jobs, RowScope::WhatIf(changes)) => Box::new(what_if::WhatIfView::new(changes)),

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use model::base::{Name, ObjectKey, SmallSort, natural};
-use model::cost::Scope;
+use model::cost::SpendScope;
 use model::fleet::device::Device;
 use model::fleet::job::{Job, JobState};
 use model::fleet::node::Node;
@@ -14,7 +14,7 @@ use table::cell::{Cell, Value};
 use table::column::{Column, KindSpec, Row};
 use table::navigation::{RowScope, Selection, ViewId};
 use table::role::Role;
-use table::rows::queue_tree::Tree;
+use table::rows::queue_tree::QueueOrder;
 
 use super::subject;
 
@@ -262,9 +262,9 @@ fn object(facts: &Facts, row: Row) -> Cell<'_> {
 pub fn tab(facts: &Facts, selection: &Selection) -> Option<(ViewId, Selection)> {
     let selection = match selection {
         Selection::Finding(id) => subject::behind(facts, id)?,
-        Selection::Cost(Scope::Pool, name) => Selection::Pool(name.clone()),
-        Selection::Cost(Scope::Queue, name) => Selection::Queue(name.clone()),
-        Selection::Cost(Scope::Job, name) => {
+        Selection::Cost(SpendScope::Pool, name) => Selection::Pool(name.clone()),
+        Selection::Cost(SpendScope::Queue, name) => Selection::Queue(name.clone()),
+        Selection::Cost(SpendScope::Job, name) => {
             Selection::Job(facts.fleet.job_named(name)?.id.clone())
         }
         other => other.clone(),
@@ -492,7 +492,7 @@ impl<'a> TreeLines<'a> {
     /// A queue: the queues below it, each with its jobs, those that wait first.
     fn queue(&mut self, name: &Name, kind: QueueKind) {
         let queues = &self.facts.fleet.queues;
-        let tree = Tree::of(queues);
+        let tree = QueueOrder::of(queues);
         let Some(root) = queues
             .iter()
             .position(|queue| queue.name() == name && queue.key.kind == kind)

@@ -23,7 +23,7 @@ use super::subject;
 use super::view_trait::{CommandOutcome, TEXT, View};
 
 /// State of the read.
-enum State {
+enum ReadState {
     /// Nothing to read: the cluster has no such object.
     Nothing,
     Asked,
@@ -40,7 +40,7 @@ pub struct ObjectView {
     name: String,
     sort: ObjectText,
     want: Option<ObjectRequest>,
-    state: State,
+    state: ReadState,
     scroll: Scroll,
     filter: String,
     /// Lines or rows shown, as last counted, and their total.
@@ -58,7 +58,7 @@ impl ObjectView {
             subject,
             sort,
             want: None,
-            state: State::Nothing,
+            state: ReadState::Nothing,
             scroll: Scroll::default(),
             filter: String::new(),
             shown: 0,
@@ -81,7 +81,7 @@ impl ObjectView {
         };
         if let Some(part) = part {
             self.want = Some(ObjectRequest { part, turn: 0 });
-            self.state = State::Asked;
+            self.state = ReadState::Asked;
         }
     }
 
@@ -111,8 +111,8 @@ impl ObjectView {
                 let height = draw_lines(&mut painter, none, &lines, 0);
                 (height, height)
             }
-            (State::Text(lines), _) => (kept(lines, &self.filter).count(), lines.len()),
-            (State::Events(events, _), _) => (
+            (ReadState::Text(lines), _) => (kept(lines, &self.filter).count(), lines.len()),
+            (ReadState::Events(events, _), _) => (
                 events.iter().filter(|e| passes(e, &self.filter)).count(),
                 events.len(),
             ),
@@ -123,10 +123,10 @@ impl ObjectView {
     /// Everything known from the facts, then the cluster's own description and events.
     fn described(&self, facts: &Facts, painter: &mut Painter<'_>) -> Vec<Line> {
         let events = match &self.state {
-            State::Nothing | State::Text(_) => Events::None,
-            State::Asked => Events::Asked,
-            State::Failed(why) => Events::Failed(why),
-            State::Events(events, _) => Events::Told(events),
+            ReadState::Nothing | ReadState::Text(_) => Events::None,
+            ReadState::Asked => Events::Asked,
+            ReadState::Failed(why) => Events::Failed(why),
+            ReadState::Events(events, _) => Events::Told(events),
         };
         self.sifted(page(facts, &self.subject, &events, painter).lines)
     }
@@ -163,18 +163,18 @@ impl ObjectView {
 
     fn note(&self) -> (String, Role) {
         match &self.state {
-            State::Nothing if self.sort == ObjectText::Describe => (String::new(), Role::Muted),
-            State::Nothing => (
+            ReadState::Nothing if self.sort == ObjectText::Describe => (String::new(), Role::Muted),
+            ReadState::Nothing => (
                 String::from("not an object of the cluster: nothing to read"),
                 Role::Muted,
             ),
-            State::Asked => (String::from("reading…"), Role::Muted),
-            State::Failed(why) => (why.clone(), Role::Crit),
-            State::Text(lines) => (counted(lines.len() as u64, "line"), Role::Muted),
-            State::Events(events, false) if events.is_empty() => {
+            ReadState::Asked => (String::from("reading…"), Role::Muted),
+            ReadState::Failed(why) => (why.clone(), Role::Crit),
+            ReadState::Text(lines) => (counted(lines.len() as u64, "line"), Role::Muted),
+            ReadState::Events(events, false) if events.is_empty() => {
                 (String::from("no events"), Role::Muted)
             }
-            State::Events(events, more) => {
+            ReadState::Events(events, more) => {
                 let beyond = if *more { ", and more are kept" } else { "" };
                 let words = format!("{}{beyond}", counted(events.len() as u64, "event"));
                 (words, Role::Muted)
@@ -398,9 +398,11 @@ impl View for ObjectView {
     }
     fn on_object_news(&mut self, news: &ObjectNews, facts: &Facts) {
         match news {
-            ObjectNews::Text(lines) => self.state = State::Text(lines.clone()),
-            ObjectNews::Events(events, more) => self.state = State::Events(events.clone(), *more),
-            ObjectNews::Failed(why) => self.state = State::Failed(why.clone()),
+            ObjectNews::Text(lines) => self.state = ReadState::Text(lines.clone()),
+            ObjectNews::Events(events, more) => {
+                self.state = ReadState::Events(events.clone(), *more)
+            }
+            ObjectNews::Failed(why) => self.state = ReadState::Failed(why.clone()),
             ObjectNews::Containers(..) | ObjectNews::Lines(_) | ObjectNews::Ended(..) => {}
         }
         self.count(facts);
@@ -438,9 +440,9 @@ impl View for ObjectView {
                 let first = self.scroll.first(self.shown, usize::from(inset.height));
                 draw_lines(painter, inset, &lines, first);
             }
-            State::Text(lines) => self.draw_yaml(lines, painter, inset),
-            State::Events(events, _) => self.draw_events(events, painter, below),
-            State::Nothing | State::Asked | State::Failed(_) => {}
+            ReadState::Text(lines) => self.draw_yaml(lines, painter, inset),
+            ReadState::Events(events, _) => self.draw_events(events, painter, below),
+            ReadState::Nothing | ReadState::Asked | ReadState::Failed(_) => {}
         }
         let rows = self.height(area);
         let first = self.scroll.first(self.shown, rows);

@@ -189,7 +189,7 @@ impl DeviceStrip {
 }
 
 /// The history of a track: one value per step, oldest first, and the step.
-pub struct Past {
+pub struct TrackHistory {
     pub values: Vec<Option<f32>>,
     pub step: Duration,
     /// The end of the last.
@@ -212,7 +212,7 @@ fn step_of(span: i64, width: i64) -> i64 {
     steps.find(fits).unwrap_or(last)
 }
 
-impl Past {
+impl TrackHistory {
     /// The span of history in at most `width` values. It advances only when a step is complete.
     pub fn of(facts: &Facts, track: &Track, width: u16) -> Option<Self> {
         Self::until(facts, track, width, facts.now)
@@ -284,7 +284,7 @@ pub fn time_strip(facts: &Facts, painter: &mut Painter<'_>, area: Rect, signal: 
         true => newest.since(since).to_string(),
         false => painter.age(since),
     };
-    let past = Past::until(
+    let past = TrackHistory::until(
         facts,
         &Track::Fleet(signal),
         area.width.saturating_sub(4),

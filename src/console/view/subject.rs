@@ -1,7 +1,7 @@
 //! The cluster objects of a selection, for YAML, events and logs.
 
 use model::base::{Name, ObjectKey, SmallSort};
-use model::cost::Scope;
+use model::cost::SpendScope;
 use model::fleet::device::{Device, Pod};
 use model::fleet::job::Job;
 use model::fleet::queue::{QueueKind, QueueSystem};
@@ -25,7 +25,7 @@ pub fn thing(facts: &Facts, selection: &Selection) -> Option<ObjectRef> {
         Selection::Pod(key) => Some(ObjectRef::new("Pod", key.clone())),
         Selection::Finding(id) => thing(facts, &behind(facts, id)?),
         Selection::Source(name) => Some(ObjectRef::new("Pod", exporter(name)?)),
-        Selection::Cost(Scope::Job, name) => {
+        Selection::Cost(SpendScope::Job, name) => {
             let job = facts.fleet.job_named(name)?;
             thing(facts, &Selection::Job(job.id.clone()))
         }
@@ -135,7 +135,7 @@ fn job<'a>(facts: &'a Facts, selection: &Selection) -> Option<&'a Job> {
             Selection::Job(id) => facts.fleet.job(&id).map(|job| &**job),
             _ => None,
         },
-        Selection::Cost(Scope::Job, name) => facts.fleet.job_named(name).map(|job| &**job),
+        Selection::Cost(SpendScope::Job, name) => facts.fleet.job_named(name).map(|job| &**job),
         _ => None,
     }
 }

@@ -7,7 +7,7 @@ use crate::commands::{Command, Context};
 use crate::painter::Painter;
 use crate::text::wrap;
 use engine::explain::Reason;
-use engine::what_if::{HypotheticalChange, Outcome, Shift, WhatIfEffect, parse};
+use engine::what_if::{HypotheticalChange, Shift, WhatIfEffect, WhatIfResult, parse};
 use model::base::{Moment, Name};
 use model::fleet::job::{JobKey, JobState};
 use model::fleet::pool::PoolMode;
@@ -122,7 +122,7 @@ const fn sign(effect: WhatIfEffect) -> (&'static str, Role) {
 }
 
 /// Text above the figures.
-fn head(facts: &Facts, outcome: &Outcome, at: Moment, gaps: &[String]) -> Vec<(String, Role)> {
+fn head(facts: &Facts, outcome: &WhatIfResult, at: Moment, gaps: &[String]) -> Vec<(String, Role)> {
     let mut head = vec![
         (title(outcome, at), Role::Title),
         comes_of_it(facts, outcome),
@@ -143,7 +143,7 @@ fn head(facts: &Facts, outcome: &Outcome, at: Moment, gaps: &[String]) -> Vec<(S
 }
 
 /// Number of jobs that start and effects on others; where none starts, what the pending jobs are short of.
-fn comes_of_it(facts: &Facts, outcome: &Outcome) -> (String, Role) {
+fn comes_of_it(facts: &Facts, outcome: &WhatIfResult) -> (String, Role) {
     let count = |effects: &[WhatIfEffect]| {
         let jobs = outcome.jobs.iter();
         jobs.filter(|shift| effects.contains(&shift.effect)).count() as u64
@@ -178,7 +178,7 @@ fn comes_of_it(facts: &Facts, outcome: &Outcome) -> (String, Role) {
 }
 
 /// What the pending jobs are short of now, the most frequent first.
-fn short_of(facts: &Facts, outcome: &Outcome) -> String {
+fn short_of(facts: &Facts, outcome: &WhatIfResult) -> String {
     if outcome.after.waiting == 0 {
         return String::from(": no job waits");
     }
@@ -326,7 +326,7 @@ impl WhatIfView {
         }
     }
 
-    fn draw_figures(&self, outcome: &Outcome, painter: &mut Painter<'_>, area: Rect) {
+    fn draw_figures(&self, outcome: &WhatIfResult, painter: &mut Painter<'_>, area: Rect) {
         let lines = self.lines(area);
         let top = area.y + self.head(area).len() as u16;
         let rows = most_telling(figures(outcome), usize::from(lines));

@@ -1,14 +1,14 @@
 //! A quota bar: nominal quota in use, borrowed beyond it, and unused.
 
 use crate::painter::Painter;
-use table::cell::Quota;
+use table::cell::QuotaUse;
 use table::role::Role;
 
 /// Cells of the bar.
 pub const BAR: u16 = 10;
 
 /// Cells for nominal quota in use and for borrowed quota; any use above 0 gets at least one.
-fn cells(quota: &Quota) -> (u16, u16) {
+fn cells(quota: &QuotaUse) -> (u16, u16) {
     let used = quota.used.unwrap_or(0);
     let whole = quota.nominal.unwrap_or(used).max(used);
     if whole == 0 {
@@ -28,7 +28,7 @@ fn cells(quota: &Quota) -> (u16, u16) {
 }
 
 /// Paints the bar alone.
-pub fn bar(painter: &mut Painter<'_>, x: u16, y: u16, quota: &Quota) {
+pub fn bar(painter: &mut Painter<'_>, x: u16, y: u16, quota: &QuotaUse) {
     let (own, borrowed) = cells(quota);
     let full = quota
         .used
@@ -64,8 +64,8 @@ pub fn bar(painter: &mut Painter<'_>, x: u16, y: u16, quota: &Quota) {
 mod tests {
     use super::*;
 
-    fn quota(nominal: u64, used: u64, borrowed: u64) -> Quota {
-        Quota {
+    fn quota(nominal: u64, used: u64, borrowed: u64) -> QuotaUse {
+        QuotaUse {
             nominal: Some(nominal),
             used: Some(used),
             borrowed,
@@ -82,6 +82,6 @@ mod tests {
         assert_eq!(cells(&quota(1000, 1, 0)), (1, 0));
         assert_eq!(cells(&quota(0, 8, 8)), (0, 10));
         assert_eq!(quota(512, 608, 96).numbers(), "512+96/512");
-        assert_eq!(Quota::default().numbers(), "–");
+        assert_eq!(QuotaUse::default().numbers(), "–");
     }
 }

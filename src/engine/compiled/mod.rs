@@ -14,22 +14,22 @@ use model::base::Name;
 use super::packing::PackingDemand;
 use super::snapshot::Snapshot;
 
-pub use nodes::{CompiledNode, NodeShape, Unit};
+pub use nodes::{AllocatableUnit, CompiledNode, NodeShape};
 pub use topology_tree::{TopologyDomain, TopologyTree};
-pub use tree::{Branch, Quotas, ResourceGroup, Tree};
+pub use tree::{Branch, QuotaTree, Quotas, ResourceGroup};
 pub use workloads::{CompiledPodSet, CompiledWorkload, Constraint, PodRequest};
 
 /// Index of a node in [`Snapshot::nodes`]; beyond them, a hypothetical node.
 pub type NodeId = usize;
 /// Index of a workload in [`Snapshot::workloads`].
 pub type WorkloadId = usize;
-/// Index in [`Tree::branches`]: those of [`Snapshot::queues`], then queues known by name only.
+/// Index in [`QuotaTree::branches`]: those of [`Snapshot::queues`], then queues known by name only.
 pub type QueueId = usize;
 /// Index of a flavor in [`Snapshot::flavors`].
 pub type FlavorId = usize;
 /// Index of a device resource in [`CompiledFleet::resources`].
 pub type ResourceId = usize;
-/// Index of a flavor and resource in [`Tree::pairs`] of one root.
+/// Index of a flavor and resource in [`QuotaTree::pairs`] of one root.
 pub type PairId = usize;
 
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ pub struct CompiledFleet {
     /// Topologies: first that of [`super::snapshot::SnapshotNode::topology`], then those of labels.
     pub ladders: Vec<TopologyTree>,
     /// Queue tree with quotas.
-    pub tree: Arc<Tree>,
+    pub tree: Arc<QuotaTree>,
     pub requests: Vec<PodRequest>,
     pub constraints: Vec<Constraint>,
     pub workloads: Vec<CompiledWorkload>,
@@ -62,7 +62,7 @@ impl CompiledFleet {
         let resources = nodes::resources(&snapshot);
         let (makes, sites, zones, demand) = nodes::compile(&snapshot, &resources);
         let mut ladders = topology_tree::compile(&snapshot);
-        let tree = Tree::new(&snapshot);
+        let tree = QuotaTree::new(&snapshot);
         let compiled = workloads::compile(&snapshot, &resources, &mut ladders, &tree);
         Self {
             resources,

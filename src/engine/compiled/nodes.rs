@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::packing::{NodeKind, PackingDemand, PlacementRequest};
-use crate::snapshot::{EngineHealth, Snapshot, SnapshotNode, Taint};
+use crate::snapshot::{EngineHealth, Snapshot, SnapshotNode, SnapshotTaint};
 use model::base::Name;
 
 use super::{KeyIndex, NodeId, ResourceId};
@@ -19,7 +19,7 @@ const MIB: i64 = 1 << 20;
 
 /// An allocatable unit: a device, or a slice of one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Unit {
+pub struct AllocatableUnit {
     /// The resource that requests it.
     pub resource: ResourceId,
     /// Position of the device in [`SnapshotNode::devices`].
@@ -42,7 +42,7 @@ pub struct NodeShape {
     /// Allocatable memory of the node, bytes.
     pub memory: i64,
     /// Allocatable units, by device and slice.
-    pub units: Vec<Unit>,
+    pub units: Vec<AllocatableUnit>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,7 +89,7 @@ pub(super) fn compile(
     PackingDemand,
 ) {
     let keys = mentioned(snapshot);
-    let mut zone_index: KeyIndex<(Vec<Option<&Name>>, &[Taint])> = KeyIndex::new();
+    let mut zone_index: KeyIndex<(Vec<Option<&Name>>, &[SnapshotTaint])> = KeyIndex::new();
     let mut zones = Vec::new();
     let demand = demand(snapshot);
     let mut make_index: KeyIndex<NodeShape> = KeyIndex::new();
@@ -125,13 +125,13 @@ pub(super) fn compile(
     (makes, sites, zones, demand)
 }
 
-fn units(node: &SnapshotNode, resource_of: &BTreeMap<&Name, ResourceId>) -> Vec<Unit> {
+fn units(node: &SnapshotNode, resource_of: &BTreeMap<&Name, ResourceId>) -> Vec<AllocatableUnit> {
     let mut units = Vec::new();
     let of = |name: &Name| resource_of.get(name).copied().unwrap_or_default();
     for (at, device) in node.devices.iter().enumerate() {
         let sound = device.health != EngineHealth::Fault;
         if device.slices.is_empty() {
-            units.push(Unit {
+            units.push(AllocatableUnit {
                 resource: of(&device.resource),
                 device: at,
                 slice: None,
@@ -139,7 +139,7 @@ fn units(node: &SnapshotNode, resource_of: &BTreeMap<&Name, ResourceId>) -> Vec<
             });
         }
         for (slice, part) in device.slices.iter().enumerate() {
-            units.push(Unit {
+            units.push(AllocatableUnit {
                 resource: of(&part.resource),
                 device: at,
                 slice: Some(slice),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::snapshot::{PLENTY, Queue, Quota, Snapshot, System};
+use crate::snapshot::{PLENTY, Snapshot, SnapshotQueue, SnapshotQuota, System};
 use model::base::Name;
 
 use super::{FlavorId, PairId, QueueId};
@@ -43,7 +43,7 @@ pub struct Branch {
     pub root: QueueId,
     /// Levels below it: 0 for a leaf.
     pub height: usize,
-    /// Index of its first quota in [`Tree::quotas`] and of its first usage in the state.
+    /// Index of its first quota in [`QuotaTree::quotas`] and of its first usage in the state.
     pub base: usize,
     /// Its flavors by resource; empty: no limits.
     pub groups: Vec<ResourceGroup>,
@@ -81,7 +81,7 @@ fn passed_over(snapshot: &Snapshot) -> BTreeSet<Name> {
 
 /// The tree, with quotas in dense order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Tree {
+pub struct QuotaTree {
     /// Queues: first those of the snapshot, then queues that only workloads name, last the queue of workloads without one.
     pub branches: Vec<Branch>,
     /// Per root: its flavors and resources, in order.
@@ -94,7 +94,7 @@ pub struct Tree {
     by_name: BTreeMap<Name, QueueId>,
 }
 
-impl Tree {
+impl QuotaTree {
     pub(super) fn new(snapshot: &Snapshot) -> Self {
         let mut tree = Self::default();
         for (id, queue) in snapshot.queues.iter().enumerate() {
@@ -186,9 +186,9 @@ impl Tree {
         }
     }
 
-    fn lay_out(&mut self, queues: &[Queue], flavors: &BTreeMap<&Name, FlavorId>) {
+    fn lay_out(&mut self, queues: &[SnapshotQueue], flavors: &BTreeMap<&Name, FlavorId>) {
         let mut pairs: BTreeMap<QueueId, BTreeSet<(FlavorId, Name)>> = BTreeMap::new();
-        let known = |quota: &Quota| flavors.get(&quota.flavor).copied();
+        let known = |quota: &SnapshotQuota| flavors.get(&quota.flavor).copied();
         for (id, queue) in queues.iter().enumerate() {
             let of_root = pairs.entry(self.branches[id].root).or_default();
             for quota in &queue.quotas {
@@ -327,7 +327,10 @@ impl Tree {
 }
 
 /// Resource groups of a list of quotas: resources with a common flavor share a group.
-fn groups(quotas: &[Quota], known: impl Fn(&Quota) -> Option<FlavorId>) -> Vec<ResourceGroup> {
+fn groups(
+    quotas: &[SnapshotQuota],
+    known: impl Fn(&SnapshotQuota) -> Option<FlavorId>,
+) -> Vec<ResourceGroup> {
     let mut groups: Vec<ResourceGroup> = Vec::new();
     for quota in quotas {
         let Some(flavor) = known(quota) else {

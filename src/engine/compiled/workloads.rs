@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use crate::snapshot::{
-    FlavorChoice, PodSet, Requirement, ResourceRequests, Route, Snapshot, Toleration, Workload,
+    FlavorChoice, PodSet, Requirement, ResourceRequests, Route, Snapshot, SnapshotToleration,
+    Workload,
 };
 use model::base::Name;
 
 use super::topology_tree::{self, TopologyTree};
-use super::tree::Tree;
+use super::tree::QuotaTree;
 use super::{FlavorId, KeyIndex, QueueId, ResourceId};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,7 +26,7 @@ pub struct Constraint {
     pub selector: BTreeMap<Name, Name>,
     /// Node affinity: one of these lists must match.
     pub affinity: Vec<Vec<Requirement>>,
-    pub tolerations: Vec<Toleration>,
+    pub tolerations: Vec<SnapshotToleration>,
 }
 
 /// A set of identical pods.
@@ -74,7 +75,7 @@ pub(super) fn compile(
     snapshot: &Snapshot,
     resources: &[Name],
     ladders: &mut Vec<TopologyTree>,
-    tree: &Tree,
+    tree: &QuotaTree,
 ) -> Workloads {
     let mut want_index: KeyIndex<&ResourceRequests> = KeyIndex::new();
     let mut constraint_index: KeyIndex<Constraint> = KeyIndex::new();

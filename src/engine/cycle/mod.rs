@@ -33,12 +33,12 @@ use reservation::Reservations;
 pub(super) use admitted::unplaced;
 pub use admitted::{bind, place};
 pub use order::{pending, precedes};
-pub(super) use series::Series;
-pub(super) use watch::{Attempt, CycleInput, Watch};
+pub(super) use series::CycleSeries;
+pub(super) use watch::{Attempt, CycleInput, CycleWatch};
 
 /// Options of a cycle.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Options<'a> {
+pub struct CycleOptions<'a> {
     /// Duration of each workload from start to end, in milliseconds at speed 1; none where unknown.
     /// Without the list, [`expected`].
     pub durations: Option<&'a [Option<i64>]>,
@@ -53,7 +53,7 @@ pub struct Options<'a> {
     pub spare_for_room: bool,
 }
 
-impl Options<'static> {
+impl CycleOptions<'static> {
     /// For simulating the effect of a change: Kueue queues admit and preempt by quota alone, as Kueue does.
     pub const BY_QUOTA: Self = Self {
         durations: None,
@@ -155,12 +155,16 @@ fn not_overdue(end: Moment, now: Moment) -> Moment {
 }
 
 /// Runs a cycle. Afterwards the state contains the admitted workloads.
-pub fn cycle(state: &mut State<'_>, options: Options<'_>) -> Cycle {
-    watched(state, options, Watch::default())
+pub fn cycle(state: &mut State<'_>, options: CycleOptions<'_>) -> Cycle {
+    watched(state, options, CycleWatch::default())
 }
 
-/// Runs a cycle with a [`Watch`], optionally only until one workload has been tried.
-pub(super) fn watched(state: &mut State<'_>, options: Options<'_>, mut watch: Watch<'_>) -> Cycle {
+/// Runs a cycle with a [`CycleWatch`], optionally only until one workload has been tried.
+pub(super) fn watched(
+    state: &mut State<'_>,
+    options: CycleOptions<'_>,
+    mut watch: CycleWatch<'_>,
+) -> Cycle {
     let compiled = state.compiled();
     let known = watch.known.take();
     let durations = match (options.durations, &known) {
@@ -185,7 +189,7 @@ pub(super) fn watched(state: &mut State<'_>, options: Options<'_>, mut watch: Wa
         Some(known) => order::lines_of(compiled, known.lines),
         None => order::lines(state),
     };
-    let mut run = Run {
+    let mut run = CycleRun {
         failed: vec![None; compiled.shapes],
         spared: vec![options.spare_all; compiled.shapes],
         spared_whole: vec![options.spare_all; compiled.shapes],
@@ -219,7 +223,7 @@ struct QueueCursor {
     strict: bool,
 }
 
-struct Run {
+struct CycleRun {
     /// By workload shape: why it does not start. Valid until a preemption.
     failed: Vec<Option<Arc<[Miss]>>>,
     /// By shape: preempts no workload. The first of a shape in a line may preempt the most.
@@ -240,9 +244,9 @@ struct Run {
     over: bool,
 }
 
-impl Run {
+impl CycleRun {
     /// Tries the head of every queue. False if there is none.
-    fn round(&mut self, state: &mut State<'_>, watch: &mut Watch<'_>) -> bool {
+    fn round(&mut self, state: &mut State<'_>, watch: &mut CycleWatch<'_>) -> bool {
         let mut heads: Vec<(usize, WorkloadId)> = Vec::new();
         for (at, line) in self.lines.iter_mut().enumerate() {
             if let Some(&work) = line.works.get(line.next) {
@@ -269,7 +273,7 @@ impl Run {
         state: &mut State<'_>,
         line: usize,
         work: WorkloadId,
-        watch: &mut Watch<'_>,
+        watch: &mut CycleWatch<'_>,
     ) -> bool {
         let shape = state.compiled().workloads[work].shape;
         let first = state.compiled().workloads[work].queue;
@@ -497,7 +501,7 @@ impl Run {
         state: &mut State<'_>,
         work: WorkloadId,
         misses: &Arc<[Miss]>,
-        watch: &mut Watch<'_>,
+        watch: &mut CycleWatch<'_>,
     ) {
         if let Some(seen) = &mut watch.missed {
             let epoch = self.out.admitted.len() + self.out.reservations.len();
@@ -518,7 +522,7 @@ impl Run {
         at: usize,
         work: WorkloadId,
         misses: Arc<[Miss]>,
-        watch: &Watch<'_>,
+        watch: &CycleWatch<'_>,
     ) {
         let options = &state.compiled().snapshot.options;
         let (depth, most) = (options.backfill.depth(), options.most_reservations as usize);

@@ -44,7 +44,7 @@ struct LineProgress {
 }
 
 /// Cycles of timelines that begin with one state.
-pub(crate) struct Series {
+pub(crate) struct CycleSeries {
     begin: Vec<PendingQueue>,
     lines: Vec<PendingQueue>,
     shortages: Shortages,
@@ -57,7 +57,7 @@ pub(crate) struct Series {
     held: usize,
 }
 
-impl Series {
+impl CycleSeries {
     /// Series for the pending workloads of a state.
     pub(crate) fn new(state: &State<'_>) -> Self {
         let compiled = state.compiled();
@@ -135,7 +135,7 @@ impl Series {
             self.reservations.forget();
         }
         let fair = state.compiled().snapshot.options.fair_sharing.is_some();
-        let mut run = Run {
+        let mut run = SeriesRun {
             failed: FxHashMap::default(),
             places: vec![LineProgress::default(); self.lines.len()],
             heads: BTreeMap::new(),
@@ -181,7 +181,7 @@ impl Series {
     }
 
     /// Finds the next workload of a line to try.
-    fn seek(&mut self, state: &mut State<'_>, run: &mut Run, at: usize) {
+    fn seek(&mut self, state: &mut State<'_>, run: &mut SeriesRun, at: usize) {
         let line = &self.lines[at];
         let place = &mut run.places[at];
         if place.over {
@@ -211,7 +211,7 @@ impl Series {
     }
 
     /// Lines that have a workload at this position.
-    fn all_heads(&self, run: &Run, round: usize) -> Vec<usize> {
+    fn all_heads(&self, run: &SeriesRun, round: usize) -> Vec<usize> {
         let all = self.lines.iter().enumerate();
         let there = |(at, line): &(usize, &PendingQueue)| {
             line.works.len() > round && !(line.strict && run.places[*at].next < round)
@@ -245,7 +245,7 @@ impl Series {
     fn try_workload(
         &mut self,
         state: &mut State<'_>,
-        run: &mut Run,
+        run: &mut SeriesRun,
         at: usize,
         work: WorkloadId,
     ) -> Option<Arc<Allocation>> {
@@ -312,7 +312,7 @@ impl Series {
 /// Cost of a reservation search, in start attempts.
 const LOOK_FOR_ROOM: usize = 100;
 
-struct Run {
+struct SeriesRun {
     /// By shape: it does not start; the value is whether that may change.
     failed: FxHashMap<usize, bool>,
     places: Vec<LineProgress>,

@@ -18,7 +18,7 @@ fn at(minute: u32) -> String {
 fn run(document: Value) -> (Vec<String>, Vec<(String, String)>) {
     let compiled = compiled(document);
     let mut state = State::new(&compiled);
-    let cycle = cycle(&mut state, Options::default());
+    let cycle = cycle(&mut state, CycleOptions::default());
     check(&state);
     let admitted = cycle.admitted.iter();
     let kept = cycle.reservations.iter();
@@ -187,9 +187,9 @@ fn kueue_lets_in_by_quota_alone_where_that_is_looked_at() {
     let run = |document: Value, quota_alone: bool| {
         let compiled = compiled(document);
         let mut state = State::new(&compiled);
-        let options = Options {
+        let options = CycleOptions {
             quota_alone,
-            ..Options::default()
+            ..CycleOptions::default()
         };
         let cycle = cycle(&mut state, options);
         check(&state);
@@ -224,7 +224,7 @@ fn kueue_preempts_for_quota_though_no_node_has_room_then() {
     });
     let compiled = compiled(document);
     let high = id(&compiled, "high");
-    let run = |options: Options<'_>| {
+    let run = |options: CycleOptions<'_>| {
         let mut state = State::new(&compiled);
         let cycle = cycle(&mut state, options);
         check(&state);
@@ -233,9 +233,9 @@ fn kueue_preempts_for_quota_though_no_node_has_room_then() {
         let gone: Vec<String> = all.map(|it| name(&compiled, it.work).to_owned()).collect();
         (cycle.quota_reserved, gone)
     };
-    let (reserved, mut gone) = run(Options::BY_QUOTA);
+    let (reserved, mut gone) = run(CycleOptions::BY_QUOTA);
     gone.sort();
     assert_eq!((reserved, gone), (vec![high], names(&["low-a", "low-b"])));
     // A cycle with default options does not start it.
-    assert_eq!(run(Options::default()), (vec![], names(&[])));
+    assert_eq!(run(CycleOptions::default()), (vec![], names(&[])));
 }

@@ -11,7 +11,7 @@ use super::reservation::Reservations;
 
 /// Observer of a cycle, and where the cycle stops.
 #[derive(Default)]
-pub(crate) struct Watch<'w> {
+pub(crate) struct CycleWatch<'w> {
     /// The cycle stops after this workload was tried.
     pub until: Option<WorkloadId>,
     /// Constraints that are ignored when that workload is tried.

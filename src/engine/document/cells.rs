@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use model::base::{Moment, Name};
 use model::fleet::node::Billing;
-use model::plan::Source;
+use model::plan::OptionSource;
 
 use crate::snapshot::{
-    Borrow, FairStrategy, QueueingStrategy, Reclaim, Status, Stop, System, TaintEffect, Within,
+    Borrow, FairStrategy, QueueStop, QueueingStrategy, Reclaim, Status, System, TaintEffect, Within,
 };
 
 /// A number that is written whole where it is whole.
@@ -148,22 +148,22 @@ pub struct LeftAloneCell {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct FungibilityCell {
     /// Where it would have to borrow.
-    #[schemars(with = "Search")]
+    #[schemars(with = "FlavorSearch")]
     pub borrow: &'static str,
     /// Where it would have to preempt.
-    #[schemars(with = "Search")]
+    #[schemars(with = "FlavorSearch")]
     pub preempt: &'static str,
 }
 
 /// Whether the search for a flavor goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Search {
+pub(super) enum FlavorSearch {
     Stop,
     Next,
 }
 
 model::words! {
-    impl Search {
+    impl FlavorSearch {
         /// Name in the document.
         pub fn name(self) {
             Stop => "stop",
@@ -190,7 +190,7 @@ pub struct EngineQueue<Q> {
     #[schemars(range(min = 0))]
     pub weight: Decimal,
     /// Whether it is stopped.
-    #[schemars(with = "Stop")]
+    #[schemars(with = "QueueStop")]
     pub stopped: &'static str,
     /// Whether a workload that cannot start blocks those behind it.
     #[schemars(with = "QueueingStrategy")]
@@ -279,7 +279,7 @@ pub struct ChoiceCell {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct OriginCell {
     /// What says the value.
-    pub source: Source,
+    pub source: OptionSource,
     /// The object, or the file and line; for an assumed value the reason why it is unknown; null if no object or file states it.
     pub at: Option<Name>,
 }

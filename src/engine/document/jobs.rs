@@ -20,7 +20,7 @@ use super::workloads::{STATES, ask, key};
 pub(super) type AllocationsByPod = BTreeMap<PodHolder, Vec<(Name, u32, Option<Name>)>>;
 
 /// A pod that has not ended.
-struct Pod {
+struct LivePod {
     key: JobKey,
     name: Name,
     node: Option<Name>,
@@ -30,7 +30,7 @@ struct Pod {
     ending: bool,
 }
 
-fn pod(cell: &DocumentCell<'_>) -> Read<Option<Pod>> {
+fn pod(cell: &DocumentCell<'_>) -> Read<Option<LivePod>> {
     let name = cell.need("name", |cell| cell.filled())?;
     let phase = cell.or("phase", true, |cell| {
         cell.word(
@@ -47,7 +47,7 @@ fn pod(cell: &DocumentCell<'_>) -> Read<Option<Pod>> {
     let mut key = key(cell)?;
     key.kind = cell.or("job_kind", Name::from("Pod"), |cell| cell.filled())?;
     key.key.name = cell.or("job", name.clone(), |cell| cell.filled())?;
-    let pod = Pod {
+    let pod = LivePod {
         key,
         node: cell.maybe("node", |cell| cell.filled())?,
         priority: cell.or("priority", 0, priority)?,
@@ -63,24 +63,24 @@ fn pod(cell: &DocumentCell<'_>) -> Read<Option<Pod>> {
 
 /// Pods that have not ended, in the document's order. Validated even if workloads are explicit. A pod whose node is missing
 /// is treated as unplaced: its controller recreates it elsewhere.
-pub(super) fn pods(root: &DocumentCell<'_>, nodes: &[SnapshotNode]) -> Read<Pods> {
+pub(super) fn pods(root: &DocumentCell<'_>, nodes: &[SnapshotNode]) -> Read<LivePods> {
     let known: BTreeSet<&Name> = nodes.iter().map(|node| &node.name).collect();
-    let mut by_job = BTreeMap::<JobKey, Vec<Pod>>::new();
+    let mut by_job = BTreeMap::<JobKey, Vec<LivePod>>::new();
     for mut pod in root.list("pods", pod)?.into_iter().flatten() {
         if !known.is_empty() {
             pod.node = pod.node.filter(|node| known.contains(node));
         }
         by_job.entry(pod.key.clone()).or_default().push(pod);
     }
-    Ok(Pods(by_job))
+    Ok(LivePods(by_job))
 }
 
-pub(super) struct Pods(BTreeMap<JobKey, Vec<Pod>>);
+pub(super) struct LivePods(BTreeMap<JobKey, Vec<LivePod>>);
 
 /// A job with its pods as a workload; none if it has ended.
 pub(super) fn job(
     cell: &DocumentCell<'_>,
-    pods: &mut Pods,
+    pods: &mut LivePods,
     grips: &AllocationsByPod,
     nodes: &[SnapshotNode],
 ) -> Read<Option<Workload>> {
@@ -142,8 +142,8 @@ pub(super) fn job(
 }
 
 /// Pods whose job is not in the document; each such job becomes a workload.
-pub(super) fn orphans(pods: Pods, grips: &AllocationsByPod) -> Vec<Workload> {
-    let workload = |(key, pods): (JobKey, Vec<Pod>)| {
+pub(super) fn orphans(pods: LivePods, grips: &AllocationsByPod) -> Vec<Workload> {
+    let workload = |(key, pods): (JobKey, Vec<LivePod>)| {
         let placed = pods.iter().any(|pod| pod.node.is_some());
         Workload {
             key,
@@ -167,7 +167,7 @@ pub(super) fn orphans(pods: Pods, grips: &AllocationsByPod) -> Vec<Workload> {
 type Who = (Name, Option<Name>, Name);
 
 /// Groups pods with equal requests into sets.
-fn sets(pods: Vec<Pod>, grips: &AllocationsByPod) -> Vec<PodSet> {
+fn sets(pods: Vec<LivePod>, grips: &AllocationsByPod) -> Vec<PodSet> {
     let mut alike: BTreeMap<(ResourceRequests, BTreeMap<Name, Name>), Vec<Who>> = BTreeMap::new();
     for pod in pods {
         let who = (pod.name, pod.node, pod.key.key.namespace);

@@ -24,7 +24,7 @@ use serde_json::Value;
 use model::base::Moment;
 use model::base::document::DocumentFault;
 
-use super::snapshot::{EngineOptions, Origins, Snapshot, SnapshotNode};
+use super::snapshot::{EngineOptions, OptionOrigins, Snapshot, SnapshotNode};
 use jobs::AllocationsByPod;
 use reader::{DocumentCell, Read};
 
@@ -142,7 +142,7 @@ fn snapshot(root: &DocumentCell<'_>) -> Read<Snapshot> {
         routes: root.list("routes", queues::route)?,
         not_visible: root.list("not_visible", |cell| cell.filled())?,
         options: root.or("engine", EngineOptions::default(), queues::options)?,
-        origins: root.or("engine", Origins::default(), queues::origins)?,
+        origins: root.or("engine", OptionOrigins::default(), queues::origins)?,
     };
     snapshot.settle();
     Ok(snapshot)

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::snapshot::{
-    EngineHealth, PLENTY, Resident, Slice, SnapshotDevice, SnapshotNode, Taint, TaintEffect,
-    Toleration, Topology,
+    EngineHealth, PLENTY, Resident, SnapshotDevice, SnapshotNode, SnapshotSlice, SnapshotTaint,
+    SnapshotToleration, TaintEffect, Topology,
 };
 use model::base::Name;
 use model::fleet::node::Billing;
@@ -115,7 +115,7 @@ fn device(cell: &DocumentCell<'_>, at: u32, held: &mut DeviceHolders) -> Read<Sn
     if let Some(by) = cell.maybe("holder", holder)? {
         held.push((by, index, None));
     }
-    let mut slices: Vec<Slice> = Vec::new();
+    let mut slices: Vec<SnapshotSlice> = Vec::new();
     cell.list("slices", |cell| {
         let name = cell.need("name", |cell| cell.filled())?;
         if slices.len() >= limits::SLICES_OF_A_DEVICE {
@@ -132,7 +132,7 @@ fn device(cell: &DocumentCell<'_>, at: u32, held: &mut DeviceHolders) -> Read<Sn
         }
         let resource = cell.or("resource", Name::default(), |cell| cell.name())?;
         let share = cell.maybe("share", |cell| cell.share())?;
-        slices.push(Slice {
+        slices.push(SnapshotSlice {
             name,
             resource,
             share,
@@ -245,8 +245,8 @@ fn place(cell: &DocumentCell<'_>) -> Read<Vec<(Name, Name)>> {
     Ok(place)
 }
 
-pub(super) fn taint(cell: &DocumentCell<'_>) -> Read<Taint> {
-    Ok(Taint {
+pub(super) fn taint(cell: &DocumentCell<'_>) -> Read<SnapshotTaint> {
+    Ok(SnapshotTaint {
         key: cell.need("key", |cell| cell.filled())?,
         value: cell.or("value", Name::default(), |cell| cell.name())?,
         effect: cell.or("effect", TaintEffect::NoSchedule, |cell| {
@@ -256,7 +256,7 @@ pub(super) fn taint(cell: &DocumentCell<'_>) -> Read<Taint> {
 }
 
 /// A toleration in pod spec format.
-pub(super) fn toleration(cell: &DocumentCell<'_>) -> Read<Toleration> {
+pub(super) fn toleration(cell: &DocumentCell<'_>) -> Read<SnapshotToleration> {
     cell.must_be_object()?;
     let exists = cell.or("operator", false, |cell| {
         cell.word("operator", &[("Exists", true), ("Equal", false)])
@@ -268,7 +268,7 @@ pub(super) fn toleration(cell: &DocumentCell<'_>) -> Read<Toleration> {
     if key.is_none() && !exists {
         return cell.wrong("a toleration without a key must have the operator `Exists`");
     }
-    Ok(Toleration {
+    Ok(SnapshotToleration {
         key,
         value: (!exists).then_some(value),
         effect: match cell.get("effect") {
@@ -287,7 +287,7 @@ pub(super) fn topology(cell: &DocumentCell<'_>) -> Read<Topology> {
     }
     Ok(Topology {
         name: cell.need("name", |cell| cell.filled())?,
-        levels,
+        levels: levels.into(),
     })
 }
 

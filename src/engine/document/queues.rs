@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::packing::Policy;
+use crate::packing::PackingPolicy;
 use crate::snapshot::{
     Backfill, Borrow, DEVICES, EngineOptions, FairStrategy, FlavorChoice, Fungibility, LeftAlone,
-    Origin, Origins, PLENTY, Preemption, Queue, QueueingStrategy, Quota, Reclaim, Route, Runs,
-    SnapshotBudget, SnapshotFlavor, SnapshotPriorityClass, Source, Stop, System, Within,
+    OptionOrigin, OptionOrigins, OptionSource, OwnerRuntimes, PLENTY, Preemption, QueueStop,
+    QueueingStrategy, Reclaim, Route, SnapshotBudget, SnapshotFlavor, SnapshotPriorityClass,
+    SnapshotQueue, SnapshotQuota, System, Within,
 };
 use model::base::{Name, SmallSort};
 
@@ -26,10 +27,10 @@ pub(super) fn flavor(cell: &DocumentCell<'_>) -> Read<SnapshotFlavor> {
     })
 }
 
-fn quota(cell: &DocumentCell<'_>) -> Read<Quota> {
+fn quota(cell: &DocumentCell<'_>) -> Read<SnapshotQuota> {
     let resource = cell.or("resource", Name::from(DEVICES), |cell| cell.filled())?;
     let amount = |cell: &DocumentCell<'_>| cell.amount(&resource, PLENTY);
-    Ok(Quota {
+    Ok(SnapshotQuota {
         flavor: cell.need("flavor", |cell| cell.filled())?,
         nominal: cell.or("nominal", 0, amount)?,
         borrow: cell.maybe("borrow_limit", amount)?,
@@ -48,9 +49,9 @@ fn preemption(cell: &DocumentCell<'_>) -> Read<Preemption> {
                 &[
                     Within::Never,
                     Within::LowerPriority,
-                    Within::LowerOrNewerEqualPriority,
+                    Within::LowerOrNewerEqual,
                 ]
-                .map(|one| (one.name(), one)),
+                .map(|one| (one.engine_name(), one)),
             )
         })?,
         reclaim: cell.or("reclaim", Reclaim::Never, |cell| {
@@ -76,25 +77,25 @@ pub(super) fn priority(cell: &DocumentCell<'_>) -> Read<i32> {
 }
 
 /// A queue or cohort.
-pub(super) fn queue(cell: &DocumentCell<'_>) -> Read<Queue> {
+pub(super) fn queue(cell: &DocumentCell<'_>) -> Read<SnapshotQueue> {
     let name = cell.need("name", |cell| cell.filled())?;
     let systems = System::ALL.map(|system| (system.name(), system));
     let stop = match cell.get("stopped") {
-        None => Stop::None,
+        None => QueueStop::None,
         Some(stopped) if stopped.is_flag() => match stopped.flag()? {
-            true => Stop::Hold,
-            false => Stop::None,
+            true => QueueStop::Hold,
+            false => QueueStop::None,
         },
         Some(stopped) => stopped.word(
             "stop policy",
             &[
-                ("none", Stop::None),
-                ("hold", Stop::Hold),
-                ("drain", Stop::Drain),
-                ("inactive", Stop::Inactive),
-                ("None", Stop::None),
-                ("Hold", Stop::Hold),
-                ("HoldAndDrain", Stop::Drain),
+                ("none", QueueStop::None),
+                ("hold", QueueStop::Hold),
+                ("drain", QueueStop::Drain),
+                ("inactive", QueueStop::Inactive),
+                ("None", QueueStop::None),
+                ("Hold", QueueStop::Hold),
+                ("HoldAndDrain", QueueStop::Drain),
             ],
         )?,
     };
@@ -106,7 +107,7 @@ pub(super) fn queue(cell: &DocumentCell<'_>) -> Read<Queue> {
             preempt_stops: cell.or("preempt", false, |cell| cell.word("search", &search))?,
         })
     })?;
-    Ok(Queue {
+    Ok(SnapshotQueue {
         object: cell.or("object", Name::default(), |cell| cell.name())?,
         parent: cell.maybe("parent", |cell| cell.filled())?,
         system: cell.or("system", System::Stokehold, |cell| {
@@ -137,7 +138,7 @@ pub(super) fn queue(cell: &DocumentCell<'_>) -> Read<Queue> {
 }
 
 /// Checks that no quota repeats a flavor and resource, that parents exist, and that no queue is its own ancestor.
-pub(super) fn check_tree(cell: &DocumentCell<'_>, queues: &[Queue]) -> Read<()> {
+pub(super) fn check_tree(cell: &DocumentCell<'_>, queues: &[SnapshotQueue]) -> Read<()> {
     let at: BTreeMap<&str, usize> = queues
         .iter()
         .enumerate()
@@ -236,8 +237,8 @@ pub(super) fn class(cell: &DocumentCell<'_>) -> Read<SnapshotPriorityClass> {
 }
 
 /// Past runs of an owner.
-pub(super) fn runs(cell: &DocumentCell<'_>) -> Read<Runs> {
-    let runs = Runs {
+pub(super) fn runs(cell: &DocumentCell<'_>) -> Read<OwnerRuntimes> {
+    let runs = OwnerRuntimes {
         owner: cell.need("owner", |cell| cell.filled())?,
         count: cell.or("count", 1, |cell| cell.count(u32::MAX))?,
         p10_ms: cell.need("p10_seconds", |cell| cell.span())?,
@@ -281,31 +282,31 @@ pub(super) fn route(cell: &DocumentCell<'_>) -> Read<Route> {
         labels,
         flavors: cell.need("flavors", |cell| cell.items(choice))?,
         most_price: cell.maybe("max_usd_per_device_hour", |cell| cell.dollars())?,
-        origin: cell.or("origin", Origin::document(), origin)?,
+        origin: cell.or("origin", OptionOrigin::document(), origin)?,
     })
 }
 
-fn origin(cell: &DocumentCell<'_>) -> Read<Origin> {
+fn origin(cell: &DocumentCell<'_>) -> Read<OptionOrigin> {
     cell.must_be_object()?;
-    let source = cell.need("source", |cell| cell.word("source", &Source::NAMES))?;
+    let source = cell.need("source", |cell| cell.word("source", &OptionSource::NAMES))?;
     let at = cell.maybe("at", |cell| cell.name())?;
-    Ok(Origin::new(source, at.unwrap_or_default()))
+    Ok(OptionOrigin::new(source, at.unwrap_or_default()))
 }
 
 /// Origins of the options: a value without an origin comes from the document itself.
-pub(super) fn origins(cell: &DocumentCell<'_>) -> Read<Origins> {
+pub(super) fn origins(cell: &DocumentCell<'_>) -> Read<OptionOrigins> {
     let of = |key: &str| match cell.get(key) {
-        Some(_) => Origin::document(),
-        None => Origin::default(),
+        Some(_) => OptionOrigin::document(),
+        None => OptionOrigin::default(),
     };
-    let plain = Origins {
+    let plain = OptionOrigins {
         placement: of("placement"),
         backfill: of("backfill"),
         fair_sharing: of("fair_sharing"),
     };
     cell.or("origins", plain.clone(), |cell| {
         cell.must_be_object()?;
-        Ok(Origins {
+        Ok(OptionOrigins {
             placement: cell.or("placement", plain.placement, origin)?,
             backfill: cell.or("backfill", plain.backfill, origin)?,
             fair_sharing: cell.or("fair_sharing", plain.fair_sharing, origin)?,
@@ -316,7 +317,7 @@ pub(super) fn origins(cell: &DocumentCell<'_>) -> Read<Origins> {
 pub(super) fn options(cell: &DocumentCell<'_>) -> Read<EngineOptions> {
     cell.must_be_object()?;
     let plain = EngineOptions::default();
-    let policies = Policy::ALL.map(|policy| (policy.name(), policy));
+    let policies = PackingPolicy::ALL.map(|policy| (policy.name(), policy));
     let strategies = FairStrategy::ALL.map(|strategy| (strategy.name(), strategy));
     let both = || FairStrategy::ALL.to_vec();
     Ok(EngineOptions {

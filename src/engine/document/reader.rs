@@ -23,7 +23,7 @@ pub(super) type Read<T> = Result<T, Flaw>;
 
 /// One step from the root: a key or an index.
 #[derive(Clone, Copy)]
-enum Step<'a> {
+enum PathStep<'a> {
     Key(&'a str),
     Index(usize),
 }
@@ -32,7 +32,7 @@ enum Step<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct DocumentCell<'a> {
     value: &'a Value,
-    step: Step<'a>,
+    step: PathStep<'a>,
     up: Option<&'a DocumentCell<'a>>,
 }
 
@@ -43,9 +43,9 @@ impl fmt::Display for DocumentCell<'_> {
             fmt::Display::fmt(up, f)?;
         }
         match self.step {
-            Step::Key(key) if top => f.write_str(&model::base::name::printable(key)),
-            Step::Key(key) => write!(f, ".{}", model::base::name::printable(key)),
-            Step::Index(at) => write!(f, "[{at}]"),
+            PathStep::Key(key) if top => f.write_str(&model::base::name::printable(key)),
+            PathStep::Key(key) => write!(f, ".{}", model::base::name::printable(key)),
+            PathStep::Index(at) => write!(f, "[{at}]"),
         }
     }
 }
@@ -89,7 +89,7 @@ impl<'a> DocumentCell<'a> {
     pub(super) fn root(value: &'a Value) -> Self {
         Self {
             value,
-            step: Step::Key(""),
+            step: PathStep::Key(""),
             up: None,
         }
     }
@@ -122,7 +122,7 @@ impl<'a> DocumentCell<'a> {
         let value = self.value.as_object()?.get(key)?;
         (!value.is_null()).then_some(DocumentCell {
             value,
-            step: Step::Key(key),
+            step: PathStep::Key(key),
             up: Some(self),
         })
     }
@@ -172,7 +172,7 @@ impl<'a> DocumentCell<'a> {
         let each = |(at, value)| {
             read(&DocumentCell {
                 value,
-                step: Step::Index(at),
+                step: PathStep::Index(at),
                 up: Some(self),
             })
         };
@@ -200,7 +200,7 @@ impl<'a> DocumentCell<'a> {
         for key in keys {
             let value = &map[key];
             if !value.is_null() {
-                let step = Step::Key(key);
+                let step = PathStep::Key(key);
                 out.push(read(
                     key,
                     &DocumentCell {

@@ -3,19 +3,20 @@
 use serde_json::{Map, Value, json};
 
 use crate::snapshot::{
-    Backfill, DEVICES, EngineOptions, FairStrategy, FlavorChoice, HeldDevices, Origin, Origins,
-    OtherHandle, PLENTY, PodSet, Queue, Quota, ResourceRequests, Snapshot, SnapshotFlavor,
-    SnapshotNode, Taint, Toleration, Workload, unit_is_milli,
+    Backfill, DEVICES, EngineOptions, FairStrategy, FlavorChoice, HeldDevices, OptionOrigin,
+    OptionOrigins, OtherHandle, PLENTY, PodSet, ResourceRequests, Snapshot, SnapshotFlavor,
+    SnapshotNode, SnapshotQueue, SnapshotQuota, SnapshotTaint, SnapshotToleration, Workload,
+    unit_is_milli,
 };
 use model::base::Moment;
 
 use super::VERSION;
 use super::cells::{
     AdmissionObject, Amount, BackfillCell, ChoiceCell, Decimal, EngineBudget, EngineCell,
-    EngineOrigins, EngineQueue, EngineQuota, FlavorCell, FlavorTaint, FungibilityCell, HeldCell,
-    LabelTopology, LeftAloneCell, LeversCell, OriginCell, OtherObject, PlacementCell,
-    PreemptionCell, RequestCell, RequirementCell, ResidentCell, RouteCell, RouteMatch, RunsCell,
-    SchedulingCells, Search, SetTopology, TolerationCell, WorkloadCell, WorkloadPods,
+    EngineOrigins, EngineQueue, EngineQuota, FlavorCell, FlavorSearch, FlavorTaint,
+    FungibilityCell, HeldCell, LabelTopology, LeftAloneCell, LeversCell, OriginCell, OtherObject,
+    PlacementCell, PreemptionCell, RequestCell, RequirementCell, ResidentCell, RouteCell,
+    RouteMatch, RunsCell, SchedulingCells, SetTopology, TolerationCell, WorkloadCell, WorkloadPods,
 };
 
 /// The fleet document of a snapshot.
@@ -78,7 +79,7 @@ pub fn scheduling(snapshot: &Snapshot) -> SchedulingCells {
     });
     let topologies = snapshot.topologies.iter().map(|topology| LabelTopology {
         name: topology.name.clone(),
-        levels: topology.levels.clone(),
+        levels: topology.levels.to_vec(),
     });
     SchedulingCells {
         queues: snapshot.queues.iter().map(queue).collect(),
@@ -128,7 +129,7 @@ fn amount(resource: &str, amount: i64) -> Amount {
     }
 }
 
-fn taint(taint: &Taint) -> FlavorTaint {
+fn taint(taint: &SnapshotTaint) -> FlavorTaint {
     FlavorTaint {
         key: taint.key.clone(),
         value: taint.value.clone(),
@@ -136,7 +137,7 @@ fn taint(taint: &Taint) -> FlavorTaint {
     }
 }
 
-fn toleration(toleration: &Toleration) -> TolerationCell {
+fn toleration(toleration: &SnapshotToleration) -> TolerationCell {
     TolerationCell {
         key: toleration.key.clone(),
         operator: match toleration.value {
@@ -201,7 +202,7 @@ fn flavor(flavor: &SnapshotFlavor) -> FlavorCell {
     }
 }
 
-fn quota(quota: &Quota) -> EngineQuota {
+fn quota(quota: &SnapshotQuota) -> EngineQuota {
     let amount = |value: i64| amount(&quota.resource, value);
     EngineQuota {
         flavor: quota.flavor.clone(),
@@ -213,10 +214,10 @@ fn quota(quota: &Quota) -> EngineQuota {
     }
 }
 
-fn queue(queue: &Queue) -> EngineQueue<EngineQuota> {
+fn queue(queue: &SnapshotQueue) -> EngineQueue<EngineQuota> {
     let search = |stops: bool| match stops {
-        true => Search::Stop.name(),
-        false => Search::Next.name(),
+        true => FlavorSearch::Stop.name(),
+        false => FlavorSearch::Next.name(),
     };
     EngineQueue {
         name: queue.name.clone(),
@@ -228,7 +229,7 @@ fn queue(queue: &Queue) -> EngineQueue<EngineQuota> {
         stopped: queue.stop.name(),
         strategy: queue.order.name(),
         preemption: PreemptionCell {
-            within: queue.preemption.within.name(),
+            within: queue.preemption.within.engine_name(),
             reclaim: queue.preemption.reclaim.name(),
             borrow: queue.preemption.borrow.name(),
             borrow_threshold: queue.preemption.borrow_threshold,
@@ -360,14 +361,14 @@ fn other(other: &OtherHandle) -> OtherObject {
     }
 }
 
-fn origin(origin: &Origin) -> OriginCell {
+fn origin(origin: &OptionOrigin) -> OriginCell {
     OriginCell {
         source: origin.source,
         at: (!origin.at.is_empty()).then(|| origin.at.clone()),
     }
 }
 
-fn options(options: &EngineOptions, origins: &Origins) -> EngineCell {
+fn options(options: &EngineOptions, origins: &OptionOrigins) -> EngineCell {
     let fair = options.fair_sharing.as_ref();
     let name = |strategy: &FairStrategy| strategy.name();
     EngineCell {

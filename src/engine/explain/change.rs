@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use crate::snapshot::{
-    ANY_FLAVOR, FlavorChoice, Quota, Snapshot, Stop, Taint, TaintEffect, Toleration, unit_is_milli,
+    ANY_FLAVOR, FlavorChoice, QueueStop, Snapshot, SnapshotQuota, SnapshotTaint,
+    SnapshotToleration, TaintEffect, unit_is_milli,
 };
 use model::base::quantities::first_named;
 use model::base::{Moment, Name};
@@ -24,7 +25,7 @@ pub struct TaintName {
 
 impl TaintName {
     /// Name of the given taint.
-    pub fn of(taint: &Taint) -> Self {
+    pub fn of(taint: &SnapshotTaint) -> Self {
         Self {
             key: taint.key.clone(),
             value: taint.value.clone(),
@@ -32,9 +33,9 @@ impl TaintName {
         }
     }
 
-    pub fn toleration(&self) -> Toleration {
+    pub fn toleration(&self) -> SnapshotToleration {
         let mut effects = TaintEffect::ALL.into_iter();
-        Toleration {
+        SnapshotToleration {
             key: Some(self.key.clone()),
             value: Some(self.value.clone()),
             effect: effects.find(|effect| effect.name() == self.effect),
@@ -298,7 +299,7 @@ impl UnblockChange {
             Self::ResumeQueue { queue } => {
                 let mut queues = snapshot.queues.iter_mut();
                 if let Some(queue) = queues.find(|it| it.name == *queue) {
-                    queue.stop = Stop::None;
+                    queue.stop = QueueStop::None;
                 }
             }
             Self::Preempt { jobs } => {
@@ -322,14 +323,14 @@ impl UnblockChange {
 }
 
 /// Grows a quota, or shrinks it if negative; creates it if missing.
-pub(crate) fn add_quota(quotas: &mut Vec<Quota>, flavor: &Name, resource: &Name, add: i64) {
-    let own = |quota: &&mut Quota| quota.flavor == *flavor && quota.resource == *resource;
+pub(crate) fn add_quota(quotas: &mut Vec<SnapshotQuota>, flavor: &Name, resource: &Name, add: i64) {
+    let own = |quota: &&mut SnapshotQuota| quota.flavor == *flavor && quota.resource == *resource;
     match quotas.iter_mut().find(own) {
         Some(quota) => {
             quota.nominal = quota.nominal.saturating_add(add).max(0);
             quota.cap = quota.cap.map(|cap| cap.saturating_add(add).max(0));
         }
-        None => quotas.push(Quota {
+        None => quotas.push(SnapshotQuota {
             flavor: flavor.clone(),
             resource: resource.clone(),
             nominal: add.max(0),

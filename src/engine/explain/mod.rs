@@ -31,7 +31,7 @@ use serde::Serialize;
 use model::base::{Moment, Name, SmallSort};
 
 use super::compiled::{CompiledFleet, QueueId, WorkloadId};
-use super::cycle::{self, Cycle, Watch};
+use super::cycle::{self, Cycle, CycleWatch};
 use super::fit::{Miss, Relaxation};
 use super::forecast::{self, Start};
 use super::preempt::evicted;
@@ -57,7 +57,7 @@ const TURNS_FOR_ALL: usize = 40_000;
 const LARGE: usize = 1_000;
 
 /// Cycle options for answers: as the cluster's own scheduler decides.
-pub(super) const CLUSTER_CYCLE: cycle::Options<'static> = cycle::Options {
+pub(super) const CLUSTER_CYCLE: cycle::CycleOptions<'static> = cycle::CycleOptions {
     durations: None,
     spare_all: false,
     quota_alone: false,
@@ -156,7 +156,7 @@ pub struct Explainer<'p> {
     /// By shape: reasons, which are expensive to compute.
     read: BTreeMap<(usize, Arc<[Miss]>), Vec<Reason>>,
     around: node_capacity::Arounds,
-    sums: sums::Sums,
+    sums: sums::RequestSums,
     /// For each workload that could not start in the cycle: changes that would have started it at that point.
     trials: BTreeMap<WorkloadId, Arc<Trials>>,
     lacks: BTreeMap<usize, Arc<estimates::ShapeShortage>>,
@@ -211,9 +211,9 @@ impl<'p> Explainer<'p> {
         let cycle = cycle::watched(
             &mut state,
             CLUSTER_CYCLE,
-            Watch {
+            CycleWatch {
                 missed: Some(&mut |turn| trier.missed(turn)),
-                ..Watch::default()
+                ..CycleWatch::default()
             },
         );
         let settled = state.clone();
@@ -225,7 +225,7 @@ impl<'p> Explainer<'p> {
             cycle,
             settled,
             around: node_capacity::Arounds::default(),
-            sums: sums::Sums::default(),
+            sums: sums::RequestSums::default(),
             lines,
             places,
             read: BTreeMap::new(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::compiled::{CompiledFleet, CompiledPodSet, FlavorId};
 use crate::fit::Relaxation;
-use crate::snapshot::{Taint, TaintEffect, WHOLE};
+use crate::snapshot::{SnapshotTaint, TaintEffect, WHOLE};
 use crate::state::State;
 use model::base::{Name, SmallSort};
 
@@ -183,7 +183,7 @@ pub(super) fn capacity_reasons(
 pub(super) fn open_taints(
     compiled: &CompiledFleet,
     constraint: usize,
-    taints: &[Taint],
+    taints: &[SnapshotTaint],
 ) -> Vec<TaintName> {
     let own = &compiled.constraints[constraint].tolerations;
     taints

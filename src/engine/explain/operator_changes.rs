@@ -7,7 +7,7 @@ use crate::compiled::{CompiledFleet, NodeId, QueueId, WorkloadId};
 use crate::cycle::{self, CycleInput};
 use crate::fit::{Miss, Relaxation};
 use crate::preempt::{Holders, PreemptMode, Victim, evicted};
-use crate::snapshot::{Snapshot, Status, Stop};
+use crate::snapshot::{QueueStop, Snapshot, Status};
 use crate::state::State;
 use model::base::SmallSort;
 use model::fleet::job::JobKey;
@@ -133,7 +133,7 @@ impl Explainer<'_> {
             }
         }
         // Workloads that queues admit with the remaining quota, and workloads that wait for nodes like this one.
-        let cycle = cycle::cycle(&mut state, cycle::Options::BY_QUOTA);
+        let cycle = cycle::cycle(&mut state, cycle::CycleOptions::BY_QUOTA);
         if cycle
             .admitted
             .iter()
@@ -275,9 +275,12 @@ impl Explainer<'_> {
         let known = &compiled.snapshot.queues;
         let path = self.state.tree().path(queue);
         let stopped: Vec<QueueId> = path
-            .filter(|up| known.get(*up).is_some_and(|it| it.stop != Stop::None))
+            .filter(|up| known.get(*up).is_some_and(|it| it.stop != QueueStop::None))
             .collect();
-        if stopped.iter().any(|up| known[*up].stop == Stop::Inactive) {
+        if stopped
+            .iter()
+            .any(|up| known[*up].stop == QueueStop::Inactive)
+        {
             return None;
         }
         let changes: Vec<UnblockChange> = stopped
@@ -289,7 +292,7 @@ impl Explainer<'_> {
         let after = || {
             let mut after = Snapshot::clone(&compiled.snapshot);
             for up in &stopped {
-                after.queues[*up].stop = Stop::None;
+                after.queues[*up].stop = QueueStop::None;
             }
             CompiledFleet::new(after)
         };
@@ -319,7 +322,7 @@ impl Explainer<'_> {
 fn all_that_start(compiled: &CompiledFleet) -> BTreeMap<WorkloadId, Vec<Evicted>> {
     let mut state = State::new(compiled);
     cycle::place(&mut state, &[]);
-    let cycle = cycle::cycle(&mut state, cycle::Options::BY_QUOTA);
+    let cycle = cycle::cycle(&mut state, cycle::CycleOptions::BY_QUOTA);
     let admitted = cycle.admitted.iter().map(|admission| admission.work);
     admitted
         .map(|work| (work, super::victims_of(compiled, &cycle, work)))

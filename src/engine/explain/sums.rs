@@ -20,7 +20,7 @@ pub(super) type Alike = (usize, Option<usize>);
 type SumKey = (usize, usize, Vec<FlavorId>, Option<(usize, usize)>);
 
 #[derive(Default, Debug)]
-pub(super) struct Sums {
+pub(super) struct RequestSums {
     priorities: Option<Vec<i32>>,
     /// By root and pair: requests up to each position; of all workloads, and of those that wait for this quota.
     asked: BTreeMap<(QueueId, PairId), (Vec<i64>, Vec<i64>)>,

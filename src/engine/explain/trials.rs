@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::base::SmallSort;
 
 use crate::compiled::{CompiledFleet, FlavorId, WorkloadId};
-use crate::cycle::{self, Attempt, CycleInput, Watch};
+use crate::cycle::{self, Attempt, CycleInput, CycleWatch};
 use crate::fit::{Miss, Relaxation, Why};
 
 use super::change::TaintName;
@@ -121,14 +121,14 @@ impl Explainer<'_> {
         }
         self.turns -= self.turns_to(work, None);
         let mark = self.state.mark();
-        let watch = Watch {
+        let watch = CycleWatch {
             until: Some(work),
             relaxation: Some(relaxation),
             known: Some(CycleInput {
                 lines: self.lines.clone(),
                 durations: self.durations.clone(),
             }),
-            ..Watch::default()
+            ..CycleWatch::default()
         };
         cycle::watched(&mut self.state, CLUSTER_CYCLE, watch);
         let starts = self.state.allocation(work).is_some();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::compiled::{NodeId, PairId, QueueId, Quotas, WorkloadId};
-use crate::cycle::{self, CycleInput, Watch};
+use crate::cycle::{self, CycleInput, CycleWatch};
 use crate::fit::{Miss, Relaxation, Why};
 use crate::snapshot::{PodSet, System, least_amount};
 use crate::state::State;
@@ -268,12 +268,12 @@ impl Explainer<'_> {
         if self.has_reserved {
             cycle::place(&mut self.state, &[]);
         }
-        let watch = Watch {
+        let watch = CycleWatch {
             until: Some(work),
             known,
-            ..Watch::default()
+            ..CycleWatch::default()
         };
-        let cycle = cycle::watched(&mut self.state, cycle::Options::BY_QUOTA, watch);
+        let cycle = cycle::watched(&mut self.state, cycle::CycleOptions::BY_QUOTA, watch);
         let starts = self.state.allocation(work).is_some() && !cycle.quota_reserved.contains(&work);
         self.state.undo_to(mark);
         starts.then(|| super::victims_of(self.state.compiled(), &cycle, work))

@@ -321,7 +321,7 @@ fn starts(snapshot: &Snapshot, key: &JobKey, changes: &[UnblockChange]) -> Optio
     let work = compiled.work(key)?;
     let mut state = State::new(&compiled);
     cycle::place(&mut state, &[]);
-    let cycle = cycle::cycle(&mut state, cycle::Options::BY_QUOTA);
+    let cycle = cycle::cycle(&mut state, cycle::CycleOptions::BY_QUOTA);
     let mut admitted = cycle.admitted.iter();
     let starts = admitted.any(|admission| admission.work == work);
     starts.then(|| super::victims_of(&compiled, &cycle, work))

@@ -11,7 +11,7 @@ use model::base::Moment;
 use super::Relaxation;
 
 /// Upper bound of the pods of a set that fit, as resources become free.
-pub(crate) struct Reach<'p> {
+pub(crate) struct PodSetBound<'p> {
     gate: Arc<Gate>,
     want: usize,
     /// CPU, memory and thousandths of devices per pod.
@@ -28,7 +28,7 @@ pub(crate) struct Reach<'p> {
     best: i64,
 }
 
-impl<'p> Reach<'p> {
+impl<'p> PodSetBound<'p> {
     /// Starts from the current state.
     pub(crate) fn new(
         state: &mut State<'p>,
@@ -193,7 +193,7 @@ impl State<'_> {
         usage: &[(PairId, i64)],
         ends: &[(Moment, WorkloadId)],
     ) -> Option<usize> {
-        let free = |state: &Self, quota: &crate::state::Usage| {
+        let free = |state: &Self, quota: &crate::state::QuotaUsage| {
             let mut usage = usage.iter();
             usage.all(|&(pair, amount)| quota.available(state.tree(), queue, pair) >= amount)
         };
@@ -233,7 +233,7 @@ impl State<'_> {
         if self.nodes() == 0 {
             return Some(0);
         }
-        let mut reach = Reach::new(self, work, set, flavors, need);
+        let mut reach = PodSetBound::new(self, work, set, flavors, need);
         if reach.may_fit() {
             return Some(0);
         }

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use crate::compiled::{CompiledFleet, FlavorId};
-use crate::snapshot::{CORDON, Taint, TaintEffect, Toleration};
+use crate::snapshot::{CORDON, SnapshotTaint, SnapshotToleration, TaintEffect};
 use crate::state::{Gate, State};
 
 use super::Relaxation;
 
 /// The first taint that excludes pods. Cordons are handled separately.
 pub(super) fn kept_out<'t>(
-    taints: &'t [Taint],
-    tolerations: &[&[Toleration]],
-) -> Option<&'t Taint> {
-    let covered = |taint: &Taint| {
+    taints: &'t [SnapshotTaint],
+    tolerations: &[&[SnapshotToleration]],
+) -> Option<&'t SnapshotTaint> {
+    let covered = |taint: &SnapshotTaint| {
         let mut all = tolerations.iter().copied().flatten();
         all.any(|toleration| toleration.covers(taint))
     };
@@ -69,7 +69,8 @@ fn opens(
                 || constraint.affinity.iter().any(|term| {
                     !term.is_empty() && term.iter().all(|need| need.is_met(&node.labels))
                 }));
-    let mut tolerations: Vec<&[Toleration]> = vec![&constraint.tolerations, &relaxation.tolerate];
+    let mut tolerations: Vec<&[SnapshotToleration]> =
+        vec![&constraint.tolerations, &relaxation.tolerate];
     tolerations.extend(flavors().map(|flavor| &flavor.tolerations[..]));
     own && flavors().all(|flavor| flavor.labels.iter().all(carried))
         && (relaxation.no_taints || kept_out(&node.taints, &tolerations).is_none())

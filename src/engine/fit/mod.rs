@@ -19,10 +19,10 @@ use std::sync::Arc;
 use model::base::Name;
 
 use super::compiled::{FlavorId, PairId, QueueId, WorkloadId};
-use super::snapshot::Toleration;
+use super::snapshot::SnapshotToleration;
 use super::state::{Allocation, PodSetAllocation, State};
 
-pub(super) use bound::Reach;
+pub(super) use bound::PodSetBound;
 pub(super) use needs::Shortages;
 
 /// Maximum number of flavor combinations of a workload's sets that are tried.
@@ -39,7 +39,7 @@ pub struct Relaxation {
     pub no_taints: bool,
     /// Labels that pods require (those of flavors still apply).
     pub no_labels: bool,
-    pub tolerate: Vec<Toleration>,
+    pub tolerate: Vec<SnapshotToleration>,
     /// Only this flavor for accelerators, overriding the workload's own list; it must be one of the queue's.
     pub only_flavor: Option<FlavorId>,
     /// Requires the full count of every set.
@@ -181,7 +181,7 @@ impl State<'_> {
     /// # Errors
     /// Why it does not admit.
     pub fn gate_of_queue(&self, work: WorkloadId) -> Result<QueueId, Why> {
-        use super::snapshot::Stop;
+        use super::snapshot::QueueStop;
         let Some(queue) = self.compiled().workloads[work].queue else {
             return Err(Why::NoQueue);
         };
@@ -189,10 +189,11 @@ impl State<'_> {
         if known.get(queue).is_some_and(|queue| !queue.admits) {
             return Err(Why::Cohort);
         }
-        let stopped = self
-            .tree()
-            .path(queue)
-            .find(|&up| known.get(up).is_some_and(|queue| queue.stop != Stop::None));
+        let stopped = self.tree().path(queue).find(|&up| {
+            known
+                .get(up)
+                .is_some_and(|queue| queue.stop != QueueStop::None)
+        });
         match stopped {
             Some(queue) => Err(Why::Stopped { queue }),
             None => Ok(queue),

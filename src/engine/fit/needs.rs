@@ -12,7 +12,7 @@ use super::Relaxation;
 
 /// One flavor assignment of a pod set.
 #[derive(Debug)]
-struct Way {
+struct FlavorNeeds {
     /// Its flavors accept the pods at all.
     suits: bool,
     /// Quota of its minimum number of pods.
@@ -28,14 +28,14 @@ struct Way {
 struct ShapeNeeds {
     queue: QueueId,
     /// Per pod set: its minimum, and flavor assignments in the order in which they are tried.
-    sets: Vec<(u64, Vec<Way>)>,
+    sets: Vec<(u64, Vec<FlavorNeeds>)>,
     /// The first flavors that quotas allow are the first assignments that they allow.
     plain: bool,
 }
 
 /// Eligible nodes of pods with equal requests.
 #[derive(Debug)]
-struct Spot {
+struct EligibleNodes {
     want: usize,
     gate: Arc<Gate>,
     /// Ladder and level of the domain that they must share.
@@ -52,7 +52,7 @@ type SpotKey = (usize, u32, Option<(usize, usize)>);
 pub(crate) struct Shortages {
     /// By shape, computed on first use; `Some(None)` if it can never start.
     shapes: Vec<Option<Option<ShapeNeeds>>>,
-    spots: Vec<Spot>,
+    spots: Vec<EligibleNodes>,
     spot_index: FxHashMap<SpotKey, usize>,
     /// Generation: increases with every change of the state.
     look: u64,
@@ -143,7 +143,7 @@ impl Shortages {
             return None;
         };
         let free = counted(&mut self.free, state, needs.queue, self.look);
-        let passes = |way: &Way| {
+        let passes = |way: &FlavorNeeds| {
             let mut short = way.whole.iter();
             // The first quota that is short is the reason.
             let short = short.find(|&&(pair, asked, over)| over || asked > free[pair]);
@@ -167,7 +167,7 @@ impl Shortages {
             return state.nominated(work, &Relaxation::default());
         };
         let free = counted(&mut self.free, state, needs.queue, self.look);
-        let allowed = |way: &&Way| {
+        let allowed = |way: &&FlavorNeeds| {
             let mut whole = way.whole.iter();
             way.suits && whole.all(|&(pair, asked, _)| asked <= free[pair])
         };
@@ -206,7 +206,7 @@ impl Shortages {
                     .spot_index
                     .entry((it.want, gate.id, level))
                     .or_insert_with(|| {
-                        spots.push(Spot {
+                        spots.push(EligibleNodes {
                             want: it.want,
                             gate,
                             level,
@@ -225,7 +225,7 @@ impl Shortages {
                         asked > state.tree().quota(queue, *pair).potential,
                     )
                 };
-                ways.push(Way {
+                ways.push(FlavorNeeds {
                     suits: suits.is_ok(),
                     whole: each.iter().map(over).collect(),
                     least: each
@@ -269,7 +269,7 @@ fn counted<'f>(
 }
 
 /// Pods that fit; in the largest domain if they must share one.
-fn pods_that_fit(spot: &mut Spot, state: &mut State<'_>, look: u64) -> u64 {
+fn pods_that_fit(spot: &mut EligibleNodes, state: &mut State<'_>, look: u64) -> u64 {
     if spot.counted.0 == look {
         return spot.counted.1;
     }

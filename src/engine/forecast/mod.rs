@@ -21,7 +21,7 @@ use serde::Serialize;
 use model::base::{Moment, Name};
 
 use super::compiled::{CompiledFleet, WorkloadId};
-use super::cycle::{self, Cycle, Series, at_speed};
+use super::cycle::{self, Cycle, CycleSeries, at_speed};
 use super::explain::{CLUSTER_CYCLE, job};
 use super::preempt::evicted;
 use super::rng::Rng;
@@ -37,7 +37,7 @@ const RUNS: usize = 15;
 /// Maximum number of concurrent timelines; each has its own copy of the state.
 const MOST_AT_A_TIME: usize = 4;
 
-/// Work budget for exact cycles, over all timelines ([`Series::work_done`]): within it, a cycle is run at the end of each
+/// Work budget for exact cycles, over all timelines ([`CycleSeries::work_done`]): within it, a cycle is run at the end of each
 /// workload. After that, ends within a fraction of the elapsed time are taken together, and starts are known to that interval
 /// only; the fraction grows with the work done.
 const EXACT_WORK: usize = 30_000;
@@ -116,7 +116,7 @@ fn moment<S: serde::Serializer>(at: &Option<Moment>, out: S) -> Result<S::Ok, S:
 
 /// Start of one workload in one timeline, as a range.
 #[derive(Clone, Copy)]
-struct Span {
+struct StartRange {
     from: Moment,
     /// Time of its cycle.
     at: Moment,
@@ -124,8 +124,8 @@ struct Span {
 }
 
 /// One run of the timeline.
-struct Timeline {
-    starts: BTreeMap<WorkloadId, Span>,
+struct TimelineRun {
+    starts: BTreeMap<WorkloadId, StartRange>,
     /// Earliest time at which a workload with a drawn runtime ended.
     drawn: Option<Moment>,
 }
@@ -187,7 +187,7 @@ pub(crate) fn forecast_from(
     let starts = begun.keys().map(|work| {
         (
             *work,
-            Span {
+            StartRange {
                 from: now,
                 at: now,
                 to: now,
@@ -199,8 +199,8 @@ pub(crate) fn forecast_from(
     wanted
         .into_iter()
         .map(|work| {
-            let sorted = |part: fn(&Span) -> Moment| {
-                let of_run = |run: &Timeline| run.starts.get(&work).map(part);
+            let sorted = |part: fn(&StartRange) -> Moment| {
+                let of_run = |run: &TimelineRun| run.starts.get(&work).map(part);
                 let mut starts: Vec<Option<Moment>> = runs.iter().map(of_run).collect();
                 // Unknown sorts after any time.
                 starts.sort_by_key(|start| (start.is_none(), *start));
@@ -284,12 +284,12 @@ fn timelines(
     state: &State<'_>,
     shares: &[Vec<u32>],
     only: Option<WorkloadId>,
-    begun: &BTreeMap<WorkloadId, Span>,
-) -> Vec<Timeline> {
+    begun: &BTreeMap<WorkloadId, StartRange>,
+) -> Vec<TimelineRun> {
     let times = shares.len();
-    let some = |shares: &[Vec<u32>]| -> Vec<Timeline> {
+    let some = |shares: &[Vec<u32>]| -> Vec<TimelineRun> {
         let mut state = state.clone();
-        let mut series = Series::new(&state);
+        let mut series = CycleSeries::new(&state);
         let run = |shares: &Vec<u32>| timeline(&mut state, &mut series, shares, only, begun, times);
         shares.iter().map(run).collect()
     };
@@ -312,17 +312,17 @@ fn timelines(
 /// workloads may have started already: capacity left over by victims, or by a started reservation, may suffice for others.
 fn timeline(
     state: &mut State<'_>,
-    series: &mut Series,
+    series: &mut CycleSeries,
     shares: &[u32],
     only: Option<WorkloadId>,
-    begun: &BTreeMap<WorkloadId, Span>,
+    begun: &BTreeMap<WorkloadId, StartRange>,
     times: usize,
-) -> Timeline {
+) -> TimelineRun {
     let compiled = state.compiled();
     let begin = state.now();
     let mark = state.mark();
     series.restart();
-    let mut out = Timeline {
+    let mut out = TimelineRun {
         starts: begun.clone(),
         drawn: None,
     };
@@ -373,9 +373,9 @@ fn timeline(
 
 /// Start range of a workload whose cycle covers the ends between two times. Once ends are grouped, a start may be off by the
 /// width of a group, even for a single end: the range is widened by that on both sides.
-fn span(begin: Moment, since: Moment, at: Moment, exact: bool) -> Span {
+fn span(begin: Moment, since: Moment, at: Moment, exact: bool) -> StartRange {
     if exact {
-        return Span {
+        return StartRange {
             from: since,
             at,
             to: at,
@@ -384,7 +384,7 @@ fn span(begin: Moment, since: Moment, at: Moment, exact: bool) -> Span {
     let margin = at.millis().saturating_sub(begin.millis()).max(0) / PART;
     let from = Moment::from_millis(since.millis().saturating_sub(margin));
     let to = Moment::from_millis(at.millis().saturating_add(margin));
-    Span {
+    StartRange {
         from: from.max(begin),
         at,
         to,

@@ -2,7 +2,7 @@
 //! time the remaining share halves, since long runs are heavy-tailed.
 
 use crate::compiled::{CompiledFleet, WorkloadId};
-use crate::snapshot::Runs;
+use crate::snapshot::OwnerRuntimes;
 
 /// The resolution of shares; they are drawn in thousandths.
 const ONE: i128 = 1_000_000;
@@ -11,7 +11,7 @@ const ONE: i128 = 1_000_000;
 const FINE: i128 = ONE / 1_000;
 
 /// Past runs of a workload's owner, if known.
-pub(super) fn past(compiled: &CompiledFleet, work: WorkloadId) -> Option<&Runs> {
+pub(super) fn past(compiled: &CompiledFleet, work: WorkloadId) -> Option<&OwnerRuntimes> {
     let owner = &compiled.workload(work).owner;
     let runs = &compiled.snapshot.runs;
     let found = runs.binary_search_by(|runs| runs.owner.cmp(owner)).ok()?;
@@ -52,7 +52,7 @@ fn narrow(value: i128) -> i64 {
 }
 
 /// Corners of the curve: share in units of [`ONE`], milliseconds; monotonic.
-fn corners(runs: &Runs) -> [(i128, i128); 4] {
+fn corners(runs: &OwnerRuntimes) -> [(i128, i128); 4] {
     let p10 = i128::from(runs.p10_ms.max(0));
     let p50 = i128::from(runs.p50_ms).max(p10);
     let p90 = i128::from(runs.p90_ms).max(p50);
@@ -95,7 +95,7 @@ fn piece(
 }
 
 /// Quantile of the runtime.
-fn quantile(runs: &Runs, share: i128) -> i64 {
+fn quantile(runs: &OwnerRuntimes, share: i128) -> i64 {
     let corners = corners(runs);
     for pair in corners.windows(2) {
         if share <= pair[1].0 {
@@ -111,7 +111,7 @@ fn quantile(runs: &Runs, share: i128) -> i64 {
 }
 
 /// Share of runs shorter than a time before the last corner.
-fn rank(runs: &Runs, time: i128) -> i128 {
+fn rank(runs: &OwnerRuntimes, time: i128) -> i128 {
     let corners = corners(runs);
     if time <= corners[0].1 {
         return 0;

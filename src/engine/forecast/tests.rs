@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::cycle::Options;
+use crate::cycle::CycleOptions;
 use crate::fixture::{compiled, id, node, work};
 use crate::sample::Recipe;
 use crate::snapshot::{QueueingStrategy, Snapshot};
@@ -144,9 +144,9 @@ fn stepped(compiled: &CompiledFleet) -> BTreeMap<WorkloadId, Moment> {
                 starts.insert(admission.work, state.now());
             }
         }
-        let spared = Options {
+        let spared = CycleOptions {
             spare_all: true,
-            ..Options::default()
+            ..CycleOptions::default()
         };
         for admission in cycle::cycle(&mut state, spared).admitted {
             starts.insert(admission.work, state.now());
@@ -177,9 +177,9 @@ fn by_cycles(compiled: &CompiledFleet) -> BTreeMap<WorkloadId, Moment> {
         if !options.spare_all {
             // Evicted workloads have no allocation any more.
             ends.retain(|(_, work)| state.allocation(*work).is_some());
-            options = Options {
+            options = CycleOptions {
                 spare_all: true,
-                ..Options::default()
+                ..CycleOptions::default()
             };
             continue;
         }

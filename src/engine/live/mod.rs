@@ -24,9 +24,9 @@ use model::fleet::{Fleet, node, siting};
 
 use super::document::fill_up;
 use super::snapshot::{
-    EngineHealth, HeldDevices, PLENTY, Resident, Runs, Slice, Snapshot, SnapshotBudget,
-    SnapshotDevice, SnapshotNode, SnapshotPriorityClass, Taint, TaintEffect, Toleration, Topology,
-    WHOLE, Workload,
+    EngineHealth, HeldDevices, OwnerRuntimes, PLENTY, Resident, Snapshot, SnapshotBudget,
+    SnapshotDevice, SnapshotNode, SnapshotPriorityClass, SnapshotSlice, SnapshotTaint,
+    SnapshotToleration, TaintEffect, Topology, WHOLE, Workload,
 };
 
 pub use queues::{CLASS, Titles};
@@ -76,8 +76,8 @@ pub fn snapshot(fleet: &Fleet, burn: &SpendRates) -> Snapshot {
 }
 
 /// Run times of past jobs, by group.
-fn runs(fleet: &Fleet) -> Vec<Runs> {
-    let runs = fleet.runtimes.iter().map(|(group, tenths)| Runs {
+fn runs(fleet: &Fleet) -> Vec<OwnerRuntimes> {
+    let runs = fleet.runtimes.iter().map(|(group, tenths)| OwnerRuntimes {
         owner: group.clone(),
         count: tenths.count,
         p10_ms: tenths.p10_ms,
@@ -204,7 +204,7 @@ fn device(device: &device::Device) -> SnapshotDevice {
             .slices
             .iter()
             .filter(|_| !device.fractions)
-            .map(|slice| Slice {
+            .map(|slice| SnapshotSlice {
                 name: slice.name.clone(),
                 resource: slice
                     .resource
@@ -347,8 +347,8 @@ fn effect(text: &str) -> Option<TaintEffect> {
         .find(|effect| effect.name() == text)
 }
 
-fn taint(taint: &observe::Taint) -> Option<Taint> {
-    Some(Taint {
+fn taint(taint: &observe::Taint) -> Option<SnapshotTaint> {
+    Some(SnapshotTaint {
         key: taint.key.clone(),
         value: taint.value.clone(),
         effect: effect(&taint.effect)?,
@@ -356,11 +356,11 @@ fn taint(taint: &observe::Taint) -> Option<Taint> {
 }
 
 /// `None` for a toleration that the API would reject.
-fn toleration(toleration: &siting::Toleration) -> Option<Toleration> {
+fn toleration(toleration: &siting::Toleration) -> Option<SnapshotToleration> {
     if toleration.key.is_empty() && !toleration.exists {
         return None;
     }
-    Some(Toleration {
+    Some(SnapshotToleration {
         key: (!toleration.key.is_empty()).then(|| toleration.key.clone()),
         value: (!toleration.exists).then(|| toleration.value.clone()),
         effect: match toleration.effect.is_empty() {

@@ -1,7 +1,9 @@
 //! Engine options of a live fleet. Settings take precedence, then the cluster's own objects, then defaults.
 
-use crate::packing::Policy;
-use crate::snapshot::{Backfill, EngineOptions, FlavorChoice, Origin, Origins, Route, Source};
+use crate::packing::PackingPolicy;
+use crate::snapshot::{
+    Backfill, EngineOptions, FlavorChoice, OptionOrigin, OptionOrigins, OptionSource, Route,
+};
 use model::base::Name;
 use model::fleet::observe::Table;
 use model::fleet::queue::QueueSystem;
@@ -9,15 +11,15 @@ use model::fleet::scheduling::{FairStrategy, Setting};
 use model::fleet::{Fleet, TableState};
 
 /// Engine options, and the origin of each value.
-pub(super) fn options(fleet: &Fleet) -> (EngineOptions, Origins) {
+pub(super) fn options(fleet: &Fleet) -> (EngineOptions, OptionOrigins) {
     let rules = &fleet.policy.engine;
     let mut options = EngineOptions {
         backfill: backfill(fleet),
         ..EngineOptions::default()
     };
-    let mut origins = Origins::default();
+    let mut origins = OptionOrigins::default();
     if let Some(given) = &rules.placement
-        && let Ok(policy) = given.value.parse::<Policy>()
+        && let Ok(policy) = given.value.parse::<PackingPolicy>()
     {
         options.placement = policy;
         origins.placement = setting(given);
@@ -51,17 +53,17 @@ fn backfill(fleet: &Fleet) -> Backfill {
 }
 
 /// Fair sharing as Kueue is configured. If that is unknown, it is off, and the origin says why.
-fn of_kueue(fleet: &Fleet) -> (&[FairStrategy], Origin) {
+fn of_kueue(fleet: &Fleet) -> (&[FairStrategy], OptionOrigin) {
     match fleet.kueue.as_deref() {
         Some(config) => match &config.fair_sharing {
             Ok(strategies) => {
                 let object = format!("ConfigMap {}", config.key);
-                (strategies, Origin::new(Source::Object, object))
+                (strategies, OptionOrigin::new(OptionSource::Object, object))
             }
-            Err(_) => (&[], Origin::new(Source::Assumed, unread(fleet))),
+            Err(_) => (&[], OptionOrigin::new(OptionSource::Assumed, unread(fleet))),
         },
-        None if !has_kueue(fleet) => (&[], Origin::default()),
-        None => (&[], Origin::new(Source::Assumed, unread(fleet))),
+        None if !has_kueue(fleet) => (&[], OptionOrigin::default()),
+        None => (&[], OptionOrigin::new(OptionSource::Assumed, unread(fleet))),
     }
 }
 
@@ -91,8 +93,8 @@ fn has_kueue(fleet: &Fleet) -> bool {
     queues.any(|queue| queue.system() == QueueSystem::Kueue)
 }
 
-fn setting<T>(given: &Setting<T>) -> Origin {
-    Origin::new(Source::Setting, given.place.clone())
+fn setting<T>(given: &Setting<T>) -> OptionOrigin {
+    OptionOrigin::new(OptionSource::Setting, given.place.clone())
 }
 
 /// Routes of the settings, in order.
@@ -164,7 +166,7 @@ mod tests {
 
     #[test]
     fn the_names_of_settings_are_those_of_the_engine() {
-        assert_eq!(Policy::ALL.map(Policy::name), PLACEMENTS);
+        assert_eq!(PackingPolicy::ALL.map(PackingPolicy::name), PLACEMENTS);
     }
 
     #[test]
@@ -219,7 +221,11 @@ mod tests {
             assert_eq!(snapshot.options.fair_sharing, None);
             snapshot.origins.fair_sharing
         };
-        assert_eq!(read_options(&fleet).source, Source::Assumed, "not read yet");
+        assert_eq!(
+            read_options(&fleet).source,
+            OptionSource::Assumed,
+            "not read yet"
+        );
         let lost = Lost {
             kind: LostKind::Rights,
             since: Moment::default(),
@@ -238,7 +244,7 @@ mod tests {
         fleet.queues = Arc::from([]);
         assert_eq!(
             read_options(&fleet),
-            Origin::default(),
+            OptionOrigin::default(),
             "no Kueue, nothing to ask"
         );
     }
@@ -260,9 +266,9 @@ mod tests {
             }),
             &SpendRates::default(),
         );
-        assert_eq!(snapshot.options.placement, Policy::Fgd);
+        assert_eq!(snapshot.options.placement, PackingPolicy::Fgd);
         assert_eq!(snapshot.options.backfill, Backfill::Depth(4));
-        let place = Origin::new(Source::Setting, "/etc/stokehold.toml:7");
+        let place = OptionOrigin::new(OptionSource::Setting, "/etc/stokehold.toml:7");
         assert_eq!(snapshot.origins.placement, place);
         assert_eq!(snapshot.routes.len(), 1);
         assert_eq!(snapshot.routes[0].origin, place);

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::snapshot::{
-    self, ANY_FLAVOR, Fungibility, LeftAlone, PLENTY, Preemption, QueueingStrategy, Quota, Reclaim,
-    SnapshotFlavor, Stop, System, Within, unit_is_milli,
+    self, ANY_FLAVOR, Fungibility, LeftAlone, PLENTY, Preemption, QueueStop, QueueingStrategy,
+    Reclaim, SnapshotFlavor, SnapshotQuota, System, Within, unit_is_milli,
 };
 use model::base::Name;
 use model::fleet::Fleet;
@@ -71,13 +71,13 @@ impl Titles {
 }
 
 /// Every queue and cohort.
-pub(super) fn queues(fleet: &Fleet, titles: &Titles) -> Vec<snapshot::Queue> {
+pub(super) fn queues(fleet: &Fleet, titles: &Titles) -> Vec<snapshot::SnapshotQueue> {
     fleet
         .queues
         .iter()
         .filter_map(|queue| {
             let name = titles.get(&queue.key)?.clone();
-            Some(snapshot::Queue {
+            Some(snapshot::SnapshotQueue {
                 parent: parent(fleet, queue, titles),
                 admits: queue.key.kind == QueueKind::Queue,
                 object: queue.name().clone(),
@@ -101,9 +101,9 @@ fn parent(fleet: &Fleet, queue: &Queue, titles: &Titles) -> Option<Name> {
     titles.get(&above).cloned()
 }
 
-fn read(queue: &Queue, name: Name) -> snapshot::Queue {
+fn read(queue: &Queue, name: Name) -> snapshot::SnapshotQueue {
     let preemption = &queue.preemption;
-    snapshot::Queue {
+    snapshot::SnapshotQueue {
         name,
         object: Name::default(),
         parent: None,
@@ -120,16 +120,8 @@ fn read(queue: &Queue, name: Name) -> snapshot::Queue {
         }),
         quotas: quotas(queue),
         preemption: Preemption {
-            within: match preemption.within {
-                queue::Within::Never => Within::Never,
-                queue::Within::LowerPriority => Within::LowerPriority,
-                queue::Within::LowerOrNewerEqual => Within::LowerOrNewerEqualPriority,
-            },
-            reclaim: match preemption.reclaim {
-                queue::Reclaim::Never => Reclaim::Never,
-                queue::Reclaim::LowerPriority => Reclaim::LowerPriority,
-                queue::Reclaim::Any => Reclaim::Any,
-            },
+            within: preemption.within,
+            reclaim: preemption.reclaim,
             borrow: preemption.borrow,
             borrow_threshold: preemption.borrow_max_priority,
         },
@@ -142,10 +134,10 @@ fn read(queue: &Queue, name: Name) -> snapshot::Queue {
             queue::Strategy::BestEffort => QueueingStrategy::BestEffort,
         },
         stop: match queue.stop {
-            queue::Stop::Drain => Stop::Drain,
-            queue::Stop::Hold => Stop::Hold,
-            _ if queue.is_stopped() => Stop::Inactive,
-            queue::Stop::None => Stop::None,
+            queue::Stop::Drain => QueueStop::Drain,
+            queue::Stop::Hold => QueueStop::Hold,
+            _ if queue.is_stopped() => QueueStop::Inactive,
+            queue::Stop::None => QueueStop::None,
         },
         fungibility: Fungibility {
             borrow_stops: !queue.next_before_borrow,
@@ -164,7 +156,7 @@ fn amount(resource: &str, measure: Measure, amount: i64) -> i64 {
     scaled.clamp(0, UNBOUNDED)
 }
 
-fn quotas(queue: &Queue) -> Vec<Quota> {
+fn quotas(queue: &Queue) -> Vec<SnapshotQuota> {
     let reported = queue
         .quotas
         .iter()
@@ -177,7 +169,7 @@ fn quotas(queue: &Queue) -> Vec<Quota> {
     reported
         .map(|quota| {
             let amount = |reported: i64| amount(&quota.resource, quota.measure, reported);
-            Quota {
+            SnapshotQuota {
                 flavor: match quota.flavor.is_empty() {
                     true => Name::new(ANY_FLAVOR),
                     false => quota.flavor.clone(),

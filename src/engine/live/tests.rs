@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::snapshot::{QueueingStrategy, Status, Stop};
+use crate::snapshot::{QueueStop, QueueingStrategy, Status};
 use model::base::Moment;
 use model::fleet::admission::{Admission, Assigned, GroupSeen};
 use model::fleet::job::{Job, JobKey, JobState};
@@ -13,7 +13,7 @@ use model::fleet::policy::Policy;
 use model::fleet::queue::{Measure, Queue, QueueKey, QueueKind, QueueSystem, Quota, Strategy};
 use model::fleet::scheduling::KueueConfig;
 use model::fleet::siting::{
-    ConstraintMode, Expression, NodeTerm, Operator, PodSet, Siting, TopologyConstraint,
+    ConstraintMode, Expression, JobPodSet, NodeTerm, Operator, Siting, TopologyConstraint,
 };
 use model::fleet::{budget, queue};
 
@@ -83,12 +83,12 @@ fn job(name: &str, kind: &str, state: JobState) -> Job {
         kind: Name::new(kind),
     });
     job.state = state;
-    job.pod_sets = Arc::from([PodSet {
+    job.pod_sets = Arc::from([JobPodSet {
         name: Name::new("main"),
         count: 2,
         min: 2,
         request: gpus(1),
-        ..PodSet::default()
+        ..JobPodSet::default()
     }]);
     job
 }
@@ -225,7 +225,7 @@ fn quotas_come_in_the_engines_units_and_unbounded_is_not_nothing() {
     );
     assert_eq!(
         (queue.stop, queue.order),
-        (Stop::Inactive, QueueingStrategy::Strict)
+        (QueueStop::Inactive, QueueingStrategy::Strict)
     );
     assert_eq!(seen.flavors.len(), 1, "the flavor that stands for none");
 }
@@ -344,7 +344,7 @@ fn what_nothing_can_meet_is_no_way_in() {
     };
     let affinity = |terms: Vec<NodeTerm>| {
         let mut job = job("j", "Job", JobState::Waiting);
-        job.pod_sets = Arc::from([PodSet {
+        job.pod_sets = Arc::from([JobPodSet {
             count: 1,
             siting: Some(Arc::new(Siting {
                 required: terms.into_boxed_slice(),
@@ -355,7 +355,7 @@ fn what_nothing_can_meet_is_no_way_in() {
                 level: Name::new("tier-2"),
                 slice: None,
             })),
-            ..PodSet::default()
+            ..JobPodSet::default()
         }]);
         job.queue_system = QueueSystem::Volcano;
         let set = see(&fleet(vec![], vec![job])).workloads[0].sets[0].clone();
@@ -386,7 +386,7 @@ fn what_nothing_can_meet_is_no_way_in() {
 fn what_no_scheduler_can_start_is_blocked() {
     use model::fleet::siting::StartBlock;
 
-    let follows = |name: &str| PodSet {
+    let follows = |name: &str| JobPodSet {
         name: Name::new(name),
         blocked: Some(Box::new(StartBlock::Role {
             on: Name::new("init"),
@@ -395,7 +395,7 @@ fn what_no_scheduler_can_start_is_blocked() {
         ..job("j", "JobSet", JobState::Waiting).pod_sets[0].clone()
     };
     let free = || job("j", "JobSet", JobState::Waiting).pod_sets[0].clone();
-    let with = |sets: Vec<PodSet>| {
+    let with = |sets: Vec<JobPodSet>| {
         let mut job = job("j", "JobSet", JobState::Waiting);
         job.pod_sets = sets.into();
         job

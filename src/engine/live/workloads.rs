@@ -157,13 +157,13 @@ fn waits_for_admission(job: &Job, has_quota: bool) -> bool {
 }
 
 /// Pod sets that request devices.
-fn asking(job: &Job) -> impl Iterator<Item = &siting::PodSet> {
+fn asking(job: &Job) -> impl Iterator<Item = &siting::JobPodSet> {
     let sets = job.pod_sets.iter().filter(|set| set.count > 0);
     sets.filter(|set| set.request.wants_devices())
 }
 
 /// Whether a set's pods are created later than others of the job that request devices: they are not up to the scheduler yet.
-fn comes_later(job: &Job, set: &siting::PodSet, has_quota: bool) -> bool {
+fn comes_later(job: &Job, set: &siting::JobPodSet, has_quota: bool) -> bool {
     set.follows_role()
         && !has_quota
         && !waits_for_admission(job, has_quota)
@@ -193,7 +193,7 @@ fn blocked(job: &Job, has_quota: bool) -> Option<Name> {
     if waits_for_admission(job, has_quota) || asking(job).any(|set| !set.follows_role()) {
         return None;
     }
-    asking(job).find_map(siting::PodSet::block_words)
+    asking(job).find_map(siting::JobPodSet::block_words)
 }
 
 /// Whether a job bypasses the queue that it names: Kueue has no Workload for it, so it counts against no quota there.
@@ -351,7 +351,7 @@ fn affinity(siting: &Siting) -> Vec<Vec<Requirement>> {
     lists
 }
 
-fn topology(fleet: &Fleet, job: &Job, set: &siting::PodSet) -> Option<TopologyRequest> {
+fn topology(fleet: &Fleet, job: &Job, set: &siting::JobPodSet) -> Option<TopologyRequest> {
     let requested = set.topology.as_ref()?;
     let required = match requested.mode {
         ConstraintMode::Required => true,
@@ -376,7 +376,7 @@ fn topology(fleet: &Fleet, job: &Job, set: &siting::PodSet) -> Option<TopologyRe
 }
 
 /// Name of a pod set in the engine.
-pub(super) fn set_name(set: &siting::PodSet) -> Name {
+pub(super) fn set_name(set: &siting::JobPodSet) -> Name {
     match set.name.is_empty() {
         true => Name::new("main"),
         false => set.name.clone(),
@@ -400,7 +400,7 @@ fn sets(fleet: &Fleet, job: &Job, has_quota: bool) -> Vec<PodSet> {
         own.filter(|admission| admission.system() == QueueSystem::Kueue)
     };
     let governed = job.govern.as_deref().filter(|it| it.is_admitted());
-    let by_govern = |set: &siting::PodSet| -> BTreeMap<Name, Name> {
+    let by_govern = |set: &siting::JobPodSet| -> BTreeMap<Name, Name> {
         let flavor = governed.and_then(|governed| governed.flavor(&set_name(set)));
         let resources = set.request.devices.iter().map(|(resource, _)| resource);
         flavor
@@ -453,7 +453,7 @@ fn sets(fleet: &Fleet, job: &Job, has_quota: bool) -> Vec<PodSet> {
 /// empty if Kueue has not reported it.
 fn quota(
     seen: &GroupSeen,
-    set: &siting::PodSet,
+    set: &siting::JobPodSet,
     (has_quota, ended): (bool, u32),
 ) -> BTreeMap<Name, i64> {
     let name = set_name(set);

@@ -61,14 +61,14 @@ const STEPS: [i64; 49] = [
 
 /// A pod's request without memory.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Spec {
+struct TraceRequest {
     cpu: i64,
     milli: i32,
     gpus: u32,
     models: Vec<String>,
 }
 
-impl Spec {
+impl TraceRequest {
     fn of(pod: &PlacementRequest) -> Self {
         Self {
             cpu: pod.cpu,
@@ -180,13 +180,13 @@ impl PackingDemand {
             .map(|node| kinds.binary_search(node).unwrap_or_default())
             .collect();
 
-        let mut counts: BTreeMap<Spec, i64> = BTreeMap::new();
+        let mut counts: BTreeMap<TraceRequest, i64> = BTreeMap::new();
         for (pod, count) in pods {
-            *counts.entry(Spec::of(pod)).or_default() += count;
+            *counts.entry(TraceRequest::of(pod)).or_default() += count;
         }
         let pressure = pressure(nodes, &kinds, &counts);
         // Among equally frequent specs the larger comes first, as published.
-        let mut specs: Vec<(i64, Spec)> = counts
+        let mut specs: Vec<(i64, TraceRequest)> = counts
             .into_iter()
             .map(|(spec, count)| (count, spec))
             .collect();
@@ -201,7 +201,7 @@ impl PackingDemand {
         });
 
         let need = |kind: &NodeKind| {
-            let need = |(_, spec): &(i64, Spec)| match spec.gpus {
+            let need = |(_, spec): &(i64, TraceRequest)| match spec.gpus {
                 0 => i32::MAX,
                 gpus if kind.accepts(&spec.models) => gpus as i32,
                 _ => i32::MAX,
@@ -254,7 +254,11 @@ fn steps(total: i64) -> Vec<i64> {
 }
 
 /// Load of each kind, in thousandths, if every spec is spread evenly over the GPUs of the kinds that can run it.
-fn pressure(nodes: &[NodeKind], kinds: &[NodeKind], counts: &BTreeMap<Spec, i64>) -> Vec<i64> {
+fn pressure(
+    nodes: &[NodeKind],
+    kinds: &[NodeKind],
+    counts: &BTreeMap<TraceRequest, i64>,
+) -> Vec<i64> {
     let mut gpus = vec![0_i128; kinds.len()];
     for node in nodes {
         if let Ok(kind) = kinds.binary_search(node) {
@@ -262,7 +266,7 @@ fn pressure(nodes: &[NodeKind], kinds: &[NodeKind], counts: &BTreeMap<Spec, i64>
         }
     }
     let all: i128 = gpus.iter().sum();
-    let asked = |(spec, count): (&Spec, &i64)| {
+    let asked = |(spec, count): (&TraceRequest, &i64)| {
         i128::from(*count) * i128::from(spec.milli) * i128::from(spec.gpus)
     };
     let demand: i128 = counts.iter().map(asked).sum();

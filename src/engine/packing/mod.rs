@@ -1,6 +1,6 @@
 //! Packing: what placing a pod that requests CPU, memory and parts of GPUs costs on a node, for the pods that are typical of a cluster.
 //!
-//! Six policies as published, and Stokehold's, [`Policy::Stokehold`]. No policy rejects a pod
+//! Six policies as published, and Stokehold's, [`PackingPolicy::Stokehold`]. No policy rejects a pod
 //! that fits somewhere. Units: CPU in thousandths of a core, memory in MiB, GPU in thousandths of a device.
 
 mod demand;
@@ -13,7 +13,7 @@ mod tests;
 
 pub use demand::{NodeKind, PackingDemand};
 pub use node::Idle;
-pub use policy::Policy;
+pub use policy::PackingPolicy;
 pub use score::{NEVER, PlacementRequest, cost, sharing};
 
 /// A whole device, in thousandths.

@@ -7,7 +7,7 @@ use model::base::document::unknown;
 
 /// How the node of a pod is chosen. Scores are whole numbers; ties go to the first node in the run's order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Policy {
+pub enum PackingPolicy {
     /// Least left over, CPU and GPU weighed alike.
     BestFit,
     /// Shared GPUs first, then free GPUs of used nodes, then free nodes.
@@ -25,7 +25,7 @@ pub enum Policy {
     Stokehold,
 }
 
-impl Policy {
+impl PackingPolicy {
     /// Every policy, the published ones first.
     pub const ALL: [Self; 7] = [
         Self::BestFit,
@@ -51,13 +51,13 @@ impl Policy {
     }
 }
 
-impl fmt::Display for Policy {
+impl fmt::Display for PackingPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for Policy {
+impl FromStr for PackingPolicy {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {

@@ -2,7 +2,7 @@
 
 use super::demand::PackingDemand;
 use super::node::Idle;
-use super::{Policy, WHOLE};
+use super::{PackingPolicy, WHOLE};
 
 /// The cost of a node on which a pod does not fit.
 pub const NEVER: i64 = i64::MAX;
@@ -41,14 +41,19 @@ impl PlacementRequest {
 }
 
 /// Cost of placing a pod on a node where it fits: less is better. Published scores count down from 0.
-pub fn cost(policy: Policy, demand: &PackingDemand, ask: &PlacementRequest, idle: &Idle) -> i64 {
+pub fn cost(
+    policy: PackingPolicy,
+    demand: &PackingDemand,
+    ask: &PlacementRequest,
+    idle: &Idle,
+) -> i64 {
     match policy {
-        Policy::Random => 0,
-        Policy::BestFit => {
+        PackingPolicy::Random => 0,
+        PackingPolicy::BestFit => {
             let over = (idle.cpu - ask.cpu) + LARGEST_CPU / LARGEST_GPU * (idle.gpu - ask.gpu());
             -((2 * LARGEST_CPU - over) * 100 / (2 * LARGEST_CPU))
         }
-        Policy::DotProduct => {
+        PackingPolicy::DotProduct => {
             let whole = i128::from(LARGEST_CPU * LARGEST_CPU);
             let ratio = i128::from(LARGEST_CPU / LARGEST_GPU);
             let along = i128::from(idle.cpu) * i128::from(ask.cpu)
@@ -56,10 +61,12 @@ pub fn cost(policy: Policy, demand: &PackingDemand, ask: &PlacementRequest, idle
             let score = (2 * whole - along) * 100 / (2 * whole);
             -i64::try_from(score).unwrap_or(i64::MIN + 1)
         }
-        Policy::GpuPacking => -packing(ask, idle),
-        Policy::GpuClustering => -clustering(ask, idle),
-        Policy::Fgd | Policy::Stokehold if ask.shares() => sharing(policy, demand, ask, idle).0,
-        Policy::Fgd | Policy::Stokehold => {
+        PackingPolicy::GpuPacking => -packing(ask, idle),
+        PackingPolicy::GpuClustering => -clustering(ask, idle),
+        PackingPolicy::Fgd | PackingPolicy::Stokehold if ask.shares() => {
+            sharing(policy, demand, ask, idle).0
+        }
+        PackingPolicy::Fgd | PackingPolicy::Stokehold => {
             let from = vec![WHOLE; ask.gpus as usize];
             let tight: Vec<i32>;
             let from = if ask.milli == WHOLE || ask.gpus == 0 {
@@ -80,7 +87,7 @@ pub fn cost(policy: Policy, demand: &PackingDemand, ask: &PlacementRequest, idle
 
 /// Lowest cost of a shared pod over the devices of a node, and the first device with that cost.
 pub fn sharing(
-    policy: Policy,
+    policy: PackingPolicy,
     demand: &PackingDemand,
     ask: &PlacementRequest,
     idle: &Idle,
@@ -102,14 +109,14 @@ pub fn sharing(
 
 /// Cost of a placement that results in this many fragments.
 fn gradient(
-    policy: Policy,
+    policy: PackingPolicy,
     demand: &PackingDemand,
     ask: &PlacementRequest,
     idle: &Idle,
     after: i64,
 ) -> i64 {
     let growth = after - idle.fragments;
-    if policy == Policy::Fgd {
+    if policy == PackingPolicy::Fgd {
         return -demand.score(-growth);
     }
     // All in millionths of a device.

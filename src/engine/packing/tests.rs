@@ -1,6 +1,6 @@
 //! Costs and fragments of empty nodes worked out by hand.
 
-use super::{Idle, NodeKind, PackingDemand, PlacementRequest, Policy, WHOLE, cost};
+use super::{Idle, NodeKind, PackingDemand, PackingPolicy, PlacementRequest, WHOLE, cost};
 
 fn node(cpu: i64, gpus: u32, model: &str) -> NodeKind {
     NodeKind {
@@ -64,8 +64,9 @@ fn ours_weighs_fragments_cpu_memory_and_scarcity() {
         ..any.clone()
     };
     let (demand, idle) = empty(&nodes, &[any.clone(), picky]);
-    let cost =
-        |ask: &PlacementRequest, node: usize| cost(Policy::Stokehold, &demand, ask, &idle[node]);
+    let cost = |ask: &PlacementRequest, node: usize| {
+        cost(PackingPolicy::Stokehold, &demand, ask, &idle[node])
+    };
     // Pressure: half of one pod on either, and the other pod on b alone: 500 and 1,500 thousandths.
     // On a: fragments fall by 1,000 of two pods: -500,000; scarcity 1,000 x 500 / 5; left over 4,000 / 16.
     // On b: nothing falls; 1,000 x 1,500 / 5; 12,000 / 16.

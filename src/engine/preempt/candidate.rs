@@ -3,21 +3,21 @@
 use std::sync::Arc;
 
 use crate::compiled::{PairId, QueueId, WorkloadId};
-use crate::fit::{Reach, Relaxation};
-use crate::snapshot::{Borrow, Preemption, Queue, Reclaim, Within};
+use crate::fit::{PodSetBound, Relaxation};
+use crate::snapshot::{Borrow, Preemption, Reclaim, SnapshotQueue, Within};
 use crate::state::{Allocation, Gate, State};
 use model::base::Moment;
 
-use super::holders::{Holder, Holders, Rank, Use};
+use super::holders::{Holder, Holders, Rank, UsefulRelease};
 use super::search_context::SearchContext;
-use super::{Reason, Victim};
+use super::{PreemptionReason, Victim};
 
 /// A workload that may be preempted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Candidate {
     pub(super) work: WorkloadId,
     pub(super) queue: QueueId,
-    pub(super) reason: Reason,
+    pub(super) reason: PreemptionReason,
     /// It is in the preemptor's queue.
     pub(super) own: bool,
     /// Lowest common ancestor of its queue and the preemptor's.
@@ -107,7 +107,7 @@ pub(super) fn candidates(
             state.gate(constraint, &context.flavors[set], &Relaxation::default())
         })
         .collect();
-    let of_use = Use::new(state, context, gates);
+    let of_use = UsefulRelease::new(state, context, gates);
     for queue in holders.queues() {
         let Some(side) = side(state, context, queue, &meets) else {
             continue;
@@ -116,9 +116,9 @@ pub(super) fn candidates(
         let same_tree = branches[queue].root == branches[context.queue].root;
         let least = left_alone(state, context, queue, side);
         let part = match side {
-            Side::Own => &mut own,
-            Side::Other { claim: true, .. } => &mut hierarchical,
-            Side::Other { .. } => &mut others,
+            QueueSide::Own => &mut own,
+            QueueSide::Other { claim: true, .. } => &mut hierarchical,
+            QueueSide::Other { .. } => &mut others,
         };
         for holder in holders.of_queue(state, queue) {
             let Some(candidate) = candidate(state, context, holder, (queue, side), least) else {
@@ -179,7 +179,7 @@ fn meets(state: &State<'_>, context: &SearchContext) -> Vec<(bool, bool)> {
 
 /// Position of a queue relative to the preemptor's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Side {
+enum QueueSide {
     Own,
     /// Another queue that exceeds its own quota.
     Other {
@@ -195,10 +195,10 @@ fn side(
     context: &SearchContext,
     queue: QueueId,
     meets: &[(bool, bool)],
-) -> Option<Side> {
+) -> Option<QueueSide> {
     let branches = &state.tree().branches;
     if context.by_hand || queue == context.queue || context.nameless && branches[queue].nameless {
-        return (context.rules.within != Within::Never).then_some(Side::Own);
+        return (context.rules.within != Within::Never).then_some(QueueSide::Own);
     }
     if context.rules.reclaim == Reclaim::Never
         || branches[queue].root != branches[context.queue].root
@@ -211,7 +211,7 @@ fn side(
         return None;
     }
     let claim = meets[meet].1;
-    Some(Side::Other { meet, claim })
+    Some(QueueSide::Other { meet, claim })
 }
 
 /// Minimum run time before a queue's workload may be preempted, by the rules for its own queue or for other queues.
@@ -219,13 +219,13 @@ fn left_alone(
     state: &State<'_>,
     context: &SearchContext,
     queue: QueueId,
-    side: Side,
+    side: QueueSide,
 ) -> Option<i64> {
     match side {
-        Side::Own if context.by_hand => None,
-        Side::Own => first_set(state, queue, |queue| queue.left_alone.preempt_ms),
+        QueueSide::Own if context.by_hand => None,
+        QueueSide::Own => first_set(state, queue, |queue| queue.left_alone.preempt_ms),
         // The queue directly below the common ancestor, or else what its ancestors say.
-        Side::Other { meet, .. } => {
+        QueueSide::Other { meet, .. } => {
             let below = state.tree().path(queue).take_while(|node| *node != meet);
             first_set(state, below.last().unwrap_or(queue), |queue| {
                 queue.left_alone.reclaim_ms
@@ -239,7 +239,7 @@ fn candidate(
     state: &State<'_>,
     context: &SearchContext,
     holder: &Holder,
-    (queue, side): (QueueId, Side),
+    (queue, side): (QueueId, QueueSide),
     least: Option<i64>,
 ) -> Option<Candidate> {
     let &Holder { work, priority, .. } = holder;
@@ -247,8 +247,8 @@ fn candidate(
     let mine = state.priority(context.work);
     let came_later = || holder.created > state.workload(context.work).created;
     let rule_allows = match side {
-        Side::Own => context.rules.within.takes(mine, priority, came_later),
-        Side::Other { .. } => match context.rules.reclaim {
+        QueueSide::Own => context.rules.within.takes(mine, priority, came_later),
+        QueueSide::Other { .. } => match context.rules.reclaim {
             Reclaim::Never => false,
             Reclaim::LowerPriority => priority < mine,
             Reclaim::Any => true,
@@ -261,23 +261,23 @@ fn candidate(
         work,
         queue,
         reason: match context.by_hand {
-            true => Reason::ByHand,
-            false => Reason::InQueue,
+            true => PreemptionReason::ByHand,
+            false => PreemptionReason::InQueue,
         },
         own: true,
         meet: context.queue,
         only_own: false,
         lost: 0,
     };
-    let Side::Other { meet, claim } = side else {
+    let QueueSide::Other { meet, claim } = side else {
         return (!context.by_hand || holder.can_suspend).then_some(plain);
     };
     let borrows = may_borrow(&context.rules, priority, mine);
     let reason = match (fair, claim, borrows) {
-        (true, _, _) if context.within_nominal => Reason::Reclaim,
-        (true, _, _) => Reason::FairSharing,
-        (_, true, _) | (_, _, false) => Reason::Reclaim,
-        _ => Reason::ReclaimWhileBorrowing,
+        (true, _, _) if context.within_nominal => PreemptionReason::Reclaim,
+        (true, _, _) => PreemptionReason::FairSharing,
+        (_, true, _) | (_, _, false) => PreemptionReason::Reclaim,
+        _ => PreemptionReason::ReclaimWhileBorrowing,
     };
     Some(Candidate {
         reason,
@@ -292,7 +292,7 @@ fn candidate(
 fn first_set(
     state: &State<'_>,
     queue: QueueId,
-    setting: impl Fn(&Queue) -> Option<i64>,
+    setting: impl Fn(&SnapshotQueue) -> Option<i64>,
 ) -> Option<i64> {
     let known = &state.compiled().snapshot.queues;
     state
@@ -335,7 +335,7 @@ pub(super) fn may_do(state: &mut State<'_>, context: &SearchContext, list: &[Can
     }
     (0..context.flavors.len()).all(|set| {
         let flavors = &context.flavors[set];
-        let mut reach = Reach::new(state, context.work, set, flavors, context.counts[set]);
+        let mut reach = PodSetBound::new(state, context.work, set, flavors, context.counts[set]);
         for candidate in list {
             if reach.may_fit() {
                 break;

@@ -12,7 +12,7 @@ const MOST_LOOKS: usize = 4_000_000;
 /// Maximum number of sets that are tested in full.
 const MOST_TRIALS: usize = 40_000;
 
-struct Search<'a, 's, 'p> {
+struct VictimSearch<'a, 's, 'p> {
     state: &'s mut State<'p>,
     context: &'a SearchContext,
     list: &'a [Candidate],
@@ -33,7 +33,7 @@ pub(super) fn exact(
     known: Option<VictimSet>,
 ) -> (Option<VictimSet>, bool) {
     let bounds = MissingResources::new(state, context, list);
-    let mut search = Search {
+    let mut search = VictimSearch {
         state,
         context,
         list,
@@ -49,7 +49,7 @@ pub(super) fn exact(
     (search.best, done)
 }
 
-impl Search<'_, '_, '_> {
+impl VictimSearch<'_, '_, '_> {
     /// Whether a cost is below the best so far.
     fn is_less(&self, cost: (i64, usize)) -> bool {
         let best = self.best.as_ref().map(|best| best.cost(self.list));

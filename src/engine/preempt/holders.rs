@@ -124,7 +124,7 @@ impl Holders {
 }
 
 /// What a preemption must release to be useful: quota that is short, or capacity on eligible nodes.
-pub(super) struct Use {
+pub(super) struct UsefulRelease {
     gates: Vec<Arc<Gate>>,
     pairs: u64,
     zones: u64,
@@ -132,7 +132,7 @@ pub(super) struct Use {
     is_exact: bool,
 }
 
-impl Use {
+impl UsefulRelease {
     pub(super) fn new(state: &State<'_>, context: &SearchContext, gates: Vec<Arc<Gate>>) -> Self {
         let zones = state.compiled().zones.len();
         let open = (0..zones).filter(|zone| gates.iter().any(|gate| gate[*zone]));

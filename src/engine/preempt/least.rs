@@ -84,7 +84,7 @@ fn by_quota(state: &State<'_>, context: &SearchContext, list: &[Candidate]) -> V
 }
 
 /// Capacity for one pod on a node: its cost and its victims.
-struct Slot {
+struct NodeSlot {
     lost: i64,
     node: NodeId,
     takes: Vec<usize>,
@@ -108,7 +108,7 @@ fn by_nodes(state: &mut State<'_>, context: &SearchContext, list: &[Candidate]) 
     let slots = slots(state, context, list, set);
     let own = &sets[set];
     let count = context.counts[set] as usize;
-    let cheapest = |slots: Vec<&Slot>| -> Option<(i64, Vec<usize>)> {
+    let cheapest = |slots: Vec<&NodeSlot>| -> Option<(i64, Vec<usize>)> {
         let mut slots = slots;
         if slots.len() < count {
             return None;
@@ -130,7 +130,7 @@ fn by_nodes(state: &mut State<'_>, context: &SearchContext, list: &[Candidate]) 
         None => cheapest(slots.iter().collect()),
         Some((ladder, level, _)) => {
             let ladder = &compiled.ladders[ladder];
-            let mut domains: BTreeMap<usize, Vec<&Slot>> = BTreeMap::new();
+            let mut domains: BTreeMap<usize, Vec<&NodeSlot>> = BTreeMap::new();
             for slot in &slots {
                 let origin = state.node_free(slot.node).origin;
                 if let Some(domain) = ladder.domain_of(origin, level) {
@@ -154,7 +154,7 @@ fn slots(
     context: &SearchContext,
     list: &[Candidate],
     set: usize,
-) -> Vec<Slot> {
+) -> Vec<NodeSlot> {
     let compiled = state.compiled();
     let own = &compiled.workloads[context.work].sets[set];
     let Some(&(resource, each, _)) = compiled.requests[own.want]
@@ -201,7 +201,7 @@ fn slots(
             .count() as i64;
         let each = i64::from(each.max(1));
         for _ in 0..free / each {
-            slots.push(Slot {
+            slots.push(NodeSlot {
                 lost: 0,
                 node,
                 takes: Vec::new(),
@@ -230,7 +230,7 @@ fn slots(
                 } else {
                     (0, Vec::new())
                 };
-                slots.push(Slot { lost, node, takes });
+                slots.push(NodeSlot { lost, node, takes });
             }
             spare %= each;
         }

@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 use super::compiled::{QueueId, WorkloadId};
 use super::fit::{Miss, Relaxation};
-use super::snapshot::{Status, Stop};
+use super::snapshot::{QueueStop, Status};
 use super::state::{Allocation, State};
 
 pub use evicted::{evicted, evicted_for};
@@ -65,7 +65,7 @@ impl PreemptMode {
 
 /// Why a workload may be preempted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Reason {
+pub enum PreemptionReason {
     /// It is in the same queue, of lower priority or newer. Kueue: `InClusterQueue`.
     InQueue,
     /// Its queue exceeds its own quota, which another queue reclaims. Kueue: `InCohortReclamation`.
@@ -80,7 +80,7 @@ pub enum Reason {
     ByHand,
 }
 
-impl Reason {
+impl PreemptionReason {
     /// Name in the JSON contract.
     pub const fn name(self) -> &'static str {
         match self {
@@ -99,7 +99,7 @@ impl Reason {
 pub struct Victim {
     pub work: WorkloadId,
     /// Why it may be preempted.
-    pub reason: Reason,
+    pub reason: PreemptionReason,
     /// Device-milliseconds of work since its last checkpoint.
     pub lost_ms: i64,
 }
@@ -120,7 +120,7 @@ pub struct Victims {
 
 /// Why there is no preemption for a workload.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Refusal {
+pub enum NoPreemption {
     /// It starts without preemption, or already has an allocation.
     Needless,
     /// No eviction would let it start; every failed attempt.
@@ -159,7 +159,11 @@ impl State<'_> {
     ///
     /// # Errors
     /// Why there is no preemption.
-    pub fn victims(&mut self, work: WorkloadId, mode: PreemptMode) -> Result<Victims, Refusal> {
+    pub fn victims(
+        &mut self,
+        work: WorkloadId,
+        mode: PreemptMode,
+    ) -> Result<Victims, NoPreemption> {
         self.victims_but(work, mode, &|_| false)
     }
 
@@ -172,7 +176,7 @@ impl State<'_> {
         work: WorkloadId,
         mode: PreemptMode,
         spared: &dyn Fn(WorkloadId) -> bool,
-    ) -> Result<Victims, Refusal> {
+    ) -> Result<Victims, NoPreemption> {
         let holders = Holders::new(self);
         self.victims_except(work, (mode, false), &holders, spared)
     }
@@ -184,18 +188,18 @@ impl State<'_> {
         (mode, whole): (PreemptMode, bool),
         holders: &Holders,
         spared: &dyn Fn(WorkloadId) -> bool,
-    ) -> Result<Victims, Refusal> {
+    ) -> Result<Victims, NoPreemption> {
         let standing = self.workload_state(work);
         if standing.allocation.is_some()
             || standing.status != Status::Waiting
             || self.workload(work).blocked.is_some()
         {
-            return Err(Refusal::Needless);
+            return Err(NoPreemption::Needless);
         }
         // Queues preempt by their own rules, not by the pods' policy; an operator evicts manually.
         let model = self.workload(work);
         if model.never_preempts && model.queue.is_none() && mode != PreemptMode::ByHand {
-            return Err(Refusal::Protected);
+            return Err(NoPreemption::Protected);
         }
         let relaxation = Relaxation {
             whole,
@@ -204,8 +208,8 @@ impl State<'_> {
         let found = self.find(work, &relaxation);
         let queue = match (&found, self.gate_of_queue(work)) {
             (_, Ok(queue)) => queue,
-            (Err(misses), Err(_)) => return Err(Refusal::Hopeless(misses.clone())),
-            (Ok(_), Err(_)) => return Err(Refusal::Needless),
+            (Err(misses), Err(_)) => return Err(NoPreemption::Hopeless(misses.clone())),
+            (Ok(_), Err(_)) => return Err(NoPreemption::Needless),
         };
         let flavors = search_context::assignments(self, work, queue);
         let (flavors, misses) = match found {
@@ -218,7 +222,7 @@ impl State<'_> {
                 // The list is cut: missing assignments come after the listed ones.
                 let first = flavors.iter().position(fits).unwrap_or(flavors.len());
                 if !self.preempt_stops(queue) || first == 0 || mode == PreemptMode::ByHand {
-                    return Err(Refusal::Needless);
+                    return Err(NoPreemption::Needless);
                 }
                 (flavors[..first].to_vec(), None)
             }
@@ -234,8 +238,8 @@ impl State<'_> {
         let result = search::run(self, work, queue, &flavors, &wanted);
         match (result, misses) {
             (Ok(victims), _) => Ok(victims),
-            (Err(_), None) => Err(Refusal::Needless),
-            (Err(Refusal::Hopeless(_)), Some(misses)) => Err(Refusal::Hopeless(misses)),
+            (Err(_), None) => Err(NoPreemption::Needless),
+            (Err(NoPreemption::Hopeless(_)), Some(misses)) => Err(NoPreemption::Hopeless(misses)),
             (Err(refusal), _) => Err(refusal),
         }
     }
@@ -261,12 +265,12 @@ impl State<'_> {
     /// Workloads to evict because their queue, or one above it, is being drained; in order.
     pub fn drained(&self) -> Vec<Victim> {
         let queues = &self.compiled().snapshot.queues;
-        if queues.iter().all(|queue| queue.stop != Stop::Drain) {
+        if queues.iter().all(|queue| queue.stop != QueueStop::Drain) {
             return Vec::new();
         }
         let drains = |queue: QueueId| {
             let mut path = self.tree().path(queue);
-            path.any(|up| queues.get(up).is_some_and(|it| it.stop == Stop::Drain))
+            path.any(|up| queues.get(up).is_some_and(|it| it.stop == QueueStop::Drain))
         };
         let goes = |work: &WorkloadId| {
             let standing = self.workload_state(*work);
@@ -278,7 +282,7 @@ impl State<'_> {
         };
         let victim = |work| Victim {
             work,
-            reason: Reason::Drained,
+            reason: PreemptionReason::Drained,
             lost_ms: self.lost_ms(work),
         };
         self.holders().filter(goes).map(victim).collect()

@@ -11,7 +11,7 @@ use super::candidate::{Candidate, candidates, may_do};
 use super::fair::Tournament;
 use super::holders::Holders;
 use super::search_context::SearchContext;
-use super::{PreemptMode, Reason, Refusal, Victim, Victims, exact, least};
+use super::{NoPreemption, PreemptMode, PreemptionReason, Victim, Victims, exact, least};
 
 /// A sufficient set of victims.
 #[derive(Clone, PartialEq, Debug)]
@@ -49,14 +49,14 @@ pub(super) fn run(
     queue: QueueId,
     flavors: &[Vec<Vec<FlavorId>>],
     wanted: &SearchOptions<'_>,
-) -> Result<Victims, Refusal> {
+) -> Result<Victims, NoPreemption> {
     let &SearchOptions {
         mode,
         holders,
         spared,
         ..
     } = wanted;
-    let mut refusal = Refusal::Hopeless(Vec::new());
+    let mut refusal = NoPreemption::Hopeless(Vec::new());
     let elastic = state.compiled().workloads[work]
         .sets
         .iter()
@@ -78,13 +78,13 @@ pub(super) fn run(
             context.relaxation = mode.relaxation();
             let mut some = candidates(state, &context, holders, spared);
             if some.list.is_empty() {
-                if matches!(refusal, Refusal::Hopeless(_)) {
-                    refusal = Refusal::Protected;
+                if matches!(refusal, NoPreemption::Hopeless(_)) {
+                    refusal = NoPreemption::Protected;
                 }
                 continue;
             }
             if !may_do(state, &context, &some.list) {
-                refusal = Refusal::TooFew;
+                refusal = NoPreemption::TooFew;
                 continue;
             }
             let found = match mode {
@@ -99,7 +99,7 @@ pub(super) fn run(
                 }
             };
             let Some((found, _)) = found else {
-                refusal = Refusal::TooFew;
+                refusal = NoPreemption::TooFew;
                 continue;
             };
             let borrows = context_borrows(state, &context, &found, &some.list);
@@ -116,7 +116,10 @@ pub(super) fn run(
                         continue;
                     }
                     // Reclaiming comes before preemption in its own queue, and that before borrowing.
-                    let inside = victims.list.iter().any(|it| it.reason == Reason::InQueue);
+                    let inside = victims
+                        .list
+                        .iter()
+                        .any(|it| it.reason == PreemptionReason::InQueue);
                     (i64::from(inside), i64::from(borrows))
                 }
             };

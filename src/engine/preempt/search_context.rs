@@ -98,7 +98,7 @@ impl SearchContext {
             by_quota: false,
             within_nominal: false,
             rules: match (by_hand, nameless) {
-                (true, _) => inside(Within::LowerOrNewerEqualPriority),
+                (true, _) => inside(Within::LowerOrNewerEqual),
                 (_, true) => inside(Within::LowerPriority),
                 _ => rules,
             },

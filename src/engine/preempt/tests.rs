@@ -149,7 +149,7 @@ proptest! {
                 state.evict(victim.work);
             }
             // One that must not borrow fits no sooner because it could by borrowing.
-            let reclaims = least.list.iter().any(|it| it.reason == Reason::Reclaim);
+            let reclaims = least.list.iter().any(|it| it.reason == PreemptionReason::Reclaim);
             prop_assert!(reclaims || state.find(new, &Relaxation::default()).is_err());
             state.undo_to(mark);
         }
@@ -204,11 +204,11 @@ fn refusals_distinguish_rules_from_capacity() {
             .victims(id(&compiled, name), PreemptMode::AsCluster)
             .expect_err("a refusal")
     };
-    assert_eq!(ask("low"), Refusal::Protected);
-    assert_eq!(ask("wide"), Refusal::TooFew);
-    assert_eq!(ask("fits"), Refusal::Needless);
-    assert_eq!(ask("runs"), Refusal::Needless);
-    assert_eq!(ask("lost"), Refusal::Protected);
+    assert_eq!(ask("low"), NoPreemption::Protected);
+    assert_eq!(ask("wide"), NoPreemption::TooFew);
+    assert_eq!(ask("fits"), NoPreemption::Needless);
+    assert_eq!(ask("runs"), NoPreemption::Needless);
+    assert_eq!(ask("lost"), NoPreemption::Protected);
 }
 
 /// The list of flavor assignments is cut: a workload that fits in one beyond it still preempts in an earlier flavor.
@@ -270,8 +270,14 @@ fn pods_that_never_preempt_wait() {
             .map(|victims| victims.list.len())
     };
     let plain = fleet(serde_json::Value::Null);
-    assert_eq!(ask(&plain, PreemptMode::AsCluster), Err(Refusal::Protected));
-    assert_eq!(ask(&plain, PreemptMode::Least), Err(Refusal::Protected));
+    assert_eq!(
+        ask(&plain, PreemptMode::AsCluster),
+        Err(NoPreemption::Protected)
+    );
+    assert_eq!(
+        ask(&plain, PreemptMode::Least),
+        Err(NoPreemption::Protected)
+    );
     assert_eq!(ask(&plain, PreemptMode::ByHand), Ok(1));
     let queued = fleet(json!("q"));
     assert_eq!(ask(&queued, PreemptMode::AsCluster), Ok(1));

@@ -13,7 +13,7 @@ use model::fleet::node::Billing;
 use model::plan::JobName;
 
 use crate::compiled::CompiledFleet;
-use crate::cycle::{self, Options};
+use crate::cycle::{self, CycleOptions};
 use crate::explain::{CLUSTER_CYCLE, job};
 use crate::forecast::Start;
 use crate::snapshot::{Snapshot, SnapshotDevice, SnapshotNode, Status, Workload};
@@ -65,7 +65,7 @@ fn starters(snapshot: Snapshot, sparing: bool) -> (BTreeSet<JobKey>, BTreeSet<Na
     let compiled = CompiledFleet::new(snapshot);
     let mut state = State::new(&compiled);
     let (seated, _) = cycle::place(&mut state, &[]);
-    let options = Options {
+    let options = CycleOptions {
         spare_all: sparing,
         ..CLUSTER_CYCLE
     };

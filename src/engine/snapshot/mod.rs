@@ -8,21 +8,23 @@ mod queue;
 mod rules;
 mod workload;
 
-pub use model::fleet::queue::Borrow;
+pub use model::fleet::queue::{Borrow, Reclaim, Topology, Within};
 pub use model::fleet::scheduling::FairStrategy;
-pub use model::plan::{Origin, Origins, Source};
+pub use model::plan::{OptionOrigin, OptionOrigins, OptionSource};
 pub use node::{
-    EngineHealth, Resident, Slice, SnapshotDevice, SnapshotNode, Taint, TaintEffect, Topology,
-    belongs_to_node,
+    EngineHealth, Resident, SnapshotDevice, SnapshotNode, SnapshotSlice, SnapshotTaint,
+    TaintEffect, belongs_to_node,
 };
 pub use queue::{
-    ANY_FLAVOR, Fungibility, LeftAlone, Preemption, Queue, QueueingStrategy, Quota, Reclaim,
-    SnapshotFlavor, Stop, System, Within, least_amount, unit_is_milli,
+    ANY_FLAVOR, Fungibility, LeftAlone, Preemption, QueueStop, QueueingStrategy,
+    SnapshotFlavor, SnapshotQueue, SnapshotQuota, System, least_amount, unit_is_milli,
 };
-pub use rules::{Backfill, EngineOptions, Route, Runs, SnapshotBudget, SnapshotPriorityClass};
+pub use rules::{
+    Backfill, EngineOptions, OwnerRuntimes, Route, SnapshotBudget, SnapshotPriorityClass,
+};
 pub use workload::{
     CORDON, DeviceRequest, FlavorChoice, Handle, HeldDevices, OtherHandle, Placement, PodSet,
-    Requirement, ResourceRequests, Status, Toleration, TopologyRequest, Workload,
+    Requirement, ResourceRequests, SnapshotToleration, Status, TopologyRequest, Workload,
     WorkloadMutations,
 };
 
@@ -49,7 +51,7 @@ pub struct Snapshot {
     pub topologies: Vec<Topology>,
     pub flavors: Vec<SnapshotFlavor>,
     /// Queues and cohorts, by name. Empty: queues are unknown, and a workload's queue is only a name.
-    pub queues: Vec<Queue>,
+    pub queues: Vec<SnapshotQueue>,
     /// Workloads that request or hold resources, by namespace, name, kind.
     pub workloads: Vec<Workload>,
     /// Disruption budgets, by namespace and name.
@@ -59,7 +61,7 @@ pub struct Snapshot {
     /// Priority classes, by kind and name.
     pub classes: Vec<SnapshotPriorityClass>,
     /// Past runs by owner.
-    pub runs: Vec<Runs>,
+    pub runs: Vec<OwnerRuntimes>,
     /// Routes, in order: the first match applies.
     pub routes: Vec<Route>,
     pub options: EngineOptions,
@@ -67,7 +69,7 @@ pub struct Snapshot {
     /// conclude why a workload waits or when it starts.
     pub not_visible: Vec<Name>,
     /// Origins of the values.
-    pub origins: Origins,
+    pub origins: OptionOrigins,
 }
 
 impl Snapshot {

@@ -33,7 +33,7 @@ model::words! {
 
 /// A part of a device that pods can request on its own: a MIG instance or a replica of a shared device.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Slice {
+pub struct SnapshotSlice {
     /// Id within the device.
     pub name: Name,
     /// Extended resource that requests it.
@@ -56,7 +56,7 @@ pub struct SnapshotDevice {
     pub price: Option<i64>,
     /// True for a list price used because the price that is paid is unknown.
     pub by_list: bool,
-    pub slices: Vec<Slice>,
+    pub slices: Vec<SnapshotSlice>,
 }
 
 impl SnapshotDevice {
@@ -94,20 +94,11 @@ impl TaintEffect {
 
 /// A taint of a node.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Taint {
+pub struct SnapshotTaint {
     pub key: Name,
     /// Value; may be empty.
     pub value: Name,
     pub effect: TaintEffect,
-}
-
-/// A topology of node labels, from wide to narrow, as in Kueue's `Topology` object.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Topology {
-    /// Its name; flavors refer to it.
-    pub name: Name,
-    /// Label keys, from wide to narrow.
-    pub levels: Vec<Name>,
 }
 
 /// A pod on a node that uses no devices.
@@ -147,7 +138,7 @@ pub struct SnapshotNode {
     /// Why the pool's autoscaler adds no node; none where it may add one, or where that is not known.
     pub no_more: Option<Name>,
     pub labels: BTreeMap<Name, Name>,
-    pub taints: Vec<Taint>,
+    pub taints: Vec<SnapshotTaint>,
     /// CPU that pods may request, in thousandths of a core; [`super::PLENTY`] where unknown.
     pub cpu_milli: i64,
     /// Memory that pods may request, in bytes; [`super::PLENTY`] where unknown.

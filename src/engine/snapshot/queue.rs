@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use model::base::Name;
 use model::fleet::node::Billing;
-use model::fleet::queue::Borrow;
+use model::fleet::queue::{Borrow, Reclaim, Within};
 
-use super::node::Taint;
-use super::workload::Toleration;
+use super::node::SnapshotTaint;
+use super::workload::SnapshotToleration;
 
 /// A kind of capacity with its own quota: a set of nodes that share labels.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -17,9 +17,9 @@ pub struct SnapshotFlavor {
     /// Labels of its nodes. None: any node.
     pub labels: BTreeMap<Name, Name>,
     /// Taints of its nodes: a workload must tolerate them to use the flavor.
-    pub taints: Vec<Taint>,
+    pub taints: Vec<SnapshotTaint>,
     /// Tolerations that the flavor adds to those of its pods.
-    pub tolerations: Vec<Toleration>,
+    pub tolerations: Vec<SnapshotToleration>,
     /// Name of the [`super::Topology`] of its nodes.
     pub topology: Option<Name>,
     /// Billing model of its hours.
@@ -82,7 +82,7 @@ pub fn least_amount(resource: &str) -> i64 {
 
 /// Quota of a queue for one resource in one flavor, in the resource's unit ([`unit_is_milli`]).
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Quota {
+pub struct SnapshotQuota {
     pub flavor: Name,
     /// Resource; [`super::DEVICES`] for accelerators of every kind.
     pub resource: Name,
@@ -93,62 +93,6 @@ pub struct Quota {
     pub lend: Option<i64>,
     /// Maximum usage of the queue and its descendants, even if more is free.
     pub cap: Option<i64>,
-}
-
-/// Which workloads of the same queue may be preempted.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub enum Within {
-    #[default]
-    Never,
-    /// Workloads of lower priority.
-    LowerPriority,
-    /// Workloads of lower priority, and newer ones of equal priority.
-    LowerOrNewerEqualPriority,
-}
-
-model::words! {
-    impl Within {
-        /// Name in the document.
-        pub fn name(self) {
-            Never => "never",
-            LowerPriority => "lower-priority",
-            LowerOrNewerEqualPriority => "lower-or-newer-equal-priority",
-        }
-    }
-}
-
-impl Within {
-    /// Whether a workload of priority `theirs` may be preempted by one of priority `mine`; `came_later` is called if both are
-    /// equal.
-    pub fn takes(self, mine: i32, theirs: i32, came_later: impl FnOnce() -> bool) -> bool {
-        match self {
-            Self::Never => false,
-            Self::LowerPriority => theirs < mine,
-            Self::LowerOrNewerEqualPriority => theirs < mine || theirs == mine && came_later(),
-        }
-    }
-}
-
-/// Which workloads may be preempted in other queues of the cohort that exceed their nominal quota, so that a queue gets its
-/// own nominal quota back.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub enum Reclaim {
-    #[default]
-    Never,
-    /// Workloads of lower priority.
-    LowerPriority,
-    Any,
-}
-
-model::words! {
-    impl Reclaim {
-        /// Name in the document.
-        pub fn name(self) {
-            Never => "never",
-            LowerPriority => "lower-priority",
-            Any => "any",
-        }
-    }
 }
 
 /// Which workloads a queue's workloads may preempt.
@@ -184,7 +128,7 @@ model::words! {
 
 /// Whether and how a queue stops admitting.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub enum Stop {
+pub enum QueueStop {
     #[default]
     None,
     /// Admits nothing new; running workloads continue.
@@ -197,7 +141,7 @@ pub enum Stop {
 }
 
 model::words! {
-    impl Stop {
+    impl QueueStop {
         /// Name in the document.
         pub fn name(self) {
             None => "none",
@@ -238,7 +182,7 @@ pub struct LeftAlone {
 
 /// A queue, or a cohort, which admits nothing itself.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Queue {
+pub struct SnapshotQueue {
     pub name: Name,
     /// Name of its object, if it differs from [`Self::name`], which is unique; otherwise empty.
     pub object: Name,
@@ -251,18 +195,18 @@ pub struct Queue {
     /// Fair-sharing weight in thousandths; 0 comes last.
     pub weight_milli: i64,
     /// Quotas, in the order in which flavors are tried. Empty: no limit.
-    pub quotas: Vec<Quota>,
+    pub quotas: Vec<SnapshotQuota>,
     pub preemption: Preemption,
     /// Minimum run times of its workloads.
     pub left_alone: LeftAlone,
     pub order: QueueingStrategy,
     /// Whether it admits now.
-    pub stop: Stop,
+    pub stop: QueueStop,
     /// Order in which flavors are tried.
     pub fungibility: Fungibility,
 }
 
-impl Default for Queue {
+impl Default for SnapshotQueue {
     fn default() -> Self {
         Self {
             name: Name::default(),
@@ -275,7 +219,7 @@ impl Default for Queue {
             preemption: Preemption::default(),
             left_alone: LeftAlone::default(),
             order: QueueingStrategy::default(),
-            stop: Stop::default(),
+            stop: QueueStop::default(),
             fungibility: Fungibility::default(),
         }
     }

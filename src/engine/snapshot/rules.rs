@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::packing::Policy;
+use crate::packing::PackingPolicy;
 use model::base::Name;
 use model::fleet::scheduling::FairStrategy;
 
 use super::workload::FlavorChoice;
-use model::plan::Origin;
+use model::plan::OptionOrigin;
 
 /// How many pods may be disrupted: a `policy/v1` `PodDisruptionBudget`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -33,7 +33,7 @@ pub struct SnapshotPriorityClass {
 
 /// Run times of past workloads of one owner, in milliseconds.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Runs {
+pub struct OwnerRuntimes {
     /// Owner: the value of [`super::Workload::owner`].
     pub owner: Name,
     /// Number of known runs.
@@ -55,7 +55,7 @@ pub struct Route {
     /// Maximum price of a flavor in micro-USD a device-hour.
     pub most_price: Option<i64>,
     /// Origin of the route.
-    pub origin: Origin,
+    pub origin: OptionOrigin,
 }
 
 /// Which workloads may start before a workload that waits for free capacity.
@@ -83,7 +83,7 @@ impl Backfill {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EngineOptions {
     /// Placement policy: how to choose among nodes that fit.
-    pub placement: Policy,
+    pub placement: PackingPolicy,
     /// Backfill policy: which workloads may overtake others.
     pub backfill: Backfill,
     /// Fair sharing by weight: preemption strategies in the order in which they are tried. None: no fair sharing.
@@ -97,7 +97,7 @@ pub struct EngineOptions {
 impl Default for EngineOptions {
     fn default() -> Self {
         Self {
-            placement: Policy::Stokehold,
+            placement: PackingPolicy::Stokehold,
             backfill: Backfill::Head,
             fair_sharing: None,
             exact_victims: 24,

@@ -7,7 +7,7 @@ use model::fleet::job::JobKey;
 use model::fleet::siting::Operator;
 
 use super::WHOLE;
-use super::node::{Taint, TaintEffect};
+use super::node::{SnapshotTaint, TaintEffect};
 use super::queue::System;
 
 /// The taint of a cordoned node.
@@ -80,7 +80,7 @@ impl Requirement {
 
 /// A toleration of node taints.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Toleration {
+pub struct SnapshotToleration {
     /// Key; none for every key.
     pub key: Option<Name>,
     /// Value; none where the key alone counts (`Exists`).
@@ -89,9 +89,9 @@ pub struct Toleration {
     pub effect: Option<TaintEffect>,
 }
 
-impl Toleration {
+impl SnapshotToleration {
     /// Whether it tolerates a taint.
-    pub fn covers(&self, taint: &Taint) -> bool {
+    pub fn covers(&self, taint: &SnapshotTaint) -> bool {
         self.key.as_ref().is_none_or(|key| *key == taint.key)
             && self
                 .value
@@ -176,7 +176,7 @@ pub struct PodSet {
     pub selector: BTreeMap<Name, Name>,
     /// Required node affinity: all requirements of at least one list must match. Empty: any node.
     pub affinity: Vec<Vec<Requirement>>,
-    pub tolerations: Vec<Toleration>,
+    pub tolerations: Vec<SnapshotToleration>,
     pub topology: Option<TopologyRequest>,
     /// Admitted flavor by resource, where known.
     pub admitted: BTreeMap<Name, Name>,
@@ -190,7 +190,7 @@ pub struct PodSet {
 impl PodSet {
     /// Whether its pods tolerate the taint of a cordoned node.
     pub fn tolerates_cordon(&self) -> bool {
-        let cordon = Taint {
+        let cordon = SnapshotTaint {
             key: Name::from(CORDON),
             value: Name::default(),
             effect: TaintEffect::NoSchedule,
@@ -293,7 +293,7 @@ pub struct Workload {
     pub flavors: Vec<FlavorChoice>,
     /// Declared run time in milliseconds, at speed 1.
     pub estimate_ms: Option<i64>,
-    /// Owner whose past runs predict its run time ([`super::Runs::owner`]); empty for none.
+    /// Owner whose past runs predict its run time ([`super::OwnerRuntimes::owner`]); empty for none.
     pub owner: Name,
     /// Last checkpoint: work since then is lost when it is stopped. None: all work is lost.
     pub checkpoint: Option<Moment>,

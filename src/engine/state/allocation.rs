@@ -175,14 +175,14 @@ impl State<'_> {
         let devices = &compiled.snapshot.nodes[node].devices;
         let mut held: Vec<(u32, i32)> = Vec::new();
         for grip in grips {
-            let named = |unit: &crate::compiled::Unit| {
+            let named = |unit: &crate::compiled::AllocatableUnit| {
                 let device = &devices[unit.device];
                 let slice = unit.slice.map(|slice| &device.slices[slice].name);
                 // If the device has since been split into slices, all of them count as allocated.
                 device.index == grip.device
                     && (grip.slice.is_none() || slice == grip.slice.as_ref())
             };
-            let milli = |unit: &crate::compiled::Unit| match unit.slice {
+            let milli = |unit: &crate::compiled::AllocatableUnit| match unit.slice {
                 Some(_) => WHOLE,
                 None => grip.milli.clamp(1, WHOLE),
             };

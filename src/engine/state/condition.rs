@@ -4,7 +4,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::compiled::{CompiledFleet, NodeShape, PodRequest, ResourceId};
-use crate::packing::{self, Idle, Policy};
+use crate::packing::{self, Idle, PackingPolicy};
 use crate::snapshot::WHOLE;
 
 /// Bytes to a MiB.
@@ -204,7 +204,7 @@ fn cost(compiled: &CompiledFleet, want: &PodRequest, condition: &FreeShape) -> (
         return (packing::cost(policy, &compiled.demand, &ask, &idle), WHOLE);
     }
     match policy {
-        Policy::Fgd | Policy::Stokehold => {
+        PackingPolicy::Fgd | PackingPolicy::Stokehold => {
             let (cost, device) = packing::sharing(policy, &compiled.demand, &ask, &idle);
             (cost, idle.left[device as usize])
         }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::compiled::FlavorId;
-use crate::snapshot::Toleration;
+use crate::snapshot::SnapshotToleration;
 
 /// Constraint, flavors, labels ignored, taints ignored, additional tolerations.
-pub(crate) type GateKey = (usize, Vec<FlavorId>, bool, bool, Vec<Toleration>);
+pub(crate) type GateKey = (usize, Vec<FlavorId>, bool, bool, Vec<SnapshotToleration>);
 
 /// The gates that were computed, by their key.
 #[derive(Clone, Default, Debug)]

@@ -17,14 +17,14 @@ use std::sync::Arc;
 use model::base::Moment;
 
 use super::compiled::{
-    CompiledFleet, FlavorId, NodeId, PairId, QueueId, Quotas, ResourceId, Tree, WorkloadId,
+    CompiledFleet, FlavorId, NodeId, PairId, QueueId, QuotaTree, Quotas, ResourceId, WorkloadId,
 };
 use super::snapshot::{Status, Workload};
 
 use condition::Memo;
 pub(super) use condition::PodFit;
 pub(super) use gates::{Gate, Gates};
-pub(super) use quota::Usage;
+pub(super) use quota::QuotaUsage;
 use view::Views;
 
 pub(super) use view::View;
@@ -53,8 +53,8 @@ pub struct Occupancy {
     kept: BTreeSet<NodeId>,
     beside: bool,
     views: Views,
-    tree: Arc<Tree>,
-    usage: Usage,
+    tree: Arc<QuotaTree>,
+    usage: QuotaUsage,
     workloads: Vec<WorkloadState>,
 }
 
@@ -82,7 +82,7 @@ impl Occupancy {
 
 /// The inverse of one change.
 #[derive(Clone, Debug)]
-enum Undo {
+enum InverseChange {
     /// A pod was placed (`1`) or removed (`-1`).
     PodPlacement {
         placement: PodPlacement,
@@ -94,7 +94,7 @@ enum Undo {
     Usage(QueueId, PairId, i64),
     Work(WorkloadId, WorkloadState),
     Open(NodeId, bool),
-    Tree(Arc<Tree>, Box<Usage>),
+    Tree(Arc<QuotaTree>, Box<QuotaUsage>),
     Node,
 }
 
@@ -109,7 +109,7 @@ pub struct State<'p> {
     now: Moment,
     memo: Memo,
     occupancy: Occupancy,
-    journal: Vec<Undo>,
+    journal: Vec<InverseChange>,
     pub(super) gates: Gates,
 }
 
@@ -124,7 +124,7 @@ impl<'p> State<'p> {
             beside: false,
             views: Views::default(),
             tree: compiled.tree.clone(),
-            usage: Usage::new(&compiled.tree),
+            usage: QuotaUsage::new(&compiled.tree),
             workloads: compiled
                 .snapshot
                 .workloads
@@ -220,9 +220,9 @@ impl<'p> State<'p> {
         self.occupancy.clone()
     }
 
-    fn take_back(&mut self, undo: Undo) {
+    fn take_back(&mut self, undo: InverseChange) {
         match undo {
-            Undo::PodPlacement {
+            InverseChange::PodPlacement {
                 placement,
                 want,
                 sign,
@@ -231,20 +231,20 @@ impl<'p> State<'p> {
                 self.apply(&placement, want, -sign);
                 self.occupancy.recall(placement.node, condition);
             }
-            Undo::Usage(queue, pair, amount) => {
+            InverseChange::Usage(queue, pair, amount) => {
                 self.occupancy
                     .change_usage(queue, pair, amount.saturating_neg());
             }
-            Undo::Work(work, standing) => self.occupancy.workloads[work] = standing,
-            Undo::Open(node, open) => {
+            InverseChange::Work(work, standing) => self.occupancy.workloads[work] = standing,
+            InverseChange::Open(node, open) => {
                 self.occupancy.nodes[node].open = open;
                 self.occupancy.changes.add(node);
             }
-            Undo::Tree(tree, usage) => {
+            InverseChange::Tree(tree, usage) => {
                 self.occupancy.tree = tree;
                 self.occupancy.usage = *usage;
             }
-            Undo::Node => self.occupancy.drop_room(),
+            InverseChange::Node => self.occupancy.drop_room(),
         }
     }
 
@@ -285,7 +285,7 @@ impl<'p> State<'p> {
 
     fn set_standing(&mut self, work: WorkloadId, standing: WorkloadState) {
         let before = std::mem::replace(&mut self.occupancy.workloads[work], standing);
-        self.journal.push(Undo::Work(work, before));
+        self.journal.push(InverseChange::Work(work, before));
     }
 
     /// Sets a hypothetical priority.
@@ -377,12 +377,12 @@ impl<'p> State<'p> {
     // Quota.
 
     /// The queue tree, with hypothetical quotas.
-    pub fn tree(&self) -> &Tree {
+    pub fn tree(&self) -> &QuotaTree {
         &self.occupancy.tree
     }
 
     /// Usage of all quotas.
-    pub(super) fn usage(&self) -> &Usage {
+    pub(super) fn usage(&self) -> &QuotaUsage {
         &self.occupancy.usage
     }
 
@@ -433,7 +433,7 @@ impl<'p> State<'p> {
 
     /// Uses quota of a queue, or releases it if negative. Nothing is checked.
     pub fn use_quota(&mut self, queue: QueueId, pair: PairId, amount: i64) {
-        self.journal.push(Undo::Usage(queue, pair, amount));
+        self.journal.push(InverseChange::Usage(queue, pair, amount));
         self.occupancy.change_usage(queue, pair, amount);
     }
 
@@ -441,9 +441,10 @@ impl<'p> State<'p> {
     pub fn set_quota(&mut self, queue: QueueId, pair: PairId, quotas: Quotas) {
         let tree = Arc::new(self.occupancy.tree.with(queue, pair, quotas));
         let before = std::mem::replace(&mut self.occupancy.tree, tree);
-        let usage = Usage::new(&self.occupancy.tree);
+        let usage = QuotaUsage::new(&self.occupancy.tree);
         let usage = std::mem::replace(&mut self.occupancy.usage, usage);
-        self.journal.push(Undo::Tree(before, Box::new(usage)));
+        self.journal
+            .push(InverseChange::Tree(before, Box::new(usage)));
         let Occupancy {
             tree,
             usage,
@@ -481,7 +482,7 @@ impl<'p> State<'p> {
     pub fn set_open(&mut self, node: NodeId, open: bool) {
         let before = std::mem::replace(&mut self.occupancy.nodes[node].open, open);
         self.occupancy.changes.add(node);
-        self.journal.push(Undo::Open(node, before));
+        self.journal.push(InverseChange::Open(node, before));
     }
 
     /// Adds a hypothetical node, open and empty, with another node's shape, labels and topology.
@@ -492,14 +493,14 @@ impl<'p> State<'p> {
             ..self.compiled.nodes[origin]
         };
         self.occupancy.add_room(self.compiled, origin, site);
-        self.journal.push(Undo::Node);
+        self.journal.push(InverseChange::Node);
         self.occupancy.nodes.len() - 1
     }
 
     /// Places a pod. Nothing is checked.
     pub fn place_pod(&mut self, placement: &PodPlacement, want: usize) {
         let condition = self.apply(placement, want, 1);
-        self.journal.push(Undo::PodPlacement {
+        self.journal.push(InverseChange::PodPlacement {
             placement: placement.clone(),
             want,
             sign: 1,
@@ -509,7 +510,7 @@ impl<'p> State<'p> {
 
     pub fn remove_pod(&mut self, placement: &PodPlacement, want: usize) {
         let condition = self.apply(placement, want, -1);
-        self.journal.push(Undo::PodPlacement {
+        self.journal.push(InverseChange::PodPlacement {
             placement: placement.clone(),
             want,
             sign: -1,

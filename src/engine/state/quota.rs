@@ -1,39 +1,39 @@
 //! Quota usage up the tree, as Kueue computes it: usage beyond a queue's lending-protected quota also counts in its ancestors.
 
-use crate::compiled::{PairId, QueueId, Tree};
+use crate::compiled::{PairId, QueueId, QuotaTree};
 
 /// Usage of all queues. `counted` counts against a queue's subtree; `gross` is the total of a queue and its descendants.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Usage {
+pub(crate) struct QuotaUsage {
     pub(super) counted: Vec<i64>,
     pub(super) gross: Vec<i64>,
 }
 
-impl Usage {
-    pub(super) fn new(tree: &Tree) -> Self {
+impl QuotaUsage {
+    pub(super) fn new(tree: &QuotaTree) -> Self {
         Self {
             counted: vec![0; tree.quotas.len()],
             gross: vec![0; tree.quotas.len()],
         }
     }
 
-    fn at(tree: &Tree, queue: QueueId, pair: PairId) -> usize {
+    fn at(tree: &QuotaTree, queue: QueueId, pair: PairId) -> usize {
         tree.branches[queue].base + pair
     }
 
     /// Counted usage of a queue.
-    pub(super) fn counted(&self, tree: &Tree, queue: QueueId, pair: PairId) -> i64 {
+    pub(super) fn counted(&self, tree: &QuotaTree, queue: QueueId, pair: PairId) -> i64 {
         self.counted[Self::at(tree, queue, pair)]
     }
 
     /// Total usage of a queue and its descendants.
-    pub(super) fn gross(&self, tree: &Tree, queue: QueueId, pair: PairId) -> i64 {
+    pub(super) fn gross(&self, tree: &QuotaTree, queue: QueueId, pair: PairId) -> i64 {
         self.gross[Self::at(tree, queue, pair)]
     }
 
     /// Quota that a queue may still use, within borrowing and lending limits and hard caps; negative if usage
     /// exceeds it.
-    pub(crate) fn available(&self, tree: &Tree, queue: QueueId, pair: PairId) -> i64 {
+    pub(crate) fn available(&self, tree: &QuotaTree, queue: QueueId, pair: PairId) -> i64 {
         let quota = self.by_quota(tree, queue, pair);
         let caps = tree.path(queue).filter_map(|queue| {
             let cap = tree.quota(queue, pair).cap?;
@@ -42,7 +42,7 @@ impl Usage {
         caps.fold(quota, i64::min)
     }
 
-    fn by_quota(&self, tree: &Tree, queue: QueueId, pair: PairId) -> i64 {
+    fn by_quota(&self, tree: &QuotaTree, queue: QueueId, pair: PairId) -> i64 {
         let quotas = tree.quota(queue, pair);
         let used = self.counted(tree, queue, pair);
         let Some(parent) = tree.branches[queue].parent else {
@@ -58,12 +58,12 @@ impl Usage {
     }
 
     /// Usage of a queue above its own quota.
-    pub(super) fn borrowed(&self, tree: &Tree, queue: QueueId, pair: PairId) -> i64 {
+    pub(super) fn borrowed(&self, tree: &QuotaTree, queue: QueueId, pair: PairId) -> i64 {
         (self.counted(tree, queue, pair) - tree.quota(queue, pair).subtree).max(0)
     }
 
     /// Uses an amount of quota. Nothing is checked.
-    pub(super) fn take(&mut self, tree: &Tree, queue: QueueId, pair: PairId, amount: i64) {
+    pub(super) fn take(&mut self, tree: &QuotaTree, queue: QueueId, pair: PairId, amount: i64) {
         for up in tree.path(queue) {
             self.gross[Self::at(tree, up, pair)] += amount;
         }
@@ -80,7 +80,7 @@ impl Usage {
     }
 
     /// Releases an amount of quota: the exact inverse of [`Self::take`], and the other way around.
-    pub(crate) fn give(&mut self, tree: &Tree, queue: QueueId, pair: PairId, amount: i64) {
+    pub(crate) fn give(&mut self, tree: &QuotaTree, queue: QueueId, pair: PairId, amount: i64) {
         for up in tree.path(queue) {
             self.gross[Self::at(tree, up, pair)] -= amount;
         }

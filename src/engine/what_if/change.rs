@@ -6,7 +6,7 @@ use std::fmt;
 
 use crate::explain::{add_nodes, add_quota};
 use crate::explanations;
-use crate::snapshot::{DEVICES, FlavorChoice, Quota, Snapshot, Status};
+use crate::snapshot::{DEVICES, FlavorChoice, Snapshot, SnapshotQuota, Status};
 use model::base::document::unknown;
 use model::base::{Name, ObjectKey, SmallSort};
 use model::fleet::job::JobKey;
@@ -355,9 +355,9 @@ enum By {
 }
 
 /// The quota entry in which a queue counts devices of a flavor.
-fn device_quota<'q>(quotas: &'q [Quota], flavor: &str) -> Option<&'q Quota> {
-    let of = |quota: &&Quota| *quota.flavor == *flavor;
-    let plain = |quota: &&Quota| !matches!(&*quota.resource, "cpu" | "memory" | "pods");
+fn device_quota<'q>(quotas: &'q [SnapshotQuota], flavor: &str) -> Option<&'q SnapshotQuota> {
+    let of = |quota: &&SnapshotQuota| *quota.flavor == *flavor;
+    let plain = |quota: &&SnapshotQuota| !matches!(&*quota.resource, "cpu" | "memory" | "pods");
     let own = || quotas.iter().filter(of).filter(plain);
     own()
         .find(|quota| &*quota.resource == DEVICES)

@@ -91,7 +91,7 @@ impl WhatIfEffect {
 
 /// Start of a workload, before or after the changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct When {
+pub struct StartEstimate {
     /// It runs and continues to run.
     pub runs: bool,
     /// 10th percentile; null if unknown, or if it is not pending.
@@ -103,7 +103,7 @@ pub struct When {
     pub p90: Option<Moment>,
 }
 
-impl When {
+impl StartEstimate {
     const RUNS: Self = Self {
         runs: true,
         p10: None,
@@ -131,9 +131,9 @@ pub struct Shift {
     /// Devices and slices that it requests or has allocated.
     pub devices: u64,
     /// Start without the changes; null if it does not exist there.
-    pub before: Option<When>,
+    pub before: Option<StartEstimate>,
     /// Start with the changes.
-    pub after: Option<When>,
+    pub after: Option<StartEstimate>,
 }
 
 #[allow(clippy::ref_option, reason = "serde passes references")]
@@ -146,7 +146,7 @@ fn moment<S: serde::Serializer>(at: &Option<Moment>, out: S) -> Result<S::Ok, S:
 
 /// Result of a what-if.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Outcome {
+pub struct WhatIfResult {
     /// The changes as they were parsed.
     pub changes: Vec<String>,
     pub before: WhatIfFigures,
@@ -166,7 +166,10 @@ pub struct Outcome {
 ///
 /// # Errors
 /// A change names an object that does not exist; the text names it and the nearest match.
-pub fn what_if(snapshot: &Snapshot, changes: &[HypotheticalChange]) -> Result<Outcome, String> {
+pub fn what_if(
+    snapshot: &Snapshot,
+    changes: &[HypotheticalChange],
+) -> Result<WhatIfResult, String> {
     let mut changed = snapshot.clone();
     let mut displaced: BTreeSet<JobKey> = BTreeSet::new();
     for change in changes {
@@ -187,7 +190,7 @@ pub fn what_if(snapshot: &Snapshot, changes: &[HypotheticalChange]) -> Result<Ou
     if before.list_micro_usd_per_hour > 0 || after.list_micro_usd_per_hour > 0 {
         notes.push(LIST_NOTE.to_owned());
     }
-    Ok(Outcome {
+    Ok(WhatIfResult {
         changes: changes.iter().map(ToString::to_string).collect(),
         before,
         after,
@@ -199,7 +202,7 @@ pub fn what_if(snapshot: &Snapshot, changes: &[HypotheticalChange]) -> Result<Ou
 }
 
 /// Starts and preemptions on one side.
-struct Side {
+struct WhatIfSide {
     starts: BTreeMap<JobKey, Start>,
     preempted: BTreeSet<JobName>,
     spending: FleetSpending,
@@ -215,8 +218,8 @@ fn workloads_by_key(snapshot: &Snapshot) -> BTreeMap<&JobKey, &Workload> {
 const LEAST: i64 = 60_000;
 
 fn shifts(
-    old: &Side,
-    new: &Side,
+    old: &WhatIfSide,
+    new: &WhatIfSide,
     displaced: &BTreeSet<JobKey>,
     snapshots: [&Snapshot; 2],
 ) -> Vec<Shift> {
@@ -229,13 +232,13 @@ fn shifts(
         Status::Ending => work.sets.iter().any(|set| !set.placements.is_empty()),
         Status::Waiting | Status::Held => false,
     };
-    let side = |all: &BTreeMap<&JobKey, &Workload>, side: &Side, key: &JobKey| {
+    let side = |all: &BTreeMap<&JobKey, &Workload>, side: &WhatIfSide, key: &JobKey| {
         let work = all.get(key)?;
         let gone = side.preempted.contains(&job(key));
         Some(match side.starts.get(key) {
-            Some(start) => When::of(start),
-            None if runs(work) && !gone => When::RUNS,
-            None => When::default(),
+            Some(start) => StartEstimate::of(start),
+            None if runs(work) && !gone => StartEstimate::RUNS,
+            None => StartEstimate::default(),
         })
     };
     let mut all: Vec<Shift> = Vec::new();
@@ -271,7 +274,12 @@ fn allocated_devices(work: &Workload) -> u64 {
 }
 
 /// Effect of the changes on a workload; `None` if there is none.
-fn effect(was: Option<When>, is: Option<When>, lost: bool, at: Moment) -> Option<WhatIfEffect> {
+fn effect(
+    was: Option<StartEstimate>,
+    is: Option<StartEstimate>,
+    lost: bool,
+    at: Moment,
+) -> Option<WhatIfEffect> {
     let (was, is) = match (was, is) {
         (Some(was), Some(is)) => (was, is),
         (None, Some(_)) => return Some(WhatIfEffect::Added),
@@ -282,7 +290,7 @@ fn effect(was: Option<When>, is: Option<When>, lost: bool, at: Moment) -> Option
         return Some(WhatIfEffect::Evicted);
     }
     // A shift within the standard error of either median is not reported.
-    let error = |when: &When| forecast::error_ms(when.p10, when.p90);
+    let error = |when: &StartEstimate| forecast::error_ms(when.p10, when.p90);
     let least = LEAST.max(error(&was)).max(error(&is));
     match (was.runs, was.p50, is.runs, is.p50) {
         (false, _, true, _) => Some(WhatIfEffect::Kept),
@@ -319,7 +327,7 @@ fn past_queues(
     unseated.iter().filter_map(start_of).collect()
 }
 
-fn figures(snapshot: Snapshot) -> (WhatIfFigures, Side) {
+fn figures(snapshot: Snapshot) -> (WhatIfFigures, WhatIfSide) {
     let compiled = CompiledFleet::new(snapshot);
     let mut state = State::new(&compiled);
     // Workloads with quota take free nodes before any new workload.
@@ -333,7 +341,7 @@ fn figures(snapshot: Snapshot) -> (WhatIfFigures, Side) {
     starts.extend(at_once);
     starts.extend(past_queues(&compiled, &seated, &unseated));
     // An eviction is reported whether or not a node has free capacity then.
-    let cycle = cycle::cycle(&mut state, cycle::Options::BY_QUOTA);
+    let cycle = cycle::cycle(&mut state, cycle::CycleOptions::BY_QUOTA);
     let reserved = unseated.len() + cycle.quota_reserved.len();
     let pushed = cycle.preempted.iter().flat_map(|push| &push.victims.list);
     let preempted = pushed
@@ -368,7 +376,7 @@ fn figures(snapshot: Snapshot) -> (WhatIfFigures, Side) {
     let named = starts
         .into_iter()
         .map(|(work, start)| (compiled.workload(work).key.clone(), start));
-    let side = Side {
+    let side = WhatIfSide {
         starts: named.collect(),
         preempted,
         spending: spending(&state),

@@ -30,12 +30,12 @@ fn fleet() -> Snapshot {
     document::from_value(&document, "test").expect("a document")
 }
 
-fn ask(text: &str) -> Outcome {
+fn ask(text: &str) -> WhatIfResult {
     what_if(&fleet(), &[parse(text).expect("a change")]).expect("known")
 }
 
 /// Effect on each job, and its start with the changes.
-fn jobs(outcome: &Outcome) -> Vec<(WhatIfEffect, String, Option<String>)> {
+fn jobs(outcome: &WhatIfResult) -> Vec<(WhatIfEffect, String, Option<String>)> {
     let clock = |at: Moment| at.rfc3339()[11..16].to_owned();
     let after = |it: &Shift| it.after.and_then(|after| after.p50).map(clock);
     let all = outcome.jobs.iter();
@@ -181,12 +181,12 @@ fn what_starts_now_fits_on_the_nodes_together() {
 fn effects_compare_both_sides() {
     let at = Moment::from_seconds(1_000);
     let start = |minutes: i64| {
-        Some(When {
+        Some(StartEstimate {
             p50: Some(Moment::from_seconds(1_000 + minutes * 60)),
-            ..When::default()
+            ..StartEstimate::default()
         })
     };
-    let (runs, unknown) = (Some(When::RUNS), Some(When::default()));
+    let (runs, unknown) = (Some(StartEstimate::RUNS), Some(StartEstimate::default()));
     let of = |was, is| effect(was, is, false, at);
     assert_eq!(of(start(9), start(0)), Some(WhatIfEffect::Starts));
     assert_eq!(of(start(9), start(5)), Some(WhatIfEffect::Earlier));

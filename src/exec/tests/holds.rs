@@ -10,7 +10,7 @@ fn for_a_while() -> Plan {
     again.needs = vec![2];
     again.waits.push(Wait {
         go_on: true,
-        ..Wait::new(When::Before, Until::Elapsed { seconds: 120 })
+        ..Wait::new(WaitOrder::Before, Until::Elapsed { seconds: 120 })
     });
     let mut first = suspend("a");
     for step in [&mut first, &mut again] {

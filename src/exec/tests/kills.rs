@@ -9,9 +9,9 @@ use crate::history::{Run, Trace, runs};
 use crate::journal::Pages;
 use crate::machine::{Machine, Note, RunCommand, RunEnd};
 use crate::record::{ClusterIdentity, JournalLine, Record, Who};
-use crate::response::{ServerResponse, Verdict};
+use crate::response::{ResponseKind, ServerResponse};
 use model::base::Moment;
-use model::plan::{Plan, Until, Wait, When};
+use model::plan::{Plan, Until, Wait, WaitOrder};
 
 use super::{World, evict, failed, go, plan, suspend};
 
@@ -109,8 +109,8 @@ fn with_kills(
                             answer
                         };
                         let accepted = match answer.verdict(&call) {
-                            Verdict::Accepted => Some(true),
-                            Verdict::Unknown(_) => None,
+                            ResponseKind::Accepted => Some(true),
+                            ResponseKind::Unknown(_) => None,
                             _ => Some(false),
                         };
                         lines.push(line(Record::Answer {
@@ -158,7 +158,7 @@ proptest! {
         let mut last = suspend("e");
         last.needs = vec![1, 3];
         let mut free = evict("a");
-        free.waits.push(Wait::new(When::Before, Until::Budget));
+        free.waits.push(Wait::new(WaitOrder::Before, Until::Budget));
         let plan = plan(vec![free, suspend("b"), evict("c"), evict("d"), last]);
         let mut world = World::new(&plan);
         for (name, seconds) in ["a", "c", "d"].iter().zip(&blocked) {

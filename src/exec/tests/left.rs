@@ -88,7 +88,7 @@ fn a_deadline_ends_a_wait_that_began_late() {
         at_most_seconds: Some(600),
         deadline: Some(Moment::from_seconds(1_000)),
         go_on: true,
-        ..Wait::new(When::Before, Until::Budget)
+        ..Wait::new(WaitOrder::Before, Until::Budget)
     };
     assert_eq!(
         wait.limit(Moment::from_seconds(100)),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use cluster::mutations::{Call, Subresource};
 use model::base::Moment;
-use model::plan::{Fact, Intent, Mutation, Object, Plan, Step, Test, Until, Verb, Wait, When};
+use model::plan::{Fact, Intent, Mutation, Object, Plan, Step, Test, Until, Verb, Wait, WaitOrder};
 
 mod holds;
 mod kills;
@@ -15,7 +15,7 @@ mod left;
 mod roles;
 mod shown;
 
-use super::machine::{Machine, Note, RunCommand, RunEnd, Seen, StepResult, StepStatus};
+use super::machine::{Machine, Note, ObjectRead, RunCommand, RunEnd, StepResult, StepStatus};
 use super::response::ServerResponse;
 
 fn job(name: &str) -> Object {
@@ -52,7 +52,7 @@ fn evict(name: &str) -> Step {
     );
     step.waits.push(Wait {
         at_most_seconds: Some(120),
-        ..Wait::new(When::After, Until::Gone)
+        ..Wait::new(WaitOrder::After, Until::Gone)
     });
     step
 }
@@ -102,10 +102,10 @@ impl World {
         }
     }
 
-    fn read(&self, object: &Object) -> Seen {
+    fn read(&self, object: &Object) -> ObjectRead {
         match self.objects.get(&*object.name) {
-            Some(found) => Seen::There(Box::new(found.clone())),
-            None => Seen::Gone,
+            Some(found) => ObjectRead::There(Box::new(found.clone())),
+            None => ObjectRead::Gone,
         }
     }
 
@@ -346,7 +346,7 @@ fn a_budget_that_never_allows_stops_the_run_or_is_left() {
         first.waits.push(Wait {
             at_most_seconds: Some(60),
             go_on,
-            ..Wait::new(When::Before, Until::Budget)
+            ..Wait::new(WaitOrder::Before, Until::Budget)
         });
         let mut second = suspend("b");
         second.needs = vec![1];
@@ -447,7 +447,7 @@ fn a_server_that_stays_away_ends_the_run() {
     loop {
         match machine.next(world.now) {
             RunCommand::Read(_) => {
-                machine.read(world.now, Seen::Not(ServerResponse::none("refused")))
+                machine.read(world.now, ObjectRead::Not(ServerResponse::none("refused")))
             }
             RunCommand::Sleep(until) => world.now = until,
             RunCommand::Write { .. } => panic!("nothing could be read"),
@@ -463,7 +463,7 @@ fn a_server_that_stays_away_ends_the_run() {
     machine.next(world.now);
     machine.read(
         world.now,
-        Seen::Not(ServerResponse::of(
+        ObjectRead::Not(ServerResponse::of(
             403,
             json!({"message": "may not get jobs"}),
         )),
@@ -486,11 +486,11 @@ fn it_waits_for_a_checkpoint_and_for_what_comes_after() {
     step.waits = vec![
         Wait {
             at_most_seconds: Some(3600),
-            ..Wait::new(When::Before, Until::Checkpoint { after })
+            ..Wait::new(WaitOrder::Before, Until::Checkpoint { after })
         },
         Wait {
             at_most_seconds: Some(30),
-            ..Wait::new(When::After, suspended)
+            ..Wait::new(WaitOrder::After, suspended)
         },
     ];
     let plan = plan(vec![step]);

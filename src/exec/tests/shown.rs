@@ -9,7 +9,7 @@ fn shown_by_another() -> (Plan, World) {
         .with_uid("u-g");
     let mut step = suspend("a");
     step.waits.push(Wait {
-        when: When::After,
+        when: WaitOrder::After,
         of: Some(group),
         until: Until::Is {
             path: "/spec/class".into(),

@@ -24,19 +24,19 @@ use crate::checks::devices::under_used::WindowMean;
     into = "BTreeMap<String, CheckState>",
     from = "BTreeMap<String, CheckState>"
 )]
-pub struct State {
+pub struct CheckStates {
     check_states: FxHashMap<&'static str, CheckState>,
 }
 
-impl From<State> for BTreeMap<String, CheckState> {
-    fn from(state: State) -> Self {
+impl From<CheckStates> for BTreeMap<String, CheckState> {
+    fn from(state: CheckStates) -> Self {
         let states = state.check_states.into_iter();
         states.map(|(code, one)| (code.to_owned(), one)).collect()
     }
 }
 
 /// A check that this version does not have is forgotten.
-impl From<BTreeMap<String, CheckState>> for State {
+impl From<BTreeMap<String, CheckState>> for CheckStates {
     fn from(mut states: BTreeMap<String, CheckState>) -> Self {
         let known = super::codes().filter_map(|code| Some((code, states.remove(code)?)));
         Self {
@@ -45,7 +45,7 @@ impl From<BTreeMap<String, CheckState>> for State {
     }
 }
 
-impl State {
+impl CheckStates {
     /// The part that the next program takes over: start times of firing findings and last values of counters. `at` is the time of
     /// saving. Means over a window begin anew.
     #[must_use]

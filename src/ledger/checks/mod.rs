@@ -1,6 +1,6 @@
 //! Checks: derive findings from a fleet. One file a check, declared and put in order here.
 //!
-//! A check looks at one subject and gives a [`Verdict`]. The [`State`] remembers, for each check and subject,
+//! A check looks at one subject and gives a [`Verdict`]. The [`CheckStates`] remembers, for each check and subject,
 //! since when it has been true: a finding shows once that has lasted for the rule's `for`, ends at the rule's
 //! `clear` level, and survives a gap in what is known for up to [`PATIENCE`]. A gap begins nothing and ends nothing.
 //!
@@ -63,7 +63,7 @@ use model::fleet::signal::Signal;
 use model::fleet::thresholds::{Rule, Thresholds};
 
 use context::CheckContext;
-pub use context::State;
+pub use context::CheckStates;
 use model::fleet::finding::PATIENCE;
 
 /// What a check says about one subject.
@@ -206,7 +206,12 @@ pub fn codes() -> impl Iterator<Item = &'static str> {
 
 /// The findings of a fleet at `now`, worst first. Call it with the same `state` each time the fleet has
 /// changed or time has passed; `fleet.findings` is not looked at.
-pub fn run(state: &mut State, fleet: &Fleet, now: Moment, thresholds: &Thresholds) -> Vec<Finding> {
+pub fn run(
+    state: &mut CheckStates,
+    fleet: &Fleet,
+    now: Moment,
+    thresholds: &Thresholds,
+) -> Vec<Finding> {
     let mut on_nodes = Vec::new();
     let mut on_devices = Vec::new();
     let mut at_end = Vec::new();

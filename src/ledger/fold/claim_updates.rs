@@ -12,7 +12,7 @@ use model::fleet::fleet::TableState;
 use model::fleet::kinds::Table;
 use model::fleet::object_parts::{Labels, Resources};
 use model::fleet::seen::{Claimed, PodSeen, WorkloadSeen};
-use model::fleet::siting::PodSet;
+use model::fleet::siting::JobPodSet;
 
 use super::Ledger;
 use super::claims::{AllocatedDevice, asks_by_class, concerns, home};
@@ -27,7 +27,7 @@ impl Ledger {
         }
     }
 
-    fn resolve_set(&self, namespace: &Name, set: &mut PodSet) {
+    fn resolve_set(&self, namespace: &Name, set: &mut JobPodSet) {
         set.request = self.claims.resolved(namespace, &set.request);
     }
 

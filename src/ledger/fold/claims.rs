@@ -7,7 +7,7 @@ use std::sync::Arc;
 use model::base::{Name, ObjectKey};
 use model::fleet::admission::GroupSeen;
 use model::fleet::claim::{
-    BY_CLASS, ClaimAsk, ClaimRequest, ClaimResult, ClaimSeen, ClassSeen, Published, Reach,
+    BY_CLASS, ClaimAsk, ClaimRequest, ClaimResult, ClaimSeen, ClassSeen, DeviceAccess, Published,
     SliceSeen, TemplateSeen, driver_of_class_name, is_accelerator_driver,
 };
 use model::fleet::device::Pod;
@@ -302,7 +302,7 @@ impl Claims {
     /// The devices of a node as its drivers publish them; `wide` are those of slices that several nodes reach.
     pub(super) fn devices_of_node(&self, node: &Name, wide: &[Spot], refused: bool) -> DraDevices {
         let mut pools: BTreeMap<(Name, Name), bool> = BTreeMap::new();
-        let mut all: Vec<dra_devices::Source<'_>> = Vec::new();
+        let mut all: Vec<dra_devices::PublishedDevice<'_>> = Vec::new();
         let own = self.by_node.get(node).into_iter().flatten();
         let own = own
             .filter_map(|name| self.slices.get(name))
@@ -329,7 +329,7 @@ impl Claims {
             let complete = *pools
                 .entry(pool.clone())
                 .or_insert_with(|| self.is_complete(&pool));
-            all.push(dra_devices::Source {
+            all.push(dra_devices::PublishedDevice {
                 slice,
                 published,
                 complete,
@@ -432,9 +432,9 @@ impl Claims {
 /// Driver, pool and name of an allocated device.
 pub(super) type AllocatedDevice<'a> = (&'a Name, &'a Name, &'a Name);
 
-fn reach_of<'s>(slice: &'s SliceSeen, published: &'s Published) -> &'s Reach {
+fn reach_of<'s>(slice: &'s SliceSeen, published: &'s Published) -> &'s DeviceAccess {
     match &published.reach {
-        Reach::Unsaid => &slice.reach,
+        DeviceAccess::Unsaid => &slice.reach,
         own => own,
     }
 }
@@ -442,17 +442,17 @@ fn reach_of<'s>(slice: &'s SliceSeen, published: &'s Published) -> &'s Reach {
 /// The only node that reaches a device, where there is one by name.
 pub(super) fn home<'s>(slice: &'s SliceSeen, published: &'s Published) -> Option<&'s Name> {
     match reach_of(slice, published) {
-        Reach::Node(node) => Some(node),
+        DeviceAccess::Node(node) => Some(node),
         _ => None,
     }
 }
 
-fn reaches(reach: &Reach, node: &Name, labels: &Labels) -> bool {
+fn reaches(reach: &DeviceAccess, node: &Name, labels: &Labels) -> bool {
     match reach {
-        Reach::Node(only) => only == node,
-        Reach::Nodes(terms) => terms.iter().any(|term| term.holds(node, labels)),
-        Reach::All => true,
-        Reach::Unsaid => false,
+        DeviceAccess::Node(only) => only == node,
+        DeviceAccess::Nodes(terms) => terms.iter().any(|term| term.holds(node, labels)),
+        DeviceAccess::All => true,
+        DeviceAccess::Unsaid => false,
     }
 }
 

@@ -46,7 +46,7 @@ use model::fleet::{kinds::Table, visibility};
 use node_state::NodeEntry;
 pub use saved::SavedLedger;
 use sweep::wide;
-use workloads::runs::Runs;
+use workloads::runs::RunCollector;
 
 /// Folds observations into fleets.
 pub struct Ledger {
@@ -64,7 +64,7 @@ pub struct Ledger {
     namespaces: BTreeMap<Name, Labels>,
     groups: workloads::groups::SeenGroups,
     tables: tables::Tables,
-    sitings: workloads::sets::Shared,
+    sitings: workloads::sets::SharedSitings,
     scaling: scaling::ScalingTables,
     claims: claims::Claims,
     /// Members of each job: workloads of its chain and pods.
@@ -74,7 +74,7 @@ pub struct Ledger {
     jobs: BTreeMap<JobKey, Arc<Job>>,
     /// When each job was last built.
     jobs_at: FxHashMap<JobKey, Moment>,
-    runs: Runs,
+    runs: RunCollector,
     known: BTreeMap<Table, TableState>,
     /// Tables that were complete once: if a later list is refused, the table is lost, not invisible.
     listed: BTreeSet<Table>,
@@ -131,7 +131,7 @@ impl Ledger {
             namespaces: BTreeMap::new(),
             groups: workloads::groups::SeenGroups::default(),
             tables: tables::Tables::default(),
-            sitings: workloads::sets::Shared::default(),
+            sitings: workloads::sets::SharedSitings::default(),
             scaling: scaling::ScalingTables::default(),
             claims: claims::Claims::default(),
             job_pods: FxHashMap::default(),
@@ -139,7 +139,7 @@ impl Ledger {
             job_of_workload: FxHashMap::default(),
             jobs: BTreeMap::new(),
             jobs_at: FxHashMap::default(),
-            runs: Runs::default(),
+            runs: RunCollector::default(),
             known: Table::ALL
                 .iter()
                 .map(|table| (*table, TableState::Waiting))

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use model::base::Name;
 use model::fleet::idle::IdleBefore;
-use model::fleet::reading::{Page, Reading, Scope};
+use model::fleet::reading::{Page, Reading, ReadingScope};
 use model::fleet::seen::NodeSeen;
 
 use super::Ledger;
@@ -66,7 +66,7 @@ impl Ledger {
         for reading in page
             .readings
             .iter()
-            .filter(|reading| reading.scope == Scope::Device)
+            .filter(|reading| reading.scope == ReadingScope::Device)
         {
             let node = page
                 .node
@@ -88,7 +88,7 @@ impl Ledger {
     fn keep_unmatched(&mut self, host: Name, page: Page) {
         // Readings of model servers belong to their pods and were processed already.
         let mut rows = page.readings.iter();
-        let Some(first) = rows.find(|row| row.scope != Scope::Serving) else {
+        let Some(first) = rows.find(|row| row.scope != ReadingScope::Serving) else {
             return;
         };
         let full = self.unmatched_pages.len() >= MOST_UNMATCHED;

@@ -14,7 +14,7 @@ use model::fleet::signal::Signals;
 
 use super::Ledger;
 use crate::fold::devices::readings::NodeReadings;
-use crate::fold::workloads::runs::Runs;
+use crate::fold::workloads::runs::RunCollector;
 use crate::fold::workloads::serving::Servers;
 
 /// See the head of this file. What a later version adds is read as empty from files of an earlier one.
@@ -25,7 +25,7 @@ pub struct SavedLedger {
     #[serde(deserialize_with = "pages_of_each")]
     unmatched_pages: BTreeMap<Name, Vec<Page>>,
     serving: Servers,
-    runs: Runs,
+    runs: RunCollector,
     /// When each node was built: its exporters' readings may have become too old since.
     nodes_at: BTreeMap<Name, Moment>,
     jobs_at: BTreeMap<JobKey, Moment>,

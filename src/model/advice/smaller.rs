@@ -39,7 +39,7 @@ const MIG_SLICES: [(u32, u32); 3] = [(1, 1), (2, 2), (3, 4)];
 
 /// What nodes of the fleet offer to a job that moves.
 #[derive(Default)]
-pub(super) struct Offers {
+pub(super) struct MoveOffers {
     /// Pools with devices that are not cut into slices, by pool and class.
     whole: FxHashSet<(Name, Name)>,
     /// Pools with devices that are.
@@ -48,7 +48,7 @@ pub(super) struct Offers {
     slices: FxHashMap<(Name, Name), Money>,
 }
 
-impl Offers {
+impl MoveOffers {
     /// What this fleet offers at these prices.
     pub(super) fn of(fleet: &Fleet, spend_rates: &SpendRates) -> Self {
         let mut offers = Self::default();
@@ -95,7 +95,7 @@ pub(super) fn smaller(
     costs: Option<Money>,
     fleet: &Fleet,
     burn: &SpendRates,
-    offers: &Offers,
+    offers: &MoveOffers,
 ) -> Option<(Action, Money)> {
     if job.serving.is_some() {
         return None;

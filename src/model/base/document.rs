@@ -76,8 +76,8 @@ where
     D: Deserializer<'de>,
     R: Deserialize<'de>,
 {
-    struct Whole<R, C>(C, PhantomData<R>);
-    impl<'de, R, T, C> Visitor<'de> for Whole<R, C>
+    struct WholeVisitor<R, C>(C, PhantomData<R>);
+    impl<'de, R, T, C> Visitor<'de> for WholeVisitor<R, C>
     where
         R: Deserialize<'de>,
         C: FnOnce(R) -> Result<T, String>,
@@ -91,7 +91,7 @@ where
         }
     }
     // The parser gives an error of a newtype the position of its value.
-    from.deserialize_newtype_struct("Whole", Whole(check, PhantomData))
+    from.deserialize_newtype_struct("Whole", WholeVisitor(check, PhantomData))
 }
 
 /// The first line of the parser's message, with the place, the key and the nearest valid spelling.

@@ -15,7 +15,7 @@ mod tests;
 pub use book::PriceBook;
 pub use money::{LIST_MARK, LIST_NOTE, Money};
 pub use prices::{Override, Owned, PoolPrice, Price, Prices};
-pub use spend_rates::{NodePrices, PriceGroup, RateRow, Scope, Spend, SpendRates};
+pub use spend_rates::{NodePrices, PriceGroup, RateRow, Spend, SpendRates, SpendScope};
 pub use spending::{
     ASSUMPTION, BudgetChange, BudgetUnit, FleetSpending, JobSpending, PeriodEnd, PoolSpending,
 };

@@ -75,7 +75,7 @@ impl std::ops::AddAssign for Spend {
 
 /// What a row is grouped by.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Scope {
+pub enum SpendScope {
     Pool,
     Queue,
     Team,
@@ -84,7 +84,7 @@ pub enum Scope {
 }
 
 crate::words! {
-    impl Scope {
+    impl SpendScope {
         /// Name in the JSON contract.
         pub fn name(self) {
             Pool => "pool",
@@ -96,7 +96,7 @@ crate::words! {
     }
 }
 
-impl Scope {
+impl SpendScope {
     /// Every scope, in the order of the JSON contract.
     pub const ALL: [Self; 5] = [Self::Pool, Self::Queue, Self::Team, Self::Job, Self::Class];
 }
@@ -104,7 +104,7 @@ impl Scope {
 /// One row of one scope.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RateRow {
-    pub scope: Scope,
+    pub scope: SpendScope,
     /// Name; `unattributed` for the part that no row of the scope covers.
     pub name: Name,
     /// Devices of the row, and of shared devices its parts.
@@ -173,7 +173,7 @@ pub struct SpendRates {
     /// Devices without a price, or with a slice of unknown size.
     pub unpriced: u32,
     /// Rows by scope, in name order, `unattributed` last.
-    pub rows: BTreeMap<Scope, Vec<RateRow>>,
+    pub rows: BTreeMap<SpendScope, Vec<RateRow>>,
     /// Price of one device for each group of equally priced devices.
     pub prices: Vec<PriceGroup>,
     /// The price of each device of each node.
@@ -212,7 +212,7 @@ impl SpendRates {
         self.device_prices.get(node.name())?.of(at)
     }
 
-    pub fn row(&self, scope: Scope, name: &str) -> Option<&RateRow> {
+    pub fn row(&self, scope: SpendScope, name: &str) -> Option<&RateRow> {
         let rows = self.rows.get(&scope)?;
         let (last, sorted) = rows.split_last()?;
         if last.name.as_str() == name {

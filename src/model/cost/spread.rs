@@ -16,7 +16,7 @@ use crate::fleet::rules::judge::does_nothing;
 
 use super::money::Money;
 use super::prices::{Price, PriceList, Prices};
-use super::spend_rates::{NodePrices, RateRow, Scope, Spend, SpendRates, UNATTRIBUTED};
+use super::spend_rates::{NodePrices, RateRow, Spend, SpendRates, SpendScope, UNATTRIBUTED};
 
 type Map<K, V> = HashMap<K, V, FxBuildHasher>;
 
@@ -152,11 +152,11 @@ fn spread(
     out.device_prices = device_prices;
     out.jobs = held.money.into_values().collect();
     let columns = [
-        (Scope::Pool, pools),
-        (Scope::Queue, held.queues),
-        (Scope::Team, held.teams),
-        (Scope::Job, held.jobs),
-        (Scope::Class, classes),
+        (SpendScope::Pool, pools),
+        (SpendScope::Queue, held.queues),
+        (SpendScope::Team, held.teams),
+        (SpendScope::Job, held.jobs),
+        (SpendScope::Class, classes),
     ];
     out.rows = columns
         .into_iter()
@@ -190,7 +190,7 @@ struct DeviceShare<'a> {
 
 /// Where the prices of a row come from.
 #[derive(Default)]
-enum Origin {
+enum PriceOrigin {
     #[default]
     None,
     One(Arc<Price>),
@@ -198,30 +198,30 @@ enum Origin {
 }
 
 #[derive(Default)]
-struct Row {
+struct SpendRow {
     name: Name,
     devices: DeviceAmount,
     unknown_slices: u32,
     spend: Spend,
     unpriced: u32,
     last_unpriced: u32,
-    origin: Origin,
+    origin: PriceOrigin,
     as_of: Option<Name>,
 }
 
 /// The rows of one scope while they are filled. Row 0 is `unattributed`.
 struct ScopeRows {
     index: Map<Name, usize>,
-    rows: Vec<Row>,
+    rows: Vec<SpendRow>,
 }
 
 impl Default for ScopeRows {
     fn default() -> Self {
         Self {
             index: Map::default(),
-            rows: vec![Row {
+            rows: vec![SpendRow {
                 name: Name::new(UNATTRIBUTED),
-                ..Row::default()
+                ..SpendRow::default()
             }],
         }
     }
@@ -238,9 +238,9 @@ impl ScopeRows {
     }
 
     fn push(&mut self, name: Name) -> usize {
-        self.rows.push(Row {
+        self.rows.push(SpendRow {
             name,
-            ..Row::default()
+            ..SpendRow::default()
         });
         self.rows.len() - 1
     }
@@ -258,11 +258,11 @@ impl ScopeRows {
             return;
         };
         row.origin = match std::mem::take(&mut row.origin) {
-            Origin::None => {
+            PriceOrigin::None => {
                 row.as_of.clone_from(&price.as_of);
-                Origin::One(Arc::clone(price))
+                PriceOrigin::One(Arc::clone(price))
             }
-            Origin::One(known) if Arc::ptr_eq(&known, price) => Origin::One(known),
+            PriceOrigin::One(known) if Arc::ptr_eq(&known, price) => PriceOrigin::One(known),
             other => {
                 row.as_of = row
                     .as_of
@@ -271,14 +271,16 @@ impl ScopeRows {
                     .chain(price.as_of.clone())
                     .min();
                 match other {
-                    Origin::One(known) if known.source == price.source => Origin::One(known),
-                    _ => Origin::Several,
+                    PriceOrigin::One(known) if known.source == price.source => {
+                        PriceOrigin::One(known)
+                    }
+                    _ => PriceOrigin::Several,
                 }
             }
         };
     }
 
-    fn finish(self, scope: Scope) -> Vec<RateRow> {
+    fn finish(self, scope: SpendScope) -> Vec<RateRow> {
         let mut rows = self.rows.into_iter().map(|row| RateRow {
             scope,
             name: row.name,
@@ -287,9 +289,9 @@ impl ScopeRows {
             spend: row.spend,
             unpriced: row.unpriced,
             price_source: match row.origin {
-                Origin::None => None,
-                Origin::One(price) => Some(price.source.clone()),
-                Origin::Several => Some(Name::new("mixed")),
+                PriceOrigin::None => None,
+                PriceOrigin::One(price) => Some(price.source.clone()),
+                PriceOrigin::Several => Some(Name::new("mixed")),
             },
             price_as_of: row.as_of,
         });

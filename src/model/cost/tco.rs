@@ -7,7 +7,7 @@ pub const MONTH_HOURS: f64 = 730.0;
 
 /// How devices are paid for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
+pub enum Payment {
     OnDemand,
     /// By the hour for a year or more, used or not.
     Reserved,
@@ -17,7 +17,7 @@ pub enum Way {
 }
 
 crate::words! {
-    impl Way {
+    impl Payment {
         /// As in the JSON contract.
         pub fn name(self) {
             OnDemand => "on-demand",
@@ -28,7 +28,7 @@ crate::words! {
     }
 }
 
-impl Way {
+impl Payment {
     pub const ALL: [Self; 4] = [Self::OnDemand, Self::Reserved, Self::Spot, Self::Owned];
 
     /// True where an hour is paid whether it is used or not: then the peak is paid, not the mean.
@@ -47,7 +47,7 @@ pub struct DevicesUsed {
 
 impl DevicesUsed {
     /// Cost of [`MONTH_HOURS`] at this price of a device-hour, USD.
-    pub fn usd_per_month(&self, way: Way, usd_per_device_hour: f64) -> f64 {
+    pub fn usd_per_month(&self, way: Payment, usd_per_device_hour: f64) -> f64 {
         let devices = match way.is_committed() {
             true => self.peak,
             false => self.mean,
@@ -114,10 +114,19 @@ mod tests {
             mean: 40.0,
             peak: 64.0,
         };
-        near(demand.usd_per_month(Way::OnDemand, 2.0), 40.0 * 2.0 * 730.0);
-        near(demand.usd_per_month(Way::Spot, 1.0), 40.0 * 730.0);
-        near(demand.usd_per_month(Way::Reserved, 1.5), 64.0 * 1.5 * 730.0);
-        near(demand.usd_per_month(Way::Owned, 1.5), 64.0 * 1.5 * 730.0);
+        near(
+            demand.usd_per_month(Payment::OnDemand, 2.0),
+            40.0 * 2.0 * 730.0,
+        );
+        near(demand.usd_per_month(Payment::Spot, 1.0), 40.0 * 730.0);
+        near(
+            demand.usd_per_month(Payment::Reserved, 1.5),
+            64.0 * 1.5 * 730.0,
+        );
+        near(
+            demand.usd_per_month(Payment::Owned, 1.5),
+            64.0 * 1.5 * 730.0,
+        );
     }
 
     #[test]

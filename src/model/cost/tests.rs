@@ -15,7 +15,7 @@ use super::money::Money;
 use super::prices::{Override, Owned, PoolPrice, Price, Prices};
 use super::sample::{allocated_to, device, fleet, node, now, pod, resting, sliced};
 use super::spend_rates;
-use super::spend_rates::{Scope, Spend, UNATTRIBUTED};
+use super::spend_rates::{Spend, SpendScope, UNATTRIBUTED};
 
 const BOOKS: [&str; 3] = [
     r#"
@@ -119,7 +119,7 @@ fn unknown_prices_are_unknown_and_never_zero() {
     assert_eq!((burnt.devices, burnt.unpriced), (DeviceAmount::ONE, 1));
     assert_eq!(burnt.known(), None);
     assert!(burnt.nodes.is_empty());
-    let row = burnt.row(Scope::Pool, "p").expect("has a row");
+    let row = burnt.row(SpendScope::Pool, "p").expect("has a row");
     assert_eq!((row.known(), row.price_source.as_ref()), (None, None));
 }
 
@@ -314,12 +314,14 @@ fn free_and_idle_money_stand_apart() {
         }
     );
     assert_eq!(burnt.total.idle(), Some(eight));
-    let team = burnt.row(Scope::Team, "nlp").expect("has a row");
+    let team = burnt.row(SpendScope::Team, "nlp").expect("has a row");
     assert_eq!(
         (team.devices, team.spend.rate),
         (DeviceAmount::whole(2), eight)
     );
-    let rest = burnt.row(Scope::Team, UNATTRIBUTED).expect("has a row");
+    let rest = burnt
+        .row(SpendScope::Team, UNATTRIBUTED)
+        .expect("has a row");
     assert_eq!(
         (rest.devices, rest.spend.free),
         (DeviceAmount::ONE, Some(four))
@@ -328,7 +330,9 @@ fn free_and_idle_money_stand_apart() {
     let (_, (spend, so_far)) = burnt.jobs.first_key_value().expect("one job");
     assert_eq!((spend.rate, *so_far), (eight, eight));
     assert_eq!(
-        burnt.row(Scope::Job, "nlp/train").map(|row| row.devices),
+        burnt
+            .row(SpendScope::Job, "nlp/train")
+            .map(|row| row.devices),
         Some(DeviceAmount::whole(2))
     );
 }
@@ -349,7 +353,7 @@ fn slices_pay_and_count_by_their_size() {
     );
     let burnt = spend_rates(&fleet(vec![node("n", "p", None, vec![mig])]), &prices());
     let of = |team: &str| {
-        let row = burnt.row(Scope::Team, team).expect("has a row");
+        let row = burnt.row(SpendScope::Team, team).expect("has a row");
         (row.devices.millionths(), row.spend.rate.all.micros())
     };
     assert_eq!(of("alpha"), (571_428, 2_285_712));
@@ -370,7 +374,9 @@ fn a_share_of_an_unpriced_device_is_unknown() {
     let burnt = spend_rates(&fleet(vec![node("n", "p", None, vec![shared])]), &prices());
     for team in ["alpha", "beta"] {
         assert_eq!(
-            burnt.row(Scope::Team, team).and_then(|row| row.known()),
+            burnt
+                .row(SpendScope::Team, team)
+                .and_then(|row| row.known()),
             None
         );
     }
@@ -387,7 +393,7 @@ fn two_kinds_of_one_name_stay_apart() {
         allocated_to(device("n", 1, "H100"), &Arc::new(other)),
     ];
     let burnt = spend_rates(&fleet(vec![node("n", "p", None, devices)]), &prices());
-    let names: Vec<&str> = burnt.rows[&Scope::Job]
+    let names: Vec<&str> = burnt.rows[&SpendScope::Job]
         .iter()
         .map(|row| &*row.name)
         .collect();
@@ -480,7 +486,7 @@ proptest! {
         let prices = prices().with_pool("pool1", PoolPrice::Rate(Rate::from_micros(1_000_003)));
         let burnt = spend_rates(&fleet, &prices);
         prop_assert_eq!(DeviceAmount::whole(fleet.devices().count() as u32), burnt.devices);
-        for scope in Scope::ALL {
+        for scope in SpendScope::ALL {
             let rows = &burnt.rows[&scope];
             let mut sum = Spend::default();
             for row in rows {
@@ -493,7 +499,7 @@ proptest! {
         }
         prop_assert_eq!(burnt.nodes.values().copied().sum::<Money>(), burnt.total.rate);
         let jobs: Money = burnt.jobs.values().map(|(spend, _)| spend.rate).sum();
-        let rest = burnt.row(Scope::Job, UNATTRIBUTED).map_or(Money::ZERO, |row| row.spend.rate);
+        let rest = burnt.row(SpendScope::Job, UNATTRIBUTED).map_or(Money::ZERO, |row| row.spend.rate);
         prop_assert_eq!(jobs + rest, burnt.total.rate);
         let priced = fleet.devices().filter_map(|(node, device)| prices.price(node, device));
         let (by_list, paid): (Vec<_>, Vec<_>) = priced.partition(|price| price.is_stand_in);

@@ -12,7 +12,7 @@ use super::queueing::admission::Admission;
 use super::queueing::govern::Governed;
 use super::queueing::queue::QueueSystem;
 use super::queueing::run_hold::RunHold;
-use super::queueing::siting::PodSet;
+use super::queueing::siting::JobPodSet;
 use super::serving::served_model::ServedModel;
 use super::signal::Signals;
 
@@ -161,7 +161,7 @@ pub struct Job {
     /// Requests and node selector of one pod, while the job has no pods to read them from.
     pub pod_request: Option<Arc<(Resources, Labels)>>,
     /// Its pod sets: the total request, whether the pods exist or not.
-    pub pod_sets: Arc<[PodSet]>,
+    pub pod_sets: Arc<[JobPodSet]>,
     /// Its state in the queueing system; `None` when no queueing system manages it.
     pub admission: Option<Arc<Admission>>,
     /// Runtime estimate set by the owner (`stokehold.dev/runtime-estimate`).

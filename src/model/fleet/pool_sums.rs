@@ -13,7 +13,7 @@ use super::observed::kinds::Table;
 use super::observed::object_parts::{Labels, Resources};
 use super::observed::seen::NodeSeen;
 use super::pool::{DeviceCounts, Pool, WaitingOutside};
-use super::queueing::siting::PodSet;
+use super::queueing::siting::JobPodSet;
 use super::rules::judge;
 use super::rules::policy::Policy;
 use super::signal::Signal;
@@ -236,7 +236,7 @@ impl WaitingDevices {
     }
 }
 
-fn shape(set: &PodSet) -> RequestShape {
+fn shape(set: &JobPodSet) -> RequestShape {
     let selector = set.node_selector.iter();
     let devices = set.request.devices.iter();
     (

@@ -23,10 +23,10 @@ use crate::cost::{BudgetChange, FleetSpending};
 use crate::schema::{SchemaHead, of_readable_document};
 
 pub use evicted::{Evicted, KnownVictims, evicted_words};
-pub use option::{Origin, Origins, Source, Used};
+pub use option::{OptionOrigin, OptionOrigins, OptionSource, Used};
 pub use step::{
-    ApiPath, Budgets, Fact, JobRef, Loss, Mutation, Object, Policy, SideEffects, Step, Test, Until,
-    Verb, VolcanoAction, Wait, When,
+    ApiPath, Budgets, Fact, JobRef, Loss, Mutation, Object, SideEffects, Step, StopPolicy, Test,
+    Until, Verb, VolcanoAction, Wait, WaitOrder,
 };
 
 /// The version of the document. A reader rejects any other.

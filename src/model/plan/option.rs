@@ -9,8 +9,8 @@ use crate::base::Name;
 
 /// What says the value of an option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Source {
+#[serde(rename = "Source", rename_all = "kebab-case")]
+pub enum OptionSource {
     /// Nothing else: it is the program's default.
     #[default]
     Default,
@@ -24,7 +24,7 @@ pub enum Source {
     Document,
 }
 
-impl Source {
+impl OptionSource {
     /// Every source, with its name in documents.
     pub const NAMES: [(&'static str, Self); 5] = [
         ("default", Self::Default),
@@ -37,15 +37,15 @@ impl Source {
 
 /// Where a value came from.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Origin {
-    pub source: Source,
+pub struct OptionOrigin {
+    pub source: OptionSource,
     /// The object, or the file and line; for an assumed value, why it is unknown. Empty where there is none.
     pub at: Name,
 }
 
-impl Origin {
+impl OptionOrigin {
     /// A value that `source` says at this place.
-    pub fn new(source: Source, at: impl Into<Name>) -> Self {
+    pub fn new(source: OptionSource, at: impl Into<Name>) -> Self {
         Self {
             source,
             at: at.into(),
@@ -54,29 +54,29 @@ impl Origin {
 
     /// A value of the fleet document.
     pub fn document() -> Self {
-        Self::new(Source::Document, Name::default())
+        Self::new(OptionSource::Document, Name::default())
     }
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for OptionOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.source {
-            Source::Default => f.write_str("default"),
-            Source::Assumed => write!(f, "assumed, {}", self.at),
-            Source::Document => f.write_str("fleet document"),
-            Source::Setting | Source::Object => f.write_str(&self.at),
+            OptionSource::Default => f.write_str("default"),
+            OptionSource::Assumed => write!(f, "assumed, {}", self.at),
+            OptionSource::Document => f.write_str("fleet document"),
+            OptionSource::Setting | OptionSource::Object => f.write_str(&self.at),
         }
     }
 }
 
 /// Where the options of a snapshot came from; each route knows its own place.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Origins {
+pub struct OptionOrigins {
     /// Of the placement policy.
-    pub placement: Origin,
+    pub placement: OptionOrigin,
     /// Of the depth of backfill.
-    pub backfill: Origin,
-    pub fair_sharing: Origin,
+    pub backfill: OptionOrigin,
+    pub fair_sharing: OptionOrigin,
 }
 
 /// An option that was used.
@@ -88,14 +88,14 @@ pub struct Used {
     /// Value of the option.
     pub value: String,
     /// Where the value came from.
-    pub source: Source,
+    pub source: OptionSource,
     /// The object, or the file and line; for an assumed value, why it is unknown; null where there is none.
     pub at: Option<String>,
 }
 
 impl Used {
     /// An option with its value, and where that came from.
-    pub fn new(option: &str, value: impl Into<String>, origin: &Origin) -> Self {
+    pub fn new(option: &str, value: impl Into<String>, origin: &OptionOrigin) -> Self {
         Self {
             option: option.to_owned(),
             value: value.into(),
@@ -108,7 +108,7 @@ impl Used {
 /// `fair sharing: off (ConfigMap kueue-system/kueue-manager-config)`.
 impl fmt::Display for Used {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let origin = Origin::new(self.source, self.at.as_deref().unwrap_or_default());
+        let origin = OptionOrigin::new(self.source, self.at.as_deref().unwrap_or_default());
         match (self.option.as_str(), self.value.as_str()) {
             ("placement", policy) => write!(f, "placement policy: {policy}")?,
             ("backfill", "none") => {

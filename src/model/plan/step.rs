@@ -40,7 +40,7 @@ pub struct Step {
 
 impl Step {
     /// The objects beside its own that show when it is done, or when it may begin.
-    pub fn shown_by(&self, when: When) -> impl Iterator<Item = &Object> {
+    pub fn shown_by(&self, when: WaitOrder) -> impl Iterator<Item = &Object> {
         let waits = self.waits.iter().filter(move |wait| wait.when == when);
         waits.filter_map(|wait| wait.of.as_ref())
     }
@@ -273,7 +273,7 @@ pub enum Mutation {
     /// Kueue ClusterQueue or LocalQueue `.spec.stopPolicy`.
     StopPolicy {
         /// The stop policy that is set.
-        value: Policy,
+        value: StopPolicy,
     },
     /// A Volcano `bus.volcano.sh` Command on a vcjob or a Queue.
     VolcanoCommand {
@@ -346,7 +346,8 @@ pub enum Mutation {
 
 /// A Kueue queue's stop policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub enum Policy {
+#[schemars(rename = "Policy")]
+pub enum StopPolicy {
     /// The queue admits workloads as usual.
     None,
     /// Admits no more workloads; running ones continue.
@@ -355,7 +356,7 @@ pub enum Policy {
     HoldAndDrain,
 }
 
-impl Policy {
+impl StopPolicy {
     pub const fn word(self) -> &'static str {
         match self {
             Self::None => "None",
@@ -432,7 +433,7 @@ pub enum Test {
 #[serde(deny_unknown_fields)]
 pub struct Wait {
     /// Before the call, or after it before the step is done.
-    pub when: When,
+    pub when: WaitOrder,
     /// The object that shows it, where it is not the step's own: what a controller makes of the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Object")]
@@ -455,7 +456,7 @@ pub struct Wait {
 
 impl Wait {
     /// A wait for the step's own object, without a timeout.
-    pub const fn new(when: When, until: Until) -> Self {
+    pub const fn new(when: WaitOrder, until: Until) -> Self {
         Self {
             when,
             of: None,
@@ -479,8 +480,8 @@ impl Wait {
 
 /// When a step waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum When {
+#[serde(rename = "When", rename_all = "kebab-case")]
+pub enum WaitOrder {
     /// Before the API call is made.
     Before,
     /// After the API call was made.

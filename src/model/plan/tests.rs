@@ -31,7 +31,7 @@ fn full() -> Plan {
         (
             Verb::Hold,
             Mutation::StopPolicy {
-                value: Policy::HoldAndDrain,
+                value: StopPolicy::HoldAndDrain,
             },
         ),
         (
@@ -145,7 +145,7 @@ fn full() -> Plan {
         .into_iter()
         .map(|until| Wait {
             at_most_seconds: Some(600),
-            ..Wait::new(When::After, until)
+            ..Wait::new(WaitOrder::After, until)
         })
         .collect();
     first.side_effects = SideEffects {

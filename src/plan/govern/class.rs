@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::snapshot::{Queue, Snapshot, System};
+use engine::snapshot::{Snapshot, SnapshotQueue, System};
 use model::fleet::govern::{REQUEUE_AT, parent_words};
 use model::fleet::run_hold::RunHold;
 
@@ -107,7 +107,7 @@ pub(super) fn waiting_class(job: &GovernedJob, snapshot: &Snapshot) -> GovernCla
     }
 }
 
-fn queue_of<'a>(job: &GovernedJob, snapshot: &'a Snapshot) -> Option<&'a Queue> {
+fn queue_of<'a>(job: &GovernedJob, snapshot: &'a Snapshot) -> Option<&'a SnapshotQueue> {
     let mut ours = snapshot.queues.iter();
     ours.find(|it| it.system == System::Stokehold && it.name == job.queue)
 }

@@ -143,7 +143,7 @@ pub fn decide(mut snapshot: Snapshot, jobs: &[GovernedJob], rules: &GovernRules)
     then.commit();
     let mut cycle = lasting_cycle(&then);
     let postponed = postpone_preemptions(&mut cycle, &then, |work| entering.contains(&work));
-    let mut run = Run {
+    let mut run = DecisionRun {
         compiled: &compiled,
         by_key: &by_key,
         rules,
@@ -185,14 +185,14 @@ fn positions(state: &State<'_>) -> BTreeMap<JobKey, usize> {
         .collect()
 }
 
-pub(super) struct Run<'a> {
+pub(super) struct DecisionRun<'a> {
     pub(super) compiled: &'a CompiledFleet,
     pub(super) by_key: &'a BTreeMap<&'a JobKey, &'a GovernedJob>,
     rules: &'a GovernRules,
     pub(super) decision: Decision,
 }
 
-impl Run<'_> {
+impl DecisionRun<'_> {
     pub(super) fn now(&self) -> Moment {
         self.compiled.snapshot.at
     }

@@ -14,13 +14,13 @@ use model::fleet::job::JobKey;
 use model::fleet::run_hold::HELD;
 
 use super::class::{GovernClass, waiting_class};
-use super::decide::{GovernRules, Run};
+use super::decide::{DecisionRun, GovernRules};
 use super::prepare::prepare;
 use super::{AdmissionState, GovernedJob, Purpose};
 
 /// How soon a new job has to be suspended.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Urgency {
+enum SuspendUrgency {
     /// Its pods have devices.
     HasDevices,
     /// kube-scheduler may bind its pods at any moment.
@@ -31,12 +31,12 @@ enum Urgency {
     Head,
 }
 
-fn urgency(job: &GovernedJob, is_head: bool) -> Urgency {
+fn urgency(job: &GovernedJob, is_head: bool) -> SuspendUrgency {
     match (job.has_pods, is_head, job.pending_since) {
-        (true, ..) => Urgency::HasDevices,
-        (_, true, _) => Urgency::Head,
-        (.., Some(_)) => Urgency::Pending,
-        (.., None) => Urgency::NoPods,
+        (true, ..) => SuspendUrgency::HasDevices,
+        (_, true, _) => SuspendUrgency::Head,
+        (.., Some(_)) => SuspendUrgency::Pending,
+        (.., None) => SuspendUrgency::NoPods,
     }
 }
 
@@ -131,7 +131,7 @@ pub(super) fn refuse_adoptions(
     }
 }
 
-impl Run<'_> {
+impl DecisionRun<'_> {
     /// Suspends new jobs into their queues, except those that this decision has admitted; marks jobs that ran before as admitted;
     /// records holds. `heads` are the new jobs that would start next if their devices were free.
     pub(super) fn enter(&mut self, classes: &BTreeMap<&JobKey, GovernClass>, heads: &[JobKey]) {

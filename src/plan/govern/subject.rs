@@ -9,7 +9,7 @@ use model::fleet::govern::Governed;
 use model::fleet::job::{Job, JobKey, JobState};
 use model::fleet::observe::{ListedNamespaces, Table};
 use model::fleet::queue::{QueueKey, QueueSystem};
-use model::fleet::siting::PodSet;
+use model::fleet::siting::JobPodSet;
 use model::fleet::{Fleet, TableState};
 use model::plan::Object;
 
@@ -124,8 +124,8 @@ fn of(job: &Job, titles: &Titles) -> Option<GovernedJob> {
     let stays = bound.clone().filter(|pod| pod.seen.deleted.is_none());
     let running_since = stays.filter_map(|pod| pod.seen.started).min();
     let is_unresolved =
-        |set: &PodSet| !set.request.claims.is_empty() && set.request.device_count() == 0;
-    let devices = |set: &PodSet| u64::from(set.request.device_count()) * u64::from(set.count);
+        |set: &JobPodSet| !set.request.claims.is_empty() && set.request.device_count() == 0;
+    let devices = |set: &JobPodSet| u64::from(set.request.device_count()) * u64::from(set.count);
     let asked: u64 = job.pod_sets.iter().map(devices).sum();
     let pods: u64 = job.pod_sets.iter().map(|set| u64::from(set.count)).sum();
     let is_known = pods > 0 && !job.pod_sets.iter().any(is_unresolved);

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use engine::snapshot::{Preemption, Queue, Reclaim, Within};
+use engine::snapshot::{Preemption, Reclaim, SnapshotQueue, Within};
 use model::base::rng::Rng;
 
 use super::tests_world::{World, cohort, queue};
@@ -147,7 +147,7 @@ impl Load {
 
     /// The cluster, with its queues in one cohort. One of them may borrow at most its nominal quota.
     pub(super) fn world(&self) -> World {
-        let mut queues: Vec<Queue> = vec![cohort("all")];
+        let mut queues: Vec<SnapshotQueue> = vec![cohort("all")];
         for (at, (name, _, _)) in QUEUES.iter().enumerate() {
             let nominal = i64::from(self.entitled(at));
             let borrow = (*name == "nlp").then_some(nominal);

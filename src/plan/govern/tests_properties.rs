@@ -37,7 +37,7 @@ fn world(rng: &mut Rng) -> World {
                 &[
                     Within::Never,
                     Within::LowerPriority,
-                    Within::LowerOrNewerEqualPriority,
+                    Within::LowerOrNewerEqual,
                 ],
             ),
             reclaim: one(rng, &[Reclaim::Never, Reclaim::LowerPriority, Reclaim::Any]),

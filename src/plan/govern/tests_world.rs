@@ -7,8 +7,9 @@ use std::time::Duration;
 use cluster::mutations::GovernWrite;
 use engine::live::CLASS;
 use engine::snapshot::{
-    DEVICES, DeviceRequest, EngineHealth, Placement, PodSet, Queue, Quota, ResourceRequests, Runs,
-    Snapshot, SnapshotDevice, SnapshotFlavor, SnapshotNode, Status, System, WHOLE, Workload,
+    DEVICES, DeviceRequest, EngineHealth, OwnerRuntimes, Placement, PodSet, ResourceRequests,
+    Snapshot, SnapshotDevice, SnapshotFlavor, SnapshotNode, SnapshotQueue, SnapshotQuota, Status,
+    System, WHOLE, Workload,
 };
 use model::base::{Moment, Name, ObjectKey};
 use model::fleet::govern::{CHECKPOINT_WANTED, Governed};
@@ -62,7 +63,7 @@ pub(super) struct World {
     pub(super) now: Moment,
     /// Class and devices of each node.
     pub(super) nodes: Vec<(String, u32)>,
-    pub(super) queues: Vec<Queue>,
+    pub(super) queues: Vec<SnapshotQueue>,
     pub(super) jobs: Vec<Job>,
     /// How long pods of a suspended job take to end.
     pub(super) grace: Duration,
@@ -78,14 +79,14 @@ pub(super) fn queue(
     name: &str,
     parent: Option<&str>,
     quotas: &[(&str, i64, Option<i64>)],
-) -> Queue {
-    Queue {
+) -> SnapshotQueue {
+    SnapshotQueue {
         name: Name::new(name),
         parent: parent.map(Name::new),
         system: System::Stokehold,
         quotas: quotas
             .iter()
-            .map(|(flavor, nominal, borrow)| Quota {
+            .map(|(flavor, nominal, borrow)| SnapshotQuota {
                 flavor: Name::new(flavor),
                 resource: Name::new(DEVICES),
                 nominal: nominal * 1000,
@@ -94,23 +95,23 @@ pub(super) fn queue(
                 cap: None,
             })
             .collect(),
-        ..Queue::default()
+        ..SnapshotQueue::default()
     }
 }
 
-pub(super) fn cohort(name: &str) -> Queue {
-    Queue {
+pub(super) fn cohort(name: &str) -> SnapshotQueue {
+    SnapshotQueue {
         admits: false,
         ..queue(name, None, &[])
     }
 }
 
 /// Past runs in the engine's form.
-fn past(owner: &str, runs: &[i64]) -> Runs {
+fn past(owner: &str, runs: &[i64]) -> OwnerRuntimes {
     let mut sorted = runs.to_vec();
     sorted.sort_unstable();
     let tenth = |tenths: usize| sorted[(sorted.len() - 1) * tenths / 10];
-    Runs {
+    OwnerRuntimes {
         owner: Name::new(owner),
         count: sorted.len() as u32,
         p10_ms: tenth(1),
@@ -120,7 +121,7 @@ fn past(owner: &str, runs: &[i64]) -> Runs {
 }
 
 impl World {
-    pub(super) fn new(nodes: &[(&str, u32)], queues: Vec<Queue>) -> Self {
+    pub(super) fn new(nodes: &[(&str, u32)], queues: Vec<SnapshotQueue>) -> Self {
         Self {
             now: Moment::parse("2026-11-21T06:00:00Z").expect("a moment"),
             nodes: nodes

@@ -9,7 +9,7 @@ use model::base::time::parse_span;
 use sim::world::Options;
 use table::text::or_unknown;
 
-use crate::rehearsal::{Outcome, Setup, rehearse};
+use crate::rehearsal::{BacktestResult, BacktestSetup, rehearse};
 
 use super::figures::pairs;
 use super::{Messages, ReplayFormat};
@@ -50,7 +50,7 @@ fn moment(text: &str) -> Result<Moment, String> {
 
 pub(super) fn run(flags: &RehearsalFlags, messages: &mut Messages<'_>) -> String {
     let millis = |span: Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX / 4);
-    let setup = Setup {
+    let setup = BacktestSetup {
         world: Options {
             seed: flags.seed,
             devices: Some(flags.devices),
@@ -66,7 +66,7 @@ pub(super) fn run(flags: &RehearsalFlags, messages: &mut Messages<'_>) -> String
     flags.output.print(&outcome, table)
 }
 
-fn table(outcome: &Outcome) -> String {
+fn table(outcome: &BacktestResult) -> String {
     let minutes = |seconds: Option<f64>| {
         or_unknown(seconds.map(|seconds| format!("{:.1} min", seconds / 60.0)))
     };

@@ -7,14 +7,14 @@ use clap::{ArgGroup, Args};
 use serde::Serialize;
 use tokio::time::Instant;
 
-use engine::packing::Policy;
+use engine::packing::PackingPolicy;
 use model::base::document::DocumentFault;
 use model::base::{Exit, Failure, Moment};
 use source::local;
 use table::table::Layout;
 use table::text::{UNKNOWN, or_unknown};
 
-use crate::packing::{self, Outcome, Setup};
+use crate::packing::{self, PackingResult, PackingSetup};
 use crate::queueing::{self, Discipline, Hindsight, QueueingReplayFigures, TraceJob, TraceQueue};
 use crate::ratio::Ratio;
 
@@ -90,7 +90,7 @@ struct PackingFigures {
     arrived_ratio: f64,
     allocation_ratio: f64,
     fragmentation_ratio: Option<f64>,
-    curve: Vec<Point>,
+    curve: Vec<CurvePoint>,
     placements: usize,
     failed: usize,
     failed_by_size: BTreeMap<String, usize>,
@@ -100,7 +100,7 @@ struct PackingFigures {
 
 /// One point of the curve.
 #[derive(Serialize)]
-struct Point {
+struct CurvePoint {
     arrived: f64,
     allocation: f64,
     fragmentation: Option<f64>,
@@ -173,9 +173,9 @@ fn pack(
     pods: &Path,
     messages: &mut Messages<'_>,
 ) -> Result<String, Failure> {
-    let usual = Setup::default();
-    let setup = Setup {
-        policy: named::<Policy>(&flags.policy)?,
+    let usual = PackingSetup::default();
+    let setup = PackingSetup {
+        policy: named::<PackingPolicy>(&flags.policy)?,
         inflate: flags.inflate.unwrap_or(usual.inflate),
         typical: flags.typical.unwrap_or(usual.typical),
         seed: flags.seed,
@@ -187,7 +187,7 @@ fn pack(
     let fleet = read(nodes, packing::nodes)?;
     let list = read(pods, packing::pods)?;
     let watch = Instant::now();
-    let mut run = packing::Replay::new(&fleet, &list, setup)
+    let mut run = packing::PackingReplay::new(&fleet, &list, setup)
         .map_err(|message| Failure::new(Exit::Failed, format!("{}: {message}", nodes.display())))?;
     let all = run.len();
     let mut progress = messages.progress();
@@ -203,8 +203,8 @@ fn pack(
     Ok(flags.output.print(&figures, packing_table))
 }
 
-fn packing_figures(outcome: Outcome, seconds: f64) -> PackingFigures {
-    let point = |mark: &packing::ArrivalPoint| Point {
+fn packing_figures(outcome: PackingResult, seconds: f64) -> PackingFigures {
+    let point = |mark: &packing::ArrivalPoint| CurvePoint {
         arrived: mark.arrived,
         allocation: mark.allocation,
         fragmentation: mark.fragmentation,

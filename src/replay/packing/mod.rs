@@ -11,6 +11,6 @@ mod properties;
 #[cfg(test)]
 mod tests;
 
-pub use packer::{Packer, PodClass, Spot};
-pub use replay::{Arrival, ArrivalPoint, Outcome, Replay, Setup};
+pub use packer::{Packer, PodClass, PodLocation};
+pub use replay::{Arrival, ArrivalPoint, PackingReplay, PackingResult, PackingSetup};
 pub use trace::{TraceNode, TracePod, nodes, pods};

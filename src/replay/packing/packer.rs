@@ -1,6 +1,8 @@
 //! Places pods one by one: filter, cost, cheapest node, device. Nothing is moved, and no pod that fits is rejected.
 
-use engine::packing::{Idle, NEVER, PackingDemand, PlacementRequest, Policy, WHOLE, cost, sharing};
+use engine::packing::{
+    Idle, NEVER, PackingDemand, PackingPolicy, PlacementRequest, WHOLE, cost, sharing,
+};
 use engine::rng::Rng;
 use rustc_hash::FxHashMap;
 
@@ -15,7 +17,7 @@ pub struct PodClass(usize);
 
 /// Where a pod runs.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Spot {
+pub struct PodLocation {
     /// Index of the node in the packer's input.
     pub node: usize,
     /// Indices of its devices, in the order in which they were chosen.
@@ -36,7 +38,7 @@ struct Costed {
 /// A cluster on which pods are placed one by one.
 #[derive(Clone, Debug)]
 pub struct Packer {
-    policy: Policy,
+    policy: PackingPolicy,
     demand: PackingDemand,
     idle: Vec<Idle>,
     rng: Rng,
@@ -58,7 +60,7 @@ impl Packer {
     /// A cluster of empty nodes; ties go to the first node. Typical requests are computed from `pods`: the most frequent specs
     /// up to `typical` of them.
     pub fn new(
-        policy: Policy,
+        policy: PackingPolicy,
         nodes: &[TraceNode],
         pods: &[TracePod],
         typical: Ratio,
@@ -136,11 +138,11 @@ impl Packer {
     ///
     /// # Panics
     /// If the class belongs to another packer.
-    pub fn place(&mut self, class: PodClass) -> Option<Spot> {
+    pub fn place(&mut self, class: PodClass) -> Option<PodLocation> {
         self.catch_up(class);
         let ranking = self.classes[class.0].ranking.as_ref();
         let node = match self.policy {
-            Policy::Random => {
+            PackingPolicy::Random => {
                 let able = ranking.map_or(0, |ranking| ranking.able().count());
                 let nth = self.rng.below(able);
                 ranking.and_then(|ranking| ranking.able().nth(nth))
@@ -151,8 +153,10 @@ impl Packer {
         let idle = &mut self.idle[node];
         let devices = if ask.shares() {
             vec![match self.policy {
-                Policy::Fgd | Policy::Stokehold => sharing(self.policy, &self.demand, ask, idle).1,
-                Policy::Random => {
+                PackingPolicy::Fgd | PackingPolicy::Stokehold => {
+                    sharing(self.policy, &self.demand, ask, idle).1
+                }
+                PackingPolicy::Random => {
                     let able = |device: &u32| idle.left[*device as usize] >= ask.milli;
                     let able: Vec<u32> = (0..idle.left.len() as u32).filter(able).collect();
                     able[self.rng.below(able.len())]
@@ -168,7 +172,7 @@ impl Packer {
         self.gpu -= ask.gpu();
         self.changes.push(node as u32);
         self.changed[node] = self.changes.len();
-        Some(Spot { node, devices })
+        Some(PodLocation { node, devices })
     }
 
     /// Updates the costs of a class: only nodes changed since are evaluated.

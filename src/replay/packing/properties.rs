@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use engine::packing::{Policy, WHOLE};
+use engine::packing::{PackingPolicy, WHOLE};
 use proptest::prelude::*;
 
 use crate::ratio::Ratio;
 
-use super::{Packer, Replay, Setup, TraceNode, TracePod};
+use super::{Packer, PackingReplay, PackingSetup, TraceNode, TracePod};
 
 fn model() -> impl Strategy<Value = String> {
     prop::sample::select(vec!["A", "B", "C"]).prop_map(str::to_owned)
@@ -48,8 +48,8 @@ fn pods() -> impl Strategy<Value = Vec<TracePod>> {
     })
 }
 
-fn policy() -> impl Strategy<Value = Policy> {
-    prop::sample::select(Policy::ALL.to_vec())
+fn policy() -> impl Strategy<Value = PackingPolicy> {
+    prop::sample::select(PackingPolicy::ALL.to_vec())
 }
 
 /// Reference model of the cluster: free resources of each node.
@@ -98,8 +98,8 @@ proptest! {
         nodes in nodes(), pods in pods(), policy in policy(), seed: u64, load in 0_u64..3_000_000,
     ) {
         prop_assume!(nodes.iter().any(|node| node.gpus > 0));
-        let setup = Setup { policy, inflate: Ratio::millionths(load), seed, ..Setup::default() };
-        let mut replay = Replay::new(&nodes, &pods, setup).expect("has GPUs");
+        let setup = PackingSetup { policy, inflate: Ratio::millionths(load), seed, ..PackingSetup::default() };
+        let mut replay = PackingReplay::new(&nodes, &pods, setup).expect("has GPUs");
         let mut left = Left::of(&nodes);
         for arrival in replay.by_ref() {
             let pod = &pods[arrival.pod];
@@ -141,7 +141,7 @@ proptest! {
             let first = least.and_then(|least| costs.iter().position(|cost| cost.as_ref() == Some(least)));
             let spot = packer.place(class);
             match policy {
-                Policy::Random => prop_assert_eq!(spot.is_some(), first.is_some()),
+                PackingPolicy::Random => prop_assert_eq!(spot.is_some(), first.is_some()),
                 _ => prop_assert_eq!(spot.as_ref().map(|spot| spot.node), first),
             }
             if let Some(spot) = spot {
@@ -166,9 +166,9 @@ proptest! {
         nodes in nodes(), pods in pods(), policy in policy(), seed: u64, turn: usize,
     ) {
         prop_assume!(nodes.iter().any(|node| node.gpus > 0));
-        let setup = Setup { policy, seed, ..Setup::default() };
+        let setup = PackingSetup { policy, seed, ..PackingSetup::default() };
         let run = |nodes: &[TraceNode], pods: &[TracePod]| {
-            let mut replay = Replay::new(nodes, pods, setup).expect("has GPUs");
+            let mut replay = PackingReplay::new(nodes, pods, setup).expect("has GPUs");
             let by_name = |arrival: super::Arrival| {
                 let spot = arrival.spot.map(|spot| (nodes[spot.node].name.clone(), spot.devices));
                 (pods[arrival.pod].name.clone(), spot)

@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use engine::packing::{Policy, WHOLE};
+use engine::packing::{PackingPolicy, WHOLE};
 use engine::rng::Rng;
 
 use crate::ratio::Ratio;
 
 use super::arrivals::arrivals;
-use super::packer::{Packer, PodClass, Spot};
+use super::packer::{Packer, PodClass, PodLocation};
 use super::{TraceNode, TracePod};
 
 /// Parameters of a replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Setup {
-    pub policy: Policy,
+pub struct PackingSetup {
+    pub policy: PackingPolicy,
     /// Total GPU request as a ratio of the cluster's GPU; 0 for the unmodified list.
     pub inflate: Ratio,
     /// The share of pods whose specs count as typical.
@@ -25,10 +25,10 @@ pub struct Setup {
 
 /// Pods and nodes as the published experiment has them: 130 % of the cluster arrives, and the most frequent
 /// specs that make up 95 % of the pods are typical.
-impl Default for Setup {
+impl Default for PackingSetup {
     fn default() -> Self {
         Self {
-            policy: Policy::Stokehold,
+            policy: PackingPolicy::Stokehold,
             inflate: Ratio::millionths(1_300_000),
             typical: Ratio::millionths(950_000),
             seed: 42,
@@ -41,7 +41,7 @@ pub struct Arrival {
     /// Index of the pod in the input list.
     pub pod: usize,
     /// Node (index in the input list) and devices; none if it failed.
-    pub spot: Option<Spot>,
+    pub spot: Option<PodLocation>,
 }
 
 /// The state of the cluster around one percent of arrived GPU: means over the arrivals that round to it.
@@ -57,8 +57,8 @@ pub struct ArrivalPoint {
 
 /// Result of a replay.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Outcome {
-    pub policy: Policy,
+pub struct PackingResult {
+    pub policy: PackingPolicy,
     pub seed: u64,
     pub nodes: usize,
     pub devices: u64,
@@ -80,7 +80,7 @@ pub struct Outcome {
 
 /// Sums over the arrivals around one percent.
 #[derive(Clone, Copy, Default, Debug)]
-struct Sums {
+struct PackingSums {
     arrivals: u32,
     allocated: i128,
     fragmented: u32,
@@ -89,8 +89,8 @@ struct Sums {
 
 /// A replay in progress.
 #[derive(Clone, Debug)]
-pub struct Replay<'a> {
-    setup: Setup,
+pub struct PackingReplay<'a> {
+    setup: PackingSetup,
     pods: &'a [TracePod],
     /// Index of each node in the input list, in the run's order.
     nodes: Vec<usize>,
@@ -101,17 +101,21 @@ pub struct Replay<'a> {
     next: usize,
     capacity: i64,
     arrived: i64,
-    sums: Vec<Sums>,
+    sums: Vec<PackingSums>,
     failed: usize,
     failed_by_size: BTreeMap<String, usize>,
 }
 
-impl<'a> Replay<'a> {
+impl<'a> PackingReplay<'a> {
     /// A replay of a list of pods on empty nodes. The order of the lists does not matter.
     ///
     /// # Errors
     /// No node has a GPU.
-    pub fn new(nodes: &[TraceNode], pods: &'a [TracePod], setup: Setup) -> Result<Self, String> {
+    pub fn new(
+        nodes: &[TraceNode],
+        pods: &'a [TracePod],
+        setup: PackingSetup,
+    ) -> Result<Self, String> {
         let devices: i64 = nodes.iter().map(|node| i64::from(node.gpus)).sum();
         if devices == 0 {
             return Err("no node has a GPU; packing is measured in GPUs".to_owned());
@@ -159,7 +163,7 @@ impl<'a> Replay<'a> {
         let percent = (200 * self.arrived + self.capacity) / (2 * self.capacity);
         let percent = usize::try_from(percent).unwrap_or(usize::MAX);
         if self.sums.len() <= percent {
-            self.sums.resize(percent + 1, Sums::default());
+            self.sums.resize(percent + 1, PackingSums::default());
         }
         let allocated = self.allocated();
         let fragmentation = self.packer.fragmentation();
@@ -172,9 +176,9 @@ impl<'a> Replay<'a> {
         }
     }
 
-    pub fn outcome(&self) -> Outcome {
+    pub fn outcome(&self) -> PackingResult {
         let share = |part: f64| part / self.capacity as f64;
-        let mark = |(percent, sums): (usize, &Sums)| {
+        let mark = |(percent, sums): (usize, &PackingSums)| {
             let mean = sums.allocated as f64 / f64::from(sums.arrivals);
             (sums.arrivals > 0).then(|| ArrivalPoint {
                 arrived: percent as f64 / 100.0,
@@ -183,7 +187,7 @@ impl<'a> Replay<'a> {
                     .then(|| sums.fragmentation / f64::from(sums.fragmented)),
             })
         };
-        Outcome {
+        PackingResult {
             policy: self.setup.policy,
             seed: self.setup.seed,
             nodes: self.nodes.len(),
@@ -201,17 +205,20 @@ impl<'a> Replay<'a> {
 }
 
 /// Each step processes one pod.
-impl Iterator for Replay<'_> {
+impl Iterator for PackingReplay<'_> {
     type Item = Arrival;
 
     fn next(&mut self) -> Option<Arrival> {
         let pod = *self.order.get(self.next)?;
         self.next += 1;
         self.arrived += self.pods[pod].gpu();
-        let spot = self.packer.place(self.classes[pod]).map(|spot| Spot {
-            node: self.nodes[spot.node],
-            ..spot
-        });
+        let spot = self
+            .packer
+            .place(self.classes[pod])
+            .map(|spot| PodLocation {
+                node: self.nodes[spot.node],
+                ..spot
+            });
         if spot.is_none() {
             self.failed += 1;
             *self

@@ -1,10 +1,10 @@
 //! Placements and their costs worked out by hand, a policy at a time.
 
-use engine::packing::Policy;
+use engine::packing::PackingPolicy;
 
 use crate::ratio::Ratio;
 
-use super::{Packer, Replay, Setup, TraceNode, TracePod};
+use super::{Packer, PackingReplay, PackingSetup, TraceNode, TracePod};
 
 fn node(name: &str, cpu: i64, gpus: u32) -> TraceNode {
     TraceNode {
@@ -29,7 +29,7 @@ fn pod(cpu: i64, gpus: u32, milli: i32) -> TracePod {
 
 /// Places pods one by one: the index of the node and the devices of each.
 fn placed(
-    policy: Policy,
+    policy: PackingPolicy,
     nodes: &[TraceNode],
     pods: &[TracePod],
 ) -> Vec<Option<(usize, Vec<u32>)>> {
@@ -55,7 +55,7 @@ fn best_fit_leaves_least() {
         pod(9_000, 0, 0),
     ];
     // Left over, a GPU as 16 cores: a 23,000, b and c 3,000 of 256,000: scores 91, 98, 98.
-    let mut packer = Packer::new(Policy::BestFit, &nodes, &pods, Ratio::WHOLE, 1);
+    let mut packer = Packer::new(PackingPolicy::BestFit, &nodes, &pods, Ratio::WHOLE, 1);
     let class = packer.class(&pods[0]);
     assert_eq!(
         [0, 1, 2].map(|node| packer.cost(class, node)),
@@ -63,7 +63,7 @@ fn best_fit_leaves_least() {
     );
     // The first of equals, then the other, then what is left; nine cores fit nowhere.
     assert_eq!(
-        placed(Policy::BestFit, &nodes, &pods),
+        placed(PackingPolicy::BestFit, &nodes, &pods),
         [
             Some((1, vec![0])),
             Some((2, vec![0])),
@@ -84,7 +84,7 @@ fn gpu_packing_fills_shared_devices_then_used_nodes_then_free_ones() {
         pod(0, 2, 1_000), // 48 on c, now used
     ];
     assert_eq!(
-        placed(Policy::GpuPacking, &nodes, &pods),
+        placed(PackingPolicy::GpuPacking, &nodes, &pods),
         [
             Some((1, vec![0])),
             Some((1, vec![0])),
@@ -93,7 +93,7 @@ fn gpu_packing_fills_shared_devices_then_used_nodes_then_free_ones() {
             Some((0, vec![1, 2])),
         ]
     );
-    let packer = Packer::new(Policy::GpuPacking, &nodes, &pods, Ratio::WHOLE, 1);
+    let packer = Packer::new(PackingPolicy::GpuPacking, &nodes, &pods, Ratio::WHOLE, 1);
     let mut packer = packer;
     let classes: Vec<_> = pods.iter().map(|pod| packer.class(pod)).collect();
     assert_eq!(packer.cost(classes[0], 1), Some(-31));
@@ -113,7 +113,7 @@ fn gpu_clustering_keeps_sizes_together() {
         pod(0, 1, 1_000), // 75 + 21 among its own on b
     ];
     assert_eq!(
-        placed(Policy::GpuClustering, &nodes, &pods),
+        placed(PackingPolicy::GpuClustering, &nodes, &pods),
         [
             Some((0, vec![0])),
             Some((1, vec![0])),
@@ -121,7 +121,7 @@ fn gpu_clustering_keeps_sizes_together() {
             Some((1, vec![1])),
         ]
     );
-    let mut packer = Packer::new(Policy::GpuClustering, &nodes, &pods, Ratio::WHOLE, 1);
+    let mut packer = Packer::new(PackingPolicy::GpuClustering, &nodes, &pods, Ratio::WHOLE, 1);
     let classes: Vec<_> = pods.iter().map(|pod| packer.class(pod)).collect();
     packer.place(classes[0]);
     assert_eq!(
@@ -135,7 +135,7 @@ fn gpu_clustering_keeps_sizes_together() {
 fn dot_product_takes_the_least_aligned() {
     let nodes = [node("a", 128_000, 8), node("b", 64_000, 4)];
     let pods = [pod(32_000, 4, 1_000), pod(32_000, 4, 1_000)];
-    let mut packer = Packer::new(Policy::DotProduct, &nodes, &pods, Ratio::WHOLE, 1);
+    let mut packer = Packer::new(PackingPolicy::DotProduct, &nodes, &pods, Ratio::WHOLE, 1);
     let class = packer.class(&pods[0]);
     // 1 - (1 x 1/4 + 1 x 1/2) / 2 = 62.5 %; 1 - (1/2 x 1/4 + 1/2 x 1/2) / 2 = 81.25 %.
     assert_eq!(
@@ -143,7 +143,7 @@ fn dot_product_takes_the_least_aligned() {
         [Some(-62), Some(-81)]
     );
     assert_eq!(
-        placed(Policy::DotProduct, &nodes, &pods),
+        placed(PackingPolicy::DotProduct, &nodes, &pods),
         [Some((1, vec![0, 1, 2, 3])), Some((0, vec![0, 1, 2, 3]))]
     );
 }
@@ -159,7 +159,7 @@ fn random_takes_any_that_fits_and_the_seed_says_which() {
     let pod = pod(1_000, 1, 500);
     let first = |seed: u64| {
         let pods = std::slice::from_ref(&pod);
-        let mut packer = Packer::new(Policy::Random, &nodes, pods, Ratio::WHOLE, seed);
+        let mut packer = Packer::new(PackingPolicy::Random, &nodes, pods, Ratio::WHOLE, seed);
         let class = packer.class(&pod);
         packer.place(class).map(|spot| (spot.node, spot.devices[0]))
     };
@@ -172,7 +172,7 @@ fn random_takes_any_that_fits_and_the_seed_says_which() {
 fn fgd_goes_down_the_fragmentation_gradient() {
     let nodes = [node("a", 8_000, 2), node("b", 8_000, 1)];
     let pods = [pod(0, 1, 500), pod(0, 1, 1_000)];
-    let mut packer = Packer::new(Policy::Fgd, &nodes, &pods, Ratio::WHOLE, 1);
+    let mut packer = Packer::new(PackingPolicy::Fgd, &nodes, &pods, Ratio::WHOLE, 1);
     let (half, whole) = (packer.class(&pods[0]), packer.class(&pods[1]));
     assert_eq!(packer.fragments(), (0, 2));
     // Half a device taken leaves the other half useless to the whole-GPU pod, on either node: a quarter of a
@@ -216,7 +216,7 @@ fn ours_leaves_a_scarce_node_to_the_pod_that_needs_it() {
     };
     assert_eq!(
         placed(
-            Policy::Stokehold,
+            PackingPolicy::Stokehold,
             &[node("a", 8_000, 1), v100],
             &[any, picky]
         ),
@@ -228,9 +228,9 @@ fn ours_leaves_a_scarce_node_to_the_pod_that_needs_it() {
 fn pods_of_several_parts_take_the_tightest_devices() {
     let nodes = [node("a", 8_000, 3)];
     let pods = [pod(0, 1, 600), pod(0, 2, 300), pod(0, 2, 600)];
-    for policy in Policy::ALL
+    for policy in PackingPolicy::ALL
         .into_iter()
-        .filter(|policy| *policy != Policy::Random)
+        .filter(|policy| *policy != PackingPolicy::Random)
     {
         let spots = placed(policy, &nodes, &pods);
         assert_eq!(
@@ -261,11 +261,11 @@ fn a_replay_counts_what_arrives_and_what_fails() {
         pod(1_000, 1, 1_000),
         pod(9_000, 0, 0),
     ]);
-    let setup = Setup {
+    let setup = PackingSetup {
         inflate: Ratio::millionths(0),
-        ..Setup::default()
+        ..PackingSetup::default()
     };
-    let mut replay = Replay::new(&nodes, &pods, setup).expect("has GPUs");
+    let mut replay = PackingReplay::new(&nodes, &pods, setup).expect("has GPUs");
     assert_eq!(replay.by_ref().count(), 4);
     let outcome = replay.outcome();
     assert_eq!((outcome.nodes, outcome.devices, outcome.pods), (2, 2, 4));
@@ -278,6 +278,6 @@ fn a_replay_counts_what_arrives_and_what_fails() {
     );
     let arrived: Vec<f64> = outcome.curve.iter().map(|mark| mark.arrived).collect();
     assert!(arrived.ends_with(&[0.5, 1.0, 1.5]), "{arrived:?}");
-    let none = Replay::new(&[node("c", 1, 0)], &pods, setup);
+    let none = PackingReplay::new(&[node("c", 1, 0)], &pods, setup);
     assert!(none.expect_err("has none").contains("no node has a GPU"));
 }

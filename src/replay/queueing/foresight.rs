@@ -7,15 +7,15 @@ use std::collections::{BTreeMap, VecDeque};
 use engine::compiled::CompiledFleet;
 use engine::forecast::{Start, forecast_one};
 use engine::snapshot::{
-    Backfill, DEVICES, DeviceRequest, EngineHealth, EngineOptions, HeldDevices, Placement, PodSet,
-    Queue as Line, QueueingStrategy, Quota, ResourceRequests, Runs, Snapshot, SnapshotDevice,
-    SnapshotFlavor, SnapshotNode, Status, WHOLE, Workload,
+    Backfill, DEVICES, DeviceRequest, EngineHealth, EngineOptions, HeldDevices, OwnerRuntimes,
+    Placement, PodSet, QueueingStrategy, ResourceRequests, Snapshot, SnapshotDevice,
+    SnapshotFlavor, SnapshotNode, SnapshotQueue as Line, SnapshotQuota, Status, WHOLE, Workload,
 };
 use engine::state::State;
 use model::base::{Moment, Name, ObjectKey};
 use model::fleet::job::JobKey;
 
-use super::{Discipline, Hold, NODE, Past, TraceJob, TraceQueue};
+use super::{Discipline, Hold, NODE, QueueingResult, TraceJob, TraceQueue};
 
 /// From, until, and the devices allocated in between.
 type Stretch<'a> = (i64, i64, &'a [Hold]);
@@ -60,7 +60,7 @@ struct Member<'a> {
 pub fn foresight(
     jobs: &[TraceJob],
     queues: &[TraceQueue],
-    past: &Past,
+    past: &QueueingResult,
     discipline: Discipline,
     most: usize,
     tick: &mut dyn FnMut(usize, usize),
@@ -194,7 +194,7 @@ fn shown(queue: &TraceQueue, line: &[Member<'_>], now: i64, discipline: Discipli
         queues: vec![Line {
             name: Name::from("q"),
             order,
-            quotas: vec![Quota {
+            quotas: vec![SnapshotQuota {
                 flavor: Name::from("f"),
                 resource: Name::from(DEVICES),
                 nominal: devices * i64::from(WHOLE),
@@ -217,7 +217,7 @@ fn shown(queue: &TraceQueue, line: &[Member<'_>], now: i64, discipline: Discipli
 }
 
 /// Runtimes of ended jobs by size, and the sizes with enough of them.
-fn runs(line: &[Member<'_>], now: i64) -> (Vec<Runs>, Vec<u32>) {
+fn runs(line: &[Member<'_>], now: i64) -> (Vec<OwnerRuntimes>, Vec<u32>) {
     let mut ended: Vec<(i64, u32, i64)> = line
         .iter()
         .filter(|member| member.finish <= now)
@@ -244,7 +244,7 @@ fn runs(line: &[Member<'_>], now: i64) -> (Vec<Runs>, Vec<u32>) {
         durations.sort_unstable();
         let at = |percent: usize| super::replay::percentile(&durations, percent).unwrap_or(0);
         known.extend(size);
-        out.push(Runs {
+        out.push(OwnerRuntimes {
             owner: size.map_or(Name::from("any"), |size| Name::from(size.to_string())),
             count: u32::try_from(durations.len()).unwrap_or(u32::MAX),
             p10_ms: at(10),
@@ -368,7 +368,7 @@ mod tests {
         }
     }
 
-    fn line<'a>(jobs: &'a [TraceJob], past: &'a Past) -> Vec<Member<'a>> {
+    fn line<'a>(jobs: &'a [TraceJob], past: &'a QueueingResult) -> Vec<Member<'a>> {
         let member = |(at, job): (usize, &'a TraceJob)| {
             let own = past.spans.iter().filter(|span| span.job == at);
             Member {

@@ -40,7 +40,7 @@ pub(super) fn level(age: i64) -> usize {
 /// Past runs of one size. Running jobs count up to their current age: if only finished jobs counted, long jobs would be
 /// missing for as long as they run.
 #[derive(Clone, Debug)]
-struct Runs {
+struct SizeRuns {
     /// Per level: jobs that reached it, weighted.
     reached: [i64; LEVELS],
     /// Per level: jobs that finished in it, weighted.
@@ -52,7 +52,7 @@ struct Runs {
     ranks: [i64; LEVELS],
 }
 
-impl Runs {
+impl SizeRuns {
     /// A scale-free prior: of four jobs that reach a level, one finishes in it; in the first level, which is wide, two.
     fn new() -> Self {
         let mut runs = Self {
@@ -121,25 +121,28 @@ impl Runs {
 
 /// Past runs of a queue, by size.
 #[derive(Clone, Default, Debug)]
-pub(super) struct PastRuns(BTreeMap<u32, Runs>);
+pub(super) struct PastRuns(BTreeMap<u32, SizeRuns>);
 
 impl PastRuns {
     /// Records that a job of this size has reached an age level.
     pub(super) fn reach(&mut self, devices: u32, level: usize) {
-        self.0.entry(devices).or_insert_with(Runs::new).reach(level);
+        self.0
+            .entry(devices)
+            .or_insert_with(SizeRuns::new)
+            .reach(level);
     }
 
     /// Records that a job of this size has finished.
     pub(super) fn finish(&mut self, devices: u32, duration: i64) {
         self.0
             .entry(devices)
-            .or_insert_with(Runs::new)
+            .or_insert_with(SizeRuns::new)
             .finish(duration);
     }
 
     /// Rank of a job of this size at an age level: the least is served first.
     pub(super) fn rank(&mut self, devices: u32, level: usize) -> i64 {
-        self.0.entry(devices).or_insert_with(Runs::new).ranks[level]
+        self.0.entry(devices).or_insert_with(SizeRuns::new).ranks[level]
     }
 }
 

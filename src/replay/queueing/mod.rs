@@ -16,7 +16,7 @@ mod tests;
 
 pub use floor::Hold;
 pub use foresight::{Hindsight, foresight};
-pub use replay::{Discipline, Fate, Past, QueueingReplayFigures, Span, replay};
+pub use replay::{AllocatedSpan, Discipline, Fate, QueueingReplayFigures, QueueingResult, replay};
 pub use trace::{TraceJob, TraceQueue, jobs, pool, queues, sized};
 
 /// Devices of a node.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use super::TraceJob;
 use super::floor::{Hold, fit, give, take};
-use super::replay::{Fate, Span};
+use super::replay::{AllocatedSpan, Fate};
 
 /// How a head that does not fit affects the jobs behind it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,7 +17,7 @@ pub(super) enum HeadPolicy {
 }
 
 /// State of one queue.
-struct QueueRun<'j> {
+struct PatientRun<'j> {
     jobs: &'j [&'j TraceJob],
     now: i64,
     free: Vec<u32>,
@@ -25,10 +25,10 @@ struct QueueRun<'j> {
     running: BinaryHeap<Reverse<(i64, usize)>>,
     holds: Vec<Vec<Hold>>,
     fates: Vec<Fate>,
-    spans: Vec<Span>,
+    spans: Vec<AllocatedSpan>,
 }
 
-impl QueueRun<'_> {
+impl PatientRun<'_> {
     fn start(&mut self, job: usize, holds: Vec<Hold>) {
         let asked = self.jobs[job];
         take(&mut self.free, &holds);
@@ -36,7 +36,7 @@ impl QueueRun<'_> {
         self.running.push(Reverse((end, job)));
         self.fates[job].finish = end;
         self.fates[job].waited = self.now - asked.submit;
-        self.spans.push(Span {
+        self.spans.push(AllocatedSpan {
             job,
             from: self.now,
             until: end,
@@ -82,8 +82,8 @@ pub(super) fn run(
     nodes: &[u32],
     order: HeadPolicy,
     tick: &mut dyn FnMut(usize),
-) -> (Vec<Fate>, Vec<Span>) {
-    let mut desk = QueueRun {
+) -> (Vec<Fate>, Vec<AllocatedSpan>) {
+    let mut desk = PatientRun {
         jobs,
         now: 0,
         free: nodes.to_vec(),
@@ -132,7 +132,7 @@ pub(super) fn run(
 
 /// Starts every job that fits, in order of submission. Jobs wait in one lane per size: if a size does not fit, no larger
 /// size does.
-fn skip(desk: &mut QueueRun<'_>, lanes: &mut BTreeMap<u32, VecDeque<usize>>) {
+fn skip(desk: &mut PatientRun<'_>, lanes: &mut BTreeMap<u32, VecDeque<usize>>) {
     let mut fits = u32::MAX;
     loop {
         let heads = lanes
@@ -152,7 +152,7 @@ fn skip(desk: &mut QueueRun<'_>, lanes: &mut BTreeMap<u32, VecDeque<usize>>) {
 }
 
 /// Starts jobs behind the head that end before it starts or leave its devices free.
-fn backfill(desk: &mut QueueRun<'_>, waiting: &mut VecDeque<usize>) {
+fn backfill(desk: &mut PatientRun<'_>, waiting: &mut VecDeque<usize>) {
     let head = waiting[0];
     let (start, mut beside) = desk.reservation(head);
     desk.fates[head].reserved_start.get_or_insert(start);

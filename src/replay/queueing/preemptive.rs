@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, BinaryHeap};
 
 use super::floor::{Hold, fit, give, take};
 use super::history::{PastRuns, begins, level};
-use super::replay::{Fate, Span};
+use super::replay::{AllocatedSpan, Fate};
 use super::{NODE, RESUME, TraceJob};
 
 /// Total wait after which a gang of at least a node's devices is no longer overtaken or preempted: ten days, in
@@ -44,7 +44,7 @@ enum Event {
 }
 
 /// State of one queue.
-struct QueueRun<'j> {
+struct PreemptiveRun<'j> {
     jobs: &'j [&'j TraceJob],
     foresight: Foresight,
     now: i64,
@@ -59,10 +59,10 @@ struct QueueRun<'j> {
     events: BinaryHeap<Reverse<(i64, Event, usize, u32)>>,
     history: PastRuns,
     fates: Vec<Fate>,
-    spans: Vec<Span>,
+    spans: Vec<AllocatedSpan>,
 }
 
-impl QueueRun<'_> {
+impl PreemptiveRun<'_> {
     /// Work done so far.
     fn age(&self, job: usize) -> i64 {
         let work = &self.work[job];
@@ -128,7 +128,7 @@ impl QueueRun<'_> {
         let holds = std::mem::take(&mut work.holds);
         give(&mut self.free, &holds);
         self.fates[job].lost += work.owes.min(self.now - work.since);
-        self.spans.push(Span {
+        self.spans.push(AllocatedSpan {
             job,
             from: work.since,
             until: self.now,
@@ -290,8 +290,8 @@ pub(super) fn run(
     nodes: &[u32],
     foresight: Foresight,
     tick: &mut dyn FnMut(usize),
-) -> (Vec<Fate>, Vec<Span>) {
-    let mut desk = QueueRun {
+) -> (Vec<Fate>, Vec<AllocatedSpan>) {
+    let mut desk = PreemptiveRun {
         jobs,
         foresight,
         now: 0,

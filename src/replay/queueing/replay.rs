@@ -65,7 +65,7 @@ impl FromStr for Discipline {
 
 /// An interval during which a job had devices allocated.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Span {
+pub struct AllocatedSpan {
     /// Index of the job in the input list.
     pub job: usize,
     /// Start of the interval, milliseconds.
@@ -92,11 +92,11 @@ pub struct Fate {
 
 /// Result of a replay.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Past {
+pub struct QueueingResult {
     /// Per job; none for a job that never fits its queue or has no queue.
     pub fates: Vec<Option<Fate>>,
     /// All allocations, by queue and then by time.
-    pub spans: Vec<Span>,
+    pub spans: Vec<AllocatedSpan>,
 }
 
 /// Runs every job through its queue; a queue without a name takes every job. `tick` gets the number of jobs processed and
@@ -106,7 +106,7 @@ pub fn replay(
     queues: &[TraceQueue],
     discipline: Discipline,
     tick: &mut dyn FnMut(usize, usize),
-) -> Past {
+) -> QueueingResult {
     let mut of_queue: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     let names: BTreeMap<&str, usize> = queues
         .iter()
@@ -119,7 +119,7 @@ pub fn replay(
             of_queue.entry(queue).or_default().push(at);
         }
     }
-    let mut past = Past {
+    let mut past = QueueingResult {
         fates: vec![None; jobs.len()],
         spans: Vec::new(),
     };
@@ -142,10 +142,11 @@ pub fn replay(
         for (&at, fate) in members.iter().zip(fates) {
             past.fates[at] = Some(fate);
         }
-        past.spans.extend(spans.into_iter().map(|span| Span {
-            job: members[span.job],
-            ..span
-        }));
+        past.spans
+            .extend(spans.into_iter().map(|span| AllocatedSpan {
+                job: members[span.job],
+                ..span
+            }));
     }
     past
 }
@@ -172,7 +173,7 @@ pub struct QueueingReplayFigures {
 
 impl QueueingReplayFigures {
     /// Computes the figures from the fates of the jobs.
-    pub fn of(jobs: &[TraceJob], past: &Past) -> Self {
+    pub fn of(jobs: &[TraceJob], past: &QueueingResult) -> Self {
         let ran: Vec<(&TraceJob, Fate)> = jobs
             .iter()
             .zip(&past.fates)

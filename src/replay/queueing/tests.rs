@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::{
-    Discipline, Fate, NODE, Past, QueueingReplayFigures, RESUME, TraceJob, TraceQueue, jobs, pool,
-    queues, replay, sized,
+    Discipline, Fate, NODE, QueueingReplayFigures, QueueingResult, RESUME, TraceJob, TraceQueue,
+    jobs, pool, queues, replay, sized,
 };
 
 /// Submission and duration in seconds.
@@ -17,12 +17,12 @@ fn job(submit: i64, devices: u32, duration: i64) -> TraceJob {
     }
 }
 
-fn run(jobs: &[TraceJob], devices: u64, discipline: Discipline) -> Past {
+fn run(jobs: &[TraceJob], devices: u64, discipline: Discipline) -> QueueingResult {
     replay(jobs, &[pool(devices)], discipline, &mut |_, _| {})
 }
 
 /// First start of each job, in seconds.
-fn starts(past: &Past) -> Vec<i64> {
+fn starts(past: &QueueingResult) -> Vec<i64> {
     let first = |job: usize| {
         let spans = past.spans.iter().filter(|span| span.job == job);
         spans.map(|span| span.from / 1_000).min().expect("has run")
@@ -30,7 +30,7 @@ fn starts(past: &Past) -> Vec<i64> {
     (0..past.fates.len()).map(first).collect()
 }
 
-fn fates(past: &Past) -> Vec<Fate> {
+fn fates(past: &QueueingResult) -> Vec<Fate> {
     past.fates
         .iter()
         .map(|fate| fate.expect("has run"))
@@ -328,7 +328,7 @@ proptest! {
         // Before the job has finished, its longer duration is unknown.
         let known = fates(&before)[which].finish;
         let after = run(&longer, 24, Discipline::StokeholdUnknown);
-        let seen = |past: &Past| {
+        let seen = |past: &QueueingResult| {
             let mut spans: Vec<_> = past
                 .spans
                 .iter()

@@ -64,7 +64,7 @@ pub fn open(
         connection,
         None,
         demo,
-        session::Purpose::Govern(PACE),
+        session::StartFor::Govern(PACE),
         None,
     );
     Ok((session, writer))

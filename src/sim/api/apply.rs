@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::patch::strategic;
 use super::request::ResourcePath;
-use super::status::Refusal;
+use super::status::ApiStatus;
 use super::{ApiRequest, ApiResult, validate, write};
 use crate::cluster::{Core, SimCluster};
 use crate::field_owners::{Fields, Removal, fields};
@@ -40,10 +40,10 @@ pub fn serve(
     let manager = asked
         .query
         .get("fieldManager")
-        .ok_or_else(Refusal::no_field_manager)?;
+        .ok_or_else(ApiStatus::no_field_manager)?;
     let mut config = validate::configuration(asked)?;
     if config.pointer("/metadata/managedFields").is_some() {
-        return Err(Refusal::bad_request("metadata.managedFields must be nil"));
+        return Err(ApiStatus::bad_request("metadata.managedFields must be nil"));
     }
     validate::place(&mut config, target, spec)?;
     let status_only = target.subresource == "status";
@@ -69,7 +69,7 @@ pub fn serve(
             Err(_) if !may_create => {
                 let why = refused(&asked.who, &ask);
                 let (group, plural) = (&target.group, &target.plural);
-                Err(Refusal::forbidden(group, plural, &target.name, &why))
+                Err(ApiStatus::forbidden(group, plural, &target.name, &why))
             }
             Err(_) => {
                 let object = write::make(core, config, target, spec, dry_run)?;
@@ -99,7 +99,7 @@ fn change(
     config: &Value,
     own: Fields,
     order: &Order<'_>,
-) -> Result<Arc<Value>, Refusal> {
+) -> Result<Arc<Value>, ApiStatus> {
     let live = fields(old, spec.is_custom());
     let mut managers = core.owners.of(spec.resource, old);
     let before = managers.remove(order.manager).unwrap_or_default();
@@ -120,7 +120,7 @@ fn change(
         });
     }
     if !order.force && !conflicts.is_empty() {
-        return Err(Refusal::apply_conflict(&conflicts));
+        return Err(ApiStatus::apply_conflict(&conflicts));
     }
     let mut new = (**old).clone();
     {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::status::Refusal;
+use super::status::ApiStatus;
 use crate::change::Resource;
 use crate::cluster::Core;
 use crate::json::{list, map_mut, name, text};
@@ -13,9 +13,14 @@ use model::base::Moment;
 ///
 /// # Errors
 /// 400 when a revision is set, 422 when it has no name.
-pub fn begin(core: &mut Core, object: &mut Value, spec: &Spec, now: Moment) -> Result<(), Refusal> {
+pub fn begin(
+    core: &mut Core,
+    object: &mut Value,
+    spec: &Spec,
+    now: Moment,
+) -> Result<(), ApiStatus> {
     if !text(object, "/metadata/resourceVersion").is_empty() {
-        return Err(Refusal::bad_request(
+        return Err(ApiStatus::bad_request(
             "resourceVersion should not be set on objects to be created",
         ));
     }
@@ -33,7 +38,7 @@ pub fn begin(core: &mut Core, object: &mut Value, spec: &Spec, now: Moment) -> R
         .unwrap_or("")
         .is_empty();
     if unnamed && base.is_empty() {
-        return Err(Refusal::invalid(
+        return Err(ApiStatus::invalid(
             spec,
             "",
             vec![(

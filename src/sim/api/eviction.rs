@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::request::ResourcePath;
-use super::status::Refusal;
+use super::status::ApiStatus;
 use super::validate::{self, Deletion};
 use super::{ApiRequest, ApiResult, write};
 use crate::change::{Request, Resource};
@@ -29,12 +29,12 @@ pub fn create(cluster: &Arc<SimCluster>, asked: &ApiRequest, target: &ResourcePa
     let kind = text(&eviction, "/kind");
     let version = text(&eviction, "/apiVersion");
     if !matches!(kind, "" | "Eviction") || !matches!(version, "" | "policy/v1" | "policy/v1beta1") {
-        return Err(Refusal::bad_request(format!(
+        return Err(ApiStatus::bad_request(format!(
             "not a Eviction object: {version} {kind}"
         )));
     }
     if name(&eviction) != target.name {
-        return Err(Refusal::bad_request(
+        return Err(ApiStatus::bad_request(
             "name in URL does not match name in Eviction object",
         ));
     }
@@ -51,7 +51,7 @@ pub fn create(cluster: &Arc<SimCluster>, asked: &ApiRequest, target: &ResourcePa
     manner.document(201, &outcome)
 }
 
-fn evict(core: &mut Core, target: &ResourcePath, deletion: &Deletion) -> Result<Value, Refusal> {
+fn evict(core: &mut Core, target: &ResourcePath, deletion: &Deletion) -> Result<Value, ApiStatus> {
     let pods = spec(Resource::Pods);
     let now = core.world.now();
     let pod = target.object(core, pods)?;
@@ -88,7 +88,7 @@ fn evict(core: &mut Core, target: &ResourcePath, deletion: &Deletion) -> Result<
 }
 
 /// The disruption budgets that select a pod.
-fn budgets_of(core: &Core, pod: &Value) -> Result<Vec<Arc<Value>>, Refusal> {
+fn budgets_of(core: &Core, pod: &Value) -> Result<Vec<Arc<Value>>, ApiStatus> {
     let what = ListOptions {
         namespace: Some(text(pod, "/metadata/namespace")),
         ..ListOptions::default()
@@ -102,7 +102,7 @@ fn budgets_of(core: &Core, pod: &Value) -> Result<Vec<Arc<Value>>, Refusal> {
     let page = core
         .store
         .list(Resource::PodDisruptionBudgets, &what, &selects);
-    Ok(page.map_err(Refusal::expired)?.items)
+    Ok(page.map_err(ApiStatus::expired)?.items)
 }
 
 /// Takes one disruption from a budget, if the budget allows it or does not apply.
@@ -112,7 +112,7 @@ fn spend(
     pod: &Value,
     dry_run: bool,
     now: Moment,
-) -> Result<(), Refusal> {
+) -> Result<(), ApiStatus> {
     let (healthy, desired) = (
         int(budget, "/status/currentHealthy"),
         int(budget, "/status/desiredHealthy"),
@@ -126,11 +126,11 @@ fn spend(
     let own = name(budget);
     if int(budget, "/status/observedGeneration") < int(budget, "/metadata/generation") {
         let why = format!("The disruption budget {own} is still being processed by the server.");
-        return Err(Refusal::budget(why, 10));
+        return Err(ApiStatus::budget(why, 10));
     }
     let allowed = int(budget, "/status/disruptionsAllowed");
     if allowed == 0 {
-        return Err(Refusal::budget(refusal(budget, healthy, desired), 0));
+        return Err(ApiStatus::budget(refusal(budget, healthy, desired), 0));
     }
     if dry_run {
         return Ok(());

@@ -10,7 +10,7 @@ use hyper::body::Frame;
 use serde_json::Value;
 
 use super::request::ResourcePath;
-use super::status::Refusal;
+use super::status::ApiStatus;
 use super::{ApiRequest, ApiResult, BoxError, respond};
 use crate::change::Resource;
 use crate::cluster::SimCluster;
@@ -33,12 +33,12 @@ struct LogQuery {
     bytes: Option<usize>,
 }
 
-fn number(asked: &ApiRequest, key: &str, least: i64) -> Result<Option<i64>, Refusal> {
+fn number(asked: &ApiRequest, key: &str, least: i64) -> Result<Option<i64>, ApiStatus> {
     let Some(value) = asked.query.get(key) else {
         return Ok(None);
     };
     let number: i64 = value.parse().map_err(|_| {
-        Refusal::bad_request(format!(
+        ApiStatus::bad_request(format!(
             "strconv.ParseInt: parsing {}: invalid syntax",
             quoted(value)
         ))
@@ -50,13 +50,13 @@ fn number(asked: &ApiRequest, key: &str, least: i64) -> Result<Option<i64>, Refu
         };
         let message =
             format!("PodLogOptions \"\" is invalid: {key}: Invalid value: {number}: {why}");
-        return Err(Refusal::new(422, "Invalid", message));
+        return Err(ApiStatus::new(422, "Invalid", message));
     }
     Ok(Some(number))
 }
 
 impl LogQuery {
-    fn read(asked: &ApiRequest, pod: &Value, now: Moment) -> Result<Self, Refusal> {
+    fn read(asked: &ApiRequest, pod: &Value, now: Moment) -> Result<Self, ApiStatus> {
         let names = |pointer: &str| -> Vec<String> {
             list(pod, pointer)
                 .iter()
@@ -68,14 +68,14 @@ impl LogQuery {
         let container = match asked.query.get("container") {
             Some(name) if main.iter().chain(&init).any(|n| n == name) => name.to_owned(),
             Some(name) => {
-                return Err(Refusal::bad_request(format!(
+                return Err(ApiStatus::bad_request(format!(
                     "container {name} is not valid for pod {pod_name}"
                 )));
             }
             None if main.len() == 1 => main[0].clone(),
             None => {
                 let all: Vec<String> = init.into_iter().chain(main).collect();
-                return Err(Refusal::bad_request(format!(
+                return Err(ApiStatus::bad_request(format!(
                     "a container name must be specified for pod {pod_name}, choose one of: [{}]",
                     all.join(" ")
                 )));
@@ -86,14 +86,14 @@ impl LogQuery {
             (Some(_), Some(_)) => {
                 let why = "at most one of `sinceTime` or `sinceSeconds` may be specified";
                 let message = format!("PodLogOptions \"\" is invalid: Forbidden: {why}");
-                return Err(Refusal::new(422, "Invalid", message));
+                return Err(ApiStatus::new(422, "Invalid", message));
             }
             (Some(seconds), None) => {
                 let back = std::time::Duration::from_secs(seconds.unsigned_abs());
                 Some(now.minus(back))
             }
             (None, Some(text)) => Some(Moment::parse(text).ok_or_else(|| {
-                Refusal::bad_request(format!("sinceTime is no RFC 3339 moment: {}", quoted(text)))
+                ApiStatus::bad_request(format!("sinceTime is no RFC 3339 moment: {}", quoted(text)))
             })?),
             (None, None) => None,
         };
@@ -180,11 +180,11 @@ pub fn serve(cluster: &Arc<SimCluster>, asked: &ApiRequest, target: &ResourcePat
 }
 
 /// Why there is no log, with the kubelet's message.
-fn absent(pod: &Value, query: &LogQuery) -> Refusal {
+fn absent(pod: &Value, query: &LogQuery) -> ApiStatus {
     let container = quoted(&query.container);
     let name = quoted(text(pod, "/metadata/name"));
     if query.previous {
-        return Refusal::bad_request(format!(
+        return ApiStatus::bad_request(format!(
             "previous terminated container {container} in pod {name} not found"
         ));
     }
@@ -198,7 +198,7 @@ fn absent(pod: &Value, query: &LogQuery) -> Refusal {
     } else {
         waiting
     };
-    Refusal::bad_request(format!(
+    ApiStatus::bad_request(format!(
         "container {container} in pod {name} is waiting to start: {reason}"
     ))
 }

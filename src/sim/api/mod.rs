@@ -32,11 +32,11 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 
 use self::present::Manner;
-use self::request::{Query, ResourcePath};
-use self::status::Refusal;
+use self::request::{ResourcePath, UrlQuery};
+use self::status::ApiStatus;
 use super::audit::AuditEntry;
 use super::cluster::SimCluster;
-use super::faults::{InjectedFaults, Verdict};
+use super::faults::{FaultAction, InjectedFaults};
 use super::resource::{Spec, groups};
 use super::users::{AccessRequest, Identity, User, refused};
 
@@ -45,7 +45,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// The body of an answer: complete, or a stream that makes each chunk on demand.
 pub type Body = UnsyncBoxBody<Bytes, BoxError>;
 /// An answer or a refusal.
-pub type ApiResult = Result<Response<Body>, Refusal>;
+pub type ApiResult = Result<Response<Body>, ApiStatus>;
 
 /// The largest request body that is read, in bytes: what the real server allows.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
@@ -58,7 +58,7 @@ pub const AUDIT_PATH: &str = "/sim/audit";
 pub struct ApiRequest {
     pub method: Method,
     pub path: String,
-    pub query: Query,
+    pub query: UrlQuery,
     pub headers: HeaderMap,
     pub body: Bytes,
     /// The user of the request.
@@ -84,7 +84,7 @@ impl ApiRequest {
     ///
     /// # Errors
     /// 406 when nothing that the client accepts can be made.
-    pub fn manner(&self) -> Result<Manner, Refusal> {
+    pub fn manner(&self) -> Result<Manner, ApiStatus> {
         Manner::negotiate(
             self.header(header::ACCEPT),
             &self.query,
@@ -96,7 +96,7 @@ impl ApiRequest {
     ///
     /// # Errors
     /// 422 on any other value.
-    pub fn dry_run(&self) -> Result<bool, Refusal> {
+    pub fn dry_run(&self) -> Result<bool, ApiStatus> {
         let options = match self.method {
             Method::POST => "CreateOptions",
             Method::PUT => "UpdateOptions",
@@ -182,7 +182,7 @@ impl Service {
         let mut asked = ApiRequest {
             method: parts.method,
             path: parts.uri.path().to_owned(),
-            query: Query::parse(parts.uri.query().unwrap_or("")),
+            query: UrlQuery::parse(parts.uri.query().unwrap_or("")),
             headers: parts.headers,
             body: Bytes::new(),
             who: Identity::of(User::Nobody),
@@ -195,9 +195,9 @@ impl Service {
                     self.dispatch(&asked).await
                 }
                 Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => {
-                    Err(Refusal::too_large(BODY_LIMIT))
+                    Err(ApiStatus::too_large(BODY_LIMIT))
                 }
-                Err(error) => Err(Refusal::bad_request(format!(
+                Err(error) => Err(ApiStatus::bad_request(format!(
                     "the body cannot be read: {error}"
                 ))),
             },
@@ -240,20 +240,20 @@ impl Service {
     }
 
     /// Faults and authentication: an answer already, or on to the work.
-    async fn enter(&self, asked: &mut ApiRequest) -> Result<Option<Response<Body>>, Refusal> {
+    async fn enter(&self, asked: &mut ApiRequest) -> Result<Option<Response<Body>>, ApiStatus> {
         if asked.path != FAULTS_PATH {
             match self.cluster.judge() {
-                Verdict::Serve => {}
-                Verdict::TooMany(seconds) => return Err(Refusal::too_many(seconds)),
-                Verdict::ServerError => {
-                    return Err(Refusal::internal("a requested fault"));
+                FaultAction::Serve => {}
+                FaultAction::TooMany(seconds) => return Err(ApiStatus::too_many(seconds)),
+                FaultAction::ServerError => {
+                    return Err(ApiStatus::internal("a requested fault"));
                 }
-                Verdict::Expired => return Err(Refusal::unauthorized()),
-                Verdict::Html => {
+                FaultAction::Expired => return Err(ApiStatus::unauthorized()),
+                FaultAction::Html => {
                     let page = "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>\n";
                     return Ok(Some(respond(502, "text/html", page)));
                 }
-                Verdict::Silent => self.cluster.heard_again().await,
+                FaultAction::Silent => self.cluster.heard_again().await,
             }
         }
         asked.who = self.authenticate(&asked.headers)?;
@@ -264,21 +264,21 @@ impl Service {
         Ok(None)
     }
 
-    fn authenticate(&self, headers: &HeaderMap) -> Result<Identity, Refusal> {
+    fn authenticate(&self, headers: &HeaderMap) -> Result<Identity, ApiStatus> {
         let users = self.cluster.users();
         let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok());
         let who = match (text("authorization"), self.user) {
             (Some(value), _) => {
                 let (scheme, token) = value.split_once(' ').unwrap_or((value, ""));
                 if !scheme.eq_ignore_ascii_case("bearer") {
-                    return Err(Refusal::unauthorized());
+                    return Err(ApiStatus::unauthorized());
                 }
                 users
                     .authenticate(token.trim())
-                    .ok_or_else(Refusal::unauthorized)?
+                    .ok_or_else(ApiStatus::unauthorized)?
             }
             (None, Some(user)) => Identity::of(user),
-            (None, None) => return Err(Refusal::unauthorized()),
+            (None, None) => return Err(ApiStatus::unauthorized()),
         };
         let groups: Vec<String> = headers
             .get_all("impersonate-group")
@@ -290,7 +290,7 @@ impl Service {
             if groups.is_empty() {
                 return Ok(who);
             }
-            return Err(Refusal::internal(
+            return Err(ApiStatus::internal(
                 "requested impersonation without impersonating a user",
             ));
         };
@@ -306,7 +306,12 @@ impl Service {
                 name: &name,
             };
             if !users.may(&who, &ask) {
-                return Err(Refusal::forbidden("", plural, &name, &refused(&who, &ask)));
+                return Err(ApiStatus::forbidden(
+                    "",
+                    plural,
+                    &name,
+                    &refused(&who, &ask),
+                ));
             }
         }
         let mut groups = groups;
@@ -329,7 +334,7 @@ impl Service {
         let ask = target.ask(verb);
         if !self.cluster.users().may(&asked.who, &ask) {
             let why = refused(&asked.who, &ask);
-            return Err(Refusal::forbidden(
+            return Err(ApiStatus::forbidden(
                 &target.group,
                 &target.plural,
                 &target.name,
@@ -342,13 +347,13 @@ impl Service {
         let Some(spec) = target.spec() else {
             let known = target.group.is_empty() || groups().iter().any(|(g, _)| *g == target.group);
             return if known {
-                Err(Refusal::no_resource())
+                Err(ApiStatus::no_resource())
             } else {
                 Ok(nowhere())
             };
         };
         if matches!(verb, "list" | "watch") && self.cluster.faults().breaks(spec.plural) {
-            return Err(Refusal::internal("a requested fault"));
+            return Err(ApiStatus::internal("a requested fault"));
         }
         self.resource(asked, &target, spec, verb).await
     }
@@ -394,10 +399,10 @@ impl Service {
             false => !target.namespace.is_empty(),
         };
         if astray {
-            return Err(Refusal::no_resource());
+            return Err(ApiStatus::no_resource());
         }
         if matches!(verb, "update" | "patch") && target.name.is_empty() {
-            return Err(Refusal::method_not_allowed());
+            return Err(ApiStatus::method_not_allowed());
         }
         if target.subresource.is_empty() {
             return match verb {
@@ -411,11 +416,11 @@ impl Service {
                 "deletecollection" if spec.verbs().contains(&"deletecollection") => {
                     write::delete_collection(cluster, asked, target, spec)
                 }
-                _ => Err(Refusal::method_not_allowed()),
+                _ => Err(ApiStatus::method_not_allowed()),
             };
         }
         if !spec.subresources.contains(&target.subresource.as_str()) {
-            return Err(Refusal::no_resource());
+            return Err(ApiStatus::no_resource());
         }
         match (target.subresource.as_str(), verb) {
             ("status", "get") => read::get(cluster, asked, target, spec),
@@ -425,8 +430,8 @@ impl Service {
             ("eviction", "create") => eviction::create(cluster, asked, target),
             ("log", "get") => log::serve(cluster, asked, target),
             ("proxy", "get") => proxy::serve(cluster, asked, target, spec),
-            ("status" | "scale" | "eviction" | "log", _) => Err(Refusal::method_not_allowed()),
-            (subresource, _) => Err(Refusal::new(
+            ("status" | "scale" | "eviction" | "log", _) => Err(ApiStatus::method_not_allowed()),
+            (subresource, _) => Err(ApiStatus::new(
                 501,
                 "NotImplemented",
                 format!(
@@ -444,7 +449,7 @@ impl Service {
             path: &asked.path,
         };
         if !self.cluster.users().may(&asked.who, &ask) {
-            return Err(Refusal::forbidden("", "", "", &refused(&asked.who, &ask)));
+            return Err(ApiStatus::forbidden("", "", "", &refused(&asked.who, &ask)));
         }
         match asked.path.as_str() {
             FAULTS_PATH => self.set_faults(asked),
@@ -456,7 +461,7 @@ impl Service {
                 let found = discovery::serve(path, asked).or_else(|| openapi::serve(path, asked));
                 match found {
                     Some(_) if asked.method != Method::GET && asked.method != Method::HEAD => {
-                        Err(Refusal::method_not_allowed())
+                        Err(ApiStatus::method_not_allowed())
                     }
                     found => Ok(found.unwrap_or_else(nowhere)),
                 }
@@ -469,12 +474,12 @@ impl Service {
         let next = match asked.method {
             Method::DELETE => InjectedFaults::default(),
             Method::PUT => serde_json::from_slice(&asked.body)
-                .map_err(|error| Refusal::bad_request(format!("these are no faults: {error}")))?,
+                .map_err(|error| ApiStatus::bad_request(format!("these are no faults: {error}")))?,
             Method::POST => self
                 .cluster
                 .faults()
                 .with(&query)
-                .map_err(Refusal::bad_request)?,
+                .map_err(ApiStatus::bad_request)?,
             _ => self.cluster.faults(),
         };
         let body = serde_json::to_value(&next).unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::status::Refusal;
+use super::status::ApiStatus;
 use model::base::SmallSort;
 
 use crate::json::fault;
@@ -45,15 +45,15 @@ const RETAIN: &str = "$retainKeys";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
 const ORDER: &str = "$setElementOrder/";
 
-fn bad(why: &str) -> Refusal {
-    Refusal::bad_request(why)
+fn bad(why: &str) -> ApiStatus {
+    ApiStatus::bad_request(why)
 }
 
 /// Decodes the body of a patch and checks that it has the shape of its type.
 ///
 /// # Errors
 /// 400 with the real server's message.
-pub fn decoded(body: &[u8], wanted: &str, fits: fn(&Value) -> bool) -> Result<Value, Refusal> {
+pub fn decoded(body: &[u8], wanted: &str, fits: fn(&Value) -> bool) -> Result<Value, ApiStatus> {
     let patch: Value = serde_json::from_slice(body)
         .map_err(|error| bad(&format!("error decoding patch: {}", fault(body, &error))))?;
     if fits(&patch) {
@@ -76,7 +76,7 @@ pub fn decoded(body: &[u8], wanted: &str, fits: fn(&Value) -> bool) -> Result<Va
 ///
 /// # Errors
 /// 400 when the patch has an unknown directive or a shape that does not fit the object.
-pub fn strategic(object: &mut Value, patch: &Value) -> Result<(), Refusal> {
+pub fn strategic(object: &mut Value, patch: &Value) -> Result<(), ApiStatus> {
     let (Some(object), Some(patch)) = (object.as_object_mut(), patch.as_object()) else {
         return Err(bad("a strategic merge patch is an object"));
     };
@@ -87,7 +87,7 @@ fn merge_map(
     target: &mut Map<String, Value>,
     patch: &Map<String, Value>,
     parent: &str,
-) -> Result<(), Refusal> {
+) -> Result<(), ApiStatus> {
     match patch.get(DIRECTIVE).and_then(Value::as_str) {
         Some("replace") => {
             *target = cleaned(patch);
@@ -180,7 +180,7 @@ fn merge_list(
     order: Option<&Vec<Value>>,
     parent: &str,
     field: &str,
-) -> Result<Vec<Value>, Refusal> {
+) -> Result<Vec<Value>, ApiStatus> {
     let key = match merging(parent, field) {
         Merging::Replace => return Ok(items.iter().map(cleaned_value).collect()),
         Merging::Set => {
@@ -258,7 +258,7 @@ fn ordered(
 ///
 /// # Errors
 /// 400 when it is invalid, 422 when it does not apply (a failed `test` included).
-pub fn json_patch(object: &mut Value, body: &[u8]) -> Result<(), Refusal> {
+pub fn json_patch(object: &mut Value, body: &[u8]) -> Result<(), ApiStatus> {
     let patch = decoded(body, "[]handlers.jsonPatchOp", Value::is_array)?;
     let patch: json_patch::Patch = serde_json::from_value(patch)
         .map_err(|error| bad(&format!("error decoding patch: {error}")))?;
@@ -270,7 +270,7 @@ pub fn json_patch(object: &mut Value, body: &[u8]) -> Result<(), Refusal> {
             // As in the real server's library: a missing value is null if its parent exists.
             continue;
         }
-        json_patch::patch(object, &[operation]).map_err(|_| Refusal::patch_failed())?;
+        json_patch::patch(object, &[operation]).map_err(|_| ApiStatus::patch_failed())?;
     }
     Ok(())
 }

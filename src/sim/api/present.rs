@@ -5,8 +5,8 @@ use http::Response;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-use super::request::Query;
-use super::status::Refusal;
+use super::request::UrlQuery;
+use super::status::ApiStatus;
 use super::{Body, respond};
 use crate::resource::Spec;
 use crate::table::{cells, columns, conditions};
@@ -14,7 +14,7 @@ use model::base::{Moment, SmallSort};
 
 /// The representation that the client requested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Shape {
+pub enum AcceptAs {
     Object,
     Table,
     Partial,
@@ -34,7 +34,7 @@ enum Include {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Manner {
     /// What is seen of an object.
-    pub shape: Shape,
+    pub shape: AcceptAs,
     /// The version of `meta.k8s.io` for tables and metadata.
     version: &'static str,
     include: Include,
@@ -49,13 +49,13 @@ impl Manner {
     ///
     /// # Errors
     /// 406 when there is none, 400 when `includeObject` is none of its values.
-    pub fn negotiate(accept: &str, query: &Query, agent: &str) -> Result<Self, Refusal> {
+    pub fn negotiate(accept: &str, query: &UrlQuery, agent: &str) -> Result<Self, ApiStatus> {
         let include = match query.get("includeObject") {
             None | Some("Metadata") => Include::Metadata,
             Some("None") => Include::Nothing,
             Some("Object") => Include::Object,
             Some(other) => {
-                return Err(Refusal::bad_request(format!(
+                return Err(ApiStatus::bad_request(format!(
                     "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be 'Metadata', 'Object', 'None', or empty"
                 )));
             }
@@ -68,7 +68,7 @@ impl Manner {
             None => human,
         };
         let plain = Self {
-            shape: Shape::Object,
+            shape: AcceptAs::Object,
             version: "v1",
             include,
             yaml: false,
@@ -108,9 +108,9 @@ impl Manner {
                     _ => continue,
                 };
                 manner.shape = match shape {
-                    "Table" => Shape::Table,
-                    "PartialObjectMetadata" => Shape::Partial,
-                    "PartialObjectMetadataList" => Shape::PartialList,
+                    "Table" => AcceptAs::Table,
+                    "PartialObjectMetadata" => AcceptAs::Partial,
+                    "PartialObjectMetadataList" => AcceptAs::PartialList,
                     _ => continue,
                 };
             }
@@ -121,7 +121,7 @@ impl Manner {
         match clauses.into_iter().next() {
             Some((_, manner)) => Ok(manner),
             None if accept.trim().is_empty() || protobuf => Ok(plain),
-            None => Err(Refusal::not_acceptable(ACCEPTED)),
+            None => Err(ApiStatus::not_acceptable(ACCEPTED)),
         }
     }
 
@@ -134,9 +134,9 @@ impl Manner {
         }
     }
 
-    fn write(&self, value: &impl Serialize) -> Result<Bytes, Refusal> {
+    fn write(&self, value: &impl Serialize) -> Result<Bytes, ApiStatus> {
         let failed = |error: &dyn std::fmt::Display| {
-            Refusal::internal(&format!("the answer cannot be written: {error}"))
+            ApiStatus::internal(&format!("the answer cannot be written: {error}"))
         };
         let bytes = if self.yaml {
             let text = serde_saphyr::to_string(value).map_err(|e| failed(&e))?;
@@ -199,9 +199,9 @@ impl Manner {
     /// One object in its representation, alone or in a watch event. `headers` adds a table's columns.
     pub fn shown(&self, spec: &Spec, object: &Value, headers: bool, now: Moment) -> Value {
         match self.shape {
-            Shape::Object => object.clone(),
-            Shape::Partial | Shape::PartialList => self.partial(object),
-            Shape::Table => {
+            AcceptAs::Object => object.clone(),
+            AcceptAs::Partial | AcceptAs::PartialList => self.partial(object),
+            AcceptAs::Table => {
                 let version = object.pointer("/metadata/resourceVersion");
                 let metadata = json!({"resourceVersion": version.cloned().unwrap_or_default()});
                 self.table(spec, std::iter::once(object), metadata, headers, now)
@@ -215,9 +215,9 @@ impl Manner {
     /// 500 when it cannot be written.
     pub fn object(&self, code: u16, spec: &Spec, object: &Value, now: Moment) -> super::ApiResult {
         let bytes = match self.shape {
-            Shape::Object => self.write(object)?,
-            Shape::PartialList => {
-                return Err(Refusal::not_of_that_shape(format!(
+            AcceptAs::Object => self.write(object)?,
+            AcceptAs::PartialList => {
+                return Err(ApiStatus::not_of_that_shape(format!(
                     "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
                     go_type(spec, "")
                 )));
@@ -252,25 +252,26 @@ impl Manner {
     ) -> super::ApiResult {
         let objects = items.iter().map(AsRef::as_ref);
         let mut metadata = metadata;
-        if spec.is_custom() && self.shape == Shape::Object && metadata.get("continue").is_none() {
+        if spec.is_custom() && self.shape == AcceptAs::Object && metadata.get("continue").is_none()
+        {
             // Lists of custom kinds have an empty `continue`.
             metadata["continue"] = "".into();
         }
         let bytes = match self.shape {
-            Shape::Table => self.write(&self.table(spec, objects, metadata, true, now))?,
-            Shape::Partial => {
-                return Err(Refusal::not_of_that_shape(format!(
+            AcceptAs::Table => self.write(&self.table(spec, objects, metadata, true, now))?,
+            AcceptAs::Partial => {
+                return Err(ApiStatus::not_of_that_shape(format!(
                     "you requested PartialObjectMetadata, but the requested object is a list ({})",
                     go_type(spec, "List")
                 )));
             }
-            Shape::PartialList => self.write(&json!({
+            AcceptAs::PartialList => self.write(&json!({
                 "kind": "PartialObjectMetadataList",
                 "apiVersion": format!("meta.k8s.io/{}", self.version),
                 "metadata": metadata,
                 "items": objects.map(|object| self.partial(object)).collect::<Vec<_>>(),
             }))?,
-            Shape::Object => self.write(&ListBody {
+            AcceptAs::Object => self.write(&ListBody {
                 kind: format!("{}List", spec.kind),
                 api_version: spec.api_version(),
                 metadata,
@@ -323,23 +324,26 @@ impl Serialize for ListItem<'_> {
 mod tests {
     use super::*;
 
-    fn manner(accept: &str) -> Result<Manner, Refusal> {
-        Manner::negotiate(accept, &Query::default(), "kubectl")
+    fn manner(accept: &str) -> Result<Manner, ApiStatus> {
+        Manner::negotiate(accept, &UrlQuery::default(), "kubectl")
     }
 
     #[test]
     fn the_first_shape_that_can_be_made_is_taken() {
         let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
         let taken = manner(kubectl).expect("acceptable");
-        assert_eq!((taken.shape, taken.version), (Shape::Table, "v1"));
+        assert_eq!((taken.shape, taken.version), (AcceptAs::Table, "v1"));
         let partial = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
         assert_eq!(
             manner(partial).expect("acceptable").shape,
-            Shape::PartialList
+            AcceptAs::PartialList
         );
         let fallback = "application/json;as=Table;v=v9;g=meta.k8s.io, application/json";
-        assert_eq!(manner(fallback).expect("acceptable").shape, Shape::Object);
-        assert_eq!(manner("").expect("acceptable").shape, Shape::Object);
+        assert_eq!(
+            manner(fallback).expect("acceptable").shape,
+            AcceptAs::Object
+        );
+        assert_eq!(manner("").expect("acceptable").shape, AcceptAs::Object);
         assert!(manner("application/vnd.kubernetes.protobuf").is_ok());
         assert!(
             manner("application/json;q=0.5, application/yaml")

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::request::ResourcePath;
-use super::status::Refusal;
+use super::status::ApiStatus;
 use super::{ApiRequest, ApiResult, respond};
 use crate::change::Resource;
 use crate::cluster::{Core, SimCluster};
@@ -41,7 +41,7 @@ pub fn serve(
     let (scheme, name, port) = address(&target.name)
         .filter(|(_, name, _)| !name.is_empty())
         .ok_or_else(|| {
-            Refusal::bad_request(format!("invalid {what} request {}", quoted(&target.name)))
+            ApiStatus::bad_request(format!("invalid {what} request {}", quoted(&target.name)))
         })?;
     let path = if target.rest.is_empty() {
         if !asked.path.ends_with('/') {
@@ -62,7 +62,7 @@ pub fn serve(
     let object = core
         .store
         .get(spec.resource, &target.namespace, name)
-        .ok_or_else(|| Refusal::not_found(spec, name))?;
+        .ok_or_else(|| ApiStatus::not_found(spec, name))?;
     let (pod, port) = match spec.resource {
         Resource::Services => behind(&core, &object, port)?,
         _ => {
@@ -81,10 +81,10 @@ pub fn serve(
     };
     let ip = text(&pod, "/status/podIP");
     if ip.is_empty() {
-        return Err(Refusal::bad_request("address not allowed"));
+        return Err(ApiStatus::bad_request("address not allowed"));
     }
     let refused = || {
-        Refusal::unavailable(format!(
+        ApiStatus::unavailable(format!(
             "error trying to reach service: dial tcp {ip}:{port}: connect: connection refused"
         ))
     };
@@ -96,7 +96,7 @@ pub fn serve(
         .iter()
         .any(|(pod, p, _)| *pod == key && *p == port);
     if listens && scheme == "https" {
-        return Err(Refusal::unavailable(
+        return Err(ApiStatus::unavailable(
             "error trying to reach service: tls: first record does not look like a TLS handshake",
         ));
     }
@@ -115,7 +115,7 @@ pub fn serve(
 }
 
 /// The first ready pod behind a service, and the port that it listens on there.
-fn behind(core: &Core, service: &Arc<Value>, port: &str) -> Result<(Arc<Value>, i64), Refusal> {
+fn behind(core: &Core, service: &Arc<Value>, port: &str) -> Result<(Arc<Value>, i64), ApiStatus> {
     let own = name(service);
     let ports = list(service, "/spec/ports");
     let found = match port {
@@ -125,7 +125,7 @@ fn behind(core: &Core, service: &Arc<Value>, port: &str) -> Result<(Arc<Value>, 
             .find(|p| text(p, "/name") == wanted || int(p, "/port").to_string() == wanted),
     };
     let found = found.ok_or_else(|| {
-        Refusal::unavailable(format!(
+        ApiStatus::unavailable(format!(
             "no service port {} found for service {}",
             quoted(port),
             quoted(own)
@@ -147,9 +147,9 @@ fn behind(core: &Core, service: &Arc<Value>, port: &str) -> Result<(Arc<Value>, 
     let page = core
         .store
         .list(Resource::Pods, &what, &ready)
-        .map_err(Refusal::expired)?;
+        .map_err(ApiStatus::expired)?;
     let pod = page.items.into_iter().next().ok_or_else(|| {
-        Refusal::unavailable(format!(
+        ApiStatus::unavailable(format!(
             "no endpoints available for service {}",
             quoted(own)
         ))

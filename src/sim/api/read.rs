@@ -6,8 +6,8 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
-use super::request::{Query, ResourcePath};
-use super::status::Refusal;
+use super::request::{ResourcePath, UrlQuery};
+use super::status::ApiStatus;
 use super::{ApiRequest, ApiResult};
 use crate::cluster::SimCluster;
 use crate::json::{fault, name};
@@ -28,13 +28,13 @@ impl ListFilter {
     ///
     /// # Errors
     /// 400 on a selector that does not parse or a field that the resource cannot be selected by.
-    pub fn read(query: &Query, target: &ResourcePath, spec: &Spec) -> Result<Self, Refusal> {
+    pub fn read(query: &UrlQuery, target: &ResourcePath, spec: &Spec) -> Result<Self, ApiStatus> {
         let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or(""))
-            .map_err(Refusal::bad_request)?;
+            .map_err(ApiStatus::bad_request)?;
         let fields = FieldSelector::parse(query.get("fieldSelector").unwrap_or(""))
-            .map_err(Refusal::bad_request)?;
+            .map_err(ApiStatus::bad_request)?;
         for (name, _, _) in fields.terms() {
-            field(spec, &Value::Null, name).map_err(Refusal::bad_request)?;
+            field(spec, &Value::Null, name).map_err(ApiStatus::bad_request)?;
         }
         Ok(Self {
             labels,
@@ -62,7 +62,7 @@ impl ListFilter {
 ///
 /// # Errors
 /// A message when it is not a revision.
-pub fn revision(query: &Query) -> Result<Option<u64>, String> {
+pub fn revision(query: &UrlQuery) -> Result<Option<u64>, String> {
     match query.get("resourceVersion") {
         None => Ok(None),
         Some(text) => text.parse().map(Some).map_err(|_| {
@@ -100,9 +100,9 @@ impl Cursor {
         URL_SAFE_NO_PAD.encode(body.to_string())
     }
 
-    fn read(text: &str) -> Result<Self, Refusal> {
+    fn read(text: &str) -> Result<Self, ApiStatus> {
         let bad = |why: &str| {
-            Refusal::bad_request(format!(
+            ApiStatus::bad_request(format!(
                 "invalid continue token: continue key is not valid: {why}"
             ))
         };
@@ -150,7 +150,7 @@ pub fn list(
         None => None,
         Some(text) => {
             let limit: i64 = text.parse().map_err(|_| {
-                Refusal::bad_request(format!(
+                ApiStatus::bad_request(format!(
                     "strconv.ParseInt: parsing \"{text}\": invalid syntax"
                 ))
             })?;
@@ -159,10 +159,10 @@ pub fn list(
     };
     if query.get("sendInitialEvents").is_some() {
         let why = "Forbidden: sendInitialEvents is forbidden for list";
-        return Err(Refusal::list_options("sendInitialEvents", why));
+        return Err(ApiStatus::list_options("sendInitialEvents", why));
     }
     let asked_revision = revision(query)
-        .map_err(|why| Refusal::bad_request(format!("invalid resource version: {why}")))?;
+        .map_err(|why| ApiStatus::bad_request(format!("invalid resource version: {why}")))?;
     let matching = query.get("resourceVersionMatch");
     let cursor = query.get("continue").map(Cursor::read).transpose()?;
     check_options(asked_revision, matching, cursor.is_some())?;
@@ -171,7 +171,7 @@ pub fn list(
     let at = match (&cursor, asked_revision) {
         (Some(cursor), _) => u64::try_from(cursor.revision).ok(),
         (None, Some(revision)) if revision > newest => {
-            return Err(Refusal::too_large_version(revision, newest));
+            return Err(ApiStatus::too_large_version(revision, newest));
         }
         // A page at a revision without a rule for it is of exactly that revision, as on the real server.
         (None, Some(revision))
@@ -195,14 +195,14 @@ pub fn list(
     let now = core.world.now();
     drop(core);
     let page = page.map_err(|_| match &cursor {
-        Some(cursor) => Refusal::continue_expired(
+        Some(cursor) => ApiStatus::continue_expired(
             Cursor {
                 revision: -1,
                 after: cursor.after.clone(),
             }
             .write(),
         ),
-        None => Refusal::list_expired(),
+        None => ApiStatus::list_expired(),
     })?;
     let mut metadata = json!({"resourceVersion": page.revision.to_string()});
     if let Some(after) = page.next {
@@ -219,10 +219,10 @@ fn check_options(
     revision: Option<u64>,
     matching: Option<&str>,
     continued: bool,
-) -> Result<(), Refusal> {
+) -> Result<(), ApiStatus> {
     let Some(matching) = matching else {
         if continued && revision.is_some_and(|r| r > 0) {
-            return Err(Refusal::bad_request(
+            return Err(ApiStatus::bad_request(
                 "specifying resource version is not allowed when using continue",
             ));
         }
@@ -240,7 +240,7 @@ fn check_options(
             "Unsupported value: \"{other}\": supported values: \"Exact\", \"NotOlderThan\", \"\""
         ),
     };
-    Err(Refusal::list_options("resourceVersionMatch", &what))
+    Err(ApiStatus::list_options("resourceVersionMatch", &what))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::status::Refusal;
+use super::status::ApiStatus;
 use crate::cluster::Core;
 use crate::resource::{Spec, find};
 use crate::users::AccessRequest;
@@ -37,11 +37,11 @@ pub fn decoded(text: &str, plus: bool) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// A decoded query. The first of equal keys counts, except in [`Query::all`].
+/// A decoded query. The first of equal keys counts, except in [`UrlQuery::all`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Query(Vec<(String, String)>);
+pub struct UrlQuery(Vec<(String, String)>);
 
-impl Query {
+impl UrlQuery {
     pub fn parse(raw: &str) -> Self {
         let pairs = raw
             .split('&')
@@ -106,9 +106,9 @@ pub struct ResourcePath {
 
 impl ResourcePath {
     /// The object at the path, or 404.
-    pub(super) fn object(&self, core: &Core, spec: &Spec) -> Result<Arc<Value>, Refusal> {
+    pub(super) fn object(&self, core: &Core, spec: &Spec) -> Result<Arc<Value>, ApiStatus> {
         let found = core.store.get(spec.resource, &self.namespace, &self.name);
-        found.ok_or_else(|| Refusal::not_found(spec, &self.name))
+        found.ok_or_else(|| ApiStatus::not_found(spec, &self.name))
     }
 
     /// Takes apart `/api/v1/...` and `/apis/GROUP/VERSION/...`; `None` for every other path, and for those that
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn queries_decode() {
-        let query = Query::parse("labelSelector=a%3Db%2Cc&watch=1&x=a+b&%zz=%");
+        let query = UrlQuery::parse("labelSelector=a%3Db%2Cc&watch=1&x=a+b&%zz=%");
         assert_eq!(query.get("labelSelector"), Some("a=b,c"));
         assert!(query.flag("watch") && !query.flag("follow"));
         assert_eq!(query.get("x"), Some("a b"));

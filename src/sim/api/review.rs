@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::request::ResourcePath;
-use super::status::Refusal;
+use super::status::ApiStatus;
 use super::{ApiRequest, ApiResult, validate};
 use crate::cluster::SimCluster;
 use crate::json::text;
-use crate::users::{AccessRequest, Rule};
+use crate::users::{AccessRequest, PolicyRule};
 
 /// Kinds of reviews by their group and plural.
 pub const REVIEWS: &[(&str, &str, &str, &str)] = &[
@@ -49,10 +49,10 @@ pub fn serve(
         .iter()
         .find(|(group, plural, ..)| *group == target.group && *plural == target.plural);
     let Some((_, _, _, kind)) = known.filter(|_| target.version == "v1") else {
-        return Some(Err(Refusal::no_resource()));
+        return Some(Err(ApiStatus::no_resource()));
     };
     if asked.method != http::Method::POST || !target.name.is_empty() {
-        return Some(Err(Refusal::method_not_allowed()));
+        return Some(Err(ApiStatus::method_not_allowed()));
     }
     Some(review(cluster, asked, target, kind))
 }
@@ -69,7 +69,7 @@ fn review(
         text(&body, "/kind"),
         "" | "SelfSubjectReview" | "SelfSubjectAccessReview" | "SelfSubjectRulesReview"
     ) {
-        return Err(Refusal::bad_request(format!("not a {kind}")));
+        return Err(ApiStatus::bad_request(format!("not a {kind}")));
     }
     let spec = body.get("spec").cloned().unwrap_or_else(|| json!({}));
     let mut answer = json!({
@@ -93,7 +93,7 @@ fn review(
         _ => {
             let namespace = text(&spec, "/namespace");
             if namespace.is_empty() {
-                return Err(Refusal::bad_request("no namespace on request"));
+                return Err(ApiStatus::bad_request("no namespace on request"));
             }
             let rules = cluster.users().rules(&asked.who, namespace);
             answer["spec"] = json!({});
@@ -103,7 +103,7 @@ fn review(
     manner.document(201, &answer)
 }
 
-fn may(cluster: &SimCluster, asked: &ApiRequest, spec: &Value) -> Result<Value, Refusal> {
+fn may(cluster: &SimCluster, asked: &ApiRequest, spec: &Value) -> Result<Value, ApiStatus> {
     let (resource, path) = (
         spec.get("resourceAttributes"),
         spec.get("nonResourceAttributes"),
@@ -124,7 +124,7 @@ fn may(cluster: &SimCluster, asked: &ApiRequest, spec: &Value) -> Result<Value, 
         _ => {
             let group = "authorization.k8s.io";
             let what = "Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified";
-            return Err(Refusal::review(group, "spec.resourceAttributes", what));
+            return Err(ApiStatus::review(group, "spec.resourceAttributes", what));
         }
     };
     let users = cluster.users();
@@ -135,8 +135,8 @@ fn may(cluster: &SimCluster, asked: &ApiRequest, spec: &Value) -> Result<Value, 
     Ok(status)
 }
 
-fn rules_json(rules: &[Rule]) -> Value {
-    let (paths, resources): (Vec<&Rule>, Vec<&Rule>) =
+fn rules_json(rules: &[PolicyRule]) -> Value {
+    let (paths, resources): (Vec<&PolicyRule>, Vec<&PolicyRule>) =
         rules.iter().partition(|rule| !rule.paths.is_empty());
     json!({
         "incomplete": false,

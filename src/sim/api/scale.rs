@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::request::ResourcePath;
-use super::status::Refusal;
+use super::status::ApiStatus;
 use super::{ApiRequest, ApiResult, validate, write};
 use crate::cluster::SimCluster;
 use crate::json::{int, text};
@@ -68,13 +68,13 @@ pub fn serve(
         };
         let version = text(&scale, "/metadata/resourceVersion");
         if !version.is_empty() && version != text(&old, "/metadata/resourceVersion") {
-            return Err(Refusal::modified(spec, &target.name));
+            return Err(ApiStatus::modified(spec, &target.name));
         }
         let replicas = int(&scale, "/spec/replicas");
         if replicas < 0 {
             let why = format!("Invalid value: {replicas}: must be greater than or equal to 0");
             let cause = ("FieldValueInvalid", why, "spec.replicas".to_owned());
-            return Err(Refusal::invalid(spec, &target.name, vec![cause]));
+            return Err(ApiStatus::invalid(spec, &target.name, vec![cause]));
         }
         let mut new = (*old).clone();
         if old.pointer("/spec/replicas").and_then(Value::as_i64) != Some(replicas) {

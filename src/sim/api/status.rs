@@ -8,7 +8,7 @@ use crate::store::Expired;
 
 /// A failure as a `metav1.Status`, with its HTTP code.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Refusal {
+pub struct ApiStatus {
     pub code: u16,
     reason: &'static str,
     message: String,
@@ -20,7 +20,7 @@ pub struct Refusal {
 /// One cause of a refusal: type, message, field.
 pub type Cause = (&'static str, String, String);
 
-impl Refusal {
+impl ApiStatus {
     /// A failure with a code, a reason and a message.
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         Self {
@@ -391,7 +391,7 @@ mod tests {
 
     #[test]
     fn refusals_read_as_the_real_servers_do() {
-        let missing = Refusal::not_found(spec(Resource::Deployments), "web").body();
+        let missing = ApiStatus::not_found(spec(Resource::Deployments), "web").body();
         assert_eq!(
             missing,
             json!({
@@ -400,12 +400,12 @@ mod tests {
                 "details": {"name": "web", "group": "apps", "kind": "deployments"}, "code": 404
             })
         );
-        let nodes = Refusal::forbidden("", "nodes", "", "User \"x\" cannot list").body();
+        let nodes = ApiStatus::forbidden("", "nodes", "", "User \"x\" cannot list").body();
         assert_eq!(
             nodes["message"],
             "nodes is forbidden: User \"x\" cannot list"
         );
         assert_eq!(nodes["details"], json!({"kind": "nodes"}));
-        assert!(Refusal::unauthorized().body().get("details").is_none());
+        assert!(ApiStatus::unauthorized().body().get("details").is_none());
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::ApiRequest;
 use super::request::ResourcePath;
-use super::status::{Cause, Refusal};
+use super::status::{ApiStatus, Cause};
 use crate::change::Resource;
 use crate::json::{fault, flag, list, name, text};
 use crate::names::{bad_key, bad_segment, bad_subdomain, bad_value, quoted};
@@ -16,10 +16,10 @@ const BODIES: &str = "application/json, application/yaml, application/vnd.kubern
 ///
 /// # Errors
 /// 415 on another content type, 400 when it does not parse or is no object.
-pub fn body(asked: &ApiRequest, expected: &str) -> Result<Value, Refusal> {
+pub fn body(asked: &ApiRequest, expected: &str) -> Result<Value, ApiStatus> {
     let value: Value = match asked.media_type() {
         "" | "application/json" => serde_json::from_slice(&asked.body).map_err(|error| {
-            Refusal::bad_request(format!(
+            ApiStatus::bad_request(format!(
                 "the object provided is unrecognized (must be of type {expected}): couldn't get version/kind; json parse error: {} ({})",
                 fault(&asked.body, &error),
                 shown(&asked.body)
@@ -27,9 +27,9 @@ pub fn body(asked: &ApiRequest, expected: &str) -> Result<Value, Refusal> {
         })?,
         "application/yaml" => yaml(&asked.body)?,
         "application/vnd.kubernetes.protobuf" => {
-            super::protobuf::object(&asked.body).map_err(Refusal::bad_request)?
+            super::protobuf::object(&asked.body).map_err(ApiStatus::bad_request)?
         }
-        _ => return Err(Refusal::unsupported_media(BODIES)),
+        _ => return Err(ApiStatus::unsupported_media(BODIES)),
     };
     is_object(value)
 }
@@ -38,27 +38,27 @@ pub fn body(asked: &ApiRequest, expected: &str) -> Result<Value, Refusal> {
 ///
 /// # Errors
 /// 400 when it does not parse or is no object.
-pub fn configuration(asked: &ApiRequest) -> Result<Value, Refusal> {
+pub fn configuration(asked: &ApiRequest) -> Result<Value, ApiStatus> {
     match serde_json::from_slice(&asked.body) {
         Ok(value) => is_object(value),
         Err(_) => is_object(yaml(&asked.body)?),
     }
 }
 
-fn is_object(value: Value) -> Result<Value, Refusal> {
+fn is_object(value: Value) -> Result<Value, ApiStatus> {
     match value {
         Value::Object(_) => Ok(value),
-        _ => Err(Refusal::bad_request(
+        _ => Err(ApiStatus::bad_request(
             "the object provided is unrecognized: it is no object",
         )),
     }
 }
 
-fn yaml(body: &[u8]) -> Result<Value, Refusal> {
+fn yaml(body: &[u8]) -> Result<Value, ApiStatus> {
     let text =
-        std::str::from_utf8(body).map_err(|_| Refusal::bad_request("the body is not UTF-8"))?;
+        std::str::from_utf8(body).map_err(|_| ApiStatus::bad_request("the body is not UTF-8"))?;
     serde_saphyr::from_str_with_options(text, serde_saphyr::options! { strict_booleans: true })
-        .map_err(|error| Refusal::bad_request(format!("error converting YAML to JSON: {error}")))
+        .map_err(|error| ApiStatus::bad_request(format!("error converting YAML to JSON: {error}")))
 }
 
 /// The beginning of a body, as a message quotes it: a text, or bytes in hexadecimal.
@@ -81,12 +81,15 @@ fn shown(body: &[u8]) -> String {
 ///
 /// # Errors
 /// 422 on any other value.
-pub fn dry_run<'a>(options: &str, values: impl Iterator<Item = &'a str>) -> Result<bool, Refusal> {
+pub fn dry_run<'a>(
+    options: &str,
+    values: impl Iterator<Item = &'a str>,
+) -> Result<bool, ApiStatus> {
     let values: Vec<&str> = values.filter(|v| !v.is_empty()).collect();
     if values.iter().any(|value| *value != "All") {
         let values = Value::from(values);
         let what = format!("Unsupported value: {values}: supported values: \"All\"");
-        return Err(Refusal::options(options, "dryRun", &what));
+        return Err(ApiStatus::options(options, "dryRun", &what));
     }
     Ok(!values.is_empty())
 }
@@ -95,14 +98,14 @@ pub fn dry_run<'a>(options: &str, values: impl Iterator<Item = &'a str>) -> Resu
 ///
 /// # Errors
 /// 400 where body and path disagree.
-pub fn place(object: &mut Value, target: &ResourcePath, spec: &Spec) -> Result<(), Refusal> {
+pub fn place(object: &mut Value, target: &ResourcePath, spec: &Spec) -> Result<(), ApiStatus> {
     let version = spec.api_version();
     let (kind, given) = (
         text(object, "/kind").to_owned(),
         text(object, "/apiVersion").to_owned(),
     );
     if !kind.is_empty() && kind != spec.kind {
-        return Err(Refusal::bad_request(format!(
+        return Err(ApiStatus::bad_request(format!(
             "{kind} in version {} cannot be handled as a {}: converting ({}.{kind}) to ({}.{}): unknown conversion",
             quoted(spec.version),
             spec.kind,
@@ -112,7 +115,7 @@ pub fn place(object: &mut Value, target: &ResourcePath, spec: &Spec) -> Result<(
         )));
     }
     if !given.is_empty() && given != version {
-        return Err(Refusal::bad_request(format!(
+        return Err(ApiStatus::bad_request(format!(
             "the API version in the data ({given}) does not match the expected API version ({version})"
         )));
     }
@@ -127,7 +130,7 @@ pub fn place(object: &mut Value, target: &ResourcePath, spec: &Spec) -> Result<(
         if given.is_empty() {
             metadata.insert("namespace".into(), target.namespace.as_str().into());
         } else if given != target.namespace {
-            return Err(Refusal::bad_request(
+            return Err(ApiStatus::bad_request(
                 "the namespace of the provided object does not match the namespace sent on the request",
             ));
         }
@@ -139,7 +142,7 @@ pub fn place(object: &mut Value, target: &ResourcePath, spec: &Spec) -> Result<(
         if given.is_empty() {
             metadata.insert("name".into(), target.name.as_str().into());
         } else if given != target.name {
-            return Err(Refusal::bad_request(format!(
+            return Err(ApiStatus::bad_request(format!(
                 "the name of the object ({given}) does not match the name on the URL ({})",
                 target.name
             )));
@@ -152,7 +155,7 @@ pub fn place(object: &mut Value, target: &ResourcePath, spec: &Spec) -> Result<(
 ///
 /// # Errors
 /// 422 with one cause for each fault.
-pub fn shape(object: &Value, spec: &Spec) -> Result<(), Refusal> {
+pub fn shape(object: &Value, spec: &Spec) -> Result<(), ApiStatus> {
     let mut causes: Vec<Cause> = Vec::new();
     let mut invalid = |field: &str, value: &str, why: String| {
         let message = format!("Invalid value: {}: {why}", quoted(value));
@@ -234,7 +237,7 @@ pub fn shape(object: &Value, spec: &Spec) -> Result<(), Refusal> {
     if causes.is_empty() {
         Ok(())
     } else {
-        Err(Refusal::invalid(spec, name(object), causes))
+        Err(ApiStatus::invalid(spec, name(object), causes))
     }
 }
 
@@ -272,9 +275,9 @@ fn without_mutable(pod: &Value) -> Value {
 ///
 /// # Errors
 /// 422 naming the field.
-pub fn update(old: &Value, new: &Value, spec: &Spec) -> Result<(), Refusal> {
+pub fn update(old: &Value, new: &Value, spec: &Spec) -> Result<(), ApiStatus> {
     let refuse = |field: &str, message: &str| {
-        Err(Refusal::invalid(
+        Err(ApiStatus::invalid(
             spec,
             name(old),
             vec![("FieldValueForbidden", message.to_owned(), field.to_owned())],
@@ -348,7 +351,7 @@ impl Deletion {
     ///
     /// # Errors
     /// 422 on an unknown dry run, an unknown propagation policy or a negative grace.
-    pub fn of_options(options: &Value) -> Result<Self, Refusal> {
+    pub fn of_options(options: &Value) -> Result<Self, ApiStatus> {
         let owned = |pointer: &str| {
             options
                 .pointer(pointer)
@@ -367,7 +370,7 @@ impl Deletion {
                 "DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Unsupported value: {}: supported values: \"Background\", \"Foreground\", \"Orphan\"",
                 quoted(&policy)
             );
-            return Err(Refusal::new(422, "Invalid", message));
+            return Err(ApiStatus::new(422, "Invalid", message));
         }
         Ok(Self {
             // A negative grace means one second, as on the real server.
@@ -385,7 +388,7 @@ impl Deletion {
     ///
     /// # Errors
     /// 400 and 422 on malformed options.
-    pub fn read(asked: &ApiRequest) -> Result<Self, Refusal> {
+    pub fn read(asked: &ApiRequest) -> Result<Self, ApiStatus> {
         let options = if asked.body.is_empty() {
             Value::Null
         } else {
@@ -395,7 +398,7 @@ impl Deletion {
         deletion.dry_run |= asked.dry_run()?;
         if let Some(text) = asked.query.get("gracePeriodSeconds") {
             let seconds: i64 = text.parse().map_err(|_| {
-                Refusal::bad_request(format!(
+                ApiStatus::bad_request(format!(
                     "gracePeriodSeconds is a number, not {}",
                     quoted(text)
                 ))
@@ -409,11 +412,11 @@ impl Deletion {
     ///
     /// # Errors
     /// 409 when the object is another one or has changed.
-    pub fn check(&self, object: &Value, spec: &Spec) -> Result<(), Refusal> {
+    pub fn check(&self, object: &Value, spec: &Spec) -> Result<(), ApiStatus> {
         let differs = |what: &str, wanted: &Option<String>, pointer: &str, meaning: &str| {
             let found = text(object, pointer);
             match wanted {
-                Some(wanted) if wanted != found => Err(Refusal::precondition(
+                Some(wanted) if wanted != found => Err(ApiStatus::precondition(
                     spec,
                     name(object),
                     &format!(

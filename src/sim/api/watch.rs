@@ -16,7 +16,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 use super::present::Manner;
 use super::read::{ListFilter, revision};
 use super::request::ResourcePath;
-use super::status::Refusal;
+use super::status::ApiStatus;
 use super::{ApiRequest, ApiResult, BoxError};
 use crate::cluster::SimCluster;
 use crate::faults::InjectedFaults;
@@ -67,20 +67,20 @@ pub fn serve(
     let manner = asked.manner()?;
     let filter = ListFilter::read(query, target, spec)?;
     let from = revision(query)
-        .map_err(|why| Refusal::new(500, "", why))?
+        .map_err(|why| ApiStatus::new(500, "", why))?
         .filter(|revision| *revision > 0);
     let send_initial = query
         .get("sendInitialEvents")
         .map(|_| query.flag("sendInitialEvents"));
     let matching = query.get("resourceVersionMatch");
     if send_initial.is_some() && matching != Some("NotOlderThan") {
-        return Err(Refusal::list_options(
+        return Err(ApiStatus::list_options(
             "resourceVersionMatch",
             "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
         ));
     }
     if send_initial.is_none() && matching.is_some() {
-        return Err(Refusal::list_options(
+        return Err(ApiStatus::list_options(
             "resourceVersionMatch",
             "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
         ));
@@ -101,7 +101,7 @@ pub fn serve(
         let core = cluster.core();
         let newest = core.store.revision();
         if send_initial == Some(true) && from.is_some_and(|from| from > newest) {
-            return Err(Refusal::too_large_version(from.unwrap_or(0), newest));
+            return Err(ApiStatus::too_large_version(from.unwrap_or(0), newest));
         }
         let with_state = send_initial.unwrap_or(from.is_none());
         seen = match (with_state, from) {
@@ -116,7 +116,7 @@ pub fn serve(
             let page = core
                 .store
                 .list(spec.resource, &what, &|o| filter.keeps(spec, o));
-            initial.extend(page.map_err(Refusal::expired)?.items);
+            initial.extend(page.map_err(ApiStatus::expired)?.items);
         }
     }
     let expired = from.is_some() && cluster.judge_watch();
@@ -150,7 +150,7 @@ pub fn serve(
             asked: seen,
             oldest: seen.saturating_add(1),
         };
-        Some(refusal_event(&Refusal::expired(stale)))
+        Some(refusal_event(&ApiStatus::expired(stale)))
     } else {
         None
     };
@@ -180,7 +180,7 @@ fn event(kind: &str, object: &Value) -> Bytes {
     Bytes::from(format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n"))
 }
 
-fn refusal_event(refusal: &Refusal) -> Bytes {
+fn refusal_event(refusal: &ApiStatus) -> Bytes {
     event("ERROR", &refusal.body())
 }
 
@@ -239,7 +239,7 @@ impl Watching {
                 Ok(changes) => changes,
                 Err(expired) => {
                     self.ended = true;
-                    return Some(refusal_event(&Refusal::expired(expired)));
+                    return Some(refusal_event(&ApiStatus::expired(expired)));
                 }
             };
             let last = changes.last()?.revision;

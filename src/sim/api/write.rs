@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::patch::{decoded, json_patch, strategic};
 use super::present::Manner;
 use super::request::ResourcePath;
-use super::status::{Refusal, success};
+use super::status::{ApiStatus, success};
 use super::validate::{self, Deletion};
 use super::{ApiRequest, ApiResult, apply, defaults};
 use crate::change::{Request, Resource};
@@ -37,7 +37,7 @@ pub fn create(
     let manner = asked.manner()?;
     let dry_run = asked.dry_run()?;
     if spec.namespaced && target.namespace.is_empty() {
-        return Err(Refusal::bad_request(format!(
+        return Err(ApiStatus::bad_request(format!(
             "an empty namespace may not be set during creation of {}",
             spec.plural
         )));
@@ -57,7 +57,7 @@ pub fn finish(
     cluster: &Arc<SimCluster>,
     spec: &Spec,
     (manner, dry_run): (&Manner, bool),
-    write: impl FnOnce(&mut Core) -> Result<(u16, Arc<Value>), Refusal>,
+    write: impl FnOnce(&mut Core) -> Result<(u16, Arc<Value>), ApiStatus>,
 ) -> ApiResult {
     let (code, object, now) = {
         let mut core = cluster.core();
@@ -81,7 +81,7 @@ pub fn make(
     target: &ResourcePath,
     spec: &Spec,
     dry_run: bool,
-) -> Result<Arc<Value>, Refusal> {
+) -> Result<Arc<Value>, ApiStatus> {
     if spec.namespaced {
         check_namespace(core, target, spec, name(&object))?;
     }
@@ -94,7 +94,7 @@ pub fn make(
         .get(spec.resource, &target.namespace, &key)
         .is_some()
     {
-        return Err(Refusal::already_exists(spec, &key));
+        return Err(ApiStatus::already_exists(spec, &key));
     }
     if dry_run {
         return Ok(Arc::new(object));
@@ -108,13 +108,13 @@ fn check_namespace(
     target: &ResourcePath,
     spec: &Spec,
     name: &str,
-) -> Result<(), Refusal> {
+) -> Result<(), ApiStatus> {
     let namespaces = crate::resource::spec(Resource::Namespaces);
     let Some(namespace) = core.store.get(Resource::Namespaces, "", &target.namespace) else {
-        return Err(Refusal::not_found(namespaces, &target.namespace));
+        return Err(ApiStatus::not_found(namespaces, &target.namespace));
     };
     if text(&namespace, "/status/phase") == "Terminating" {
-        return Err(Refusal::forbidden(
+        return Err(ApiStatus::forbidden(
             spec.group,
             spec.plural,
             name,
@@ -177,13 +177,13 @@ pub fn patch(
 }
 
 /// How the body of a patch request changes an object.
-type Patcher<'a> = Box<dyn FnOnce(&mut Value) -> Result<(), Refusal> + 'a>;
+type Patcher<'a> = Box<dyn FnOnce(&mut Value) -> Result<(), ApiStatus> + 'a>;
 
 /// Reads the patch of a request.
 ///
 /// # Errors
 /// 400 when it does not parse, 415 when its type is not offered.
-pub fn patcher<'a>(asked: &'a ApiRequest, spec: &Spec) -> Result<Patcher<'a>, Refusal> {
+pub fn patcher<'a>(asked: &'a ApiRequest, spec: &Spec) -> Result<Patcher<'a>, ApiStatus> {
     let parsed = || decoded(&asked.body, "map[string]interface {}", Value::is_object);
     match asked.media_type() {
         "application/json-patch+json" => Ok(Box::new(|object| json_patch(object, &asked.body))),
@@ -198,10 +198,12 @@ pub fn patcher<'a>(asked: &'a ApiRequest, spec: &Spec) -> Result<Patcher<'a>, Re
             let patch = parsed()?;
             Ok(Box::new(move |object| strategic(object, &patch)))
         }
-        "application/strategic-merge-patch+json" => Err(Refusal::unsupported_media(CUSTOM_PATCHES)),
+        "application/strategic-merge-patch+json" => {
+            Err(ApiStatus::unsupported_media(CUSTOM_PATCHES))
+        }
         // An object and its status are applied (see `apply`), other subresources are not.
-        "application/apply-patch+yaml" => Err(Refusal::unsupported_media(PATCHES)),
-        _ => Err(Refusal::unsupported_patch()),
+        "application/apply-patch+yaml" => Err(ApiStatus::unsupported_media(PATCHES)),
+        _ => Err(ApiStatus::unsupported_patch()),
     }
 }
 
@@ -211,7 +213,7 @@ fn change(
     asked: &ApiRequest,
     target: &ResourcePath,
     spec: &Spec,
-    make: impl FnOnce(&Value) -> Result<Value, Refusal>,
+    make: impl FnOnce(&Value) -> Result<Value, ApiStatus>,
 ) -> ApiResult {
     let manner = asked.manner()?;
     let dry_run = asked.dry_run()?;
@@ -234,7 +236,7 @@ pub fn rewrite(
     new: Value,
     status_only: bool,
     dry_run: bool,
-) -> Result<Arc<Value>, Refusal> {
+) -> Result<Arc<Value>, ApiStatus> {
     let new = merged(old, new, spec, status_only)?;
     if !status_only {
         validate::shape(&new, spec)?;
@@ -269,14 +271,14 @@ pub fn replace(core: &mut Core, spec: &Spec, object: Value) -> Arc<Value> {
 
 /// The new state of an object: server-owned fields are kept; a write of the main object keeps the status, a write
 /// of the status keeps the rest.
-fn merged(old: &Value, mut new: Value, spec: &Spec, status_only: bool) -> Result<Value, Refusal> {
+fn merged(old: &Value, mut new: Value, spec: &Spec, status_only: bool) -> Result<Value, ApiStatus> {
     let version = text(&new, "/metadata/resourceVersion");
     if !version.is_empty() && version != "0" && version != text(old, "/metadata/resourceVersion") {
-        return Err(Refusal::modified(spec, name(old)));
+        return Err(ApiStatus::modified(spec, name(old)));
     }
     let uid = text(&new, "/metadata/uid");
     if !uid.is_empty() && uid != text(old, "/metadata/uid") {
-        return Err(Refusal::conflict(
+        return Err(ApiStatus::conflict(
             spec,
             name(old),
             &format!(
@@ -446,7 +448,7 @@ pub fn delete_collection(
         let page = core
             .store
             .list(spec.resource, &what, &|object| filter.keeps(spec, object))
-            .map_err(Refusal::expired)?;
+            .map_err(ApiStatus::expired)?;
         for object in &page.items {
             deletion.check(object, spec)?;
         }

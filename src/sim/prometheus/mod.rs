@@ -16,9 +16,9 @@ use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Limited};
 use serde_json::{Value, json};
 
-use self::pages::{Series, scrape};
-use self::selector::{QueryExpression, Selector};
-use super::api::request::{Query, decoded};
+use self::pages::{SimSeries, scrape};
+use self::selector::{QueryExpression, SeriesSelector};
+use super::api::request::{UrlQuery, decoded};
 use super::api::{Body, BoxError, respond};
 use super::cluster::SimCluster;
 use model::base::Moment;
@@ -74,7 +74,7 @@ where
             }
         }
     }
-    let query = Query::parse(&raw);
+    let query = UrlQuery::parse(&raw);
     let path = decoded(parts.uri.path(), false);
     match path.as_str() {
         "/-/healthy" => return respond(200, "text/plain", "Prometheus Server is Healthy.\n"),
@@ -99,7 +99,7 @@ where
 fn data(
     cluster: &SimCluster,
     path: &str,
-    query: &Query,
+    query: &UrlQuery,
     honor_labels: bool,
 ) -> Option<Result<Value, Refusal>> {
     let served = match path {
@@ -171,7 +171,7 @@ fn invalid(parameter: &str) -> impl Fn(String) -> Refusal {
     move |why| bad_data(format!("invalid parameter \"{parameter}\": {why}"))
 }
 
-fn expression(query: &Query) -> Result<QueryExpression, Refusal> {
+fn expression(query: &UrlQuery) -> Result<QueryExpression, Refusal> {
     let text = query.get("query").unwrap_or("");
     QueryExpression::parse(text).map_err(invalid("query"))
 }
@@ -209,7 +209,7 @@ fn reached(cluster: &SimCluster, expression: &QueryExpression) -> Vec<pages::Exp
     targets
 }
 
-fn instant(cluster: &SimCluster, query: &Query, honor_labels: bool) -> Result<Value, Refusal> {
+fn instant(cluster: &SimCluster, query: &UrlQuery, honor_labels: bool) -> Result<Value, Refusal> {
     let expression = expression(query)?;
     let now = cluster.now();
     let at = query
@@ -239,7 +239,7 @@ fn step(text: &str) -> Option<i64> {
     (millis.is_finite() && (1.0..1e12).contains(&millis)).then_some(millis as i64)
 }
 
-fn range(cluster: &SimCluster, query: &Query, honor_labels: bool) -> Result<Value, Refusal> {
+fn range(cluster: &SimCluster, query: &UrlQuery, honor_labels: bool) -> Result<Value, Refusal> {
     let expression = expression(query)?;
     let start = moment(query.get("start").unwrap_or(""), "start")?;
     let end = moment(query.get("end").unwrap_or(""), "end")?;
@@ -294,12 +294,12 @@ fn range(cluster: &SimCluster, query: &Query, honor_labels: bool) -> Result<Valu
 /// The series that any `match[]` selects; all of them without one, unless one is needed.
 fn selected(
     cluster: &SimCluster,
-    query: &Query,
+    query: &UrlQuery,
     honor_labels: bool,
     needed: bool,
-) -> Result<Vec<Series>, Refusal> {
-    let selectors = query.all("match[]").map(Selector::parse);
-    let selectors: Result<Vec<Selector>, String> = selectors.collect();
+) -> Result<Vec<SimSeries>, Refusal> {
+    let selectors = query.all("match[]").map(SeriesSelector::parse);
+    let selectors: Result<Vec<SeriesSelector>, String> = selectors.collect();
     let selectors = selectors.map_err(invalid("match[]"))?;
     if needed && selectors.is_empty() {
         return Err(bad_data("no match[] parameter provided".into()));
@@ -317,7 +317,7 @@ fn selected(
     Ok(found)
 }
 
-fn metadata(cluster: &SimCluster, query: &Query) -> Value {
+fn metadata(cluster: &SimCluster, query: &UrlQuery) -> Value {
     let mut all: BTreeMap<String, Value> = BTreeMap::new();
     for (name, kind, help) in pages::metadata(cluster) {
         if query.get("metric").is_none_or(|wanted| wanted == name) {

@@ -12,7 +12,7 @@ pub(super) type Labels = BTreeMap<String, String>;
 
 /// One series with its current value.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Series {
+pub(super) struct SimSeries {
     /// Its labels, `__name__` included.
     pub labels: Labels,
     pub value: f64,
@@ -97,7 +97,7 @@ pub(super) fn scrape(
     at: Option<Moment>,
     honor_labels: bool,
     wanted: &dyn Fn(&str) -> bool,
-) -> Vec<Series> {
+) -> Vec<SimSeries> {
     let mut all = Vec::new();
     for target in targets {
         let body = page(cluster, target, at);
@@ -108,7 +108,7 @@ pub(super) fn scrape(
             let mut up = target.labels.clone();
             up.insert("__name__".into(), "up".into());
             let value = f64::from(u8::from(body.is_some()));
-            all.push(Series { labels: up, value });
+            all.push(SimSeries { labels: up, value });
         }
         for line in body.as_deref().unwrap_or("").lines() {
             let end = line.find(['{', ' ']).unwrap_or(line.len());
@@ -117,7 +117,7 @@ pub(super) fn scrape(
             }
             if let Some((name, own, value)) = sample(line) {
                 let labels = joined(name, own, &target.labels, honor_labels);
-                all.push(Series { labels, value });
+                all.push(SimSeries { labels, value });
             }
         }
     }

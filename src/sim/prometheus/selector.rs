@@ -5,7 +5,7 @@ use regex_lite::Regex;
 use super::pages::Labels;
 
 #[derive(Clone, Debug)]
-enum Test {
+enum LabelTest {
     Equal(String),
     NotEqual(String),
     Like(Regex),
@@ -14,7 +14,7 @@ enum Test {
 
 /// A selector: every matcher holds.
 #[derive(Clone, Debug)]
-pub(super) struct Selector(Vec<(String, Test)>);
+pub(super) struct SeriesSelector(Vec<(String, LabelTest)>);
 
 /// Takes a quoted text off the front: its value and the rest.
 fn quoted(input: &str) -> Result<(String, &str), String> {
@@ -57,7 +57,7 @@ fn word(input: &str) -> (&str, &str) {
 /// What is evaluated: a selector, or the moments of its samples.
 #[derive(Clone, Debug)]
 pub(super) struct QueryExpression {
-    pub selector: Selector,
+    pub selector: SeriesSelector,
     /// `timestamp(…)` of them, in seconds, without their name.
     pub timestamp: bool,
 }
@@ -71,13 +71,13 @@ impl QueryExpression {
             .map(str::trim_start)
             .and_then(|rest| rest.strip_prefix('(')?.trim_end().strip_suffix(')'));
         Ok(Self {
-            selector: Selector::parse(inside.unwrap_or(input))?,
+            selector: SeriesSelector::parse(inside.unwrap_or(input))?,
             timestamp: inside.is_some(),
         })
     }
 }
 
-impl Selector {
+impl SeriesSelector {
     pub(super) fn parse(input: &str) -> Result<Self, String> {
         let mut rest = input.trim();
         // Parentheses around the whole change nothing.
@@ -95,7 +95,7 @@ impl Selector {
                     "parse error: only instant vector selectors are served, not {input:?}"
                 ));
             }
-            tests.push(("__name__".to_owned(), Test::Equal(name.to_owned())));
+            tests.push(("__name__".to_owned(), LabelTest::Equal(name.to_owned())));
         }
         rest = after.trim_start();
         if let Some(inside) = rest.strip_prefix('{') {
@@ -158,13 +158,13 @@ impl Selector {
     }
 }
 
-fn matcher(input: &str) -> Result<((String, Test), &str), String> {
+fn matcher(input: &str) -> Result<((String, LabelTest), &str), String> {
     let (label, rest) = if input.starts_with(['"', '\'', '`']) {
         let (name, rest) = quoted(input)?;
         let rest = rest.trim_start();
         if rest.starts_with([',', '}']) {
             // A quoted name alone is the metric's.
-            return Ok((("__name__".into(), Test::Equal(name)), rest));
+            return Ok((("__name__".into(), LabelTest::Equal(name)), rest));
         }
         (name, rest)
     } else {
@@ -188,15 +188,15 @@ fn matcher(input: &str) -> Result<((String, Test), &str), String> {
             .map_err(|error| format!("parse error: invalid regular expression: {error}"))
     };
     let test = match operator {
-        "=~" => Test::Like(pattern()?),
-        "!~" => Test::NotLike(pattern()?),
-        "!=" => Test::NotEqual(value),
-        _ => Test::Equal(value),
+        "=~" => LabelTest::Like(pattern()?),
+        "!~" => LabelTest::NotLike(pattern()?),
+        "!=" => LabelTest::NotEqual(value),
+        _ => LabelTest::Equal(value),
     };
     Ok(((label, test), rest))
 }
 
-impl Test {
+impl LabelTest {
     fn is_satisfied_by(&self, value: &str) -> bool {
         match self {
             Self::Equal(wanted) => value == wanted,
@@ -226,7 +226,7 @@ mod tests {
             (r#"{"DCGM_FI_DEV_GPU_UTIL", gpu!~'[1-9]',}"#, true),
             (r#"(up)"#, false),
         ] {
-            let selector = Selector::parse(text).expect(text);
+            let selector = SeriesSelector::parse(text).expect(text);
             assert_eq!(selector.matches(&labels), matches, "{text}");
         }
         for bad in [
@@ -241,7 +241,7 @@ mod tests {
             "1 + 1",
             r#"{a=~"("}"#,
         ] {
-            assert!(Selector::parse(bad).is_err(), "{bad}");
+            assert!(SeriesSelector::parse(bad).is_err(), "{bad}");
         }
     }
 
@@ -273,7 +273,7 @@ mod tests {
 
         #[test]
         fn parsing_never_panics(text in "[a-z{}=~!\"'`,\\\\ (\u{e9})]{0,30}") {
-            let _ = Selector::parse(&text);
+            let _ = SeriesSelector::parse(&text);
         }
     }
 }

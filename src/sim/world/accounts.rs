@@ -60,7 +60,7 @@ type WorkName = (Name, Name);
 
 /// Device time in [`PARTS`] of a device times milliseconds.
 #[derive(Clone, Copy, Default, Debug)]
-struct Sum {
+struct DeviceTime {
     time: u64,
     idle: u64,
 }
@@ -78,7 +78,7 @@ pub(super) struct Accounts {
     standing: BTreeMap<NodeId, NodeUse>,
     /// Nodes that have changed at this time.
     pub(super) changed: BTreeSet<NodeId>,
-    sums: BTreeMap<Key, Sum>,
+    sums: BTreeMap<Key, DeviceTime>,
     /// Device time of each work on each pool, in the same unit.
     works: BTreeMap<(usize, WorkName), u64>,
     /// Also samples device activity.

@@ -1,9 +1,9 @@
 //! Admission as Kueue does it: best effort, first in first out, with reclaim and preemption.
 
 use model::base::{Name, SmallSort};
+use model::plan::StopPolicy;
 
 use super::catalog::POOLS;
-use super::kueue::Stop;
 use super::work::{Work, WorkId, WorkKind};
 use super::{Ref, World};
 
@@ -83,7 +83,7 @@ impl World {
             heads.small_sort();
             for (.., id, cluster) in heads {
                 let queue = &self.queues.clusters[cluster];
-                if queue.gone || queue.stop != Stop::None {
+                if queue.gone || queue.stop != StopPolicy::None {
                     let words = format!("ClusterQueue {} is inactive", queue.name);
                     self.refuse(id, "Inadmissible", words);
                 } else {
@@ -102,7 +102,7 @@ impl World {
         let held = self
             .queues
             .find(&work.namespace, queue)
-            .is_some_and(|(_, local)| self.queues.locals[local].stop != Stop::None);
+            .is_some_and(|(_, local)| self.queues.locals[local].stop != StopPolicy::None);
         if held {
             let text = format!("LocalQueue {queue} is inactive");
             return self.refuse(id, "Inadmissible", text);

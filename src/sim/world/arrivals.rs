@@ -18,7 +18,7 @@ use super::physics::day;
 use super::pod::Ending;
 use super::serving::image_of;
 use super::work::{
-    Profile, Scheduler, Toleration, WorkId, WorkKind, WorkParameters, WorkloadRequests,
+    Profile, Scheduler, SimToleration, WorkId, WorkKind, WorkParameters, WorkloadRequests,
 };
 use super::{Happening, World};
 
@@ -143,7 +143,7 @@ impl WorkParameters {
             ((f64::from(spec.memory_gib) * 0.45 * share).floor() as i64).max(1) * 1024;
         self.selector = selector(pool);
         self.tolerations
-            .extend(spec.taint.map(|(key, _)| Toleration {
+            .extend(spec.taint.map(|(key, _)| SimToleration {
                 key: Name::new(key),
                 value: None,
                 effect: Name::new("NoSchedule"),
@@ -400,7 +400,7 @@ impl World {
                 work.pool == Some(pool)
                     && work.queue == draft.queue
                     && work.kind.is_batch()
-                    && work.state == super::work::State::Waiting
+                    && work.state == super::work::WorkState::Waiting
             })
             .map(super::work::Work::devices)
             // A very wide job that will wait for days does not count.

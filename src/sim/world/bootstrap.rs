@@ -9,9 +9,9 @@ use super::arrivals::selector;
 use super::catalog::{CATALOG, DRAWN, POOLS};
 use super::node::NodeId;
 use super::noise::{hash, mix, uuid};
-use super::pod::{Phase, PodId};
+use super::pod::{PodId, PodPhase};
 use super::render::{filled, identity, texts, values};
-use super::work::{Toleration, WorkId, WorkKind, WorkParameters};
+use super::work::{SimToleration, WorkId, WorkKind, WorkParameters};
 use super::{World, seconds};
 
 impl World {
@@ -147,7 +147,7 @@ impl World {
             draft.priority = 2_000_001_000;
             draft.image = exporter.image;
             draft.labels = exporter.labels.iter().map(name).collect();
-            draft.tolerations = vec![Toleration {
+            draft.tolerations = vec![SimToleration {
                 key: Name::default(),
                 value: None,
                 effect: Name::default(),
@@ -179,7 +179,7 @@ impl World {
             pod.scheduled = Some(made);
             pod.started = Some(made.plus(seconds(12)));
             pod.ready = Some(made.plus(seconds(58)));
-            pod.phase = Phase::Running;
+            pod.phase = PodPhase::Running;
         }
     }
 }

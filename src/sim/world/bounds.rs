@@ -3,7 +3,7 @@
 use super::World;
 use super::catalog::POOLS;
 use super::noise::mix;
-use super::work::{Profile, State, Work};
+use super::work::{Profile, Work, WorkState};
 
 /// The true bottleneck of a work.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -98,7 +98,7 @@ impl World {
     /// The true bottleneck of each work that has run for at least `least_run` milliseconds, and does not wait for a dead rank.
     pub fn true_bounds(&self, least_run: i64) -> Vec<BoundWork> {
         let runs = |work: &&Work| {
-            work.state == State::Running
+            work.state == WorkState::Running
                 && work.stalled.is_none()
                 && work
                     .running_since

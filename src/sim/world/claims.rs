@@ -6,7 +6,7 @@ use model::base::ObjectKey;
 use super::super::change::Resource;
 use super::node::NodeId;
 use super::noise::{mix, suffix};
-use super::pod::{Pod, PodId};
+use super::pod::{PodId, SimPod};
 use super::{Ref, World};
 
 /// The name of the claim within a pod.
@@ -16,7 +16,7 @@ pub(super) const DRIVER: &str = "gpu.nvidia.com";
 
 impl World {
     /// The key of a pod's claim.
-    pub(super) fn claim_key(pod: &Pod) -> ObjectKey {
+    pub(super) fn claim_key(pod: &SimPod) -> ObjectKey {
         let tail = suffix(mix(pod.uid, 0xc1a1), 5);
         let name = format!("{}-{POD_CLAIM}-{tail}", pod.key.name);
         ObjectKey::new(pod.key.namespace.clone(), name)

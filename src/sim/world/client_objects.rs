@@ -14,7 +14,7 @@ use super::World;
 use super::noise::{hash, suffix};
 use super::render::template_of;
 use super::requests::{number, text};
-use super::work::{Profile, Toleration, WorkKind, WorkParameters, WorkloadRequests};
+use super::work::{Profile, SimToleration, WorkKind, WorkParameters, WorkloadRequests};
 
 impl World {
     /// Value of a priority class: the catalog's, or one that a client made.
@@ -101,12 +101,12 @@ pub(super) fn strings(object: Option<&Value>) -> BTreeMap<Name, Name> {
         .collect()
 }
 
-pub(super) fn tolerations(spec: &Value) -> Vec<Toleration> {
+pub(super) fn tolerations(spec: &Value) -> Vec<SimToleration> {
     spec.get("tolerations")
         .and_then(Value::as_array)
         .into_iter()
         .flatten()
-        .map(|row| Toleration {
+        .map(|row| SimToleration {
             key: Name::new(text(row, "/key")),
             value: (text(row, "/operator") != "Exists").then(|| Name::new(text(row, "/value"))),
             effect: Name::new(text(row, "/effect")),

@@ -6,8 +6,8 @@ use super::super::change::Resource;
 use super::catalog::POOLS;
 use super::client_patch::Edit;
 use super::noise::{hash, hex, mix, suffix};
-use super::pod::{Phase, Pod, PodId};
-use super::work::{ReplicaGroup, State, Work, WorkId, WorkKind, WorkParameters, Workload};
+use super::pod::{PodId, PodPhase, SimPod};
+use super::work::{ReplicaGroup, SimWorkload, Work, WorkId, WorkKind, WorkParameters, WorkState};
 use super::{Happening, Ref, World};
 
 impl World {
@@ -27,7 +27,7 @@ impl World {
             })
             .collect();
         let managed = draft.queue.is_some() && draft.kind.is_batch();
-        let workload = managed.then(|| Workload {
+        let workload = managed.then(|| SimWorkload {
             name: Name::from(format!(
                 "{}-{}-{}",
                 draft.kind.word().to_lowercase(),
@@ -65,7 +65,7 @@ impl World {
             saved: 0,
             suspended: draft.kind.is_batch() && (managed || draft.held),
             suspended_since: created,
-            state: State::Waiting,
+            state: WorkState::Waiting,
             running_since: None,
             epoch: 0,
             restarts: 0,
@@ -369,7 +369,7 @@ impl World {
             WorkKind::RayJob => work.clusters,
             _ => work.restarts,
         };
-        let pod = Pod {
+        let pod = SimPod {
             key: key.clone(),
             uid,
             work: id,
@@ -382,7 +382,7 @@ impl World {
             started: None,
             ready: None,
             finished: None,
-            phase: Phase::Pending,
+            phase: PodPhase::Pending,
             ending: None,
             restarts: 0,
             last: None,

@@ -6,10 +6,10 @@ use serde_json::json;
 
 use model::base::{Moment, Name};
 
-use super::catalog::{A100, DRAWN, H100, L4, MIG, Origin};
-use super::node::{NodeId, Taint};
+use super::catalog::{A100, DRAWN, H100, L4, MIG, NodeOrigin};
+use super::node::{NodeId, SimTaint};
 use super::pages::pci;
-use super::pod::{Ending, Pod, PodId};
+use super::pod::{Ending, PodId, SimPod};
 use super::work::{Profile, WorkId, WorkKind};
 use super::{Happening, Ref, World, seconds};
 
@@ -256,7 +256,7 @@ impl World {
             .values()
             .filter(|work| work.profile == Profile::Serve)
             .flat_map(|work| work.pods.iter().copied())
-            .filter(|pod| self.pods.get(pod).is_some_and(Pod::is_ready))
+            .filter(|pod| self.pods.get(pod).is_some_and(SimPod::is_ready))
             .collect();
         if !serving.is_empty() {
             let pod = serving[self.rng.random_range(0..serving.len())];
@@ -324,13 +324,13 @@ impl World {
             .filter(|pool| {
                 matches!(
                     super::catalog::POOLS[*pool].origin,
-                    Origin::Karpenter("spot")
+                    NodeOrigin::Karpenter("spot")
                 )
             })
             .collect();
         if let Some(node) = self.any_node(&spot) {
             let now = self.now;
-            self.nodes[node].taints.push(Taint::new(
+            self.nodes[node].taints.push(SimTaint::new(
                 "karpenter.sh/disrupted",
                 "",
                 "NoSchedule",

@@ -9,7 +9,7 @@ use super::catalog::{B200, POOLS};
 use super::claims::DRIVER;
 use super::client_patch::Edit;
 use super::kai::KaiQueue;
-use super::kueue::{ClusterQueue, LocalQueue, Quota};
+use super::kueue::{ClusterQueue, LocalQueue, SimQuota};
 use super::node::SimNode;
 use super::noise::{hash, mix};
 use super::render::{request, values};
@@ -167,7 +167,7 @@ impl World {
         let name = POOLS[B200].flavor;
         let resource = Name::new(POOLS[B200].resources[0]);
         self.queues.clusters.push(ClusterQueue {
-            quotas: vec![Quota {
+            quotas: vec![SimQuota {
                 flavor: B200,
                 resource,
                 nominal: SHARED,

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use model::base::{Moment, Name};
+use model::plan::StopPolicy;
 
 use super::catalog::{CATALOG, DRAWN, POOLS, QuotaSpec};
 use super::client_patch::Edit;
@@ -13,7 +14,7 @@ use super::work::{Work, WorkId};
 
 /// A quota of one resource in one flavor.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Quota {
+pub(super) struct SimQuota {
     /// Flavor, as an index into the catalog's pools.
     pub flavor: usize,
     pub resource: Name,
@@ -23,31 +24,12 @@ pub(super) struct Quota {
     pub used: u32,
 }
 
-/// Whether a queue admits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Stop {
-    None,
-    Hold,
-    HoldAndDrain,
-}
-
-impl Stop {
-    /// The word in the API.
-    pub(super) const fn word(self) -> &'static str {
-        match self {
-            Self::None => "None",
-            Self::Hold => "Hold",
-            Self::HoldAndDrain => "HoldAndDrain",
-        }
-    }
-
-    /// The policy of that word; anything else stops nothing.
-    pub(super) fn parse(word: &str) -> Self {
-        match word {
-            "Hold" => Self::Hold,
-            "HoldAndDrain" => Self::HoldAndDrain,
-            _ => Self::None,
-        }
+/// The stop policy of that word; anything else stops nothing.
+pub(super) fn stop_policy(word: &str) -> StopPolicy {
+    match word {
+        "Hold" => StopPolicy::Hold,
+        "HoldAndDrain" => StopPolicy::HoldAndDrain,
+        _ => StopPolicy::None,
     }
 }
 
@@ -56,8 +38,8 @@ pub(super) struct ClusterQueue {
     pub name: Name,
     pub cohort: Name,
     pub weight: u32,
-    pub quotas: Vec<Quota>,
-    pub stop: Stop,
+    pub quotas: Vec<SimQuota>,
+    pub stop: StopPolicy,
     /// Lower-priority work of its own may be preempted.
     pub preempts_within: bool,
     pub created: Moment,
@@ -74,7 +56,7 @@ pub(super) struct LocalQueue {
     pub namespace: Name,
     pub name: Name,
     pub cluster: Name,
-    pub stop: Stop,
+    pub stop: StopPolicy,
     pub created: Moment,
     pub uid: u64,
     pub gone: bool,
@@ -89,7 +71,7 @@ impl ClusterQueue {
             cohort: Name::default(),
             weight: 1,
             quotas: Vec::new(),
-            stop: Stop::None,
+            stop: StopPolicy::None,
             preempts_within: false,
             created,
             uid,
@@ -114,7 +96,7 @@ impl LocalQueue {
             namespace,
             name,
             cluster,
-            stop: Stop::None,
+            stop: StopPolicy::None,
             created,
             uid,
             gone: false,
@@ -138,7 +120,7 @@ impl Queues {
             let first = spec.resource == POOLS[spec.pool].resources[0];
             let has = if first { capacity[spec.pool] } else { second };
             let share = |part: f64| (f64::from(has) * part).round() as u32;
-            Quota {
+            SimQuota {
                 flavor: spec.pool,
                 resource: Name::new(spec.resource),
                 nominal: share(spec.nominal),

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use model::base::{Moment, Name};
 
 use super::catalog::{
-    A100, DRAWN, H100, L4, MI300X, MIG, Origin, POOL_COUNT, POOLS, RACK_ORDER, V5P, V6E,
+    A100, DRAWN, H100, L4, MI300X, MIG, NodeOrigin, POOL_COUNT, POOLS, RACK_ORDER, V5P, V6E,
 };
 use super::client_patch::Edit;
-use super::node::{SimDevice, SimNode, Unit};
+use super::node::{SchedulableUnit, SimDevice, SimNode};
 use super::noise::{hash, mix, unit};
 use super::options::Options;
 
@@ -134,8 +134,8 @@ pub(super) const fn v5p_topology(hosts: u32) -> &'static str {
 
 /// Units of the nodes of a pool: the ordinary ones and the one MIG node that is cut differently.
 pub(super) struct Cuts {
-    plain: [Arc<[Unit]>; POOL_COUNT],
-    mixed: Arc<[Unit]>,
+    plain: [Arc<[SchedulableUnit]>; POOL_COUNT],
+    mixed: Arc<[SchedulableUnit]>,
 }
 
 impl Cuts {
@@ -146,13 +146,13 @@ impl Cuts {
             let mut units = Vec::new();
             for gpu in 0..spec.per_node as u8 {
                 if spec.mig {
-                    units.extend((7..14).map(|instance| Unit {
+                    units.extend((7..14).map(|instance| SchedulableUnit {
                         gpu,
                         resource: 0,
                         instance,
                     }));
                 } else {
-                    units.push(Unit {
+                    units.push(SchedulableUnit {
                         gpu,
                         resource: 0,
                         instance: 0,
@@ -164,13 +164,13 @@ impl Cuts {
         let mut mixed = Vec::new();
         for gpu in 0..8u8 {
             if gpu < 6 {
-                mixed.extend((7..14).map(|instance| Unit {
+                mixed.extend((7..14).map(|instance| SchedulableUnit {
                     gpu,
                     resource: 0,
                     instance,
                 }));
             } else {
-                mixed.extend((3..6).map(|instance| Unit {
+                mixed.extend((3..6).map(|instance| SchedulableUnit {
                     gpu,
                     resource: 1,
                     instance,
@@ -183,7 +183,7 @@ impl Cuts {
         }
     }
 
-    fn of(&self, pool: usize, serial: u32, nodes: u32) -> Arc<[Unit]> {
+    fn of(&self, pool: usize, serial: u32, nodes: u32) -> Arc<[SchedulableUnit]> {
         if pool == MIG && nodes >= 5 && serial == 5 {
             Arc::clone(&self.mixed)
         } else {
@@ -200,7 +200,7 @@ pub(super) struct NodeLocation {
     pub slice_hosts: u32,
     pub rack: u32,
     pub rack_position: u32,
-    pub units: Arc<[Unit]>,
+    pub units: Arc<[SchedulableUnit]>,
 }
 
 /// A fresh, empty, ready machine at a site. `start` is when the world began: what a machine is like goes by the time from there, so
@@ -294,8 +294,8 @@ pub(super) fn nodes(options: &Options, cuts: &Cuts) -> Vec<SimNode> {
             };
             // Static machines are months old, Karpenter's days, spot machines hours.
             let oldest = match spec.origin {
-                Origin::Karpenter("spot") | Origin::Gke("spot") => 40.0,
-                Origin::Karpenter(_) => 24.0 * 12.0,
+                NodeOrigin::Karpenter("spot") | NodeOrigin::Gke("spot") => 40.0,
+                NodeOrigin::Karpenter(_) => 24.0 * 12.0,
                 _ => 24.0 * 120.0,
             };
             let age = oldest * (0.15 + 0.85 * unit(mix(options.seed, hash(&name)))) * 3_600_000.0;

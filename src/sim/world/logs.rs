@@ -4,8 +4,8 @@ use model::base::{Moment, ObjectKey};
 
 use super::World;
 use super::noise::{mix, signed, smooth, unit};
-use super::pod::{Ending, Phase, Pod};
-use super::work::{Profile, State, Work};
+use super::pod::{Ending, PodPhase, SimPod};
+use super::work::{Profile, Work, WorkState};
 
 /// Lines that a log keeps at most.
 const MOST: i64 = 400;
@@ -42,7 +42,7 @@ impl World {
         Some(lines)
     }
 
-    fn run(&self, pod: &Pod, work: &Work, from: Moment, to: Moment) -> Vec<(Moment, String)> {
+    fn run(&self, pod: &SimPod, work: &Work, from: Moment, to: Moment) -> Vec<(Moment, String)> {
         match work.profile {
             Profile::Train | Profile::InputBound | Profile::Sweep => {
                 self.training_log(pod, work, from, to)
@@ -102,7 +102,7 @@ impl World {
 
     fn training_log(
         &self,
-        pod: &Pod,
+        pod: &SimPod,
         work: &Work,
         from: Moment,
         to: Moment,
@@ -126,7 +126,7 @@ impl World {
         let begins = if work.gang {
             match (work.running_since, work.state) {
                 (Some(since), _) => since.max(from),
-                (None, State::Done(..)) => from,
+                (None, WorkState::Done(..)) => from,
                 (None, _) => {
                     lines.push((
                         from,
@@ -141,7 +141,7 @@ impl World {
         } else {
             from
         };
-        if let (Some(at), Phase::Running) = (work.saved.gt(&0).then_some(begins), pod.phase) {
+        if let (Some(at), PodPhase::Running) = (work.saved.gt(&0).then_some(begins), pod.phase) {
             lines.push((
                 at,
                 format!(

@@ -10,7 +10,7 @@ use model::base::{Moment, Name, ObjectKey, SmallSort};
 use super::super::change::Resource;
 use super::faults::FleetFault;
 use super::layout::{NodeLocation, machine};
-use super::node::{NodeId, Taint};
+use super::node::{NodeId, SimTaint};
 use super::noise::mix;
 use super::pod::PodId;
 use super::work::{WorkId, WorkKind};
@@ -166,7 +166,7 @@ impl World {
         node.ready_since = since;
         node.heartbeat = node.heartbeat.min(since.minus(seconds(40)));
         for effect in ["NoSchedule", "NoExecute"] {
-            node.taints.push(Taint::new(
+            node.taints.push(SimTaint::new(
                 "node.kubernetes.io/unreachable",
                 "",
                 effect,
@@ -268,7 +268,7 @@ impl World {
 
     /// Taints that clients set: what does not tolerate a new NoExecute taint is deleted.
     pub(super) fn enforce_taints(&mut self, id: NodeId) {
-        let executing: Vec<Taint> = self.nodes[id]
+        let executing: Vec<SimTaint> = self.nodes[id]
             .taints
             .iter()
             .filter(|taint| {

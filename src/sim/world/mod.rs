@@ -55,14 +55,14 @@ use serde_json::Value;
 
 use model::base::{Moment, Name, ObjectKey};
 
-use super::change::{Request, Resource, Served, SimBackend, WorldChange};
+use super::change::{Request, Resource, ServedPage, SimBackend, WorldChange};
 pub use accounts::{AccountRow, DeviceUse, WorkAccountRow};
 pub use bounds::{BoundWork, TrueBound};
 use kueue::Queues;
 use layout::Cuts;
 use node::{NodeId, SimNode};
 pub use options::Options;
-use pod::{Ending, Pod, PodId};
+use pod::{Ending, PodId, SimPod};
 pub use serving::ServingTruth;
 use work::{Work, WorkId};
 
@@ -142,7 +142,7 @@ pub struct World {
     node_names: BTreeMap<Name, NodeId>,
     /// Nodes of each pool that are in the cluster.
     pools: [Vec<NodeId>; catalog::POOL_COUNT],
-    pods: BTreeMap<PodId, Pod>,
+    pods: BTreeMap<PodId, SimPod>,
     pod_names: BTreeMap<ObjectKey, PodId>,
     works: BTreeMap<WorkId, Work>,
     /// Controllers, their children, and Workloads, by resource and key.
@@ -485,11 +485,11 @@ impl SimBackend for World {
         std::mem::take(&mut self.out)
     }
 
-    fn page(&self, pod: &ObjectKey, port: u16, path: &str) -> Option<Served> {
+    fn page(&self, pod: &ObjectKey, port: u16, path: &str) -> Option<ServedPage> {
         self.exposition(pod, port, path, self.now)
     }
 
-    fn page_at(&self, pod: &ObjectKey, port: u16, path: &str, at: Moment) -> Option<Served> {
+    fn page_at(&self, pod: &ObjectKey, port: u16, path: &str, at: Moment) -> Option<ServedPage> {
         self.exposition(pod, port, path, at.min(self.now))
     }
 

@@ -14,7 +14,7 @@ pub(super) type NodeId = usize;
 
 /// A schedulable unit: a whole device, or a MIG slice of one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Unit {
+pub(super) struct SchedulableUnit {
     pub gpu: u8,
     /// Index of its resource among the pool's.
     pub resource: u8,
@@ -44,14 +44,14 @@ pub(super) struct SimDevice {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Taint {
+pub(super) struct SimTaint {
     pub key: Name,
     pub value: Name,
     pub effect: Name,
     pub added: Option<Moment>,
 }
 
-impl Taint {
+impl SimTaint {
     pub(super) fn new(key: &str, value: &str, effect: &str, added: Option<Moment>) -> Self {
         let (key, value, effect) = (Name::new(key), Name::new(value), Name::new(effect));
         Self {
@@ -83,7 +83,7 @@ pub(super) struct SimNode {
     pub cordoned: bool,
     pub cordoned_at: Option<Moment>,
     /// Taints besides the pool's own.
-    pub taints: Vec<Taint>,
+    pub taints: Vec<SimTaint>,
     /// The kubelet posts its status.
     pub ready: bool,
     pub ready_since: Moment,
@@ -92,7 +92,7 @@ pub(super) struct SimNode {
     pub plugin_down: bool,
     /// The condition that the health agent set: reason and message.
     pub complaint: Option<(Name, Name, Moment)>,
-    pub units: Arc<[Unit]>,
+    pub units: Arc<[SchedulableUnit]>,
     /// The pod that each unit is allocated to.
     pub unit_pods: Vec<Option<PodId>>,
     /// Units of each of the pool's resources.
@@ -175,14 +175,14 @@ impl SimNode {
     }
 
     /// Every taint: the pool's own, the cordon's, and the rest.
-    pub(super) fn all_taints(&self) -> Vec<Taint> {
+    pub(super) fn all_taints(&self) -> Vec<SimTaint> {
         let own = self
             .spec()
             .taint
-            .map(|(key, value)| Taint::new(key, value, "NoSchedule", None));
-        let mut all: Vec<Taint> = own.into_iter().chain(self.taints.iter().cloned()).collect();
+            .map(|(key, value)| SimTaint::new(key, value, "NoSchedule", None));
+        let mut all: Vec<SimTaint> = own.into_iter().chain(self.taints.iter().cloned()).collect();
         if self.cordoned {
-            all.push(Taint::new(
+            all.push(SimTaint::new(
                 "node.kubernetes.io/unschedulable",
                 "",
                 "NoSchedule",

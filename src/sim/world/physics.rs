@@ -6,15 +6,15 @@ use model::base::Moment;
 
 use super::World;
 use super::bounds::TrueBound;
-use super::catalog::{MIG, PoolSpec, Vendor};
+use super::catalog::{MIG, PoolSpec, SimVendor};
 use super::node::{NodeId, SimNode};
 use super::noise::{mix, smooth, unit};
-use super::pod::{Phase, Pod};
-use super::work::{Profile, State, Work};
+use super::pod::{PodPhase, SimPod};
+use super::work::{Profile, Work, WorkState};
 
 /// Readings of a device at one time.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sample {
+pub(super) struct DeviceSample {
     /// Share of time with work resident.
     pub util: f64,
     pub sm: f64,
@@ -79,17 +79,17 @@ impl World {
     }
 
     /// Activity of a pod on its device `lane` at a time.
-    pub(super) fn activity(&self, pod: &Pod, work: &Work, lane: u64, at: Moment) -> PodActivity {
+    pub(super) fn activity(&self, pod: &SimPod, work: &Work, lane: u64, at: Moment) -> PodActivity {
         let Some(started) = pod.started.filter(|started| *started <= at) else {
             return PodActivity::default();
         };
-        if pod.phase != Phase::Running || pod.deleting.is_some() {
+        if pod.phase != PodPhase::Running || pod.deleting.is_some() {
             return PodActivity::default();
         }
         let own = mix(pod.uid, lane);
         let age = at.since(started).millis() as i64;
         let loading = 25_000 + (mix(work.noise(), 3) % 120_000) as i64;
-        let waits = work.gang && work.state != State::Running;
+        let waits = work.gang && work.state != WorkState::Running;
         if waits || (age < loading && work.profile != Profile::Notebook) {
             return PodActivity {
                 util: 0.01 + 0.02 * unit(mix(own, at.millis() as u64 / 30_000)),
@@ -207,7 +207,7 @@ impl World {
 
     fn training(
         &self,
-        pod: &Pod,
+        pod: &SimPod,
         work: &Work,
         lane: u64,
         at: Moment,
@@ -280,7 +280,7 @@ impl World {
     }
 
     /// Readings of a physical device at a time.
-    pub(super) fn sample(&self, id: NodeId, gpu: usize, at: Moment) -> Sample {
+    pub(super) fn sample(&self, id: NodeId, gpu: usize, at: Moment) -> DeviceSample {
         let node = &self.nodes[id];
         let spec = node.spec();
         let key = mix(node.uid, 900 + gpu as u64);
@@ -324,7 +324,7 @@ impl World {
         on: PodActivity,
         inlet: f64,
         at: Moment,
-    ) -> Sample {
+    ) -> DeviceSample {
         let t = at.millis();
         let jitter = smooth(mix(key, 1), t, 45_000);
         let intensity = if on.slow {
@@ -371,7 +371,7 @@ impl World {
             .round()
             .max(if on.awake { 420.0 } else { 3.0 });
         let flow = on.util * (1.0 + 0.3 * smooth(mix(key, 5), t, 30_000));
-        Sample {
+        DeviceSample {
             util: on.util,
             sm: on.sm,
             occupancy: on.sm * 0.44,
@@ -411,7 +411,7 @@ impl World {
     /// Mean watts of a device with its current pods.
     fn mean_watts(&self, node: &SimNode, gpu: usize) -> f64 {
         let spec = node.spec();
-        if spec.vendor == Vendor::Google {
+        if spec.vendor == SimVendor::Google {
             return 0.0;
         }
         let mut busy = 0.0;

@@ -14,14 +14,14 @@ use super::work::WorkId;
 pub(super) type PodId = u32;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Phase {
+pub(super) enum PodPhase {
     Pending,
     Running,
     Succeeded,
     Failed,
 }
 
-impl Phase {
+impl PodPhase {
     /// The phase's name in the API.
     pub(super) const fn word(self) -> &'static str {
         match self {
@@ -75,7 +75,7 @@ pub(super) struct PastRun {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Pod {
+pub(super) struct SimPod {
     pub key: ObjectKey,
     pub uid: u64,
     pub work: WorkId,
@@ -92,7 +92,7 @@ pub(super) struct Pod {
     /// Since when it is ready; `None` while it is not.
     pub ready: Option<Moment>,
     pub finished: Option<Moment>,
-    pub phase: Phase,
+    pub phase: PodPhase,
     pub ending: Option<Ending>,
     pub restarts: u32,
     pub last: Option<PastRun>,
@@ -111,7 +111,7 @@ pub(super) struct Pod {
     pub edit: Edit,
 }
 
-impl Pod {
+impl SimPod {
     /// Counts as active for its controller: not ended and not being deleted.
     pub(super) fn is_active(&self) -> bool {
         !self.phase.is_over() && self.deleting.is_none()
@@ -119,6 +119,6 @@ impl Pod {
 
     /// Runs and is ready.
     pub(super) fn is_ready(&self) -> bool {
-        self.phase == Phase::Running && self.ready.is_some()
+        self.phase == PodPhase::Running && self.ready.is_some()
     }
 }

@@ -5,8 +5,8 @@ use model::base::{Name, ObjectKey};
 use super::super::change::Resource;
 use super::node::NodeId;
 use super::noise::{mix, unit};
-use super::pod::{Ending, PastRun, Phase, PodId};
-use super::work::{Profile, State, WorkId, WorkKind};
+use super::pod::{Ending, PastRun, PodId, PodPhase};
+use super::work::{Profile, WorkId, WorkKind, WorkState};
 use super::{Happening, Ref, World};
 
 impl World {
@@ -17,13 +17,13 @@ impl World {
             return;
         };
         let Some(node) = pod.node else { return };
-        if pod.phase != Phase::Pending || pod.deleting.is_some() {
+        if pod.phase != PodPhase::Pending || pod.deleting.is_some() {
             return;
         }
         if !self.nodes[node].ready {
             return self.after(20_000, Happening::PodStarts(id));
         }
-        pod.phase = Phase::Running;
+        pod.phase = PodPhase::Running;
         pod.started = Some(now);
         let (key, uid, work_id) = (pod.key.clone(), pod.uid, pod.work);
         self.touch(Ref::Pod(id));
@@ -69,7 +69,7 @@ impl World {
         let Some(pod) = self.pods.get_mut(&id) else {
             return;
         };
-        if pod.phase != Phase::Running || pod.deleting.is_some() || pod.ready.is_some() {
+        if pod.phase != PodPhase::Running || pod.deleting.is_some() || pod.ready.is_some() {
             return;
         }
         if pod.node.is_some_and(|node| !self.nodes[node].ready) {
@@ -139,7 +139,7 @@ impl World {
             .groups
             .iter()
             .flat_map(|group| group.live.values())
-            .filter(|pod| self.pods.get(pod).is_some_and(super::pod::Pod::is_ready))
+            .filter(|pod| self.pods.get(pod).is_some_and(super::pod::SimPod::is_ready))
             .count() as u32;
         let runs = if work.gang {
             ready >= wanted && wanted > 0
@@ -147,8 +147,8 @@ impl World {
             ready > 0
         };
         match (work.state, runs) {
-            (State::Waiting, true) => {
-                work.state = State::Running;
+            (WorkState::Waiting, true) => {
+                work.state = WorkState::Running;
                 work.running_since = Some(now);
                 if let Some(workload) = &mut work.workload {
                     workload.pods_ready.get_or_insert(now);
@@ -171,8 +171,8 @@ impl World {
                     }
                 }
             }
-            (State::Running, false) if !work.gang => {
-                work.state = State::Waiting;
+            (WorkState::Running, false) if !work.gang => {
+                work.state = WorkState::Waiting;
                 work.running_since = None;
             }
             _ => {}
@@ -184,7 +184,7 @@ impl World {
         let Some(pod) = self.pods.get(&id) else {
             return;
         };
-        if pod.phase != Phase::Running || pod.deleting.is_some() {
+        if pod.phase != PodPhase::Running || pod.deleting.is_some() {
             return;
         }
         let work_id = pod.work;
@@ -254,9 +254,9 @@ impl World {
             return;
         };
         pod.phase = if ending == Ending::Success {
-            Phase::Succeeded
+            PodPhase::Succeeded
         } else {
-            Phase::Failed
+            PodPhase::Failed
         };
         pod.ending = Some(ending);
         pod.finished = Some(now);
@@ -320,7 +320,7 @@ impl World {
         if work.profile == Profile::Notebook {
             return self.remove_work(id);
         }
-        if work.state != State::Running {
+        if work.state != WorkState::Running {
             return;
         }
         let ending = work.ending;
@@ -367,7 +367,7 @@ impl World {
         let Some(work) = self.works.get(&id) else {
             return;
         };
-        if work.epoch != epoch || work.state != State::Running {
+        if work.epoch != epoch || work.state != WorkState::Running {
             return;
         }
         let word = mix(work.uid, 700 + u64::from(epoch));
@@ -388,7 +388,7 @@ impl World {
         let Some(work) = self.works.get_mut(&id) else {
             return;
         };
-        if work.epoch != epoch || work.state != State::Running {
+        if work.epoch != epoch || work.state != WorkState::Running {
             return;
         }
         // A stalled gang reaches no checkpoint.

@@ -6,11 +6,12 @@ use serde_json::{Value, json};
 
 use model::base::quantities::quantity;
 use model::base::{Name, ObjectKey};
+use model::plan::StopPolicy;
 
 use super::catalog::POOLS;
 use super::client_objects::{strings, strip};
 use super::client_patch::Edit;
-use super::kueue::{ClusterQueue, LocalQueue, Quota, Stop};
+use super::kueue::{ClusterQueue, LocalQueue, SimQuota, stop_policy};
 use super::noise::{hash, mix};
 use super::requests::text;
 use super::work::{DisruptionBound, WorkId};
@@ -31,7 +32,7 @@ impl World {
                 .push(ClusterQueue::new(key.name.clone(), now, uid));
             self.queues.clusters.len() - 1
         });
-        let stop = Stop::parse(text(object, "/spec/stopPolicy"));
+        let stop = stop_policy(text(object, "/spec/stopPolicy"));
         let quotas = quotas(object, &self.queues.clusters[at].quotas);
         let queue = &mut self.queues.clusters[at];
         queue.stop = stop;
@@ -50,7 +51,7 @@ impl World {
             }
         }
         queue.edit.bump();
-        let drained: Vec<WorkId> = if stop == Stop::HoldAndDrain {
+        let drained: Vec<WorkId> = if stop == StopPolicy::HoldAndDrain {
             queue.reserving.iter().copied().collect()
         } else {
             Vec::new()
@@ -107,10 +108,10 @@ impl World {
                 .push(LocalQueue::new(namespace, name, cluster, now, uid));
             self.queues.locals.len() - 1
         });
-        let stop = Stop::parse(text(object, "/spec/stopPolicy"));
+        let stop = stop_policy(text(object, "/spec/stopPolicy"));
         self.queues.locals[at].stop = stop;
         self.queues.locals[at].edit.bump();
-        if stop == Stop::HoldAndDrain {
+        if stop == StopPolicy::HoldAndDrain {
             let drained: Vec<WorkId> = self
                 .works
                 .iter()
@@ -172,7 +173,7 @@ impl World {
 }
 
 /// The quotas that a client wrote, each with its place among the known ones.
-fn quotas(object: &Value, known: &[Quota]) -> Vec<(Option<usize>, Quota)> {
+fn quotas(object: &Value, known: &[SimQuota]) -> Vec<(Option<usize>, SimQuota)> {
     let rows = |value: &Value, pointer: &str| -> Vec<Value> {
         value
             .pointer(pointer)
@@ -201,7 +202,7 @@ fn quotas(object: &Value, known: &[Quota]) -> Vec<(Option<usize>, Quota)> {
                     .position(|quota| quota.flavor == pool && quota.resource == resource);
                 all.push((
                     place,
-                    Quota {
+                    SimQuota {
                         flavor: pool,
                         resource,
                         nominal: amount(&row, "nominalQuota").unwrap_or(0),

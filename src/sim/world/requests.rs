@@ -9,7 +9,7 @@ use model::base::{Moment, Name, ObjectKey};
 
 use super::super::change::Resource;
 use super::client_patch::Edit;
-use super::node::{NodeId, Taint};
+use super::node::{NodeId, SimTaint};
 use super::render::template_of;
 use super::work::{Scheduler, WorkId, WorkKind};
 use super::{Ref, World};
@@ -135,7 +135,7 @@ impl World {
                 let effect = text(taint, "/effect");
                 let added = Moment::parse(text(taint, "/timeAdded"))
                     .or((effect == "NoExecute").then_some(now));
-                Taint::new(text(taint, "/key"), text(taint, "/value"), effect, added)
+                SimTaint::new(text(taint, "/key"), text(taint, "/value"), effect, added)
             })
             .collect();
         if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {

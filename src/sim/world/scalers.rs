@@ -8,12 +8,12 @@ use serde_json::Value;
 use model::base::{Moment, ObjectKey};
 
 use super::super::change::Resource;
-use super::catalog::{A100, H100, Origin, POOLS};
+use super::catalog::{A100, H100, NodeOrigin, POOLS};
 use super::node::SimNode;
 use super::noise::{mix, suffix, uuid};
 use super::physics::day;
 use super::render::{api_of, values};
-use super::work::{State, Work, WorkId};
+use super::work::{Work, WorkId, WorkState};
 use super::{Ref, World, seconds};
 
 /// Interval of the updates of autoscalers, in milliseconds.
@@ -79,7 +79,7 @@ impl World {
 
     fn karpenter(&self, wanted: &mut AutoscalerObjects) {
         for (pool, spec) in POOLS.iter().enumerate() {
-            let Origin::Karpenter(capacity) = spec.origin else {
+            let NodeOrigin::Karpenter(capacity) = spec.origin else {
                 continue;
             };
             let nodes = i64::try_from(self.pools[pool].len()).unwrap_or(i64::MAX);
@@ -106,7 +106,7 @@ impl World {
             )]);
         }
         for node in &self.nodes {
-            let Origin::Karpenter(capacity) = node.spec().origin else {
+            let NodeOrigin::Karpenter(capacity) = node.spec().origin else {
                 continue;
             };
             let mut disrupted = node
@@ -210,7 +210,7 @@ impl World {
     /// The request for capacity of one job of the shared pool.
     fn asked_for(&mut self, wanted: &mut AutoscalerObjects) {
         let waits = |work: &Work| {
-            work.state == State::Waiting && work.pool == Some(A100) && work.kind.is_batch()
+            work.state == WorkState::Waiting && work.pool == Some(A100) && work.kind.is_batch()
         };
         let kept = self
             .booked

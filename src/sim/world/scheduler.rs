@@ -8,8 +8,8 @@ use model::base::{Name, SmallSort};
 
 use super::node::{NodeId, SimNode};
 use super::noise::{mix, unit};
-use super::pod::{Phase, PodId};
-use super::work::{Scheduler, Toleration, Work, WorkId, WorkKind};
+use super::pod::{PodId, PodPhase};
+use super::work::{Scheduler, SimToleration, Work, WorkId, WorkKind};
 use super::{Happening, Ref, World};
 
 /// Why a node cannot take a pod, as kube-scheduler reports it.
@@ -38,7 +38,12 @@ fn is_no_easier(work: &Work, before: &Work) -> bool {
 }
 
 /// True when one of the tolerations covers the taint.
-pub(super) fn tolerates(tolerations: &[Toleration], key: &str, value: &str, effect: &str) -> bool {
+pub(super) fn tolerates(
+    tolerations: &[SimToleration],
+    key: &str,
+    value: &str,
+    effect: &str,
+) -> bool {
     tolerations.iter().any(|toleration| {
         (toleration.key.is_empty() || &*toleration.key == key)
             && (toleration.effect.is_empty() || &*toleration.effect == effect)
@@ -506,7 +511,7 @@ impl World {
     /// True when the pod waits for a node.
     pub(super) fn wants_node(&self, id: PodId) -> bool {
         self.pods.get(&id).is_some_and(|pod| {
-            pod.node.is_none() && pod.phase == Phase::Pending && pod.deleting.is_none()
+            pod.node.is_none() && pod.phase == PodPhase::Pending && pod.deleting.is_none()
         })
     }
 }

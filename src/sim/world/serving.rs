@@ -9,7 +9,7 @@ use model::base::{Moment, ObjectKey};
 use super::World;
 use super::catalog::{CATALOG, ServerSpec};
 use super::noise::{hash, mix, unit};
-use super::pod::Pod;
+use super::pod::SimPod;
 use super::work::Work;
 
 /// The image of the servers that serve request metrics.
@@ -26,7 +26,7 @@ const SURGE: std::ops::Range<f64> = 900.0..1080.0;
 
 /// One request of a pattern, in seconds since the pattern began; negative if it began in the previous round.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Served {
+pub(super) struct ServedRequest {
     pub arrived: f64,
     pub started: f64,
     /// When its first token was generated.
@@ -41,7 +41,7 @@ pub(super) struct Served {
     pub preempted: bool,
 }
 
-impl Served {
+impl ServedRequest {
     /// Seconds from its arrival to its first token.
     pub(super) fn ttft(&self) -> f64 {
         self.first - self.arrived
@@ -62,7 +62,7 @@ impl Served {
 /// Half an hour of one server.
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
-    requests: Vec<Served>,
+    requests: Vec<ServedRequest>,
 }
 
 impl Pattern {
@@ -89,8 +89,8 @@ impl Pattern {
             let (prompt, answer) = (length(plan.prompt, unit()), length(plan.answer, unit()));
             arrivals.push((at, prompt, answer, unit()));
         }
-        let mut requests: Vec<Served> = Vec::new();
-        let mut running: Vec<Served> = Vec::new();
+        let mut requests: Vec<ServedRequest> = Vec::new();
+        let mut running: Vec<ServedRequest> = Vec::new();
         let mut clock = f64::MIN;
         for round in [-period, 0.0] {
             for (after, prompt, answer, chance) in &arrivals {
@@ -119,7 +119,7 @@ impl Pattern {
                 } else {
                     0.0
                 };
-                let one = Served {
+                let one = ServedRequest {
                     arrived,
                     started: clock,
                     first,
@@ -139,10 +139,10 @@ impl Pattern {
     /// Requests with this event in the pattern's time `from..to` (excluded, included) in milliseconds, once per occurrence.
     fn happened(
         &self,
-        when: fn(&Served) -> f64,
+        when: fn(&ServedRequest) -> f64,
         from: i64,
         to: i64,
-    ) -> impl Iterator<Item = (&Served, u64)> {
+    ) -> impl Iterator<Item = (&ServedRequest, u64)> {
         self.requests.iter().filter_map(move |one| {
             let at = (when(one) * 1000.0).round() as i64;
             // A request that ends after the pattern's end does so in the next round; those of the previous round are included
@@ -157,7 +157,7 @@ impl Pattern {
     }
 
     /// Requests at a time of the pattern: the running ones, and the number of waiting ones.
-    fn present(&self, at: i64) -> (Vec<&Served>, usize) {
+    fn present(&self, at: i64) -> (Vec<&ServedRequest>, usize) {
         let at = at.rem_euclid(PERIOD_MS) as f64 / 1000.0;
         let (mut running, mut waiting) = (Vec::new(), 0);
         for one in &self.requests {
@@ -180,7 +180,7 @@ pub(super) fn patterns(seed: u64) -> Vec<Pattern> {
 }
 
 /// One server at a time.
-pub(super) struct Server<'w> {
+pub(super) struct SimServer<'w> {
     pub plan: &'static ServerSpec,
     pattern: &'w Pattern,
     /// The pattern's time at which it became ready, and its current time, in milliseconds.
@@ -188,12 +188,12 @@ pub(super) struct Server<'w> {
     to: i64,
 }
 
-impl Server<'_> {
+impl SimServer<'_> {
     /// Requests with this event since it became ready.
     pub(super) fn since_ready(
         &self,
-        when: fn(&Served) -> f64,
-    ) -> impl Iterator<Item = (&Served, u64)> {
+        when: fn(&ServedRequest) -> f64,
+    ) -> impl Iterator<Item = (&ServedRequest, u64)> {
         self.pattern.happened(when, self.from, self.to)
     }
 
@@ -231,11 +231,11 @@ impl World {
     }
 
     /// The server in a pod at a time; `None` for a pod without request metrics, or before it was ready.
-    pub(super) fn server(&self, work: &Work, pod: &Pod, at: Moment) -> Option<Server<'_>> {
+    pub(super) fn server(&self, work: &Work, pod: &SimPod, at: Moment) -> Option<SimServer<'_>> {
         let (plan, pattern) = self.plan_of(work)?;
         let ready = pod.ready.filter(|ready| *ready <= at)?;
         let offset = (mix(pod.uid, 0x5e41) % 120_000) as i64;
-        Some(Server {
+        Some(SimServer {
             plan,
             pattern,
             from: ready.millis() + offset,

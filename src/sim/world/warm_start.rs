@@ -9,8 +9,8 @@ use super::arrivals::draw;
 use super::catalog::{A100, DRAWN, H100, L4, MI300X, MIG, POOLS, V5P, V6E};
 use super::node::NodeId;
 use super::noise::{mix, unit};
-use super::pod::{Ending, PastRun, Phase, PodId};
-use super::work::{Profile, State, WorkId, WorkKind, WorkParameters};
+use super::pod::{Ending, PastRun, PodId, PodPhase};
+use super::work::{Profile, WorkId, WorkKind, WorkParameters, WorkState};
 use super::{Happening, World, seconds};
 
 /// Devices of a pool per past run.
@@ -61,7 +61,7 @@ impl World {
             .works
             .iter()
             .filter(|(_, work)| {
-                work.state == State::Waiting
+                work.state == WorkState::Waiting
                     && work.kind.is_batch()
                     && work.groups.iter().all(|group| !group.live.is_empty())
                     && work
@@ -205,7 +205,7 @@ impl World {
             return;
         };
         let running = since.plus(seconds(40)).min(at);
-        work.state = State::Running;
+        work.state = WorkState::Running;
         work.running_since = Some(running);
         if let Some(workload) = &mut work.workload {
             workload.pods_ready = Some(running);
@@ -260,7 +260,7 @@ impl World {
                     started.plus(seconds(48)).min(at)
                 }
             });
-            pod.phase = Phase::Running;
+            pod.phase = PodPhase::Running;
             if at.since(began).seconds() < 3600
                 && let Some(node) = pod.node
             {
@@ -499,7 +499,7 @@ impl World {
             work.groups[0].started = Some(began);
             work.groups[0].live.clear();
             work.groups[0].completed = Some(ended);
-            work.state = State::Done(ended, ending == Ending::Success);
+            work.state = WorkState::Done(ended, ending == Ending::Success);
             if ending == Ending::Success {
                 work.groups[0].done.insert(0);
             } else {
@@ -519,9 +519,9 @@ impl World {
             pod.started = Some(began.plus(seconds(6)));
             pod.finished = Some(ended);
             pod.phase = if ending == Ending::Success {
-                Phase::Succeeded
+                PodPhase::Succeeded
             } else {
-                Phase::Failed
+                PodPhase::Failed
             };
             pod.ending = Some(ending);
         }

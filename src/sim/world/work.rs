@@ -51,7 +51,7 @@ pub(super) struct WorkloadRequests {
 
 /// A toleration: key, value (empty: any), effect (empty: all).
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Toleration {
+pub(super) struct SimToleration {
     pub key: Name,
     pub value: Option<Name>,
     pub effect: Name,
@@ -104,7 +104,7 @@ impl ReplicaGroup {
 
 /// Phase of a work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum State {
+pub(super) enum WorkState {
     /// Suspended, queued, or its pods are not all placed.
     Waiting,
     /// All its pods run.
@@ -115,7 +115,7 @@ pub(super) enum State {
 
 /// The Kueue Workload of a queued work.
 #[derive(Clone, Debug)]
-pub(super) struct Workload {
+pub(super) struct SimWorkload {
     pub name: Name,
     pub uid: u64,
     pub created: Moment,
@@ -162,7 +162,7 @@ pub(super) struct Work {
     pub saved: i64,
     pub suspended: bool,
     pub suspended_since: Moment,
-    pub state: State,
+    pub state: WorkState,
     pub running_since: Option<Moment>,
     /// The run that events refer to.
     pub epoch: u32,
@@ -171,7 +171,7 @@ pub(super) struct Work {
     pub clusters: u32,
     /// Why it failed: reason and message of the condition.
     pub failure: Option<(Name, Name)>,
-    pub workload: Option<Workload>,
+    pub workload: Option<SimWorkload>,
     /// Every pod that still exists.
     pub pods: BTreeSet<PodId>,
     /// Nodes that match its selector, and the version of the fleet's labels at that time.
@@ -305,7 +305,7 @@ impl Work {
 
     /// True once it has ended.
     pub(super) fn is_over(&self) -> bool {
-        matches!(self.state, State::Done(..))
+        matches!(self.state, WorkState::Done(..))
     }
 
     /// Noise key that all ranks of a work share.
@@ -330,7 +330,7 @@ pub(super) struct WorkParameters {
     /// The pool that it must run on, if its labels select one.
     pub pool: Option<usize>,
     pub selector: BTreeMap<Name, Name>,
-    pub tolerations: Vec<Toleration>,
+    pub tolerations: Vec<SimToleration>,
     /// All pods or none.
     pub gang: bool,
     pub scheduler: Scheduler,

@@ -3,8 +3,8 @@
 use model::base::{Name, ObjectKey};
 
 use super::super::change::Resource;
-use super::pod::{Pod, PodId};
-use super::work::{State, Work, WorkId, WorkKind};
+use super::pod::{PodId, SimPod};
+use super::work::{Work, WorkId, WorkKind, WorkState};
 use super::{Happening, Ref, World};
 
 /// Seconds for which finished work is kept.
@@ -23,7 +23,7 @@ impl World {
         Self::keep_progress(work);
         work.suspended = true;
         work.suspended_since = now;
-        work.state = State::Waiting;
+        work.state = WorkState::Waiting;
         work.running_since = None;
         work.stalled = None;
         work.epoch += 1;
@@ -82,7 +82,7 @@ impl World {
         work.stalled = None;
         work.epoch += 1;
         work.restarts += 1;
-        work.state = State::Waiting;
+        work.state = WorkState::Waiting;
         work.running_since = None;
         if let Some(workload) = &mut work.workload {
             workload.pods_ready = None;
@@ -115,7 +115,7 @@ impl World {
         if work.is_over() {
             return;
         }
-        work.state = State::Done(now, ok);
+        work.state = WorkState::Done(now, ok);
         for group in &mut work.groups {
             group.completed = Some(now);
         }
@@ -133,7 +133,7 @@ impl World {
             .get(&id)
             .into_iter()
             .flat_map(|work| work.pods.iter().copied())
-            .filter(|pod| self.pods.get(pod).is_some_and(Pod::is_active))
+            .filter(|pod| self.pods.get(pod).is_some_and(SimPod::is_active))
             .collect();
         for pod in left {
             self.delete_pod(pod, Some(30));

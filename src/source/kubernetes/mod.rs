@@ -20,8 +20,8 @@ use model::fleet::observe::{ListedNamespaces, Lost, Observation, Table};
 use super::api_error::{ApiError, ChannelClosed, What};
 use super::api_stats::{ApiStats, RequestClass};
 use super::reread::Again;
-use super::server::{Api as ServerApi, Served};
-use super::serving::Serving;
+use super::server::{Api as ServerApi, TableAvailability};
+use super::serving::ServingSenders;
 use super::watch_object::{WatchObject, resource};
 use reporting::ROW_EVERY;
 
@@ -66,11 +66,11 @@ pub(super) struct Shared {
     pub kept: AtomicUsize,
     pub out: mpsc::Sender<Vec<Observation>>,
     /// Receives pods that serve metrics pages, if anything scrapes them.
-    pub serving: Option<Serving>,
+    pub serving: Option<ServingSenders>,
     /// Namespace of the ConfigMap that contains the queues of `govern`.
     pub govern_namespace: String,
     /// Cluster queues with pending workloads.
-    pub waiting: order::Waiting,
+    pub waiting: order::PendingQueues,
     /// Requests a new list of every table.
     pub again: Again,
 }
@@ -97,7 +97,7 @@ enum WatcherEnd {
 
 /// State of a table's source.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum WatchPhase {
     /// Nothing has been listed yet.
     New,
     /// A list is under way.
@@ -111,7 +111,7 @@ struct TableFollower<'s> {
     table: Table,
     class: RequestClass,
     batch: Vec<Observation>,
-    phase: Phase,
+    phase: WatchPhase,
     /// The failure that was reported and is not over yet.
     lost: Option<Lost>,
     failed_at: Option<Moment>,
@@ -143,7 +143,7 @@ impl<'s> TableFollower<'s> {
             table,
             class: RequestClass::Table(table),
             batch: Vec::new(),
-            phase: Phase::New,
+            phase: WatchPhase::New,
             lost: None,
             failed_at: None,
             met: None,
@@ -175,8 +175,10 @@ impl<'s> TableFollower<'s> {
                 let afresh = std::mem::take(&mut self.afresh) || gone.is_some();
                 let served = self.shared.server.served(basis, afresh).await;
                 match served {
-                    Ok(Served::In(_)) if basis != self.table => place.version.to_owned(),
-                    Ok(Served::In(version)) if gone.as_ref() != Some(&version) => version,
+                    Ok(TableAvailability::In(_)) if basis != self.table => place.version.to_owned(),
+                    Ok(TableAvailability::In(version)) if gone.as_ref() != Some(&version) => {
+                        version
+                    }
                     Ok(_) => {
                         gone = None;
                         self.absent().await?;
@@ -230,10 +232,10 @@ impl<'s> TableFollower<'s> {
         if streams {
             config = config.streaming_lists();
         }
-        self.phase = if self.phase == Phase::New {
-            Phase::New
+        self.phase = if self.phase == WatchPhase::New {
+            WatchPhase::New
         } else {
-            Phase::Listing
+            WatchPhase::Listing
         };
         let mut events = std::pin::pin!(watcher::watcher(api, config));
         let mut asked_at = self.shared.stats.local();
@@ -241,7 +243,7 @@ impl<'s> TableFollower<'s> {
         let epoch = self.shared.stats.epoch();
         let mut again = self.again.clone();
         loop {
-            let listing = self.phase != Phase::Watching;
+            let listing = self.phase != WatchPhase::Watching;
             // A streaming list that never completes comes from a server that ignores the request for one.
             let patience = if !listing {
                 ROW_EVERY
@@ -365,7 +367,7 @@ impl<'s> TableFollower<'s> {
         self.unreadable = 0;
         match event {
             Event::Init => {
-                self.phase = Phase::Listing;
+                self.phase = WatchPhase::Listing;
                 self.note(&Observation::Begin(self.table));
                 self.batch.push(Observation::Begin(self.table));
                 if let Some(serving) = &self.shared.serving
@@ -375,7 +377,7 @@ impl<'s> TableFollower<'s> {
                 }
             }
             Event::InitDone => {
-                self.phase = Phase::Watching;
+                self.phase = WatchPhase::Watching;
                 self.hollow = 0;
                 self.wide_listed |= self.narrowed.is_none();
                 self.lost = None;
@@ -527,7 +529,11 @@ fn ready<S: Stream + Unpin>(events: &mut S) -> Option<S::Item> {
 }
 
 /// A pod's observation; also passed to the scraper if the pod serves metrics.
-fn seen_pod(pod: &PodObject, serving: Option<&Serving>, names: &mut Names) -> Option<Observation> {
+fn seen_pod(
+    pod: &PodObject,
+    serving: Option<&ServingSenders>,
+    names: &mut Names,
+) -> Option<Observation> {
     let serves = serving.is_some_and(|serving| serving.is_model_server(pod));
     let seen = pod.seen(serves, names)?;
     if let Some(serving) = serving {

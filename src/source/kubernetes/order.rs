@@ -43,13 +43,13 @@ const MOST: u32 = 1000;
 
 /// Cluster queues with pending workloads, as reported by their watch.
 #[derive(Clone, Default)]
-pub(crate) struct Waiting {
+pub(crate) struct PendingQueues {
     queues: Arc<Mutex<BTreeMap<Name, u32>>>,
     /// Signals that a queue has pending workloads which had none, or was unknown.
     news: Arc<Notify>,
 }
 
-impl Waiting {
+impl PendingQueues {
     /// Records a cluster queue's state from an observation.
     pub(super) fn note(&self, observation: &Observation) {
         let mut all = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,7 +86,7 @@ impl Waiting {
 pub(crate) struct WatchRequest {
     pub(crate) client: Client,
     pub(crate) clock: Clock,
-    pub(crate) waiting: Waiting,
+    pub(crate) waiting: PendingQueues,
     pub(crate) names: Arc<Mutex<Names>>,
     pub(crate) out: mpsc::Sender<Vec<Observation>>,
     pub(crate) again: Again,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use model::base::Name;
 use model::fleet::observe::{Lost, LostKind, Observation, SourceHealth, SourceState};
 
-use super::{Phase, TableFollower};
+use super::{TableFollower, WatchPhase};
 use crate::api_error::{ApiError, ChannelClosed, What};
 use crate::backoff::backoff;
 
@@ -100,7 +100,7 @@ impl TableFollower<'_> {
 
     pub(super) async fn absent(&mut self) -> Result<(), ChannelClosed> {
         self.lost = None;
-        self.phase = Phase::New;
+        self.phase = WatchPhase::New;
         let absent = Observation::Absent(self.table);
         self.note(&absent);
         self.batch.push(absent);
@@ -202,7 +202,7 @@ impl TableFollower<'_> {
                         self.skipped
                     ));
                 }
-                let listed = self.phase == Phase::Watching;
+                let listed = self.phase == WatchPhase::Watching;
                 let state = if listed {
                     SourceState::Live
                 } else {

@@ -12,7 +12,7 @@ use rustc_hash::FxHashSet;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::serving::Serving;
+use crate::serving::ServingSenders;
 use model::base::{Name, ObjectKey};
 use model::fleet::observe::{
     ListedNamespaces, Lost, LostKind, Observation, SourceHealth, SourceState, Table,
@@ -45,7 +45,7 @@ impl NamespaceTable {
 }
 
 /// The parts as one table.
-struct Whole {
+struct WholeTable {
     table: Table,
     parts: Vec<NamespaceTable>,
     begun: bool,
@@ -53,7 +53,7 @@ struct Whole {
     reported_loss: Option<Lost>,
     /// The last reported extent.
     extent: Option<ListedNamespaces>,
-    serving: Option<Serving>,
+    serving: Option<ServingSenders>,
 }
 
 /// Lists and watches `table` in each of `namespaces` until the task is dropped or the receiver is closed.
@@ -72,7 +72,7 @@ pub(crate) async fn follow(shared: Arc<Shared>, table: Table, namespaces: Vec<St
             names: Arc::clone(&shared.names),
             kept: AtomicUsize::new(0),
             out,
-            serving: shared.serving.as_ref().map(Serving::part),
+            serving: shared.serving.as_ref().map(ServingSenders::part),
             waiting: shared.waiting.clone(),
             again: shared.again.clone(),
         };
@@ -87,7 +87,7 @@ pub(crate) async fn follow(shared: Arc<Shared>, table: Table, namespaces: Vec<St
         });
     }
     let serving = shared.serving.clone().filter(|_| table == Table::Pods);
-    let mut whole = Whole {
+    let mut whole = WholeTable {
         table,
         parts,
         begun: false,
@@ -116,7 +116,7 @@ pub(crate) async fn follow(shared: Arc<Shared>, table: Table, namespaces: Vec<St
     }
 }
 
-impl Whole {
+impl WholeTable {
     /// Applies one part's observation; appends the table's observations to `out`.
     fn take(&mut self, number: usize, observation: Observation, out: &mut Vec<Observation>) {
         let part = &mut self.parts[number];
@@ -313,12 +313,12 @@ mod tests {
         }))
     }
 
-    fn whole() -> Whole {
+    fn whole() -> WholeTable {
         let part = |namespace: &str| NamespaceTable {
             namespace: namespace.to_owned(),
             ..NamespaceTable::default()
         };
-        Whole {
+        WholeTable {
             table: Table::Pods,
             parts: vec![part("a"), part("b")],
             begun: false,
@@ -329,7 +329,7 @@ mod tests {
         }
     }
 
-    fn taken(whole: &mut Whole, number: usize, observations: Vec<Observation>) -> Vec<String> {
+    fn taken(whole: &mut WholeTable, number: usize, observations: Vec<Observation>) -> Vec<String> {
         let mut out = Vec::new();
         for one in observations {
             whole.take(number, one, &mut out);

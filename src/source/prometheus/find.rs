@@ -12,7 +12,9 @@ use crate::api_stats::ApiStats;
 use exporter::Dialects;
 use exporter::samples::words;
 
-use super::prometheus_client::{PrometheusClient, PrometheusEndpoint, Service, Urgency};
+use super::prometheus_client::{
+    PrometheusClient, PrometheusEndpoint, RequestPriority, ServiceAddress,
+};
 
 /// Labels of the services of the operator, of the charts, and of plain manifests.
 const SELECTORS: &[&str] = &[
@@ -40,7 +42,7 @@ struct ServiceList {
 #[serde(default)]
 struct FoundService {
     metadata: ServiceMeta,
-    spec: Spec,
+    spec: ServicePorts,
 }
 
 #[derive(Deserialize, Default)]
@@ -52,7 +54,7 @@ struct ServiceMeta {
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Spec {
+struct ServicePorts {
     ports: Vec<Port>,
 }
 
@@ -64,14 +66,14 @@ struct Port {
 }
 
 impl FoundService {
-    fn service(&self) -> Option<Service> {
+    fn service(&self) -> Option<ServiceAddress> {
         let ports = &self.spec.ports;
         let port = PORTS
             .iter()
             .find_map(|name| ports.iter().find(|port| port.name == *name))
             .or_else(|| ports.iter().find(|port| port.port == 9090))
             .or_else(|| ports.first().filter(|_| ports.len() == 1))?;
-        Some(Service {
+        Some(ServiceAddress {
             namespace: self.metadata.namespace.clone(),
             name: self.metadata.name.clone(),
             port: port.port.to_string(),
@@ -82,8 +84,8 @@ impl FoundService {
 }
 
 /// Services that look like a Prometheus; empty also when services may not be listed.
-pub async fn candidates(client: &Client) -> Vec<Service> {
-    let mut all: Vec<Service> = Vec::new();
+pub async fn candidates(client: &Client) -> Vec<ServiceAddress> {
+    let mut all: Vec<ServiceAddress> = Vec::new();
     for selector in SELECTORS {
         let path = format!("/api/v1/services?labelSelector={selector}&limit=20");
         let Ok(request) = Request::get(path).body(Vec::new()) else {
@@ -123,7 +125,7 @@ pub async fn find(
             60.0,
         );
         let answer = asker
-            .get("/api/v1/label/__name__/values", &[], Urgency::Now)
+            .get("/api/v1/label/__name__/values", &[], RequestPriority::Now)
             .await;
         let Ok(Ok(names)) = answer.map(|body| words(&body)) else {
             continue;

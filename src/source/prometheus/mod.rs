@@ -24,8 +24,8 @@ use model::fleet::observe::{Observation, SourceHealth, SourceState};
 
 use super::api_stats::ApiStats;
 use super::reread::Again;
-use super::scrape::page::{NoPage, Why};
-use super::scrape_coverage::{Reach, ScrapeCoverage};
+use super::scrape::page::{NoPage, PageFault};
+use super::scrape_coverage::{ScrapeCoverage, ScrapedNodes};
 use super::serving::{ServingNews, ServingPod};
 use crate::api_error::ChannelClosed;
 use prometheus_client::{PrometheusClient, PrometheusEndpoint};
@@ -79,13 +79,13 @@ pub(super) struct Feed {
     pub news: mpsc::UnboundedReceiver<ServingNews>,
     pub cover: watch::Sender<ScrapeCoverage>,
     /// Whose readings are needed; no queries while none are.
-    pub reach: watch::Receiver<Reach>,
+    pub reach: watch::Receiver<ScrapedNodes>,
     pub again: Again,
 }
 
 /// State that is kept between rounds.
 #[derive(Default)]
-struct State {
+struct RoundState {
     pods: BTreeMap<ObjectKey, ServingPod>,
     listed: Option<BTreeSet<ObjectKey>>,
     /// The pods have been listed once.
@@ -131,16 +131,16 @@ struct PastTarget {
 impl Feed {
     /// Runs until the receiver is closed or the task is dropped.
     pub(super) async fn run(mut self) {
-        let needed = |reach: &Reach| match reach {
-            Reach::Undecided => false,
-            Reach::Nodes(nodes) => !nodes.is_empty(),
-            Reach::All => true,
+        let needed = |reach: &ScrapedNodes| match reach {
+            ScrapedNodes::Undecided => false,
+            ScrapedNodes::Nodes(nodes) => !nodes.is_empty(),
+            ScrapedNodes::All => true,
         };
         if self.reach.wait_for(needed).await.is_err() {
             // The sender was dropped: no more readings are needed.
             return;
         }
-        let mut state = State::default();
+        let mut state = RoundState::default();
         let endpoint = loop {
             if let Some(endpoint) = self.options.endpoint.clone() {
                 break endpoint;
@@ -219,10 +219,10 @@ impl Feed {
                         .min(self.options.interval)
                         .saturating_mul(1 << failures.min(8).saturating_sub(1))
                         .min(LONGEST);
-                    throttled = matches!(no.why, Why::Throttled(_));
+                    throttled = matches!(no.why, PageFault::Throttled(_));
                     let wait = match no.why {
-                        Why::Throttled(Some(asked)) => own.max(asked),
-                        Why::Throttled(None) => own.max(self.options.interval),
+                        PageFault::Throttled(Some(asked)) => own.max(asked),
+                        PageFault::Throttled(None) => own.max(self.options.interval),
                         _ => own,
                     };
                     let sent = self
@@ -271,7 +271,7 @@ impl Feed {
     /// Reports the health of Prometheus: live with a round, without one lost or not queried yet.
     async fn send_status(
         &self,
-        state: &State,
+        state: &RoundState,
         asker: &PrometheusClient,
         name: &Name,
         round: Option<(u32, &Round)>,
@@ -298,14 +298,14 @@ impl Feed {
     }
 
     /// Applies news of exporters' pods that are in the channel.
-    fn hear(&mut self, state: &mut State) {
+    fn hear(&mut self, state: &mut RoundState) {
         while let Ok(news) = self.news.try_recv() {
             state.hear(news);
         }
     }
 }
 
-impl State {
+impl RoundState {
     fn hear(&mut self, news: ServingNews) {
         match news {
             ServingNews::Begin => self.listed = Some(BTreeSet::new()),

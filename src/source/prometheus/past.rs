@@ -7,14 +7,14 @@ use std::time::Duration;
 use exporter::{Samples, Ups};
 use model::base::{Moment, Name};
 use model::fleet::history::ACTIVITY_SIGNALS;
-use model::fleet::observe::{Observation, Past};
+use model::fleet::observe::{Observation, PastPages};
 use model::fleet::profile::WINDOW;
-use model::fleet::reading::{Page, Scope};
+use model::fleet::reading::{Page, ReadingScope};
 use model::fleet::signal::Signal;
 
-use super::prometheus_client::{PrometheusClient, Urgency};
+use super::prometheus_client::{PrometheusClient, RequestPriority};
 use super::round::{ask, narrowed};
-use super::{Feed, PastTarget, State};
+use super::{Feed, PastTarget, RoundState};
 
 /// Device signals that history keeps.
 const SIGNALS: &[Signal] = &[
@@ -57,7 +57,7 @@ impl Feed {
     fn parts(
         &self,
         by_dialect: &BTreeMap<Name, Vec<PastTarget>>,
-        state: &State,
+        state: &RoundState,
         signals: &[Signal],
         span: Duration,
     ) -> Vec<PastQuery> {
@@ -110,7 +110,7 @@ impl Feed {
         &self,
         asker: Arc<PrometheusClient>,
         targets: Vec<PastTarget>,
-        state: &State,
+        state: &RoundState,
     ) -> impl Future<Output = ()> + Send + 'static {
         let mut by_dialect: BTreeMap<Name, Vec<PastTarget>> = BTreeMap::new();
         for target in targets {
@@ -151,7 +151,7 @@ impl Feed {
                         &asker,
                         "/api/v1/query_range",
                         &parameters,
-                        Urgency::Later,
+                        RequestPriority::Later,
                         samples,
                     )
                     .await;
@@ -182,7 +182,7 @@ impl Feed {
                                 .map(|(at, read)| page(at, node.clone(), step, read.readings)),
                         );
                     }
-                    Some(Past { pages, step, last })
+                    Some(PastPages { pages, step, last })
                 });
                 let Ok(Some(past)) = read.await else { return };
                 if out
@@ -205,7 +205,7 @@ fn page(
     step: Duration,
     mut readings: Vec<model::fleet::reading::Reading>,
 ) -> Page {
-    readings.retain(|reading| reading.scope == Scope::Device && !reading.signals.is_empty());
+    readings.retain(|reading| reading.scope == ReadingScope::Device && !reading.signals.is_empty());
     Page {
         node,
         at,

@@ -14,7 +14,7 @@ use kube::client::Body;
 use crate::api_error::{ApiError, clipped};
 use crate::api_stats::{ApiStats, retry_after};
 use crate::scrape::ask::{Direct, Endpoint, unreachable};
-use crate::scrape::page::{NoPage, Why, beginning, gathered, unpacked};
+use crate::scrape::page::{NoPage, PageFault, beginning, gathered, unpacked};
 use model::base::Moment;
 
 /// The largest answer in bytes, decompressed. A metric of 80,000 devices takes some 30 MiB.
@@ -30,7 +30,7 @@ pub const PATHS: &[&str] = &[
 
 /// A service behind the API server.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Service {
+pub struct ServiceAddress {
     pub namespace: String,
     pub name: String,
     /// Number or name of its port.
@@ -41,7 +41,7 @@ pub struct Service {
     pub prefix: String,
 }
 
-impl Service {
+impl ServiceAddress {
     fn path(&self, path: &str) -> String {
         let scheme = if self.tls { "https:" } else { "" };
         format!(
@@ -55,7 +55,7 @@ impl Service {
 pub enum PrometheusEndpoint {
     Direct(Endpoint),
     /// A service behind the API server.
-    Service(Service),
+    Service(ServiceAddress),
 }
 
 impl PrometheusEndpoint {
@@ -110,7 +110,7 @@ pub struct PrometheusClient {
 
 /// Priority of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Urgency {
+pub enum RequestPriority {
     Now,
     /// History: leaves half the budget to current readings.
     Later,
@@ -158,14 +158,14 @@ impl PrometheusClient {
         u32::try_from(state.1.len()).unwrap_or(u32::MAX)
     }
 
-    async fn wait_for_slot(&self, urgency: Urgency) {
+    async fn wait_for_slot(&self, urgency: RequestPriority) {
         loop {
             let wait = {
                 let now = self.stats.local();
                 let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
                 let spare = match urgency {
-                    Urgency::Now => 0.0,
-                    Urgency::Later => state.0.most / 2.0,
+                    RequestPriority::Now => 0.0,
+                    RequestPriority::Later => state.0.most / 2.0,
                 };
                 match state.0.take(now, spare) {
                     None => {
@@ -187,7 +187,7 @@ impl PrometheusClient {
         &self,
         path: &str,
         parameters: &[(&str, &str)],
-        urgency: Urgency,
+        urgency: RequestPriority,
     ) -> Result<Vec<u8>, NoPage> {
         self.wait_for_slot(urgency).await;
         let mut query = String::new();
@@ -275,48 +275,51 @@ impl PrometheusClient {
         let code = status.as_u16();
         let (why, words) = match (code, proxied) {
             (401, true) => (
-                Why::Refused,
+                PageFault::Refused,
                 "the API server does not accept our credentials; log in again",
             ),
             (403, true) => (
-                Why::Refused,
+                PageFault::Refused,
                 "querying Prometheus through the API server is not allowed; ask for the verb get on services/proxy (`stokehold rbac viewer`), or give prometheus.url",
             ),
             (401, false) => (
-                Why::Refused,
+                PageFault::Refused,
                 "Prometheus asks for credentials; give a bearer_file or headers under [prometheus]",
             ),
             (403, false) => (
-                Why::Refused,
+                PageFault::Refused,
                 "Prometheus denies access; check its access rules and our credentials under [prometheus]",
             ),
             (404, _) => (
-                Why::Failed,
+                PageFault::Failed,
                 "there is no Prometheus API; check address or service, and whether /api/v1 needs a path prefix",
             ),
             (413 | 422, _) => (
-                Why::TooLarge,
+                PageFault::TooLarge,
                 "Prometheus refuses a query this large; narrow it with prometheus.matcher, or raise its query limits",
             ),
             (429, _) => (
-                Why::Throttled(retry_after(headers)),
+                PageFault::Throttled(retry_after(headers)),
                 "throttled; querying less often for a while",
             ),
             (502..=504, true) => (
-                Why::Failed,
+                PageFault::Failed,
                 "the API server cannot reach the service; do its pods run, and is the port right?",
             ),
-            (502..=504, false) => (Why::Failed, "Prometheus is not ready; its log says why"),
+            (502..=504, false) => (
+                PageFault::Failed,
+                "Prometheus is not ready; its log says why",
+            ),
             (300..=399, _) => (
-                Why::Failed,
+                PageFault::Failed,
                 "it redirects elsewhere, which is not followed; give the final address (is it a login page?)",
             ),
             (400, _) => (
-                Why::Failed,
+                PageFault::Failed,
                 "Prometheus does not understand the query; check prometheus.matcher",
             ),
             _ => (
-                Why::Failed,
+                PageFault::Failed,
                 "Prometheus answers with an error; its log may say why",
             ),
         };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
-use crate::scrape::page::{NoPage, Why};
+use crate::scrape::page::{NoPage, PageFault};
 use crate::scrape_coverage::{Covered, ScrapeCoverage};
 use crate::serving::ServingPod;
 use exporter::promql::any_of;
@@ -16,8 +16,8 @@ use model::base::{Moment, Name, Names};
 use model::fleet::observe::Observation;
 use model::fleet::reading::Page;
 
-use super::prometheus_client::{PrometheusClient, Urgency};
-use super::{Feed, PastTarget, Round, RoundError, State, TargetState};
+use super::prometheus_client::{PrometheusClient, RequestPriority};
+use super::{Feed, PastTarget, Round, RoundError, RoundState, TargetState};
 
 /// The list of metric names is queried this often.
 const NAMES_EVERY: Duration = Duration::from_secs(300);
@@ -38,7 +38,7 @@ impl Feed {
     /// Runs all queries once.
     pub(super) async fn round(
         &mut self,
-        state: &mut State,
+        state: &mut RoundState,
         asker: &Arc<PrometheusClient>,
         number: u64,
     ) -> Result<Round, RoundError> {
@@ -117,7 +117,11 @@ impl Feed {
     }
 
     /// Looks up from time to time which of the dialects' metrics exist.
-    async fn plan(&mut self, state: &mut State, asker: &PrometheusClient) -> Result<(), NoPage> {
+    async fn plan(
+        &mut self,
+        state: &mut RoundState,
+        asker: &PrometheusClient,
+    ) -> Result<(), NoPage> {
         let now = self.stats.local();
         let every = if state.plan.is_empty() {
             NAMES_SOON
@@ -139,10 +143,10 @@ impl Feed {
             parameters.push(("match[]", &selector));
         }
         let path = "/api/v1/label/__name__/values";
-        let names = match asker.get(path, &parameters, Urgency::Now).await {
+        let names = match asker.get(path, &parameters, RequestPriority::Now).await {
             Ok(body) => Some(words(&body).map_err(bad)?),
             // Some gateways serve queries only.
-            Err(no) if no.message.starts_with("404") || no.why == Why::Refused => None,
+            Err(no) if no.message.starts_with("404") || no.why == PageFault::Refused => None,
             Err(no) => return Err(no),
         };
         state.planned_at = Some(now);
@@ -176,7 +180,7 @@ impl Feed {
     /// Every sample of a dialect. A part whose answer is too large is split in halves from now on.
     async fn samples(
         &self,
-        state: &mut State,
+        state: &mut RoundState,
         asker: &PrometheusClient,
         name: &Name,
     ) -> Result<Samples, NoPage> {
@@ -193,13 +197,13 @@ impl Feed {
                     asker,
                     "/api/v1/query",
                     &[("query", &query)],
-                    Urgency::Now,
+                    RequestPriority::Now,
                     samples,
                 )
                 .await;
                 samples = match asked {
                     (samples, Ok(())) => samples,
-                    (kept, Err(no)) if no.why == Why::TooLarge && names.len() > 1 => {
+                    (kept, Err(no)) if no.why == PageFault::TooLarge && names.len() > 1 => {
                         samples = kept;
                         let middle = parts[at].iter().nth(names.len() / 2).cloned();
                         let rest = middle
@@ -227,7 +231,7 @@ impl Feed {
             asker,
             "/api/v1/query",
             &[("query", &query)],
-            Urgency::Now,
+            RequestPriority::Now,
             Samples::default(),
         )
         .await;
@@ -270,7 +274,7 @@ impl Feed {
                 asker,
                 "/api/v1/query",
                 &[("query", &query)],
-                Urgency::Now,
+                RequestPriority::Now,
                 Samples::default(),
             )
             .await;
@@ -280,7 +284,7 @@ impl Feed {
         }
     }
 
-    async fn await_pods(&mut self, state: &mut State) {
+    async fn await_pods(&mut self, state: &mut RoundState) {
         let limit = tokio::time::sleep(PODS_PATIENCE);
         tokio::pin!(limit);
         while !state.settled {
@@ -300,7 +304,7 @@ pub(super) async fn ask(
     asker: &PrometheusClient,
     path: &str,
     parameters: &[(&str, &str)],
-    urgency: Urgency,
+    urgency: RequestPriority,
     mut samples: Samples,
 ) -> (Samples, Result<(), NoPage>) {
     let body = match asker.get(path, parameters, urgency).await {
@@ -326,7 +330,7 @@ pub(super) async fn ask(
 pub(super) fn bad(answer: BadAnswer) -> NoPage {
     match answer {
         BadAnswer::TooMany => NoPage {
-            why: Why::TooLarge,
+            why: PageFault::TooLarge,
             message: format!("{answer} of one exporter; narrow them with prometheus.matcher"),
         },
         BadAnswer::Refused(..) => NoPage::failed(crate::api_error::clipped(&answer.to_string())),
@@ -338,12 +342,12 @@ pub(super) fn bad(answer: BadAnswer) -> NoPage {
 }
 
 /// The exporters' pods, by name and by address.
-pub(super) struct Places<'p> {
+pub(super) struct ExporterPods<'p> {
     by_key: BTreeMap<&'p model::base::ObjectKey, &'p ServingPod>,
     by_ip: FxHashMap<&'p str, &'p ServingPod>,
 }
 
-impl<'p> Places<'p> {
+impl<'p> ExporterPods<'p> {
     pub(super) fn of(pods: &'p [ServingPod]) -> Self {
         Self {
             by_key: pods.iter().map(|pod| (&pod.key, pod)).collect(),
@@ -395,7 +399,7 @@ struct Done {
 
 impl ReadingsInput {
     fn read(mut self) -> Done {
-        let places = Places::of(&self.pods);
+        let places = ExporterPods::of(&self.pods);
         let mut covered = Covered::default();
         let mut pages = Vec::new();
         let (mut used, mut skipped) = (0, 0);

@@ -15,7 +15,7 @@ use usage::{
     CostPart, HOUR_MS, HourUsage, Span, UsageClass, UsageKey, UsageRow, hour_of, start_of,
 };
 
-use super::prometheus_client::{PrometheusClient, Urgency};
+use super::prometheus_client::{PrometheusClient, RequestPriority};
 
 /// Hours that one query covers.
 const STEP: i64 = 24;
@@ -216,7 +216,7 @@ impl Hour {
 }
 
 /// For each time, the copy that observed most, and how many seconds it observed.
-fn best(observed: &[Series<'_>]) -> BTreeMap<i64, (Copy, f64)> {
+fn best(observed: &[MatrixSeries<'_>]) -> BTreeMap<i64, (Copy, f64)> {
     let mut best: BTreeMap<i64, (Copy, f64)> = BTreeMap::new();
     for series in observed {
         for (at, seen) in series.values().filter(|(_, seen)| *seen > 0.0) {
@@ -243,19 +243,19 @@ struct RangeResponse<'a> {
 #[derive(Deserialize)]
 struct Data<'a> {
     #[serde(borrow)]
-    result: Vec<Series<'a>>,
+    result: Vec<MatrixSeries<'a>>,
 }
 
 /// A series of a matrix.
 #[derive(Deserialize)]
-struct Series<'a> {
+struct MatrixSeries<'a> {
     #[serde(borrow)]
     metric: BTreeMap<Cow<'a, str>, Cow<'a, str>>,
     #[serde(borrow)]
     values: Vec<(f64, Cow<'a, str>)>,
 }
 
-impl Series<'_> {
+impl MatrixSeries<'_> {
     fn label(&self, name: &str) -> &str {
         self.metric.get(name).map_or("", |value| value)
     }
@@ -300,7 +300,7 @@ impl Series<'_> {
     }
 }
 
-fn parse(body: &[u8]) -> Result<Vec<Series<'_>>, String> {
+fn parse(body: &[u8]) -> Result<Vec<MatrixSeries<'_>>, String> {
     let answer: Result<RangeResponse<'_>, _> = serde_json::from_slice(body);
     answer
         .map(|answer| answer.data.result)
@@ -321,7 +321,7 @@ async fn ask(
         ("end", &to),
         ("step", "3600"),
     ];
-    let answer = client.get("/api/v1/query_range", &parameters, Urgency::Now);
+    let answer = client.get("/api/v1/query_range", &parameters, RequestPriority::Now);
     answer.await.map_err(|fault| fault.message)
 }
 

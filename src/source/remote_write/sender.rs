@@ -42,14 +42,14 @@ pub struct RemoteWriteState {
 }
 
 /// A request on its way.
-struct Waiting {
+struct WaitingRequest {
     body: Bytes,
     samples: u64,
 }
 
 /// Sends batches to a receiver. Dropped, it ends.
 pub struct RemoteWrite {
-    batches: Option<mpsc::Sender<Waiting>>,
+    batches: Option<mpsc::Sender<WaitingRequest>>,
     encoder: BatchEncoder,
     state: watch::Sender<RemoteWriteState>,
     task: JoinHandle<()>,
@@ -88,7 +88,7 @@ impl RemoteWrite {
             self.state.send_modify(|state| state.overflowed += samples);
             return;
         };
-        let waiting = Waiting {
+        let waiting = WaitingRequest {
             body: body.into(),
             samples,
         };
@@ -118,11 +118,11 @@ struct Sender {
     direct: Direct,
     options: RemoteWriteOptions,
     state: watch::Sender<RemoteWriteState>,
-    queue: VecDeque<Waiting>,
+    queue: VecDeque<WaitingRequest>,
 }
 
 impl Sender {
-    async fn run(mut self, mut batches: mpsc::Receiver<Waiting>) {
+    async fn run(mut self, mut batches: mpsc::Receiver<WaitingRequest>) {
         let mut open = true;
         loop {
             let Some(current) = self.queue.pop_front() else {
@@ -175,7 +175,7 @@ impl Sender {
     async fn idle(
         &mut self,
         until: Instant,
-        batches: &mut mpsc::Receiver<Waiting>,
+        batches: &mut mpsc::Receiver<WaitingRequest>,
         open: &mut bool,
     ) {
         let waited = tokio::time::sleep_until(until);
@@ -191,7 +191,7 @@ impl Sender {
         }
     }
 
-    fn enqueue(&mut self, waiting: Waiting) {
+    fn enqueue(&mut self, waiting: WaitingRequest) {
         enqueue(&mut self.queue, &self.options, &self.state, waiting);
     }
 
@@ -206,10 +206,10 @@ impl Sender {
 }
 
 fn enqueue(
-    queue: &mut VecDeque<Waiting>,
+    queue: &mut VecDeque<WaitingRequest>,
     options: &RemoteWriteOptions,
     state: &watch::Sender<RemoteWriteState>,
-    waiting: Waiting,
+    waiting: WaitingRequest,
 ) {
     queue.push_back(waiting);
     let mut dropped = 0;

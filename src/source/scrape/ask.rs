@@ -19,7 +19,7 @@ use crate::trust;
 use model::base::ObjectKey;
 
 use super::page::{
-    LARGEST, NoPage, ScrapeRoute, Why, beginning, gathered, headers, refusal, unpacked,
+    LARGEST, NoPage, PageFault, ScrapeRoute, beginning, gathered, headers, refusal, unpacked,
 };
 
 /// An exporter outside the cluster's pods, as configured.
@@ -100,13 +100,7 @@ pub async fn through_proxy(
         let body = body
             .into_data_stream()
             .map(|part| part.map_err(|error| error.to_string()));
-        read(
-            parts.status,
-            &parts.headers,
-            body,
-            ScrapeRoute::ThroughProxy,
-        )
-        .await
+        read(parts.status, &parts.headers, body, ScrapeRoute::Proxy).await
     })
     .await
 }
@@ -258,7 +252,7 @@ async fn fetch(
         let body = answer
             .bytes_stream()
             .map(|part| part.map_err(|error| error.without_url().to_string()));
-        read(status, &headers, body, ScrapeRoute::Directly).await
+        read(status, &headers, body, ScrapeRoute::Direct).await
     })
     .await
 }
@@ -301,7 +295,7 @@ async fn within(
 ) -> Result<Vec<u8>, NoPage> {
     tokio::time::timeout(limit, page).await.unwrap_or_else(|_| {
         Err(NoPage {
-            why: Why::Failed,
+            why: PageFault::Failed,
             message: format!(
                 "no answer within {} s; it hangs, or a firewall drops what we send",
                 limit.as_secs()

@@ -115,14 +115,15 @@ impl Burst {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scrape::schedule::{NextScrape, Schedule, ScrapeEnd, Way};
+    use crate::scrape::page::ScrapeRoute;
+    use crate::scrape::schedule::{NextScrape, Schedule, ScrapeEnd};
 
     /// Milliseconds until each of this many exporters has answered once, each after `life`, with the default settings.
     fn first_look(exporters: u64, life: impl Fn(u64) -> i64) -> i64 {
         let mut schedule = Schedule::new(20.0, 32).with_burst(400);
         let interval = Duration::from_secs(3600);
         for id in 0..exporters {
-            schedule.add(id, None, interval, Way::Proxy, at(0));
+            schedule.add(id, None, interval, ScrapeRoute::Proxy, at(0));
         }
         let mut ends = std::collections::BTreeSet::new();
         let (mut now, mut left) = (0, exporters);

@@ -16,22 +16,22 @@ use kube::Client;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use exporter::{Dialects, HostRule, PageSource, Rates, Read, read};
+use exporter::{Dialects, HostRule, PageSource, ParsedPage, Rates, read};
 use model::base::{Moment, Name, Names, ObjectKey};
 use model::fleet::observe::{Observation, SourceState};
 use model::fleet::reading::Page;
 
 use super::api_stats::ApiStats;
 use super::reread::Again;
-use super::scrape_coverage::{Reach, ScrapeCoverage};
+use super::scrape_coverage::{ScrapeCoverage, ScrapedNodes};
 use super::serving::{ServingNews, ServingPod};
 pub use ask::Endpoint;
 use ask::{Direct, PodPage};
 pub use options::{ScrapeAccess, ScrapeOptions};
-use page::{NoPage, Why};
+use page::{NoPage, PageFault, ScrapeRoute};
 use rows::{forget, row, waiting};
-use schedule::{NextScrape, Schedule, ScrapeEnd, Way};
-use target::{KnownTarget, Spot};
+use schedule::{NextScrape, Schedule, ScrapeEnd};
+use target::{KnownTarget, PageLocation};
 
 /// Interval for a page whose dialect is not known yet.
 const UNKNOWN_INTERVAL: Duration = Duration::from_secs(30);
@@ -58,21 +58,21 @@ pub(super) struct Scraper {
     /// Targets that Prometheus covers.
     pub cover: watch::Receiver<ScrapeCoverage>,
     /// Whose readings are needed.
-    pub reach: watch::Receiver<Reach>,
+    pub reach: watch::Receiver<ScrapedNodes>,
     pub again: Again,
 }
 
 /// Result of one request.
-struct Outcome {
+struct ScrapeResult {
     id: u64,
-    way: Way,
+    way: ScrapeRoute,
     latency_ms: u32,
-    page: Result<(Read, Moment), NoPage>,
+    page: Result<(ParsedPage, Moment), NoPage>,
     /// State for the next page.
     rates: Rates,
 }
 
-struct State {
+struct ScrapeState {
     schedule: Schedule,
     targets: BTreeMap<u64, KnownTarget>,
     by_pod: BTreeMap<ObjectKey, u64>,
@@ -81,7 +81,7 @@ struct State {
     /// Namespaces whose proxy is forbidden: since when, and the server's message.
     refused: BTreeMap<Name, (Moment, String)>,
     cover: ScrapeCoverage,
-    reach: Reach,
+    reach: ScrapedNodes,
     /// The pods have been listed once.
     found: bool,
     /// The complete list of targets has been reported: each has a row.
@@ -91,7 +91,7 @@ struct State {
 impl Scraper {
     /// Runs until the receiver is closed or the task is dropped.
     pub(super) async fn run(mut self) {
-        let mut state = State {
+        let mut state = ScrapeState {
             schedule: Schedule::new(self.options.per_second, self.options.in_flight)
                 .with_burst(self.options.burst),
             targets: BTreeMap::new(),
@@ -109,7 +109,7 @@ impl Scraper {
         if !observations.is_empty() && self.out.send(observations).await.is_err() {
             return;
         }
-        let mut under_way: JoinSet<Outcome> = JoinSet::new();
+        let mut under_way: JoinSet<ScrapeResult> = JoinSet::new();
         let mut pods_open = true;
         let mut screen_open = true;
         let mut cover_open = true;
@@ -164,7 +164,7 @@ impl Scraper {
                     grace.set(tokio::time::sleep(GRACE));
                     self.take_reach(&mut state, reach)
                 }
-                () = &mut grace, if state.cover == ScrapeCoverage::Pending && state.reach != Reach::Undecided => {
+                () = &mut grace, if state.cover == ScrapeCoverage::Pending && state.reach != ScrapedNodes::Undecided => {
                     self.take_cover(&mut state, ScrapeCoverage::nothing())
                 }
                 Some(ended) = under_way.join_next(), if !under_way.is_empty() => match ended {
@@ -190,7 +190,7 @@ impl Scraper {
         }
     }
 
-    fn add_endpoints(&self, state: &mut State) -> Vec<Observation> {
+    fn add_endpoints(&self, state: &mut ScrapeState) -> Vec<Observation> {
         let mut observations = Vec::new();
         let now = self.stats.local();
         for endpoint in self.options.endpoints.clone() {
@@ -203,14 +203,14 @@ impl Scraper {
                 spared: !state.reach.includes(node.as_ref()),
                 ..KnownTarget::new(
                     Name::from(endpoint.name.clone()),
-                    Spot::Endpoint(Arc::new(endpoint)),
+                    PageLocation::Endpoint(Arc::new(endpoint)),
                 )
             };
             if !known.spared {
                 observations.push(Observation::Source(waiting(&known)));
                 state
                     .schedule
-                    .add(id, node, UNKNOWN_INTERVAL, Way::Direct, now);
+                    .add(id, node, UNKNOWN_INTERVAL, ScrapeRoute::Direct, now);
             }
             state.targets.insert(id, known);
         }
@@ -218,7 +218,7 @@ impl Scraper {
     }
 
     /// Applies news of a pod; returns the observations to send.
-    fn hear(&self, state: &mut State, news: ServingNews) -> Vec<Observation> {
+    fn hear(&self, state: &mut ScrapeState, news: ServingNews) -> Vec<Observation> {
         match news {
             ServingNews::Begin => state.listed = Some(BTreeSet::new()),
             ServingNews::End => {
@@ -244,7 +244,7 @@ impl Scraper {
         Vec::new()
     }
 
-    fn see(&self, state: &mut State, pod: ServingPod) -> Vec<Observation> {
+    fn see(&self, state: &mut ScrapeState, pod: ServingPod) -> Vec<Observation> {
         let mut gone = Vec::new();
         if let Some(id) = state.by_pod.get(&pod.key) {
             let known = state.targets.get(id).and_then(|known| known.pod.as_ref());
@@ -279,7 +279,7 @@ impl Scraper {
         };
         state.last_id += 1;
         let id = state.last_id;
-        let spot = Spot::Pod(Arc::new(PodPage {
+        let spot = PageLocation::Pod(Arc::new(PodPage {
             pod: pod.key.clone(),
             ip: pod.ip.as_deref().map(str::to_owned),
             port: pod.port,
@@ -319,31 +319,35 @@ impl Scraper {
     }
 
     /// How to reach the pods of a namespace now.
-    fn way(&self, state: &State, namespace: &Name, now: Moment) -> Way {
+    fn way(&self, state: &ScrapeState, namespace: &Name, now: Moment) -> ScrapeRoute {
         match self.options.mode {
-            ScrapeAccess::Proxy => Way::Proxy,
-            ScrapeAccess::Direct => Way::Direct,
+            ScrapeAccess::Proxy => ScrapeRoute::Proxy,
+            ScrapeAccess::Direct => ScrapeRoute::Direct,
             ScrapeAccess::Auto => {
                 let lately = state
                     .refused
                     .get(namespace)
                     .is_some_and(|(since, _)| now.since(*since) < RETRY_PROXY.into());
-                if lately { Way::Direct } else { Way::Proxy }
+                if lately {
+                    ScrapeRoute::Direct
+                } else {
+                    ScrapeRoute::Proxy
+                }
             }
         }
     }
 
     fn start(
         &self,
-        state: &mut State,
+        state: &mut ScrapeState,
         id: u64,
         direct: &Arc<Direct>,
-        under_way: &mut JoinSet<Outcome>,
+        under_way: &mut JoinSet<ScrapeResult>,
     ) {
         let sent = self.stats.local();
         let way = match state.targets.get(&id).map(|known| &known.spot) {
-            Some(Spot::Pod(page)) => self.way(state, &page.pod.namespace, sent),
-            _ => Way::Direct,
+            Some(PageLocation::Pod(page)) => self.way(state, &page.pod.namespace, sent),
+            _ => ScrapeRoute::Direct,
         };
         let Some(known) = state.targets.get_mut(&id) else {
             state.schedule.ended(id, ScrapeEnd::Badly, sent);
@@ -362,11 +366,11 @@ impl Scraper {
         let pod = known.pod.as_ref().map(|pod| pod.key.clone());
         under_way.spawn(async move {
             let body = match &spot {
-                Spot::Pod(page) if way == Way::Proxy => {
+                PageLocation::Pod(page) if way == ScrapeRoute::Proxy => {
                     ask::through_proxy(&client, page, timeout).await
                 }
-                Spot::Pod(page) => direct.pod(page, timeout).await,
-                Spot::Endpoint(endpoint) => direct.endpoint(endpoint, timeout).await,
+                PageLocation::Pod(page) => direct.pod(page, timeout).await,
+                PageLocation::Endpoint(endpoint) => direct.endpoint(endpoint, timeout).await,
             };
             let latency_ms = u32::try_from(stats.local().since(sent).millis()).unwrap_or(u32::MAX);
             let at = stats.now();
@@ -389,7 +393,7 @@ impl Scraper {
                 }
                 Err(no) => (Err(no), rates),
             };
-            Outcome {
+            ScrapeResult {
                 id,
                 way,
                 latency_ms,
@@ -399,7 +403,7 @@ impl Scraper {
         });
     }
 
-    fn end(&self, state: &mut State, outcome: Outcome) -> Vec<Observation> {
+    fn end(&self, state: &mut ScrapeState, outcome: ScrapeResult) -> Vec<Observation> {
         let now = self.stats.local();
         let namespace = state
             .targets
@@ -409,14 +413,14 @@ impl Scraper {
         let mut how = match &outcome.page {
             Ok(_) => ScrapeEnd::Well,
             Err(no) => match no.why {
-                Why::Throttled(wait) => ScrapeEnd::Throttled(wait),
+                PageFault::Throttled(wait) => ScrapeEnd::Throttled(wait),
                 _ => ScrapeEnd::Badly,
             },
         };
-        if let (Some(namespace), Way::Proxy) = (&namespace, outcome.way) {
+        if let (Some(namespace), ScrapeRoute::Proxy) = (&namespace, outcome.way) {
             match &outcome.page {
                 Ok(_) => drop(state.refused.remove(namespace)),
-                Err(no) if no.why == Why::Refused => {
+                Err(no) if no.why == PageFault::Refused => {
                     state
                         .refused
                         .insert(namespace.clone(), (now, no.message.clone()));
@@ -475,7 +479,7 @@ impl Scraper {
                             outcome.id,
                             known.node.clone(),
                             dialect.interval,
-                            Way::Direct,
+                            ScrapeRoute::Direct,
                             now,
                         );
                     }
@@ -501,7 +505,7 @@ impl Scraper {
                 known.errors += 1;
                 known.failing_since = known.failing_since.or(Some(now));
                 let message = match (through_proxy, outcome.way) {
-                    (Some(words), Way::Direct)
+                    (Some(words), ScrapeRoute::Direct)
                         if known.pod.is_some() && self.options.mode == ScrapeAccess::Auto =>
                     {
                         format!("{}; and through the API server: {words}", no.message)
@@ -542,7 +546,7 @@ struct ParseInput {
 }
 
 impl ParseInput {
-    fn done(mut self) -> (Read, Rates, Moment) {
+    fn done(mut self) -> (ParsedPage, Rates, Moment) {
         let target = PageSource {
             pod: self.pod,
             node: self.node,
@@ -557,7 +561,7 @@ impl ParseInput {
     }
 
     /// Parses the page; a large one on a blocking thread.
-    async fn read(self) -> Result<(Read, Rates, Moment), NoPage> {
+    async fn read(self) -> Result<(ParsedPage, Rates, Moment), NoPage> {
         if self.body.len() < LARGE {
             return Ok(self.done());
         }

@@ -22,14 +22,14 @@ pub const ACCEPTED: &str =
 /// Why there is no page.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NoPage {
-    pub why: Why,
+    pub why: PageFault,
     /// The failure and the fix.
     pub message: String,
 }
 
 /// Sorts of failure that are met differently.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Why {
+pub enum PageFault {
     /// 429, with the requested wait.
     Throttled(Option<Duration>),
     /// 401 or 403: the server does not accept the credentials.
@@ -43,7 +43,7 @@ impl NoPage {
     /// A failure of no special sort.
     pub fn failed(message: impl Into<String>) -> Self {
         Self {
-            why: Why::Failed,
+            why: PageFault::Failed,
             message: message.into(),
         }
     }
@@ -57,61 +57,64 @@ pub fn headers() -> HeaderMap {
     headers
 }
 
-/// Where a page was requested, which decides what a status means.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// How a page is requested, which also decides what a status means.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ScrapeRoute {
-    /// Through the API server.
-    ThroughProxy,
-    /// At the exporter itself.
-    Directly,
+    /// Through the API server: within the request budget.
+    Proxy,
+    /// At the exporter's own address.
+    Direct,
 }
 
 /// The failure and fix of a status other than success; `body` is the beginning of the response body.
 pub fn refusal(status: StatusCode, asked: ScrapeRoute, headers: &HeaderMap, body: &[u8]) -> NoPage {
-    let proxied = asked == ScrapeRoute::ThroughProxy;
+    let proxied = asked == ScrapeRoute::Proxy;
     let detail = error_in_brackets(body);
     let code = status.as_u16();
     let (why, words) = match (code, proxied) {
         (401, true) => (
-            Why::Refused,
+            PageFault::Refused,
             "the API server does not accept our credentials; log in again",
         ),
         (403, true) => (
-            Why::Refused,
+            PageFault::Refused,
             "reading exporters through the API server is not allowed (get on pods/proxy); ask for the role that `stokehold rbac viewer` prints, or set scrape.mode = \"direct\"",
         ),
         (401, false) => (
-            Why::Refused,
+            PageFault::Refused,
             "the exporter asks for credentials; give a bearer_file or headers for it under [[scrape.target]]",
         ),
         (403, false) => (
-            Why::Refused,
+            PageFault::Refused,
             "the exporter denies access; check its access rules and our credentials for it",
         ),
         (404, true) => (
-            Why::Failed,
+            PageFault::Failed,
             "the pod was deleted, or serves no such path; check port and path of the dialect",
         ),
         (404, false) => (
-            Why::Failed,
+            PageFault::Failed,
             "the exporter serves no such path; check the path",
         ),
         (429, _) => (
-            Why::Throttled(retry_after(headers)),
+            PageFault::Throttled(retry_after(headers)),
             "throttled; scraping half as often for a while",
         ),
-        (500, _) => (Why::Failed, "the exporter failed; its log says why"),
+        (500, _) => (PageFault::Failed, "the exporter failed; its log says why"),
         (502..=504, true) => (
-            Why::Failed,
+            PageFault::Failed,
             "the API server cannot reach the exporter's pod; check that it listens on that port, and network policies",
         ),
-        (502..=504, false) => (Why::Failed, "the exporter is not ready; its log says why"),
+        (502..=504, false) => (
+            PageFault::Failed,
+            "the exporter is not ready; its log says why",
+        ),
         (300..=399, _) => (
-            Why::Failed,
+            PageFault::Failed,
             "the exporter redirects elsewhere, which is not followed; give the final address",
         ),
         _ => (
-            Why::Failed,
+            PageFault::Failed,
             "the exporter answers with an error; its log may say why",
         ),
     };
@@ -227,7 +230,7 @@ pub fn unpacked(headers: &HeaderMap, body: Vec<u8>, largest: usize) -> Result<Ve
 
 fn too_large(largest: usize) -> NoPage {
     NoPage {
-        why: Why::TooLarge,
+        why: PageFault::TooLarge,
         message: format!(
             "the page is larger than {} MiB and was not read; is it an exporter's?",
             largest >> 20
@@ -332,11 +335,11 @@ mod tests {
         let status = br#"{"kind":"Status","message":"pods \"d\" is forbidden","code":403}"#;
         let no = refusal(
             StatusCode::FORBIDDEN,
-            ScrapeRoute::ThroughProxy,
+            ScrapeRoute::Proxy,
             &HeaderMap::new(),
             status,
         );
-        assert_eq!(no.why, Why::Refused);
+        assert_eq!(no.why, PageFault::Refused);
         assert!(
             no.message.contains("pods/proxy") && no.message.contains("is forbidden"),
             "{}",
@@ -344,7 +347,7 @@ mod tests {
         );
         let no = refusal(
             StatusCode::SERVICE_UNAVAILABLE,
-            ScrapeRoute::ThroughProxy,
+            ScrapeRoute::Proxy,
             &HeaderMap::new(),
             b"<html>no</html>",
         );
@@ -357,14 +360,14 @@ mod tests {
         headers.insert(http::header::RETRY_AFTER, HeaderValue::from_static("9"));
         let no = refusal(
             StatusCode::TOO_MANY_REQUESTS,
-            ScrapeRoute::Directly,
+            ScrapeRoute::Direct,
             &headers,
             b"",
         );
-        assert_eq!(no.why, Why::Throttled(Some(Duration::from_secs(9))));
+        assert_eq!(no.why, PageFault::Throttled(Some(Duration::from_secs(9))));
         for code in [401, 404, 500, 301, 418] {
             let status = StatusCode::from_u16(code).expect("a status");
-            for asked in [ScrapeRoute::ThroughProxy, ScrapeRoute::Directly] {
+            for asked in [ScrapeRoute::Proxy, ScrapeRoute::Direct] {
                 let no = refusal(status, asked, &HeaderMap::new(), b"");
                 assert!(no.message.starts_with(&code.to_string()) && no.message.len() > 20);
             }

@@ -2,31 +2,39 @@
 
 use std::time::Duration;
 
-use crate::scrape_coverage::{Reach, ScrapeCoverage};
+use crate::scrape_coverage::{ScrapeCoverage, ScrapedNodes};
 use crate::serving::ServingPod;
-use exporter::{Dialect, HostRule, Rates, Report};
+use exporter::{Dialect, HostRule, PageReport, Rates};
 use model::base::{Age, Moment, Name, ObjectKey};
 use model::fleet::observe::{Observation, SourceHealth, SourceState};
 
-use super::schedule::Way;
+use super::page::ScrapeRoute;
 use super::target::KnownTarget;
-use super::{Scraper, State};
+use super::{ScrapeState, Scraper};
 
 impl Scraper {
     /// Applies Prometheus' coverage: skips the exporters that it covers, and scrapes the others again.
-    pub(super) fn take_cover(&self, state: &mut State, cover: ScrapeCoverage) -> Vec<Observation> {
+    pub(super) fn take_cover(
+        &self,
+        state: &mut ScrapeState,
+        cover: ScrapeCoverage,
+    ) -> Vec<Observation> {
         state.cover = cover;
         self.sort_out(state)
     }
 
     /// Applies whose readings are needed.
-    pub(super) fn take_reach(&self, state: &mut State, reach: Reach) -> Vec<Observation> {
+    pub(super) fn take_reach(
+        &self,
+        state: &mut ScrapeState,
+        reach: ScrapedNodes,
+    ) -> Vec<Observation> {
         state.reach = reach;
         self.sort_out(state)
     }
 
     /// True when the exporter in this pod is not scraped.
-    pub(super) fn spares(&self, state: &State, pod: &ServingPod) -> bool {
+    pub(super) fn spares(&self, state: &ScrapeState, pod: &ServingPod) -> bool {
         let speaks_of = |dialect: &Dialect| match dialect.host {
             HostRule::Target => pod.node.clone(),
             _ => None,
@@ -36,7 +44,7 @@ impl Scraper {
     }
 
     /// Stops the scrapes that are not needed, and resumes those that are.
-    fn sort_out(&self, state: &mut State) -> Vec<Observation> {
+    fn sort_out(&self, state: &mut ScrapeState) -> Vec<Observation> {
         let now = self.stats.local();
         let mut observations = Vec::new();
         let ids: Vec<u64> = state.targets.keys().copied().collect();
@@ -49,7 +57,10 @@ impl Scraper {
                     self.spares(state, pod),
                     self.way(state, &pod.key.namespace, now),
                 ),
-                None => (!state.reach.includes(known.node.as_ref()), Way::Direct),
+                None => (
+                    !state.reach.includes(known.node.as_ref()),
+                    ScrapeRoute::Direct,
+                ),
             };
             let Some(known) = state.targets.get_mut(&id) else {
                 continue;
@@ -73,19 +84,20 @@ impl Scraper {
     }
 }
 
-impl State {
+impl ScrapeState {
     /// Reports once that each scraped exporter has a row: as soon as the pods are listed, and it is known which of
     /// them Prometheus covers and whose readings are needed.
     pub(super) fn all_found(&mut self) -> Option<Observation> {
-        let settled =
-            self.found && self.cover != ScrapeCoverage::Pending && self.reach != Reach::Undecided;
+        let settled = self.found
+            && self.cover != ScrapeCoverage::Pending
+            && self.reach != ScrapedNodes::Undecided;
         (settled && !std::mem::replace(&mut self.found_reported, true))
             .then_some(Observation::ExportersFound)
     }
 }
 
 /// Removes the target of a pod; returns the end of its row.
-pub(super) fn forget(state: &mut State, key: &ObjectKey) -> Option<Observation> {
+pub(super) fn forget(state: &mut ScrapeState, key: &ObjectKey) -> Option<Observation> {
     let id = state.by_pod.remove(key)?;
     state.schedule.remove(id);
     let known = state.targets.remove(&id)?;
@@ -131,7 +143,7 @@ fn is_starting(known: &KnownTarget, now: Moment) -> bool {
 pub(super) fn row(
     known: &KnownTarget,
     latency_ms: u32,
-    report: Option<&Report>,
+    report: Option<&PageReport>,
     message: String,
     (round, now): (Duration, Moment),
 ) -> SourceHealth {

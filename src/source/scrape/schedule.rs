@@ -12,6 +12,7 @@ use std::time::Duration;
 use model::base::{Moment, Name};
 
 use super::burst::Burst;
+use super::page::ScrapeRoute;
 
 /// Longest wait for a target that fails.
 const LONGEST: Duration = Duration::from_secs(600);
@@ -27,15 +28,6 @@ const OVERDUE: Duration = Duration::from_secs(1);
 
 /// One in this many requests goes to a target off screen, when one is due.
 const FAIR: u64 = 4;
-
-/// How a target is reached.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Way {
-    /// Through the API server: within the request budget.
-    Proxy,
-    /// At its own address.
-    Direct,
-}
 
 /// How a request ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,7 +55,7 @@ pub enum NextScrape {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Rank {
     near: bool,
-    way: Way,
+    way: ScrapeRoute,
     proven: bool,
     fresh: bool,
 }
@@ -139,7 +131,14 @@ impl Schedule {
     }
 
     /// Adds a target, to be scraped as soon as there is a slot. A target with the same id keeps its history.
-    pub fn add(&mut self, id: u64, node: Option<Name>, interval: Duration, way: Way, now: Moment) {
+    pub fn add(
+        &mut self,
+        id: u64,
+        node: Option<Name>,
+        interval: Duration,
+        way: ScrapeRoute,
+        now: Moment,
+    ) {
         let near = node.as_ref().is_some_and(|node| self.near.contains(node));
         if let Some(known) = self.targets.get_mut(&id) {
             known.node = node;
@@ -173,14 +172,14 @@ impl Schedule {
                 running: false,
             },
         );
-        self.proxied += u32::from(way == Way::Proxy);
+        self.proxied += u32::from(way == ScrapeRoute::Proxy);
         self.queues.entry(rank).or_default().insert((now, id));
     }
 
     /// Removes a target. An open request still counts until it ends.
     pub fn remove(&mut self, id: u64) {
         if let Some(target) = self.targets.remove(&id) {
-            self.proxied -= u32::from(target.rank.way == Way::Proxy);
+            self.proxied -= u32::from(target.rank.way == ScrapeRoute::Proxy);
             self.dequeue(target.rank, target.due, id);
         }
     }
@@ -207,7 +206,7 @@ impl Schedule {
     }
 
     /// Changes how a target is reached.
-    pub fn send_by(&mut self, id: u64, way: Way) {
+    pub fn send_by(&mut self, id: u64, way: ScrapeRoute) {
         self.rerank(id, |rank| rank.way = way);
     }
 
@@ -265,8 +264,8 @@ impl Schedule {
         let old = target.rank;
         change(&mut target.rank);
         let (new, due, running) = (target.rank, target.due, target.running);
-        self.proxied -= u32::from(old.way == Way::Proxy);
-        self.proxied += u32::from(new.way == Way::Proxy);
+        self.proxied -= u32::from(old.way == ScrapeRoute::Proxy);
+        self.proxied += u32::from(new.way == ScrapeRoute::Proxy);
         if old != new && !running {
             self.dequeue(old, due, id);
             self.queues.entry(new).or_default().insert((due, id));
@@ -314,9 +313,9 @@ impl Schedule {
                 continue;
             }
             let at = match rank.way {
-                Way::Proxy if rank.fresh => (*due).max(first),
-                Way::Proxy => (*due).max(open),
-                Way::Direct => *due,
+                ScrapeRoute::Proxy if rank.fresh => (*due).max(first),
+                ScrapeRoute::Proxy => (*due).max(open),
+                ScrapeRoute::Direct => *due,
             };
             if at > now {
                 wake = Some(wake.map_or(at, |known| known.min(at)));
@@ -341,7 +340,7 @@ impl Schedule {
             target.rank.fresh = false;
         }
         let in_burst = rank.fresh && self.burst.take(now);
-        if rank.way == Way::Proxy && !in_burst {
+        if rank.way == ScrapeRoute::Proxy && !in_burst {
             self.slot = now.plus(self.distance());
         }
         self.under_way.insert(id, (rank, now));
@@ -367,7 +366,7 @@ impl Schedule {
     /// Notes that a request has ended.
     pub fn ended(&mut self, id: u64, how: ScrapeEnd, now: Moment) {
         if let Some((rank, since)) = self.under_way.remove(&id)
-            && rank.way == Way::Proxy
+            && rank.way == ScrapeRoute::Proxy
         {
             let took = now.since(since).millis();
             self.burst.answered(Duration::from_millis(took));

@@ -13,7 +13,7 @@ use super::ask::{Endpoint, PodPage};
 
 /// Location of a page.
 #[derive(Clone, Debug)]
-pub(super) enum Spot {
+pub(super) enum PageLocation {
     Pod(Arc<PodPage>),
     Endpoint(Arc<Endpoint>),
 }
@@ -24,7 +24,7 @@ pub(super) struct KnownTarget {
     pub(super) dialect: Option<Name>,
     pub(super) pod: Option<ServingPod>,
     pub(super) node: Option<Name>,
-    pub(super) spot: Spot,
+    pub(super) spot: PageLocation,
     pub(super) interval: Duration,
     pub(super) timeout: Duration,
     pub(super) rates: Rates,
@@ -41,7 +41,7 @@ pub(super) struct KnownTarget {
 
 impl KnownTarget {
     /// A target that was never scraped.
-    pub(super) fn new(name: Name, spot: Spot) -> Self {
+    pub(super) fn new(name: Name, spot: PageLocation) -> Self {
         Self {
             name,
             dialect: None,

@@ -11,7 +11,7 @@ mod text;
 
 use model::base::quantities::first_named;
 use model::base::{Moment, Name, SmallSort};
-use model::cost::{Money, Scope as CostScope, SpendRates};
+use model::cost::{Money, SpendRates, SpendScope as CostScope};
 use model::fleet::TableState;
 use model::fleet::finding::Severity;
 use model::fleet::observe::Table;

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use model::base::{DeviceAmount, Name, Rate, SmallSort, natural};
-use model::cost::{Money, RateRow, Scope, Spend};
+use model::cost::{Money, RateRow, Spend, SpendScope};
 use model::fleet::TableState;
 use model::fleet::observe::Table;
 use model::fleet::profile::NotJudged;
@@ -33,7 +33,7 @@ use crate::{Facts, UNATTRIBUTED};
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct CostRow<'a> {
     /// What the row sums up.
-    #[schemars(with = "model::cost::Scope")]
+    #[schemars(with = "model::cost::SpendScope")]
     pub scope: &'static str,
     /// Name; `unattributed` for devices outside every other row of the scope.
     pub name: &'a str,
@@ -217,13 +217,13 @@ fn key(row: &RateRow) -> String {
 
 /// The rows of one scope, or of all: scopes in their order, in each by name, and what is unattributed last.
 fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
-    let rows = |scope: Scope| {
+    let rows = |scope: SpendScope| {
         let rows = facts.spend_rates.rows.get(&scope).map_or(0, Vec::len);
         (0..rows as u32).map(move |at| (scope as u32, at))
     };
     match row_scope {
         RowScope::All => {
-            let mut all: Vec<Row> = Scope::ALL.into_iter().flat_map(rows).collect();
+            let mut all: Vec<Row> = SpendScope::ALL.into_iter().flat_map(rows).collect();
             let name = |at: &Row| rate_row(facts, *at).map_or("", |row| row.name.as_str());
             all.small_sort_by(|a, b| {
                 let (this, other) = (name(a), name(b));
@@ -234,7 +234,7 @@ fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
             all
         }
         RowScope::Idle => {
-            let mut rows: Vec<Row> = rows(Scope::Job).collect();
+            let mut rows: Vec<Row> = rows(SpendScope::Job).collect();
             rows.retain(|at| may_be_idle(facts, *at));
             // Of jobs with equal idle cost per hour, the one with the highest cost so far is first.
             rows.sort_by_cached_key(|at| Reverse(so_far(facts, *at).map(|money| money.all)));
@@ -279,7 +279,7 @@ fn team_of(facts: &Facts, at: Row) -> Cell<'_> {
 
 /// Whose a job is, by its labels.
 fn owner_of(facts: &Facts, at: Row) -> Cell<'_> {
-    let job = rate_row(facts, at).filter(|row| row.scope == Scope::Job);
+    let job = rate_row(facts, at).filter(|row| row.scope == SpendScope::Job);
     let job = job.and_then(|row| facts.fleet.job_named(&row.name));
     let owner = job.and_then(|job| owner_label_of_job(job));
     Cell::new(owner.map_or(Value::Empty, |(_, who)| Value::text(who.as_str())))
@@ -300,11 +300,11 @@ pub fn devices_of<'a>(row: &RateRow) -> Value<'a> {
 
 /// The row of this scope and name. A team whose jobs hold no device has none among the rates: its row is zero. `None` where no
 /// such row is known, and for a team of which it is not known what it holds.
-pub fn row_of<'a>(facts: &'a Facts, scope: Scope, name: &Name) -> Option<Cow<'a, RateRow>> {
+pub fn row_of<'a>(facts: &'a Facts, scope: SpendScope, name: &Name) -> Option<Cow<'a, RateRow>> {
     let known = facts.spend_rates.row(scope, name).map(Cow::Borrowed);
     known.or_else(|| match scope {
-        Scope::Team => without_devices(facts, name).map(Cow::Owned),
-        Scope::Pool | Scope::Queue | Scope::Job | Scope::Class => None,
+        SpendScope::Team => without_devices(facts, name).map(Cow::Owned),
+        SpendScope::Pool | SpendScope::Queue | SpendScope::Job | SpendScope::Class => None,
     })
 }
 
@@ -315,7 +315,7 @@ fn without_devices(facts: &Facts, team: &Name) -> Option<RateRow> {
     let mut jobs = jobs.filter(|job| facts.has_job(job)).peekable();
     let none = jobs.peek().is_some() && jobs.all(|job| job.devices_allocated == 0);
     (none && !matches!(pods, TableState::Waiting | TableState::NotVisible(_))).then(|| RateRow {
-        scope: Scope::Team,
+        scope: SpendScope::Team,
         name: team.clone(),
         devices: DeviceAmount::default(),
         unknown_slices: 0,
@@ -370,16 +370,16 @@ pub fn as_idle(cell: Cell<'_>) -> Cell<'_> {
 }
 
 /// The scope whose rows are shown.
-pub const fn scope_of(row_scope: &RowScope) -> Scope {
+pub const fn scope_of(row_scope: &RowScope) -> SpendScope {
     match row_scope {
         RowScope::Cost(scope) => *scope,
-        RowScope::Idle => Scope::Job,
-        _ => Scope::Team,
+        RowScope::Idle => SpendScope::Job,
+        _ => SpendScope::Team,
     }
 }
 
 fn rate_row(facts: &Facts, row: Row) -> Option<&RateRow> {
-    let scope = Scope::ALL.get(row.0 as usize)?;
+    let scope = SpendScope::ALL.get(row.0 as usize)?;
     facts.spend_rates.rows.get(scope)?.get(row.1 as usize)
 }
 
@@ -401,7 +401,7 @@ fn name(facts: &Facts, at: Row) -> Cell<'_> {
 
 /// Whose a job is; nothing in a row of another scope.
 fn team(facts: &Facts, at: Row) -> Option<&str> {
-    let row = rate_row(facts, at).filter(|row| row.scope == Scope::Job)?;
+    let row = rate_row(facts, at).filter(|row| row.scope == SpendScope::Job)?;
     let job = facts.fleet.job_named(&row.name)?;
     Some(job.team.as_str())
 }
@@ -409,7 +409,7 @@ fn team(facts: &Facts, at: Row) -> Option<&str> {
 /// What a team has cost in the month so far, in micro-dollars, by the ledger: nothing for rows of another scope or without a ledger,
 /// an unknown sum where the month was not observed.
 pub fn month_of(facts: &Facts, row: &RateRow) -> Option<Option<i64>> {
-    if row.scope != Scope::Team {
+    if row.scope != SpendScope::Team {
         return None;
     }
     let team = match row.name.as_str() {
@@ -463,12 +463,12 @@ pub fn quota_left_words(facts: &Facts, row: &RateRow) -> QuotaLeft {
         return QuotaLeft::None;
     }
     let names: BTreeSet<&Name> = match row.scope {
-        Scope::Queue => BTreeSet::from([&row.name]),
-        Scope::Team => {
+        SpendScope::Queue => BTreeSet::from([&row.name]),
+        SpendScope::Team => {
             let jobs = facts.fleet.jobs.iter().filter(|job| job.team == row.name);
             jobs.filter_map(|job| job.queue.as_ref()).collect()
         }
-        Scope::Pool | Scope::Job | Scope::Class => return QuotaLeft::None,
+        SpendScope::Pool | SpendScope::Job | SpendScope::Class => return QuotaLeft::None,
     };
     if !facts.fleet.sees_queues() {
         return QuotaLeft::Unknown;
@@ -509,13 +509,13 @@ fn open(facts: &Facts, at: Row) -> Option<Destination> {
     }
     let name = row.name.clone();
     Some(match row.scope {
-        Scope::Pool => Destination::Part(ViewId::Pools, RowScope::Pool(name)),
-        Scope::Queue => Destination::Part(ViewId::Jobs, RowScope::Queue(name)),
-        Scope::Team => Destination::Part(ViewId::Jobs, RowScope::Team(name)),
-        Scope::Class => Destination::Part(ViewId::Nodes, RowScope::Class(name)),
-        Scope::Job => match facts.fleet.job_named(&name) {
+        SpendScope::Pool => Destination::Part(ViewId::Pools, RowScope::Pool(name)),
+        SpendScope::Queue => Destination::Part(ViewId::Jobs, RowScope::Queue(name)),
+        SpendScope::Team => Destination::Part(ViewId::Jobs, RowScope::Team(name)),
+        SpendScope::Class => Destination::Part(ViewId::Nodes, RowScope::Class(name)),
+        SpendScope::Job => match facts.fleet.job_named(&name) {
             Some(job) => Destination::Part(ViewId::Jobs, RowScope::Job(job.id.clone())),
-            None => Destination::Facts(Selection::Cost(Scope::Job, name)),
+            None => Destination::Facts(Selection::Cost(SpendScope::Job, name)),
         },
     })
 }

@@ -2,7 +2,7 @@
 
 use model::base::SmallSort;
 use model::base::document::nearest;
-use model::value::Value;
+use model::value::Json;
 
 use crate::column::{Column, Row, RowOutput};
 use crate::json_style::JsonStyle;
@@ -118,10 +118,8 @@ pub fn rows_in(output: &RowOutput, facts: &Facts, query: &Query) -> Vec<Row> {
 /// The rows that match the field selectors, in the requested order. What is a remainder and no object stays last.
 fn sorted(rows: Vec<Row>, output: &RowOutput, facts: &Facts, query: &Query) -> Vec<Row> {
     let json = (output.json)(facts, &rows, JsonStyle::Line);
-    let values = rows
-        .into_iter()
-        .zip(json.iter().map(|text| Value::of(text)));
-    let mut all: Vec<(Row, Value)> = values
+    let values = rows.into_iter().zip(json.iter().map(|text| Json::of(text)));
+    let mut all: Vec<(Row, Json)> = values
         .filter(|(_, value)| query.select.wants_row(value))
         .collect();
     if let Some(sort) = &query.sort {

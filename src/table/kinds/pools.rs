@@ -1,7 +1,7 @@
 //! Pools: size, fill, heat, power and money of each.
 
 use model::base::{Moment, SmallSort, natural};
-use model::cost::{Money, RateRow, Scope, Spend};
+use model::cost::{Money, RateRow, Spend, SpendScope};
 use model::fleet::finding::Severity;
 use model::fleet::history::{FleetSignal, Track};
 use model::fleet::judge;
@@ -236,7 +236,9 @@ fn ours(facts: &Facts, row: Row) -> Option<&Pool> {
 }
 
 fn cost(facts: &Facts, row: Row) -> Option<&RateRow> {
-    facts.spend_rates.row(Scope::Pool, &pool(facts, row)?.name)
+    facts
+        .spend_rates
+        .row(SpendScope::Pool, &pool(facts, row)?.name)
 }
 
 fn of<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Pool) -> Value<'a>) -> Cell<'a> {

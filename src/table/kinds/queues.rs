@@ -13,7 +13,7 @@ use crate::kind::{Exporters, KindNames, KindView, UNKNOWN_IS_NULL};
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
 use crate::rows::queue_quotas::{flavor, left};
-use crate::rows::queue_tree::Tree;
+use crate::rows::queue_tree::QueueOrder;
 use crate::rows::queues::QueueRow;
 use crate::rows::queues::{
     self, QueueIdentity, RowOf, Tally, named, quota_cells, quota_list, rate_of, tallies, tally_of,
@@ -200,7 +200,7 @@ fn budget(facts: &Facts, row: Row) -> Cell<'_> {
 
 /// The queues that exist in a queue system, as a tree; then those that only jobs name.
 fn collect(facts: &Facts, _: &RowScope) -> Vec<Row> {
-    let tree = Tree::of(&facts.fleet.queues);
+    let tree = QueueOrder::of(&facts.fleet.queues);
     let known = tree.order.iter().map(|(at, _)| *at as u32);
     let more = 0..named(facts, &tallies(facts, |_| true)).len() as u32;
     let beyond = facts.fleet.queues.len() as u32;
@@ -263,7 +263,7 @@ fn name(facts: &Facts, row: Row) -> Cell<'_> {
     let name = of.identity().0;
     let value = match of {
         RowOf::Queue(at, _) => {
-            let tree = Tree::of(&facts.fleet.queues);
+            let tree = QueueOrder::of(&facts.fleet.queues);
             let depth = tree.depth(at);
             let branch = match (tree.has_children(at), depth) {
                 (true, _) => "▾ ",
@@ -297,7 +297,7 @@ fn count(count: u32, role: Role) -> Cell<'static> {
 /// The queues whose jobs a row has: its own, and those below it.
 pub fn members(facts: &Facts, row: Row) -> Vec<QueueIdentity<'_>> {
     let queues = &facts.fleet.queues;
-    row_of(facts, row).members(queues, &Tree::of(queues))
+    row_of(facts, row).members(queues, &QueueOrder::of(queues))
 }
 
 /// Jobs of a queue and of all queues below it.

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use model::base::{DeviceAmount, Name, SmallSort, natural};
-use model::cost::{Money, RateRow, Scope, Spend};
+use model::cost::{Money, RateRow, Spend, SpendScope};
 use model::fleet::job::Job;
 use model::schema::of_rows;
 
@@ -109,7 +109,7 @@ pub static KIND: KindSpec = KindSpec {
     label: |_, _, _| None,
     selection: |facts, row| {
         let rate = rate(facts, row)?;
-        Some(Selection::Cost(Scope::Team, rate.name.clone()))
+        Some(Selection::Cost(SpendScope::Team, rate.name.clone()))
     },
     open: |facts, row| {
         let team = team(facts, row)?.clone();
@@ -177,7 +177,7 @@ fn collect(facts: &Facts, _: &RowScope) -> Vec<Row> {
 
 /// The rates of teams.
 fn rates(facts: &Facts) -> &[RateRow] {
-    let rates = facts.spend_rates.rows.get(&Scope::Team);
+    let rates = facts.spend_rates.rows.get(&SpendScope::Team);
     rates.map_or(&[], Vec::as_slice)
 }
 
@@ -189,7 +189,7 @@ fn team(facts: &Facts, row: Row) -> Option<&Name> {
 }
 
 fn rate(facts: &Facts, row: Row) -> Option<Cow<'_, RateRow>> {
-    row_of(facts, Scope::Team, team(facts, row)?)
+    row_of(facts, SpendScope::Team, team(facts, row)?)
 }
 
 /// The team's jobs, as far as they are in the scope.
@@ -284,7 +284,7 @@ mod tests {
         for at in rows {
             let (name, row) = (team(&facts, at).expect("a team"), row(&facts, at));
             jobs += self::jobs(&facts, at).count();
-            let Some(rate) = facts.spend_rates.row(Scope::Team, name) else {
+            let Some(rate) = facts.spend_rates.row(SpendScope::Team, name) else {
                 continue;
             };
             let spend = rate.known();

@@ -70,7 +70,7 @@ pub struct DeliveryCounts {
 }
 
 /// A group with news to report.
-struct Waiting {
+struct WaitingGroup {
     group: AlertGroup,
     severity: Severity,
     changed: Duration,
@@ -320,7 +320,7 @@ impl Delivery {
     }
 
     /// The pending messages, one per group.
-    fn waiting(&self) -> Vec<Waiting> {
+    fn waiting(&self) -> Vec<WaitingGroup> {
         let waiting = self.grouped(AlertGroup::of);
         match waiting.len() > MOST_WAITING {
             false => waiting,
@@ -332,12 +332,12 @@ impl Delivery {
         }
     }
 
-    fn grouped(&self, group: impl Fn(&Entry, News) -> AlertGroup) -> Vec<Waiting> {
+    fn grouped(&self, group: impl Fn(&Entry, News) -> AlertGroup) -> Vec<WaitingGroup> {
         let entries = self.entries.iter().enumerate();
         let news = entries.filter_map(|(at, entry)| Some((group(entry, entry.news()?), at)));
         let mut news: Vec<(AlertGroup, usize)> = news.collect();
         news.small_sort();
-        let mut out: Vec<Waiting> = Vec::new();
+        let mut out: Vec<WaitingGroup> = Vec::new();
         for (group, at) in news {
             let entry = &self.entries[at];
             let changed = entry.changed.max(entry.not_before);
@@ -347,7 +347,7 @@ impl Delivery {
                     last.changed = last.changed.min(changed);
                     last.entries.push(at);
                 }
-                None => out.push(Waiting {
+                None => out.push(WaitingGroup {
                     group,
                     severity: entry.severity(),
                     changed,

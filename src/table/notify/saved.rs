@@ -45,7 +45,7 @@ struct DeliveryFile {
 }
 
 #[derive(Deserialize)]
-struct Version {
+struct SavedVersion {
     version: u32,
 }
 
@@ -65,7 +65,7 @@ pub fn text(cluster: &str, receivers: Vec<SavedDelivery>) -> String {
 /// # Errors
 /// The file is truncated, or of a later version.
 pub fn read(text: &str, cluster: &str) -> Result<Option<Vec<SavedDelivery>>, String> {
-    let version: Version = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let version: SavedVersion = serde_json::from_str(text).map_err(|error| error.to_string())?;
     if version.version != VERSION {
         return Err(format!("version {} is not known here", version.version));
     }

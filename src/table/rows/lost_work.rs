@@ -36,7 +36,7 @@ const TITLES: [(&str, bool); 7] = [
 
 /// Displaced jobs of one team, added up.
 #[derive(Default)]
-struct Sum {
+struct TeamSum {
     jobs: u64,
     devices: u64,
     /// Tenths of device-hours, of what the lines show; unknown where that of one job is.
@@ -45,7 +45,7 @@ struct Sum {
     by_list: bool,
 }
 
-impl Sum {
+impl TeamSum {
     fn of<'a>(jobs: impl IntoIterator<Item = &'a Displaced>) -> Self {
         let none = Self {
             tenths: Some(0),
@@ -155,15 +155,15 @@ pub fn lines(
                 .map(|one| row(plan, forecast, now, one)),
         );
         if shown < jobs.len() {
-            let mut rest = Sum::of(jobs.iter().skip(shown).copied()).line(&team);
+            let mut rest = TeamSum::of(jobs.iter().skip(shown).copied()).line(&team);
             rest[0] = format!("{} more", jobs.len() - shown);
             cells.push(rest);
         }
         if jobs.len() > 1 && teams.len() > 1 {
-            cells.push(Sum::of(jobs.iter().copied()).line(&team));
+            cells.push(TeamSum::of(jobs.iter().copied()).line(&team));
         }
     }
-    cells.push(Sum::of(all).line("all teams"));
+    cells.push(TeamSum::of(all).line("all teams"));
     for columns in (4..=TITLES.len()).rev() {
         let cut: Vec<Vec<String>> = cells.iter().map(|line| line[..columns].to_vec()).collect();
         let layout = Layout::new(TITLES[..columns].to_vec(), &cut);

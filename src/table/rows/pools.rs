@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use model::base::DeviceAmount;
-use model::cost::{Money, Scope, Spend};
+use model::cost::{Money, Spend, SpendScope};
 use model::fleet::node::Billing;
 use model::fleet::pool::{ClassCount, NodeCounts, Pool, VisibleCounts, WaitingOutside};
 use model::schema::one_of;
@@ -194,7 +194,7 @@ pub fn waiting_devices(facts: &Facts) -> u32 {
 
 /// Rate of a pool's devices; `None` where none has a price.
 pub fn spend(facts: &Facts, pool: &Pool) -> Option<Spend> {
-    match facts.spend_rates.row(Scope::Pool, &pool.name) {
+    match facts.spend_rates.row(SpendScope::Pool, &pool.name) {
         Some(row) => row.known().map(|spend| Spend {
             free: unallocated(facts, &spend),
             ..spend

@@ -6,9 +6,9 @@ use model::base::quantities::grouped;
 use model::base::{Name, SmallSort};
 use model::fleet::queue::{Measure, Queue, QueueKind, Quota};
 
-use super::queue_tree::Tree;
+use super::queue_tree::QueueOrder;
 use crate::Facts;
-use crate::cell::Quota as Bar;
+use crate::cell::QuotaUse as Bar;
 use crate::cell::{Cell, Value};
 use crate::column::{Column, Row};
 
@@ -108,7 +108,7 @@ fn quota_in(queue: &Queue, part: FlavorPart<'_>) -> Option<Bar> {
 /// All device quotas of the queue with this index, as text: `h100 766/768, 0 left: other queues of its cohort
 /// borrow 2`. The flavors with most devices first.
 pub fn quota_words(facts: &Facts, at: usize) -> Vec<String> {
-    let tree = Tree::of(&facts.fleet.queues);
+    let tree = QueueOrder::of(&facts.fleet.queues);
     let all = parts(facts).into_iter().filter_map(|part| {
         let bar = quota_in(facts.fleet.queues.get(at)?, part)?;
         let words = format!("{} {}", part.name(), bar.numbers());
@@ -188,7 +188,7 @@ pub fn left(facts: &Facts, row: Row) -> Cell<'_> {
 
 /// What these queues have left together, in the same words.
 pub fn left_of(facts: &Facts, queues: &[usize]) -> String {
-    let tree = Tree::of(&facts.fleet.queues);
+    let tree = QueueOrder::of(&facts.fleet.queues);
     left_of_each(facts, |part| left_together(facts, &tree, queues, part))
 }
 
@@ -251,7 +251,7 @@ impl Left {
 /// Quota of a flavor that these queues have left together: their own quotas, less what other queues of their cohorts borrow.
 fn left_together(
     facts: &Facts,
-    tree: &Tree,
+    tree: &QueueOrder,
     queues: &[usize],
     part: FlavorPart<'_>,
 ) -> Option<Left> {
@@ -290,11 +290,11 @@ fn left_together(
 /// its queues' quotas.
 fn quota_at(facts: &Facts, at: usize, part: FlavorPart<'_>) -> Option<Bar> {
     let own = quota_in(facts.fleet.queues.get(at)?, part);
-    own.or_else(|| quota_below(facts, &Tree::of(&facts.fleet.queues), at, part))
+    own.or_else(|| quota_below(facts, &QueueOrder::of(&facts.fleet.queues), at, part))
 }
 
 /// The sum of the quotas of the queues below one.
-fn quota_below(facts: &Facts, tree: &Tree, at: usize, part: FlavorPart<'_>) -> Option<Bar> {
+fn quota_below(facts: &Facts, tree: &QueueOrder, at: usize, part: FlavorPart<'_>) -> Option<Bar> {
     let below = tree.below(at);
     let parts: Vec<Bar> = below
         .filter_map(|at| quota_in(facts.fleet.queues.get(at)?, part))

@@ -12,14 +12,14 @@ use model::fleet::queue::{Queue, QueueKey, QueueKind};
 const DEEPEST: usize = 8;
 
 /// The display order of queues, with their depths.
-pub struct Tree {
+pub struct QueueOrder {
     /// Queue index and depth; parents before their children.
     pub order: Vec<(usize, usize)>,
 }
 
 /// The names of the queues below a cohort.
 pub fn members(queues: &[Arc<Queue>], cohort: &Name) -> BTreeSet<Name> {
-    let tree = Tree::of(queues);
+    let tree = QueueOrder::of(queues);
     let is_meant = |queue: &Queue| queue.key.kind == QueueKind::Cohort && queue.name() == cohort;
     let at = queues.iter().position(|queue| is_meant(queue));
     let below = at.into_iter().flat_map(|at| tree.below(at));
@@ -30,7 +30,7 @@ pub fn members(queues: &[Arc<Queue>], cohort: &Name) -> BTreeSet<Name> {
         .collect()
 }
 
-impl Tree {
+impl QueueOrder {
     /// Builds the tree. A queue without an existing parent, or below itself, is a root.
     pub fn of(queues: &[Arc<Queue>]) -> Self {
         let places: FxHashMap<&QueueKey, usize> = queues
@@ -129,7 +129,7 @@ mod tests {
             queue(Cohort, "a", Some("b")),
             queue(Cohort, "b", Some("a")),
         ];
-        let tree = Tree::of(&queues);
+        let tree = QueueOrder::of(&queues);
         let names: Vec<(&str, usize)> = tree
             .order
             .iter()

@@ -7,12 +7,12 @@ use schemars::{JsonSchema, json_schema};
 use serde::{Serialize, Serializer};
 
 use model::base::{Moment, Rate, SmallSort, natural};
-use model::cost::{Money, Scope};
+use model::cost::{Money, SpendScope};
 use model::fleet::job::{Job, JobState};
 use model::fleet::queue::{Measure, Queue, QueueKind, QueueSystem, Quota};
 
 use super::list_price::list_usd;
-use super::queue_tree::Tree;
+use super::queue_tree::QueueOrder;
 use crate::text::or_unknown;
 use crate::{Facts, UNATTRIBUTED, non_empty};
 
@@ -217,7 +217,7 @@ impl<'a> RowOf<'a> {
     }
 
     /// The queues whose jobs and money count for the row: the queue itself and those below it.
-    pub fn members(self, queues: &'a [Arc<Queue>], tree: &Tree) -> Vec<QueueIdentity<'a>> {
+    pub fn members(self, queues: &'a [Arc<Queue>], tree: &QueueOrder) -> Vec<QueueIdentity<'a>> {
         let Self::Queue(at, _) = self else {
             return vec![self.identity()];
         };
@@ -293,7 +293,7 @@ pub fn rows_as_json<'a>(
     rows: impl IntoIterator<Item = RowOf<'a>>,
     tallies: &Tallies<'_>,
 ) -> Vec<QueueRow<'a>> {
-    let tree = Tree::of(&facts.fleet.queues);
+    let tree = QueueOrder::of(&facts.fleet.queues);
     let rows = rows.into_iter();
     rows.map(|of| row(facts, of, &tree, tallies)).collect()
 }
@@ -348,7 +348,7 @@ fn queue_rate(facts: &Facts, name: &str, system: QueueSystem) -> Option<Money> {
 
 /// Rate of the devices of all jobs that name a queue, in any system; `None` where unknown.
 fn burn_of(facts: &Facts, name: &str) -> Option<Money> {
-    match facts.spend_rates.row(Scope::Queue, name) {
+    match facts.spend_rates.row(SpendScope::Queue, name) {
         Some(row) => row.known().map(|spend| spend.rate),
         None => Some(Money::ZERO),
     }
@@ -369,7 +369,12 @@ fn burn_of_jobs(facts: &Facts, name: &str, system: QueueSystem) -> Option<Money>
     (!unknown || sum.all > Rate::ZERO).then_some(sum)
 }
 
-fn row<'a>(facts: &'a Facts, of: RowOf<'a>, tree: &Tree, tallies: &Tallies<'_>) -> QueueRow<'a> {
+fn row<'a>(
+    facts: &'a Facts,
+    of: RowOf<'a>,
+    tree: &QueueOrder,
+    tallies: &Tallies<'_>,
+) -> QueueRow<'a> {
     let (queue, (name, system)) = (of.queue(), of.identity());
     let members = of.members(&facts.fleet.queues, tree);
     let (tally, burn) = (tally_of(&members, tallies), rate_of(facts, &members));

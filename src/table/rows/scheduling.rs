@@ -17,7 +17,7 @@ use model::base::{Moment, Name};
 use model::fleet::admission::{Admission, Assigned};
 use model::fleet::job::Job;
 use model::fleet::queue::{Door, PriorityClass, Queue, QueueCounts, Quota};
-use model::fleet::siting::PodSet;
+use model::fleet::siting::JobPodSet;
 
 use super::document::Amounts;
 use crate::{Facts, non_empty};
@@ -183,8 +183,8 @@ impl<'a> From<&'a PriorityClass> for PriorityClassCell<'a> {
     }
 }
 
-impl<'a> From<&'a PodSet> for PodSetCell<'a> {
-    fn from(set: &'a PodSet) -> Self {
+impl<'a> From<&'a JobPodSet> for PodSetCell<'a> {
+    fn from(set: &'a JobPodSet) -> Self {
         Self {
             name: &set.name,
             count: set.count,

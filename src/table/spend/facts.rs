@@ -4,7 +4,7 @@ use model::base::{Moment, SmallSort};
 use model::fleet::finding::Finding;
 use usage::{BudgetState, Period, UsageSum, UsageTotals};
 
-use super::{CostBasis, Seen};
+use super::{CostBasis, ObservedSpan};
 use crate::{Facts, Scope, budgets};
 
 /// Whether the usage ledger could be read.
@@ -24,9 +24,9 @@ pub enum UsageStatus {
 pub struct PeriodSums {
     pub period: Period,
     /// The period's span and observed ratio.
-    pub now: Seen,
+    pub now: ObservedSpan,
     /// The span and observed ratio of the period before.
-    pub before: Seen,
+    pub before: ObservedSpan,
     /// Sums of the period, one per step of [`super::PeriodCost::steps`]; the names are a team and a namespace.
     pub sums: Vec<UsageSum>,
     /// Sums of the period before.
@@ -44,7 +44,7 @@ fn is_in(scope: Option<&Scope>, sum: &UsageSum) -> bool {
 impl PeriodSums {
     /// Totals of the scope in the period and in the one before; `None` where nothing was observed.
     pub fn of(&self, scope: Option<&Scope>) -> [Option<UsageTotals>; 2] {
-        let sum = |seen: &Seen, sums: &[UsageSum]| {
+        let sum = |seen: &ObservedSpan, sums: &[UsageSum]| {
             seen.is_observed().then(|| {
                 let mut all = UsageTotals::default();
                 let own = sums.iter().filter(|sum| is_in(scope, sum));

@@ -14,7 +14,7 @@ mod units;
 pub use facts::{PeriodSums, UsageFacts, UsageStatus};
 pub use focus::{KEYS as FOCUS_KEYS, focus};
 pub use hours::{NAMES, UsageHour, csv, hours, table};
-pub use period::{PeriodCost, PeriodRow, Seen, spark};
+pub use period::{ObservedSpan, PeriodCost, PeriodRow, spark};
 pub use report::{IdleShare, Report, ReportRow};
 pub use units::unit_words;
 

@@ -17,13 +17,13 @@ use crate::text::UNKNOWN;
 
 /// A span and its observed ratio.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Seen {
+pub struct ObservedSpan {
     pub span: Span,
     /// Observed time as a share of the elapsed part of the span, 0 to 1.
     pub ratio: f64,
 }
 
-impl Seen {
+impl ObservedSpan {
     /// True where anything was observed.
     pub fn is_observed(&self) -> bool {
         self.ratio > 0.0
@@ -61,9 +61,9 @@ pub struct PeriodCost {
     /// The dimension of its rows.
     pub by: Dimension,
     /// Span and observed ratio of the period.
-    pub now: Seen,
+    pub now: ObservedSpan,
     /// Span and observed ratio of the period before.
-    pub before: Seen,
+    pub before: ObservedSpan,
     /// Rows by descending cost; usage without a value of the dimension is last.
     pub rows: Vec<PeriodRow>,
     /// The sum of the rows.
@@ -91,9 +91,9 @@ impl PeriodCost {
     pub fn new(
         name: &str,
         by: Dimension,
-        now: Seen,
+        now: ObservedSpan,
         sums: &[UsageSum],
-        before: Seen,
+        before: ObservedSpan,
         sums_before: &[UsageSum],
         basis: CostBasis,
     ) -> Self {
@@ -209,7 +209,7 @@ impl PeriodCost {
 
     /// Both spans with their observed ratios.
     pub fn headline(&self) -> String {
-        let of = |seen: &Seen| {
+        let of = |seen: &ObservedSpan| {
             let zone = &self.basis.zone;
             let (from, to) = (zone.stamp(seen.span.from), zone.stamp(seen.span.to));
             format!("{from} to {to}, {}", coverage_words(seen.ratio))
@@ -269,7 +269,7 @@ impl PeriodCost {
 
     /// As one JSON document.
     pub fn json(&self) -> String {
-        let seen = |seen: &Seen| {
+        let seen = |seen: &ObservedSpan| {
             json!({
                 "from": start_of(seen.span.from).rfc3339(),
                 "to": start_of(seen.span.to).rfc3339(),

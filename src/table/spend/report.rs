@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use model::base::name::printable;
 use usage::{CostPart, Dimension, UsageSum, UsageTotals, start_of};
 
-use super::period::Seen;
+use super::period::ObservedSpan;
 use super::{
     CostBasis, Rounded, coverage_words, decimal, device_hours, dollars, nobodys, safe_line, units,
     usd,
@@ -67,7 +67,7 @@ pub struct Report {
     /// The calendar month, written `2026-10`.
     pub month: String,
     /// Span of the month and its observed ratio.
-    pub seen: Seen,
+    pub seen: ObservedSpan,
     /// Hours of the month that are still open.
     pub open: i64,
     /// Dimensions of the rows.
@@ -86,7 +86,7 @@ impl Report {
     /// Builds the report from the ledger's sums.
     pub fn new(
         month: &str,
-        seen: Seen,
+        seen: ObservedSpan,
         open: i64,
         by: &[Dimension],
         idle: IdleShare,

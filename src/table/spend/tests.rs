@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use usage::{CostPart, Dimension, EnergyRates, Span, UsageSum, UsageTotals};
 
-use super::period::Seen;
+use super::period::ObservedSpan;
 use super::{
     CostBasis, IdleShare, PeriodCost, Report, Rounded, coverage_words, decimal, dollars,
     percent_change, safe_line, shares,
@@ -31,12 +31,12 @@ fn sum(name: &str, totals: UsageTotals) -> UsageSum {
     }
 }
 
-fn seen(ratio: f64) -> Seen {
+fn seen(ratio: f64) -> ObservedSpan {
     let span = Span {
         from: 490_000,
         to: 490_024,
     };
-    Seen { span, ratio }
+    ObservedSpan { span, ratio }
 }
 
 proptest! {

@@ -12,7 +12,7 @@ use model::cost::{PriceBook, Prices};
 use model::fleet::accelerator::Catalog;
 use model::fleet::queue_document;
 use model::fleet::thresholds::Thresholds;
-use settings::{Inputs, Layer, Text};
+use settings::{Inputs, Layer, SettingsText};
 use table::cell::Value;
 
 use super::{Shape, Target, none, pick};
@@ -82,7 +82,7 @@ pub(super) const SETTINGS: Target = Target {
 fn settings(data: &[u8]) -> u64 {
     let text = text(data);
     let mut parts = text.split('\0');
-    let mut file = |layer, path: &str| Text {
+    let mut file = |layer, path: &str| SettingsText {
         layer,
         path: path.to_owned(),
         text: parts.next().unwrap_or_default().to_owned(),

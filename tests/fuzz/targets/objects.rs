@@ -200,7 +200,7 @@ fn fleet(data: &[u8]) -> u64 {
         ledger.apply(Observation::End(*table));
     }
     let mut picture = ledger.publish(NOW);
-    let mut state = checks::State::default();
+    let mut state = checks::CheckStates::default();
     let findings = checks::run(&mut state, &picture, NOW, &Thresholds::default().at_once());
     picture.findings = findings.into();
     let burn = model::cost::spend_rates(&picture, &PRICES);

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use model::base::{Moment, Name, ObjectKey};
 use model::fleet::observe::{Labels, NodeSeen, Observation, Phase, PodSeen, Resources};
-use model::fleet::reading::{Page, Reading, Scope};
+use model::fleet::reading::{Page, Reading, ReadingScope};
 use model::fleet::signal::Signal;
-use record::{Archive, RecordOptions, RecordedEvent, Recorder, Saved, Step};
+use record::{Archive, RecordOptions, RecordedEvent, Recorder, ReplayStep, Saved};
 
 use super::files::{file, folder};
 use super::{Shape, Target};
@@ -63,7 +63,7 @@ fn recorded() -> Vec<Vec<u8>> {
                     ..NodeSeen::default()
                 })),
             );
-            let mut reading = Reading::new(Name::new("dcgm"), Scope::Device);
+            let mut reading = Reading::new(Name::new("dcgm"), ReadingScope::Device);
             reading.index = Some(node as u32);
             reading.signals = [
                 (Signal::Util, 0.1 * round as f64),
@@ -164,9 +164,9 @@ fn segment(data: &[u8]) -> u64 {
         };
         let (mut seen, mut restarts) = (0, 0);
         let played = player.until(Moment::from_millis(i64::MAX), |step| match step {
-            Step::Entry((_, RecordedEvent::Seen(_))) => seen += 1,
-            Step::Entry((_, RecordedEvent::Judged)) => {}
-            Step::Restart(_) => restarts += 1,
+            ReplayStep::Entry((_, RecordedEvent::Seen(_))) => seen += 1,
+            ReplayStep::Entry((_, RecordedEvent::Judged)) => {}
+            ReplayStep::Restart(_) => restarts += 1,
         });
         shape = shape
             .count(keyframe.observations.len())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::base::{Moment, ObjectKey};
 use serde_json::Value;
-use sim::change::{Request, Resource, Served, SimBackend, WorldChange};
+use sim::change::{Request, Resource, ServedPage, SimBackend, WorldChange};
 use sim::cluster::SimCluster;
 use sim::specs::SPECS;
 use sim::users::Users;
@@ -174,16 +174,16 @@ impl SimBackend for Recorded {
         }
     }
 
-    fn page(&self, pod: &ObjectKey, port: u16, path: &str) -> Option<Served> {
+    fn page(&self, pod: &ObjectKey, port: u16, path: &str) -> Option<ServedPage> {
         if !self.exporters.contains(pod) || port != 9400 {
             return None;
         }
         match path {
-            "/metrics" => Some(Served {
+            "/metrics" => Some(ServedPage {
                 content_type: "text/plain; version=0.0.4; charset=utf-8",
                 body: self.page.clone(),
             }),
-            "/health" => Some(Served {
+            "/health" => Some(ServedPage {
                 content_type: "text/plain; charset=utf-8",
                 body: self.health.clone(),
             }),

@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 
 use model::base::Name;
 use model::fleet::govern::KUEUE_QUEUE;
-use model::plan::{Fact, Mutation, Object, Policy, RefusalCode, Step, Test, Verb, VolcanoAction};
+use model::plan::{
+    Fact, Mutation, Object, RefusalCode, Step, StopPolicy, Test, Verb, VolcanoAction,
+};
 
 use super::*;
 
@@ -330,7 +332,7 @@ fn kueue_has_its_mutations() {
         let hold = step(
             queue,
             Mutation::StopPolicy {
-                value: Policy::Hold,
+                value: StopPolicy::Hold,
             },
         );
         let open = read(json!({}));
@@ -342,7 +344,7 @@ fn kueue_has_its_mutations() {
         assert_eq!(
             back.mutation,
             Mutation::StopPolicy {
-                value: Policy::None
+                value: StopPolicy::None
             }
         );
         assert!(is_done(&back, Some(&open)), "absent is None");
@@ -467,7 +469,7 @@ fn kai_gets_the_label_of_the_owner_and_its_podgroup_is_not_written() {
     let refusal = support(
         &queue,
         &Mutation::StopPolicy {
-            value: Policy::Hold,
+            value: StopPolicy::Hold,
         },
     )
     .expect_err("no hold");

@@ -124,7 +124,7 @@ pub(super) fn lines(
         "hottest",
         pool.temp_max.map(|degrees| format!("{degrees:.0}°")),
     );
-    if let Some(row) = facts.whole_burn().row(model::cost::Scope::Pool, name) {
+    if let Some(row) = facts.whole_burn().row(model::cost::SpendScope::Pool, name) {
         let spend = row.known();
         table.words(
             "rate",
@@ -163,7 +163,7 @@ pub(super) fn lines(
         let idle = track(FleetSignal::Idle);
         let most = facts
             .whole_burn()
-            .row(model::cost::Scope::Pool, name)
+            .row(model::cost::SpendScope::Pool, name)
             .map(|row| row.spend.rate.usd() as f32);
         table.past(facts, "idle, 1 h", &idle, most, &|usd| {
             format!("${}/h", grouped(usd.round() as i64))

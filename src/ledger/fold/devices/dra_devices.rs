@@ -17,7 +17,7 @@ use super::readings::{DeviceReadings, NodeReadings};
 use super::slice_shares;
 
 /// One published device and its slice.
-pub(crate) struct Source<'s> {
+pub(crate) struct PublishedDevice<'s> {
     pub(crate) slice: &'s SliceSeen,
     pub(crate) published: &'s Published,
     /// True when all slices of its pool are listed.
@@ -27,7 +27,7 @@ pub(crate) struct Source<'s> {
 /// What counter sets have in all, by driver, pool, set and counter; in thousandths.
 pub(crate) type CounterTotals<'s> = BTreeMap<(&'s Name, &'s Name, &'s Name, &'s Name), i64>;
 
-impl Source<'_> {
+impl PublishedDevice<'_> {
     /// The largest part that it takes of a counter which it shares with other entries; `None` where no total is published.
     fn drawn(&self, totals: &CounterTotals<'_>) -> Option<DeviceAmount> {
         let (driver, pool) = (&self.slice.driver, &self.slice.pool);
@@ -98,7 +98,7 @@ enum Tie<'s> {
     Index(&'s Name, &'s Name, u32),
 }
 
-fn ties<'s>(source: &Source<'s>, is_part: bool) -> Vec<Tie<'s>> {
+fn ties<'s>(source: &PublishedDevice<'s>, is_part: bool) -> Vec<Tie<'s>> {
     let (slice, one) = (source.slice, source.published);
     let mut out = Vec::new();
     let uuid = if is_part { &one.parent } else { &one.uuid };
@@ -122,7 +122,7 @@ fn ties<'s>(source: &Source<'s>, is_part: bool) -> Vec<Tie<'s>> {
 }
 
 /// Further identifiers that later partitions may match.
-fn further<'s>(source: &Source<'s>) -> Vec<Tie<'s>> {
+fn further<'s>(source: &PublishedDevice<'s>) -> Vec<Tie<'s>> {
     let (slice, one) = (source.slice, source.published);
     let sets = one
         .counters
@@ -143,11 +143,11 @@ fn plain_pci(address: &str) -> String {
 
 /// The physical devices among the published entries, in index order.
 pub(crate) fn physical_devices(
-    sources: &[Source<'_>],
+    sources: &[PublishedDevice<'_>],
     totals: &CounterTotals<'_>,
     resource: impl Fn(&Name, bool) -> Name,
 ) -> Vec<DraDevice> {
-    let mut order: Vec<(&Source<'_>, Option<DeviceAmount>)> = sources
+    let mut order: Vec<(&PublishedDevice<'_>, Option<DeviceAmount>)> = sources
         .iter()
         .map(|source| (source, source.drawn(totals)))
         .collect();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use model::base::{Age, Moment, Name, Names, ObjectKey};
-use model::fleet::reading::{Reading, Scope};
+use model::fleet::reading::{Reading, ReadingScope};
 use model::fleet::signal::Signals;
 
 use super::limits::MOST;
@@ -277,13 +277,13 @@ impl NodeReadings {
         let mut readings: Vec<&Reading> = readings.iter().collect();
         readings.sort_by(|a, b| (a.index, &a.uuid, a.scope).cmp(&(b.index, &b.uuid, b.scope)));
         for reading in readings {
-            if reading.scope == Scope::Node {
+            if reading.scope == ReadingScope::Node {
                 self.node.retain(|(dialect, _)| *dialect != reading.dialect);
                 self.node
                     .push((reading.dialect.clone(), reading.signals.clone()));
                 continue;
             }
-            if reading.scope == Scope::Serving {
+            if reading.scope == ReadingScope::Serving {
                 continue;
             }
             let mut ignore = |count: u32| {
@@ -317,13 +317,13 @@ impl NodeReadings {
                 .clone()
                 .map(|pod| NamedPod { pod, at, interval });
             match (reading.scope, &reading.slice) {
-                (Scope::Slice, Some(slice))
+                (ReadingScope::Slice, Some(slice))
                     if device.slices.len() >= MOST as usize
                         && !device.slices.contains_key(slice) =>
                 {
                     ignore(MOST + 1);
                 }
-                (Scope::Slice, Some(slice)) => {
+                (ReadingScope::Slice, Some(slice)) => {
                     let slice = device.slices.entry(slice.clone()).or_default();
                     store_reading(
                         &mut slice.by_dialect,
@@ -336,7 +336,7 @@ impl NodeReadings {
                         slice.named = named;
                     }
                 }
-                (Scope::PodCopy, _) => {
+                (ReadingScope::PodCopy, _) => {
                     if let Some(named) = named {
                         device
                             .sharers

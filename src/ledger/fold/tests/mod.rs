@@ -20,7 +20,7 @@ use model::fleet::device::{Attribution, TeamSource};
 use model::fleet::job::JobState;
 use model::fleet::object_parts::Phase;
 use model::fleet::observe::{Lost, LostKind};
-use model::fleet::reading::Scope;
+use model::fleet::reading::ReadingScope;
 use support::*;
 
 fn holders(fleet: &Fleet, node: &str) -> Vec<(Option<String>, Attribution)> {
@@ -163,7 +163,7 @@ fn a_name_survives_one_scrape_without_labels_but_not_three() {
 fn a_mixed_mig_node_counts_each_device_once() {
     let slice = |device: u32, id: u32, holder: Option<&str>| {
         let mut row = reading(device, 0.3, holder);
-        row.scope = Scope::Slice;
+        row.scope = ReadingScope::Slice;
         row.slice = Some(Name::from(format!("1g.10gb-{id}")));
         row
     };
@@ -235,7 +235,7 @@ fn a_single_strategy_mig_node_counts_boards_not_instances() {
 fn a_time_sliced_node_has_its_boards_and_their_shares() {
     let copy = |holder: &str| {
         let mut row = reading(0, 0.7, Some(holder));
-        row.scope = Scope::PodCopy;
+        row.scope = ReadingScope::PodCopy;
         row
     };
     let mut ledger = fold([

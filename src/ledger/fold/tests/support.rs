@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 use model::fleet::condition::Condition;
 use model::fleet::object_parts::{OwnerRef, Phase, Resources};
-use model::fleet::reading::{Reading, Scope};
+use model::fleet::reading::{Reading, ReadingScope};
 use model::fleet::signal::Signal;
 
 pub(crate) const NOW: Moment = Moment::from_seconds(1_800_000_000);
@@ -128,7 +128,7 @@ pub(crate) fn workload(
 }
 
 pub(crate) fn reading(index: u32, util: f64, holder: Option<&str>) -> Reading {
-    let mut reading = Reading::new(Name::new("dcgm"), Scope::Device);
+    let mut reading = Reading::new(Name::new("dcgm"), ReadingScope::Device);
     reading.index = Some(index);
     reading.uuid = Some(Name::from(format!("GPU-{index}")));
     reading.pod = holder.map(|name| ObjectKey::new("ns", name));

@@ -3,7 +3,7 @@
 use super::support::*;
 use super::*;
 use model::fleet::claim::{
-    ClaimAsk, ClaimRequest, ClaimResult, ClaimSeen, ClassSeen, Published, Reach, SliceSeen,
+    ClaimAsk, ClaimRequest, ClaimResult, ClaimSeen, ClassSeen, DeviceAccess, Published, SliceSeen,
     TemplateSeen,
 };
 use model::fleet::device::{Attribution, Health};
@@ -46,7 +46,7 @@ fn slice_of(name: &str, generation: i64, slices: u32, devices: Vec<Published>) -
         pool: Name::new("n1"),
         generation,
         slices,
-        reach: Reach::Node(Name::new("n1")),
+        reach: DeviceAccess::Node(Name::new("n1")),
         devices: devices.into(),
         ..SliceSeen::default()
     }
@@ -456,7 +456,7 @@ fn network_attached_devices_are_each_on_one_node() {
         fields: Box::default(),
     };
     let mut shared = slice_of("net", 1, 1, vec![gpu(0), gpu(1)]);
-    shared.reach = Reach::Nodes(Box::from([rack]));
+    shared.reach = DeviceAccess::Nodes(Box::from([rack]));
     let far = claim("c", vec![request(DRIVER, 1)], &["gpu-1"], &["p"]);
     let all = [
         node("n1", &[], &[("rack", "r1")]),

@@ -105,10 +105,10 @@ fn a_queue_says_what_its_admitted_jobs_hold_whether_their_pods_are_there_or_not(
     assert_eq!(used(&mut ledger), (Some(0), Some(0)));
     let mut job = workload(Table::Jobs, "Job", "j", 3, 1, None);
     job.labels = labels(&[("stokehold.dev/queue", "a")]);
-    job.pod_sets = Arc::from([model::fleet::siting::PodSet {
+    job.pod_sets = Arc::from([model::fleet::siting::JobPodSet {
         count: 3,
         request: job.per_pod.clone(),
-        ..model::fleet::siting::PodSet::default()
+        ..model::fleet::siting::JobPodSet::default()
     }]);
     job.annotations = labels(&[
         ("stokehold.dev/admitted-at", &job.created.rfc3339()),

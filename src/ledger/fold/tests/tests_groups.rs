@@ -9,7 +9,7 @@ use model::fleet::observe::Pending;
 use model::fleet::queue::{
     Door, PriorityClass, PriorityKind, Queue, QueueKey, QueueKind, QueueSystem,
 };
-use model::fleet::siting::{ConstraintMode, Membership, PodSet, Siting, TopologyConstraint};
+use model::fleet::siting::{ConstraintMode, JobPodSet, Membership, Siting, TopologyConstraint};
 
 pub(super) fn group(
     table: Table,
@@ -269,12 +269,12 @@ fn bare_pods_of_one_group_are_one_job() {
         member("p-1", None, "Workload", "pods"),
         seen({
             let mut group = kueue("pods", None, None);
-            group.pod_sets = Arc::from([PodSet {
+            group.pod_sets = Arc::from([JobPodSet {
                 name: Name::new("main"),
                 count: 2,
                 min: 2,
                 request: devices(&[("nvidia.com/gpu", 1)]),
-                ..PodSet::default()
+                ..JobPodSet::default()
             }]);
             group
         }),
@@ -492,7 +492,7 @@ fn a_launcher_without_devices_does_not_keep_a_gang_from_running() {
     mpi.total = devices(&[("nvidia.com/gpu", 16)]);
     mpi.pod_sets = [("launcher", 1, 0), ("worker", 2, 8)]
         .iter()
-        .map(|(name, count, gpus)| PodSet {
+        .map(|(name, count, gpus)| JobPodSet {
             name: Name::new(name),
             count: *count,
             min: *count,
@@ -500,7 +500,7 @@ fn a_launcher_without_devices_does_not_keep_a_gang_from_running() {
                 0 => Default::default(),
                 gpus => devices(&[("nvidia.com/gpu", *gpus)]),
             },
-            ..PodSet::default()
+            ..JobPodSet::default()
         })
         .collect();
     let state = |workers: &[Option<&str>]| {

@@ -3,7 +3,7 @@
 use super::support::*;
 use super::*;
 use crate::fold::devices::limits::MOST;
-use model::fleet::claim::{Published, Reach, SliceSeen};
+use model::fleet::claim::{DeviceAccess, Published, SliceSeen};
 use model::fleet::node::Node;
 
 /// The node `a` of these observations; another node beside it is whole in every case.
@@ -107,7 +107,7 @@ fn slices_and_pages_that_claim_too_much_are_ignored_and_named() {
         pool: Name::new("a"),
         generation: 1,
         slices: 1,
-        reach: Reach::Node(Name::new("a")),
+        reach: DeviceAccess::Node(Name::new("a")),
         devices: devices.collect(),
         ..SliceSeen::default()
     };

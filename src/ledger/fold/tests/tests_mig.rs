@@ -5,7 +5,7 @@ use super::support::{NOW, node, page, pod, pod_seen, reading};
 use super::*;
 use model::fleet::accelerator::Catalog;
 use model::fleet::device::Attribution;
-use model::fleet::reading::{Reading, Scope};
+use model::fleet::reading::{Reading, ReadingScope};
 use model::fleet::signal::Signal;
 
 /// A ledger that knows the catalog's models.
@@ -182,7 +182,7 @@ fn gpus_that_are_offered_whole_stay_whole() {
 
 fn row(device: u32, slice: &str, util: f64, holder: Option<&str>) -> Reading {
     let mut row = reading(device, util, holder);
-    row.scope = Scope::Slice;
+    row.scope = ReadingScope::Slice;
     row.slice = Some(Name::new(slice));
     row
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::support::*;
 use super::*;
-use model::fleet::reading::{Reading, Scope};
+use model::fleet::reading::{Reading, ReadingScope};
 use model::fleet::signal::{Signal, Signals};
 
 #[test]
@@ -49,7 +49,7 @@ fn pages_of_several_exporters_may_come_before_their_node() {
     other.dialect = Name::new("triton");
     other.signals = [(Signal::Temp, 60.0)].into_iter().collect();
     let mut second = reading(1, 0.4, None);
-    let mut served = Reading::new(Name::new("vllm"), Scope::Serving);
+    let mut served = Reading::new(Name::new("vllm"), ReadingScope::Serving);
     served.pod = Some(ObjectKey::new("ns", "chat"));
     served.signals = [(Signal::RequestsRunning, 3.0)].into_iter().collect();
     let pages = |second: Reading| {

@@ -6,7 +6,7 @@ use super::*;
 use model::fleet::job::{Gang, Job, JobState};
 use model::fleet::object_parts::Resources;
 use model::fleet::queue::QueueSystem;
-use model::fleet::siting::{PodSet, StartBlock};
+use model::fleet::siting::{JobPodSet, StartBlock};
 
 /// A workload of one pod set that is a gang.
 fn gang(table: Table, kind: &str, pods: u32, owner: Option<(&str, &str)>) -> WorkloadSeen {
@@ -17,13 +17,13 @@ fn gang(table: Table, kind: &str, pods: u32, owner: Option<(&str, &str)>) -> Wor
     seen
 }
 
-fn set(name: &str, pods: u32) -> PodSet {
-    PodSet {
+fn set(name: &str, pods: u32) -> JobPodSet {
+    JobPodSet {
         name: Name::new(name),
         count: pods,
         min: pods,
         request: devices(&[("nvidia.com/gpu", 8)]),
-        ..PodSet::default()
+        ..JobPodSet::default()
     }
 }
 

@@ -3,14 +3,14 @@
 use super::support::{NOW, devices, labels, node, page, pod, pod_seen, reading};
 use super::*;
 use model::base::{DeviceAmount, Rate};
-use model::cost::{Money, Override, Prices, Scope as By, SpendRates, spend_rates};
+use model::cost::{Money, Override, Prices, SpendRates, SpendScope as By, spend_rates};
 use model::fleet::accelerator::Catalog;
 use model::fleet::claim::{
     CapacityAmount, ClaimAsk, ClaimRequest, ClaimResult, ClaimSeen, Consumed, CounterAmount,
-    Published, Reach, SliceSeen,
+    DeviceAccess, Published, SliceSeen,
 };
 use model::fleet::observe::{Lost, LostKind};
-use model::fleet::reading::{Reading, Scope};
+use model::fleet::reading::{Reading, ReadingScope};
 use model::fleet::seen::Claimed;
 
 const A100: (&str, &str) = ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB");
@@ -219,7 +219,7 @@ fn slice(driver: &str, devices: Vec<Published>, counters: Vec<CounterAmount>) ->
         pool: Name::new("a"),
         generation: 1,
         slices: 1,
-        reach: Reach::Node(Name::new("a")),
+        reach: DeviceAccess::Node(Name::new("a")),
         devices: devices.into(),
         counters: counters.into(),
     }))
@@ -314,7 +314,7 @@ fn unlisted(observations: Vec<Observation>) -> Fleet {
     fleet(seen.chain([Observation::Lost(Table::Nodes, lost)]))
 }
 
-fn read(scope: Scope, slice: Option<&str>, holder: Option<&str>) -> Reading {
+fn read(scope: ReadingScope, slice: Option<&str>, holder: Option<&str>) -> Reading {
     let mut row = reading(0, 0.7, holder);
     row.scope = scope;
     row.model = Some(Name::new("NVIDIA A100-SXM4-80GB"));
@@ -333,8 +333,8 @@ fn who_sees_fewer_slices_never_sees_another_price() {
             "a",
             NOW,
             vec![
-                read(Scope::Device, None, None),
-                read(Scope::Slice, Some("1g.10gb-7"), Some("p")),
+                read(ReadingScope::Device, None, None),
+                read(ReadingScope::Slice, Some("1g.10gb-7"), Some("p")),
             ],
         ),
     ];
@@ -362,9 +362,9 @@ fn the_cost_of_a_share_of_unknown_size_is_unknown() {
             "a",
             NOW,
             vec![
-                read(Scope::Device, None, None),
-                read(Scope::PodCopy, None, Some("p")),
-                read(Scope::PodCopy, None, Some("q")),
+                read(ReadingScope::Device, None, None),
+                read(ReadingScope::PodCopy, None, Some("p")),
+                read(ReadingScope::PodCopy, None, Some("q")),
             ],
         ),
     ];

@@ -15,7 +15,7 @@ use model::fleet::object_parts::{Labels, OwnerRef};
 use model::fleet::queue::{PriorityKind, QueueSystem};
 use model::fleet::run_hold::{HELD_BY_RUN, OpenRun};
 use model::fleet::seen::WorkloadSeen;
-use model::fleet::siting::PodSet;
+use model::fleet::siting::JobPodSet;
 
 use super::state::{JobFacts, failure, first_run, reason, state, waiting_since};
 use super::{parts, sets};
@@ -332,7 +332,7 @@ fn pod_sets(
     workloads: &[&Arc<WorkloadSeen>],
     groups: &[&Arc<GroupSeen>],
     pods: &[&Arc<Pod>],
-) -> Arc<[PodSet]> {
+) -> Arc<[JobPodSet]> {
     let mut with_sets = groups.iter().filter(|group| !group.pod_sets.is_empty());
     if let (Some(one), None) = (with_sets.next(), with_sets.next()) {
         return sets::blocked_as(&one.pod_sets, workloads);
@@ -394,7 +394,7 @@ fn gang(
     top: Option<&Arc<WorkloadSeen>>,
     workloads: &[&Arc<WorkloadSeen>],
     groups: &[&Arc<GroupSeen>],
-    sets: &[PodSet],
+    sets: &[JobPodSet],
 ) -> Option<Gang> {
     if is_of_single_pods(groups) {
         return None;
@@ -540,7 +540,7 @@ impl JobDevices {
 fn wanted_class(
     ledger: &Ledger,
     top: Option<&Arc<WorkloadSeen>>,
-    sets: &[PodSet],
+    sets: &[JobPodSet],
     pods: &[&Arc<Pod>],
 ) -> Option<Name> {
     let selectors = top

@@ -6,7 +6,7 @@ use std::iter::successors;
 use std::sync::Arc;
 
 use model::fleet::seen::WorkloadSeen;
-use model::fleet::siting::PodSet;
+use model::fleet::siting::JobPodSet;
 
 /// The workload that owns this one, among those of its job.
 fn owner<'a>(
@@ -39,7 +39,7 @@ pub(crate) fn topmost<'a>(
 
 /// Whether its pod sets say where their pods may run.
 fn states_placement(workload: &WorkloadSeen) -> bool {
-    workload.pod_sets.iter().all(PodSet::has_placement)
+    workload.pod_sets.iter().all(JobPodSet::has_placement)
 }
 
 /// The workloads that represent the whole job: its own object, or the highest below it that request devices and say where their

@@ -24,7 +24,7 @@ type Past = BTreeMap<(Moment, JobKey), i64>;
 /// Collects runs as jobs end.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Runs {
+pub(crate) struct RunCollector {
     groups: BTreeMap<Name, Past>,
     /// Jobs that have been counted and are still there, with their ends and their groups.
     counted: FxHashMap<JobKey, (Moment, [String; 4])>,
@@ -39,7 +39,7 @@ const fn yes() -> bool {
     true
 }
 
-impl Runs {
+impl RunCollector {
     /// Counts a job that has ended, once; where it turns out to be of other groups, in those.
     pub(crate) fn note(&mut self, job: &Job) {
         if !matches!(job.state, JobState::Done | JobState::Failed) {
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn the_narrowest_group_with_enough_runs_decides() {
-        let mut runs = Runs::default();
+        let mut runs = RunCollector::default();
         for at in 0..4 {
             runs.note(&job(&format!("sweep-{at}"), Some(10), JobState::Done));
         }
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_run_that_is_handed_on_counts_once() {
-        let mut before = Runs::default();
+        let mut before = RunCollector::default();
         let jobs: Vec<Job> = (0..ENOUGH)
             .map(|at| job(&format!("sweep-{at}"), Some(10), JobState::Done))
             .collect();
@@ -176,14 +176,14 @@ mod tests {
 
     #[test]
     fn a_run_counts_once_and_the_last_ones_are_kept() {
-        let mut runs = Runs::default();
+        let mut runs = RunCollector::default();
         let done = job("sweep-1", Some(10), JobState::Done);
         for _ in 0..7 {
             runs.note(&done);
         }
         assert_eq!(runs.publish().iter().count(), 0, "one run is one run");
         // The latest ends are kept, in any order of arrival.
-        let mut backwards = Runs::default();
+        let mut backwards = RunCollector::default();
         for at in 1..=2 * KEPT as i64 {
             runs.note(&job(&format!("run-{at}"), Some(at), JobState::Done));
             let at = 2 * KEPT as i64 + 1 - at;
@@ -202,7 +202,7 @@ mod tests {
                 .all(|(_, tenths)| tenths.p10_ms > KEPT as i64 * 60_000)
         );
         // Its requests may become known after its end: then it counts there, and only there.
-        let mut late = Runs::default();
+        let mut late = RunCollector::default();
         for at in 0..5 {
             let mut done = job(&format!("late-{at}"), Some(10), JobState::Done);
             let class = done.class.take();
@@ -218,7 +218,7 @@ mod tests {
             "{groups:?}"
         );
         // A job without an end, or with an end before its start, is no run.
-        let mut runs = Runs::default();
+        let mut runs = RunCollector::default();
         for at in 0..9 {
             runs.note(&job(&format!("a-{at}"), None, JobState::Done));
             runs.note(&job(&format!("b-{at}"), Some(-5), JobState::Done));

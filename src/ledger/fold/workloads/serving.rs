@@ -10,7 +10,7 @@ use model::fleet::device::Pod;
 use model::fleet::histogram::{Histogram, Latency};
 use model::fleet::job::Serving;
 use model::fleet::policy::Policy;
-use model::fleet::reading::{Page, Reading, Scope};
+use model::fleet::reading::{Page, Reading, ReadingScope};
 use model::fleet::served_model::{Objectives, ServedModel};
 use model::fleet::signal::{Signal, SignalType, Signals};
 
@@ -322,7 +322,7 @@ impl Ledger {
         let served = page
             .readings
             .iter()
-            .filter(|one| one.scope == Scope::Serving);
+            .filter(|one| one.scope == ReadingScope::Serving);
         let mut by_pod: BTreeMap<(&ObjectKey, &Name), Vec<&Reading>> = BTreeMap::new();
         for reading in served {
             if let Some(pod) = &reading.pod {

@@ -9,17 +9,17 @@ use model::fleet::device::Pod;
 use model::fleet::object_parts::Resources;
 use model::fleet::seen::WorkloadSeen;
 pub(crate) use model::fleet::siting::devices;
-use model::fleet::siting::{PodSet, Siting, TopologyConstraint};
+use model::fleet::siting::{JobPodSet, Siting, TopologyConstraint};
 
 /// Sitings in use. Unreferenced ones are dropped from time to time.
 #[derive(Default)]
-pub(crate) struct Shared {
+pub(crate) struct SharedSitings {
     sitings: FxHashSet<Arc<Siting>>,
-    sets: FxHashSet<Arc<[PodSet]>>,
+    sets: FxHashSet<Arc<[JobPodSet]>>,
     kept: usize,
 }
 
-impl Shared {
+impl SharedSitings {
     /// The shared copy of this siting.
     pub(crate) fn siting(&mut self, siting: Arc<Siting>) -> Arc<Siting> {
         if let Some(known) = self.sitings.get(&siting) {
@@ -31,7 +31,7 @@ impl Shared {
     }
 
     /// The shared copy of these pod sets.
-    pub(crate) fn sets(&mut self, sets: Arc<[PodSet]>) -> Arc<[PodSet]> {
+    pub(crate) fn sets(&mut self, sets: Arc<[JobPodSet]>) -> Arc<[JobPodSet]> {
         if let Some(known) = self.sets.get(&sets) {
             return Arc::clone(known);
         }
@@ -50,8 +50,8 @@ impl Shared {
 }
 
 /// Pod sets of pods without a workload: pods with equal requests form a set.
-pub(crate) fn of_pods(pods: &[&Arc<Pod>]) -> Arc<[PodSet]> {
-    let mut sets: Vec<PodSet> = Vec::new();
+pub(crate) fn of_pods(pods: &[&Arc<Pod>]) -> Arc<[JobPodSet]> {
+    let mut sets: Vec<JobPodSet> = Vec::new();
     for pod in pods.iter().filter(|pod| !pod.seen.phase.is_over()) {
         let alike = sets.iter_mut().find(|set| {
             set.request == pod.seen.requests
@@ -60,7 +60,7 @@ pub(crate) fn of_pods(pods: &[&Arc<Pod>]) -> Arc<[PodSet]> {
         });
         match alike {
             Some(set) => set.count += 1,
-            None => sets.push(PodSet {
+            None => sets.push(JobPodSet {
                 name: match sets.len() {
                     0 => Name::new("main"),
                     more => Name::from(format!("main-{}", more + 1)),
@@ -81,7 +81,7 @@ pub(crate) fn of_pods(pods: &[&Arc<Pod>]) -> Arc<[PodSet]> {
 /// The pod sets of the highest workloads, in name order; a workload without pod sets counts by its largest pod.
 pub(crate) fn of_workloads<'a>(
     workloads: impl Iterator<Item = &'a Arc<WorkloadSeen>>,
-) -> Arc<[PodSet]> {
+) -> Arc<[JobPodSet]> {
     let mut all: Vec<&Arc<WorkloadSeen>> = workloads.collect();
     if let [one] = &*all
         && !one.pod_sets.is_empty()
@@ -92,7 +92,7 @@ pub(crate) fn of_workloads<'a>(
     let mut sets = Vec::new();
     for workload in all {
         if workload.pod_sets.is_empty() && workload.per_pod.device_count() > 0 {
-            sets.push(PodSet {
+            sets.push(JobPodSet {
                 name: Name::new("main"),
                 count: workload.pods,
                 min: workload.gang_min.unwrap_or(workload.pods.min(1)),
@@ -110,7 +110,10 @@ pub(crate) fn of_workloads<'a>(
 }
 
 /// The same sets, each blocked as the set of its name in these workloads is: a queueing system's copy does not say it.
-pub(crate) fn blocked_as(sets: &Arc<[PodSet]>, workloads: &[&Arc<WorkloadSeen>]) -> Arc<[PodSet]> {
+pub(crate) fn blocked_as(
+    sets: &Arc<[JobPodSet]>,
+    workloads: &[&Arc<WorkloadSeen>],
+) -> Arc<[JobPodSet]> {
     let block = |name: &Name| {
         // (This copy states where their pods may run.)
         let mut own = workloads.iter().flat_map(|own| own.pod_sets.iter());
@@ -128,7 +131,7 @@ pub(crate) fn blocked_as(sets: &Arc<[PodSet]>, workloads: &[&Arc<WorkloadSeen>])
 }
 
 /// The same sets, of which together at least `min` pods start at once: shared out by their size, and never more than a set has.
-pub(crate) fn with_minimum(sets: Arc<[PodSet]>, min: u32) -> Arc<[PodSet]> {
+pub(crate) fn with_minimum(sets: Arc<[JobPodSet]>, min: u32) -> Arc<[JobPodSet]> {
     let needed = sets.iter().map(|set| set.min).fold(0, u32::saturating_add);
     let all = pods(&sets);
     if needed >= min.min(all) {
@@ -144,7 +147,7 @@ pub(crate) fn with_minimum(sets: Arc<[PodSet]>, min: u32) -> Arc<[PodSet]> {
 }
 
 /// The same sets; each pod starts on its own.
-pub(crate) fn of_single_pods(sets: &[PodSet]) -> Arc<[PodSet]> {
+pub(crate) fn of_single_pods(sets: &[JobPodSet]) -> Arc<[JobPodSet]> {
     let alone = sets.iter().cloned().map(|mut set| {
         set.min = set.min.min(1);
         set
@@ -153,7 +156,10 @@ pub(crate) fn of_single_pods(sets: &[PodSet]) -> Arc<[PodSet]> {
 }
 
 /// The same sets, with this topology request where they have none.
-pub(crate) fn with_topology(sets: &Arc<[PodSet]>, topology: &TopologyConstraint) -> Arc<[PodSet]> {
+pub(crate) fn with_topology(
+    sets: &Arc<[JobPodSet]>,
+    topology: &TopologyConstraint,
+) -> Arc<[JobPodSet]> {
     sets.iter()
         .cloned()
         .map(|mut set| {
@@ -164,7 +170,7 @@ pub(crate) fn with_topology(sets: &Arc<[PodSet]>, topology: &TopologyConstraint)
 }
 
 /// Number of `min` pods that request devices, when the sets' pods start evenly.
-pub(crate) fn device_pods(sets: &[PodSet], min: u32) -> u32 {
+pub(crate) fn device_pods(sets: &[JobPodSet], min: u32) -> u32 {
     let all = u64::from(pods(sets));
     let asking: u64 = sets
         .iter()
@@ -178,14 +184,14 @@ pub(crate) fn device_pods(sets: &[PodSet], min: u32) -> u32 {
     u32::try_from(part).unwrap_or(u32::MAX)
 }
 
-pub(crate) fn pods(sets: &[PodSet]) -> u32 {
+pub(crate) fn pods(sets: &[JobPodSet]) -> u32 {
     sets.iter()
         .map(|set| set.count)
         .fold(0, u32::saturating_add)
 }
 
 /// The pod set with the largest request per pod.
-pub(crate) fn largest(sets: &[PodSet]) -> Option<&PodSet> {
+pub(crate) fn largest(sets: &[JobPodSet]) -> Option<&JobPodSet> {
     let weight = |request: &Resources| (request.device_count(), request.cpu_milli);
     sets.iter()
         .rev()

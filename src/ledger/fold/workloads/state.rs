@@ -12,7 +12,7 @@ use model::fleet::object_parts::{Phase, WorkloadFailure};
 use model::fleet::queue::QueueSystem;
 use model::fleet::run_hold::RunHold;
 use model::fleet::seen::WorkloadSeen;
-use model::fleet::siting::PodSet;
+use model::fleet::siting::JobPodSet;
 
 use super::{reasons, sets};
 
@@ -27,7 +27,7 @@ pub(crate) struct JobFacts<'a> {
     /// Its state in its queueing system.
     pub(crate) admission: Option<&'a Admission>,
     pub(crate) gang: Option<Gang>,
-    pub(crate) sets: &'a [PodSet],
+    pub(crate) sets: &'a [JobPodSet],
     /// The system of the queue that it is in.
     pub(crate) queue_system: QueueSystem,
 }
@@ -91,7 +91,7 @@ impl<'a> JobFacts<'a> {
         let mut roles = self.sets.iter().filter(|set| set.follows_role());
         roles
             .find(|set| set.request.wants_devices())
-            .and_then(PodSet::block_words)
+            .and_then(JobPodSet::block_words)
     }
 
     /// True when a queueing system, rather than a user, suspends it.
@@ -333,7 +333,7 @@ pub(crate) fn reason(
         return (
             Some("no-pods"),
             sets.find(|set| !set.has_placement())
-                .and_then(PodSet::block_words)
+                .and_then(JobPodSet::block_words)
                 .unwrap_or_else(|| Name::new("its controller has created no pods")),
         );
     }

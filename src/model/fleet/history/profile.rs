@@ -60,9 +60,9 @@ impl Spread {
 
 /// The greatest three of up to 60 values: one of them is the 95th percentile.
 #[derive(Clone, Copy, Default)]
-struct Top([f32; 3]);
+struct TopThree([f32; 3]);
 
-impl Top {
+impl TopThree {
     fn add(&mut self, value: Option<f64>) {
         let mut value = value.map_or(0.0, |value| value as f32);
         for place in &mut self.0 {
@@ -95,8 +95,8 @@ struct ProfileTally {
     pcie: Mean,
     link: Mean,
     memory: u32,
-    memory_top: Top,
-    sm_top: Top,
+    memory_top: TopThree,
+    sm_top: TopThree,
     low: u32,
     high: u32,
     turns: u32,
@@ -118,8 +118,8 @@ impl ProfileTally {
             pcie: Mean::default(),
             link: Mean::default(),
             memory: 0,
-            memory_top: Top::default(),
-            sm_top: Top::default(),
+            memory_top: TopThree::default(),
+            sm_top: TopThree::default(),
             low: 0,
             high: 0,
             turns: 0,
@@ -192,7 +192,7 @@ struct OnNode {
 
 /// One job's devices together.
 #[derive(Default)]
-struct Sum {
+struct JobSum {
     devices: u32,
     /// What its model's links carry, bytes a second; `None` where not known or devices differ.
     link_peak: Option<f64>,
@@ -220,7 +220,7 @@ struct Sum {
     idle_devices: u32,
 }
 
-impl Sum {
+impl JobSum {
     fn fold(&mut self, device: &ProfileTally) {
         self.steps += u64::from(device.steps);
         let busy = [device.util.get(), device.sm.mean.get(), device.tensor.get()];
@@ -321,7 +321,7 @@ impl History {
             return;
         }
         self.profiled = newest;
-        let mut jobs: Vec<(JobKey, Sum)> = Vec::new();
+        let mut jobs: Vec<(JobKey, JobSum)> = Vec::new();
         let mut places: FxHashMap<JobKey, usize> = FxHashMap::default();
         let mut sliced: Vec<JobKey> = Vec::new();
         let mut names: Vec<&Name> = Vec::new();
@@ -336,9 +336,9 @@ impl History {
             let peak = fleet.policy.catalog.of_class(&device.class);
             let peak = peak.and_then(|model| Some(model.link_gb_s? * 1e9));
             let place = *places.entry(pod.job.clone()).or_insert_with(|| {
-                let sum = Sum {
+                let sum = JobSum {
                     link_peak: peak,
-                    ..Sum::default()
+                    ..JobSum::default()
                 };
                 jobs.push((pod.job.clone(), sum));
                 jobs.len() - 1
@@ -378,7 +378,7 @@ impl History {
     }
 
     /// Adds every step of the window to the devices' and jobs' sums.
-    fn read(&self, names: &[&Name], tallies: &mut [ProfileTally], jobs: &mut [(JobKey, Sum)]) {
+    fn read(&self, names: &[&Name], tallies: &mut [ProfileTally], jobs: &mut [(JobKey, JobSum)]) {
         let flows = Flows::new();
         let mut known: Option<(*const Roster, Vec<Option<usize>>)> = None;
         let Some(newest) = self.activity.newest().map(|frame| frame.slot) else {

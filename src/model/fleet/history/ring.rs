@@ -221,11 +221,11 @@ pub(super) struct Chart {
     since: i64,
     width: f64,
     to: i64,
-    points: Vec<Point>,
+    points: Vec<RingPoint>,
 }
 
 #[derive(Clone, Copy)]
-struct Point {
+struct RingPoint {
     sum: f64,
     known: f64,
     least: f32,
@@ -235,7 +235,7 @@ struct Point {
 impl Chart {
     /// `points` equal spans between two moments; empty ones when they are not in order.
     pub(super) fn new(from: Moment, to: Moment, points: usize) -> Self {
-        let empty = Point {
+        let empty = RingPoint {
             sum: 0.0,
             known: 0.0,
             least: f32::INFINITY,

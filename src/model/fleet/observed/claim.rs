@@ -20,7 +20,7 @@ pub enum ClaimAsk {
 
 /// The nodes that can access a device.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub enum Reach {
+pub enum DeviceAccess {
     Node(Name),
     /// Nodes that match one of these terms.
     Nodes(Box<[NodeTerm]>),
@@ -57,7 +57,7 @@ pub struct Published {
     /// Its name in its pool.
     pub name: Name,
     /// The nodes that can access it, where set per device.
-    pub reach: Reach,
+    pub reach: DeviceAccess,
     pub uuid: Option<Name>,
     /// The UUID of the device that it is a partition of.
     pub parent: Option<Name>,
@@ -94,7 +94,7 @@ pub struct SliceSeen {
     /// Number of slices of the pool in this generation.
     pub slices: u32,
     /// The nodes that can access its devices.
-    pub reach: Reach,
+    pub reach: DeviceAccess,
     pub devices: Box<[Published]>,
     /// What its counter sets have in all.
     pub counters: Box<[CounterAmount]>,

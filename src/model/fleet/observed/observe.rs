@@ -102,7 +102,7 @@ pub enum Observation {
     OpenRuns(Arc<[OpenRun]>),
     /// Past readings, for the history only.
     #[serde(skip)]
-    Past(Box<Past>),
+    Past(Box<PastPages>),
     /// Past readings show these devices idle for longer than is known.
     IdleBefore(Box<[IdleBefore]>),
     Source(SourceHealth),
@@ -115,7 +115,7 @@ pub enum Observation {
 }
 
 #[derive(Clone, PartialEq, Debug)]
-pub struct Past {
+pub struct PastPages {
     /// Pages of devices, each with one timestamp.
     pub pages: Vec<Page>,
     /// Time that each page is valid for, from its timestamp.

@@ -9,7 +9,7 @@ use crate::fleet::signal::Signals;
 
 /// What a reading describes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-pub enum Scope {
+pub enum ReadingScope {
     Node,
     Device,
     /// A MIG instance or an AMD partition.
@@ -26,7 +26,7 @@ pub struct Reading {
     /// Name of the dialect that read it.
     pub dialect: Name,
     /// What the row describes.
-    pub scope: Scope,
+    pub scope: ReadingScope,
     /// The host as the exporter calls it: a hint only, for it may be a pod name or an instance id.
     pub host: Option<Name>,
     /// The device's index on its host.
@@ -53,7 +53,7 @@ pub struct Reading {
 
 impl Reading {
     /// An empty reading of `dialect`.
-    pub fn new(dialect: Name, scope: Scope) -> Self {
+    pub fn new(dialect: Name, scope: ReadingScope) -> Self {
         Self {
             dialect,
             scope,

@@ -10,7 +10,7 @@ use super::claim::Consumed;
 use super::condition::Condition;
 use super::kinds::Table;
 use super::object_parts::{Labels, OwnerRef, Phase, Reserved, Resources, Taint, WorkloadFailure};
-use crate::fleet::queueing::siting::{PodSet, Siting};
+use crate::fleet::queueing::siting::{JobPodSet, Siting};
 
 /// The fields of a Node that the ledger uses.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -137,7 +137,7 @@ pub struct WorkloadSeen {
     pub outcome: Option<bool>,
     pub failed_pods: u32,
     /// Its pod sets; empty when its spec has none.
-    pub pod_sets: Arc<[PodSet]>,
+    pub pod_sets: Arc<[JobPodSet]>,
     /// Maximum runtime in seconds, where it has one.
     pub time_limit: Option<u64>,
     /// The controller that manages it, when it is not its kind's own (`spec.managedBy`).

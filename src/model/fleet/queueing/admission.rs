@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::base::{Moment, Name, ObjectKey};
 
 use super::queue::QueueSystem;
-use super::siting::{PodSet, TopologyConstraint};
+use super::siting::{JobPodSet, TopologyConstraint};
 use crate::fleet::observed::kinds::Table;
 use crate::fleet::observed::object_parts::{Labels, OwnerRef};
 
@@ -97,7 +97,7 @@ pub struct GroupSeen {
     /// The queue that admitted it.
     pub admitted_by: Option<Name>,
     /// Its pod sets; empty when its spec has none.
-    pub pod_sets: Arc<[PodSet]>,
+    pub pod_sets: Arc<[JobPodSet]>,
     /// Minimum number of pods to run.
     pub gang_min: Option<u32>,
     /// Topology request for all its pods, where it has one.

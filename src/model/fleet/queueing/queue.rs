@@ -161,6 +161,27 @@ impl Within {
             Self::LowerOrNewerEqual => "lower-or-newer-equal",
         }
     }
+
+    /// Whether a workload of priority `theirs` may be preempted by one of priority `mine`; `came_later` is called if both are
+    /// equal.
+    pub fn takes(self, mine: i32, theirs: i32, came_later: impl FnOnce() -> bool) -> bool {
+        match self {
+            Self::Never => false,
+            Self::LowerPriority => theirs < mine,
+            Self::LowerOrNewerEqual => theirs < mine || theirs == mine && came_later(),
+        }
+    }
+}
+
+crate::words! {
+    impl Within {
+        /// Name in the engine's document.
+        pub fn engine_name(self) {
+            Never => "never",
+            LowerPriority => "lower-priority",
+            LowerOrNewerEqual => "lower-or-newer-equal-priority",
+        }
+    }
 }
 
 /// Which borrowing workloads of other queues a workload within nominal quota may preempt.
@@ -174,13 +195,13 @@ pub enum Reclaim {
     Any,
 }
 
-impl Reclaim {
-    /// Name in the fleet document.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Never => "never",
-            Self::LowerPriority => "lower-priority",
-            Self::Any => "any",
+crate::words! {
+    impl Reclaim {
+        /// Name in documents.
+        pub fn name(self) {
+            Never => "never",
+            LowerPriority => "lower-priority",
+            Any => "any",
         }
     }
 }
@@ -209,7 +230,7 @@ crate::words! {
 /// Preemption policy of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Preemption {
+pub struct PreemptionPolicy {
     /// In the same queue.
     pub within: Within,
     /// In other queues, to reclaim nominal quota.
@@ -368,7 +389,7 @@ pub struct Queue {
     /// Whether it is active.
     pub activity: QueueActivity,
     pub strategy: Strategy,
-    pub preemption: Preemption,
+    pub preemption: PreemptionPolicy,
     /// True when other queues may reclaim what it borrowed.
     pub reclaimable: bool,
     /// True when it tries the next flavor before borrowing (Kueue's `whenCanBorrow: TryNextFlavor`).
@@ -427,7 +448,7 @@ pub struct Flavor {
 }
 
 /// Network topology levels, as node labels.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Topology {
     pub name: Name,

@@ -7,8 +7,8 @@ use crate::base::Name;
 use crate::base::document::{DocumentFault, line_of, nearest, parse, unknown};
 
 use super::queue::{
-    Borrow, DEVICES, Measure, Preemption, Queue, QueueKey, QueueKind, QueueSystem, Quota, Reclaim,
-    Strategy, Within,
+    Borrow, DEVICES, Measure, PreemptionPolicy, Queue, QueueKey, QueueKind, QueueSystem, Quota,
+    Reclaim, Strategy, Within,
 };
 
 /// The key of the ConfigMap that holds it.
@@ -59,7 +59,7 @@ struct RawQuota {
 /// The first mistake, with its line, its key and the fix.
 pub fn read(text: &str, place: &str) -> Result<Vec<Queue>, DocumentFault> {
     let document: QueueDocument = parse(text, place)?;
-    let reader = Reader { text, place };
+    let reader = QueueDocumentReader { text, place };
     let mut queues: Vec<Queue> = Vec::with_capacity(document.queue.len());
     for raw in &document.queue {
         let queue = reader.queue(raw, &document.queue)?;
@@ -78,12 +78,12 @@ pub fn read(text: &str, place: &str) -> Result<Vec<Queue>, DocumentFault> {
     Ok(queues)
 }
 
-struct Reader<'a> {
+struct QueueDocumentReader<'a> {
     text: &'a str,
     place: &'a str,
 }
 
-impl Reader<'_> {
+impl QueueDocumentReader<'_> {
     fn fault<T>(&self, at: &Spanned<T>, key: &str, words: impl Into<String>) -> DocumentFault {
         let line = line_of(self.text, at.span().start);
         DocumentFault::new(self.place, key, words).at_line(Some(line))
@@ -176,7 +176,7 @@ impl Reader<'_> {
                 &[Strategy::Strict, Strategy::BestEffort].map(|it| (it.name(), it)),
                 Strategy::BestEffort,
             )?,
-            preemption: Preemption {
+            preemption: PreemptionPolicy {
                 within: self.word(
                     rules.within.as_ref(),
                     "queue.preemption.within",
@@ -201,7 +201,7 @@ impl Reader<'_> {
                     &[Borrow::Never, Borrow::LowerPriority].map(|it| (it.name(), it)),
                     Borrow::Never,
                 )?,
-                ..Preemption::default()
+                ..PreemptionPolicy::default()
             },
             reclaimable: true,
             quotas: quotas.into(),
@@ -328,7 +328,7 @@ parent = "research"
         assert_eq!(quota.lend_limit, Some(256_000));
         let vision = &queues[1];
         assert_eq!((vision.weight, vision.quotas.len()), (Some(1.0), 0));
-        assert_eq!(vision.preemption, Preemption::default());
+        assert_eq!(vision.preemption, PreemptionPolicy::default());
         assert_eq!(read("", KEY), Ok(Vec::new()));
     }
 

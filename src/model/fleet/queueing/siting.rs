@@ -230,7 +230,7 @@ pub enum StartBlock {
 /// Equal pods of a job.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct PodSet {
+pub struct JobPodSet {
     /// Name within the job.
     pub name: Name,
     pub count: u32,
@@ -247,7 +247,7 @@ pub struct PodSet {
     pub blocked: Option<Box<StartBlock>>,
 }
 
-impl PodSet {
+impl JobPodSet {
     /// Why neither queues nor the scheduler can start its pods, in words.
     pub fn block_words(&self) -> Option<Name> {
         Some(match self.blocked.as_deref()? {
@@ -273,7 +273,7 @@ impl PodSet {
 }
 
 /// Devices that these pod sets request in total.
-pub fn devices(sets: &[PodSet]) -> u32 {
+pub fn devices(sets: &[JobPodSet]) -> u32 {
     sets.iter()
         .map(|set| set.request.device_count().saturating_mul(set.count))
         .fold(0, u32::saturating_add)

@@ -70,11 +70,11 @@ enum FieldValue<'a> {
 }
 
 /// Reads fields one after another.
-struct Reader<'a>(&'a [u8]);
+struct ProtobufReader<'a>(&'a [u8]);
 
 const BROKEN: &str = "the protocol buffer is cut short or malformed";
 
-impl<'a> Reader<'a> {
+impl<'a> ProtobufReader<'a> {
     fn varint(&mut self) -> Result<u64, String> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
@@ -114,7 +114,7 @@ impl<'a> Reader<'a> {
 }
 
 fn fields(message: &[u8]) -> Result<Vec<(u64, FieldValue<'_>)>, String> {
-    let mut reader = Reader(message);
+    let mut reader = ProtobufReader(message);
     let mut fields = Vec::new();
     while !reader.0.is_empty() {
         fields.push(reader.field()?);
@@ -190,7 +190,7 @@ fn message(kind: &str, bytes: &[u8], depth: usize) -> Result<Map<String, Value>,
             match (inner, wire) {
                 // Numbers may be packed.
                 ("i", FieldValue::Bytes(packed)) => {
-                    let mut packed = Reader(packed);
+                    let mut packed = ProtobufReader(packed);
                     while !packed.0.is_empty() {
                         items.push(packed.varint()?.cast_signed().into());
                     }

@@ -9,7 +9,7 @@ use super::noise::unit;
 
 /// Vendor of a device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
-pub(super) enum Vendor {
+pub(super) enum SimVendor {
     /// NVIDIA GPUs, read through dcgm-exporter.
     Nvidia,
     /// Google TPUs, read through the TPU device plugin.
@@ -20,7 +20,7 @@ pub(super) enum Vendor {
 
 /// What creates and labels the nodes of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
-pub(super) enum Origin {
+pub(super) enum NodeOrigin {
     /// An EKS managed node group on a capacity block.
     NodeGroup,
     /// A Karpenter node pool with this capacity type.
@@ -31,7 +31,7 @@ pub(super) enum Origin {
     Metal,
 }
 
-impl Origin {
+impl NodeOrigin {
     /// By this word templates know it.
     pub(super) const fn word(self) -> &'static str {
         match self {
@@ -50,8 +50,8 @@ pub(super) struct PoolSpec {
     pub name: &'static str,
     /// Node names are `PREFIX-N`.
     pub prefix: &'static str,
-    pub vendor: Vendor,
-    pub origin: Origin,
+    pub vendor: SimVendor,
+    pub origin: NodeOrigin,
     pub flavor: &'static str,
     /// Extended resources that the device plugin advertises.
     #[serde(borrow)]
@@ -342,12 +342,12 @@ impl PoolSpec {
     /// slice is its own node pool), whether it is scaled, and how it is billed.
     pub fn operator_labels(&self) -> [(&'static str, &'static str); 3] {
         let (mode, billing) = match self.origin {
-            Origin::NodeGroup => ("static", "reserved"),
-            Origin::Karpenter(capacity) => ("dynamic", capacity),
-            Origin::Gke("spot") => ("dynamic", "spot"),
-            Origin::Gke(_) => ("static", "reserved"),
-            Origin::Metal if self.mig => ("static", "owned"),
-            Origin::Metal => ("dynamic", "owned"),
+            NodeOrigin::NodeGroup => ("static", "reserved"),
+            NodeOrigin::Karpenter(capacity) => ("dynamic", capacity),
+            NodeOrigin::Gke("spot") => ("dynamic", "spot"),
+            NodeOrigin::Gke(_) => ("static", "reserved"),
+            NodeOrigin::Metal if self.mig => ("static", "owned"),
+            NodeOrigin::Metal => ("dynamic", "owned"),
         };
         [
             ("stokehold.dev/pool", self.name),

@@ -5,9 +5,9 @@ use model::base::Moment;
 use super::super::World;
 use super::super::node::NodeId;
 use super::super::noise::{hex, mix};
-use super::super::physics::Sample;
+use super::super::physics::DeviceSample;
 use super::super::render::AMD_DRIVER;
-use super::{Page, Row, escape, families};
+use super::{LabelRow, PageText, escape, families};
 
 impl World {
     pub(super) fn amd_page(&self, id: NodeId, at: Moment) -> String {
@@ -28,19 +28,20 @@ impl World {
             let device = &node.devices[gpu];
             let since = (at.millis() - device.energy_at.millis()).max(0) as f64;
             let joules = device.energy + device.draw * since / 1000.0;
-            Row {
+            LabelRow {
                 labels,
                 tail: String::new(),
                 of: (self.sample(id, gpu, at), joules),
             }
         };
-        let rows: Vec<Row<(Sample, f64)>> = (0..spec.per_node as usize).map(row).collect();
-        let mut page = Page::of(rows);
+        let rows: Vec<LabelRow<(DeviceSample, f64)>> =
+            (0..spec.per_node as usize).map(row).collect();
+        let mut page = PageText::of(rows);
         page.head("gpu_nodes_total", "gauge", "Number of GPUs on the node");
         let host = format!("hostname=\"{}\"", node.name);
         page.line("gpu_nodes_total", &[&host], f64::from(spec.per_node));
         let mib = f64::from(spec.device_mib);
-        let used = |sample: &Sample| sample.memory_mib.max(284.0);
+        let used = |sample: &DeviceSample| sample.memory_mib.max(284.0);
         families! { page:
             "gpu_gfx_activity" gauge "Graphics engine usage in percent" = |r| (r.of.0.util * 100.0).round();
             "gpu_umc_activity" gauge "Memory controller usage in percent" = |r| (r.of.0.dram * 100.0).round();

@@ -6,19 +6,19 @@ use super::super::World;
 use super::super::catalog::MIG;
 use super::super::node::{NodeId, SimNode};
 use super::super::noise::{mix, unit, uuid};
-use super::super::physics::{PodActivity, Sample};
+use super::super::physics::{DeviceSample, PodActivity};
 use super::super::render::NVIDIA_DRIVER;
-use super::{Page, families, pod_labels};
+use super::{PageText, families, pod_labels};
 
 /// A device, or a MIG instance of one.
 struct DcgmDevice {
-    sample: Sample,
+    sample: DeviceSample,
     /// Set for an instance: what it does and its memory in MiB.
     slice: Option<(PodActivity, f64)>,
     gpu: usize,
 }
 
-type Row = super::Row<DcgmDevice>;
+type Row = super::LabelRow<DcgmDevice>;
 
 impl World {
     /// The uuid of a physical NVIDIA device.
@@ -84,7 +84,7 @@ impl World {
     }
 
     pub(super) fn dcgm_page(&self, id: NodeId, at: Moment) -> String {
-        let mut page = Page::of(self.rows(id, at));
+        let mut page = PageText::of(self.rows(id, at));
         let node = &self.nodes[id];
         let spec = node.spec();
         let device = |row: &Row| &node.devices[row.of.gpu];

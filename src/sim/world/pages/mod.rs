@@ -9,18 +9,18 @@ pub(super) use dcgm::pci;
 
 use model::base::{Moment, ObjectKey};
 
-use super::super::change::Served;
+use super::super::change::ServedPage;
 use super::World;
 use super::node::NodeId;
 use super::noise::mix;
-use super::pod::{Pod, PodId};
+use super::pod::{PodId, SimPod};
 use super::serving::{SERVER_IMAGE, SERVER_PORT};
 use super::work::{Work, WorkKind};
 
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// A row of labels that a family's lines have in common.
-struct Row<T> {
+struct LabelRow<T> {
     labels: String,
     /// Labels that stand last, with a comma before them: those of the pod.
     tail: String,
@@ -29,13 +29,13 @@ struct Row<T> {
 }
 
 /// A page while it is written.
-struct Page<T> {
+struct PageText<T> {
     text: String,
-    rows: Vec<Row<T>>,
+    rows: Vec<LabelRow<T>>,
 }
 
-impl<T> Page<T> {
-    fn of(rows: Vec<Row<T>>) -> Self {
+impl<T> PageText<T> {
+    fn of(rows: Vec<LabelRow<T>>) -> Self {
         Self {
             text: String::with_capacity(rows.len() * 40 * 400 + 4096),
             rows,
@@ -61,8 +61,8 @@ impl<T> Page<T> {
         &mut self,
         name: &str,
         head: Option<(&str, &str)>,
-        labels: impl Fn(&Row<T>) -> L,
-        value: impl Fn(&Row<T>) -> V,
+        labels: impl Fn(&LabelRow<T>) -> L,
+        value: impl Fn(&LabelRow<T>) -> V,
     ) {
         let rows = std::mem::take(&mut self.rows);
         let mut head = head;
@@ -98,7 +98,7 @@ macro_rules! families {
 use families;
 
 /// The labels of a device's pod, with a comma before them.
-fn pod_labels((pod, container): &(&Pod, String)) -> String {
+fn pod_labels((pod, container): &(&SimPod, String)) -> String {
     format!(
         ",container=\"{}\",namespace=\"{}\",pod=\"{}\"",
         escape(container),
@@ -136,7 +136,7 @@ impl World {
         port: u16,
         path: &str,
         at: Moment,
-    ) -> Option<Served> {
+    ) -> Option<ServedPage> {
         let id = self.pod_id(key)?;
         let pod = self.pods.get(&id)?;
         let work = self.works.get(&pod.work)?;
@@ -148,7 +148,7 @@ impl World {
         let path = path.trim_start_matches('/');
         let served = |body| {
             let content_type = TEXT;
-            Some(Served { content_type, body })
+            Some(ServedPage { content_type, body })
         };
         if let Some(server) = self.server(work, pod, at) {
             let is_page = port == SERVER_PORT && path == "metrics";
@@ -179,7 +179,7 @@ impl World {
 
     /// Every exporter pod that answers.
     pub(super) fn exporter_pods(&self) -> Vec<(ObjectKey, u16, &'static str)> {
-        let page = |pod: &Pod, port| (pod.key.clone(), port, "/metrics");
+        let page = |pod: &SimPod, port| (pod.key.clone(), port, "/metrics");
         let mut all = Vec::new();
         let works = || self.works.values();
         for work in works().filter(|work| work.image == SERVER_IMAGE) {
@@ -196,13 +196,13 @@ impl World {
     }
 
     /// The pods of a work that are ready, on nodes that are.
-    fn answering(&self, work: &Work) -> impl Iterator<Item = &Pod> {
+    fn answering(&self, work: &Work) -> impl Iterator<Item = &SimPod> {
         let pods = work.pods.iter().filter_map(|id| self.pods.get(id));
         pods.filter(|pod| pod.is_ready() && pod.node.is_some_and(|node| self.nodes[node].ready))
     }
 
     /// The pod and container that a unit is allocated to, as an exporter reports them.
-    fn holder(&self, node: NodeId, unit: usize) -> Option<(&Pod, String)> {
+    fn holder(&self, node: NodeId, unit: usize) -> Option<(&SimPod, String)> {
         let id: PodId = self.nodes[node].unit_pods[unit]?;
         let pod = self.pods.get(&id)?;
         let work: &Work = self.works.get(&pod.work)?;

@@ -10,7 +10,7 @@ use super::super::layout::v5p_topology;
 use super::super::node::NodeId;
 use super::super::noise::mix;
 use super::super::physics::PodActivity;
-use super::{Page, families, pod_labels};
+use super::{PageText, families, pod_labels};
 
 /// A chip, as its container's or as its node's.
 struct Chip {
@@ -18,7 +18,7 @@ struct Chip {
     activity: PodActivity,
 }
 
-type Row = super::Row<Chip>;
+type Row = super::LabelRow<Chip>;
 
 impl World {
     pub(super) fn tpu_page(&self, id: NodeId, at: Moment) -> String {
@@ -54,7 +54,7 @@ impl World {
             }
             rows.push(row(true, String::new()));
         }
-        let mut page = Page::of(rows);
+        let mut page = PageText::of(rows);
         let total = f64::from(spec.device_mib) * 1_048_576.0;
         let ratio = |value: f64| (value * 1e4).round() / 100.0;
         let used = |row: &Row| (total * row.of.activity.memory / 65_536.0).round() * 65_536.0;

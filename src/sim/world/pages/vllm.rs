@@ -1,7 +1,7 @@
 //! The page of a vLLM server (version 1 of its engine), about requests.
 
-use super::super::serving::{Served, Server};
-use super::{Page, Row, families};
+use super::super::serving::{ServedRequest, SimServer};
+use super::{LabelRow, PageText, families};
 
 /// vLLM's bounds for the time to the first token, seconds.
 const TTFT: &[f64] = &[
@@ -21,7 +21,7 @@ const E2E: &[f64] = &[
     480.0, 960.0, 1920.0, 7680.0,
 ];
 
-impl Page<()> {
+impl PageText<()> {
     /// A histogram of values, each with how often it was.
     fn histogram(&mut self, name: &str, help: &str, bounds: &[f64], values: &[(f64, u64)]) {
         self.head(name, "histogram", help);
@@ -50,21 +50,22 @@ macro_rules! histograms {
     };
 }
 
-pub(super) fn page(server: &Server<'_>) -> String {
-    let mut page = Page::of(vec![Row {
+pub(super) fn page(server: &SimServer<'_>) -> String {
+    let mut page = PageText::of(vec![LabelRow {
         labels: format!("engine=\"0\",model_name=\"{}\"", server.plan.model),
         tail: String::new(),
         of: (),
     }]);
     let (running, waiting, cache) = server.load();
-    let started: Vec<(&Served, u64)> = server.since_ready(|one| one.first).collect();
-    let finished: Vec<(&Served, u64)> = server.since_ready(|one| one.finished).collect();
-    let sum = |all: &[(&Served, u64)], of: fn(&Served) -> f64| -> f64 {
+    let started: Vec<(&ServedRequest, u64)> = server.since_ready(|one| one.first).collect();
+    let finished: Vec<(&ServedRequest, u64)> = server.since_ready(|one| one.finished).collect();
+    let sum = |all: &[(&ServedRequest, u64)], of: fn(&ServedRequest) -> f64| -> f64 {
         all.iter().map(|(one, times)| of(one) * *times as f64).sum()
     };
-    let values = |all: &[(&Served, u64)], of: fn(&Served) -> f64| -> Vec<(f64, u64)> {
-        all.iter().map(|(one, times)| (of(one), *times)).collect()
-    };
+    let values =
+        |all: &[(&ServedRequest, u64)], of: fn(&ServedRequest) -> f64| -> Vec<(f64, u64)> {
+            all.iter().map(|(one, times)| (of(one), *times)).collect()
+        };
     // A request's tokens come evenly.
     let tokens = finished.iter();
     let tokens = tokens.map(|(one, times)| (one.tpot(), times * (one.answer as u64 - 1)));
@@ -82,9 +83,9 @@ pub(super) fn page(server: &Server<'_>) -> String {
         "vllm:request_success_total" {|_| ",finished_reason=\"length\""} = |_| 0.0;
     }
     histograms! { page:
-        "vllm:time_to_first_token_seconds" "Histogram of time to first token in seconds." TTFT = values(&started, Served::ttft);
+        "vllm:time_to_first_token_seconds" "Histogram of time to first token in seconds." TTFT = values(&started, ServedRequest::ttft);
         "vllm:inter_token_latency_seconds" "Histogram of inter-token latency in seconds." TPOT = tokens;
-        "vllm:request_time_per_output_token_seconds" "Histogram of time_per_output_token_seconds per request." TPOT = values(&finished, Served::tpot);
+        "vllm:request_time_per_output_token_seconds" "Histogram of time_per_output_token_seconds per request." TPOT = values(&finished, ServedRequest::tpot);
         "vllm:e2e_request_latency_seconds" "Histogram of e2e request latency in seconds." E2E = values(&finished, |one| one.finished - one.arrived);
         "vllm:request_queue_time_seconds" "Histogram of time spent in WAITING phase for request." E2E = values(&started, |one| one.started - one.arrived);
     }

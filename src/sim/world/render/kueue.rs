@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use model::base::Name;
+use model::plan::StopPolicy;
 
 use super::super::World;
 use super::super::catalog::POOLS;
-use super::super::kueue::{ClusterQueue, Quota, Stop};
-use super::super::work::{Work, Workload};
+use super::super::kueue::{ClusterQueue, SimQuota};
+use super::super::work::{SimWorkload, Work};
 use super::template::some_text;
 use super::{Fill, filled, identity, values};
 
@@ -77,8 +78,8 @@ impl World {
         };
         let state = match cluster {
             None => "missing",
-            Some(_) if local.stop != Stop::None => "stopped",
-            Some(queue) if queue.stop != Stop::None => "inactive",
+            Some(_) if local.stop != StopPolicy::None => "stopped",
+            Some(queue) if queue.stop != StopPolicy::None => "inactive",
             Some(_) => "active",
         };
         let own = values!(
@@ -94,14 +95,18 @@ impl World {
         Some(filled("LocalQueue", own))
     }
 
-    pub(super) fn render_workload(&self, work: &Work, workload: &Workload) -> Value {
+    pub(super) fn render_workload(&self, work: &Work, workload: &SimWorkload) -> Value {
         let mut object = self.render_workload_base(work, workload);
         workload.edit.apply(&mut object);
         object
     }
 
     /// A Workload without what clients wrote over it.
-    pub(in super::super) fn render_workload_base(&self, work: &Work, workload: &Workload) -> Value {
+    pub(in super::super) fn render_workload_base(
+        &self,
+        work: &Work,
+        workload: &SimWorkload,
+    ) -> Value {
         let sets = Self::pod_sets(work);
         let set = |(name, count): &(_, u32)| {
             self.filled_for("pod-set", work, values!(set: name, count: *count))
@@ -168,8 +173,8 @@ impl World {
 /// The quota that each pod set of a workload has.
 fn assignments<T: AsRef<str>>(
     work: &Work,
-    workload: &Workload,
-    quota: Option<&Quota>,
+    workload: &SimWorkload,
+    quota: Option<&SimQuota>,
     sets: &[(T, u32)],
 ) -> Value {
     let row = |(name, count): &(T, u32)| {
@@ -191,15 +196,15 @@ fn assignments<T: AsRef<str>>(
     sets.iter().map(row).collect()
 }
 
-fn by_flavor(queue: &ClusterQueue) -> BTreeMap<usize, Vec<&Quota>> {
-    let mut flavors: BTreeMap<usize, Vec<&Quota>> = BTreeMap::new();
+fn by_flavor(queue: &ClusterQueue) -> BTreeMap<usize, Vec<&SimQuota>> {
+    let mut flavors: BTreeMap<usize, Vec<&SimQuota>> = BTreeMap::new();
     for quota in &queue.quotas {
         flavors.entry(quota.flavor).or_default().push(quota);
     }
     flavors
 }
 
-fn quota_spec(quota: &Quota) -> Value {
+fn quota_spec(quota: &SimQuota) -> Value {
     let text = |amount: u32| amount.to_string();
     let (borrow, lend) = (quota.borrow.map(text), quota.lend.map(text));
     filled(
@@ -209,14 +214,14 @@ fn quota_spec(quota: &Quota) -> Value {
 }
 
 fn usage(queue: &ClusterQueue) -> Value {
-    let row = |quota: &Quota| {
+    let row = |quota: &SimQuota| {
         let borrowed = quota.used.saturating_sub(quota.nominal).to_string();
         filled(
             "quota-usage",
             values!(resource: &quota.resource, used: quota.used.to_string(), borrowed: borrowed),
         )
     };
-    let flavor = |(pool, quotas): (usize, Vec<&Quota>)| {
+    let flavor = |(pool, quotas): (usize, Vec<&SimQuota>)| {
         let rows: Value = quotas.into_iter().map(row).collect();
         filled("flavor", values!(name: POOLS[pool].flavor, resources: rows))
     };

@@ -5,9 +5,9 @@ use serde_json::{Map, Value, json};
 use model::base::Moment;
 
 use super::super::World;
-use super::super::catalog::{H100, Origin, V5P, Vendor};
+use super::super::catalog::{H100, NodeOrigin, SimVendor, V5P};
 use super::super::layout::v5p_topology;
-use super::super::node::{NodeId, SimNode, Taint};
+use super::super::node::{NodeId, SimNode, SimTaint};
 use super::super::noise::{hash, hex, mix, uuid};
 use super::template::some_text;
 use super::{Fill, fields_of, filled, filled_with, identity, values};
@@ -44,7 +44,7 @@ impl World {
         let spec = object.get_mut("spec")?.as_object_mut()?;
         spec.remove("taints");
         spec.remove("unschedulable");
-        let row = |taint: &Taint| {
+        let row = |taint: &SimTaint| {
             let value = some_text(&taint.value);
             filled(
                 "taint",
@@ -66,8 +66,8 @@ impl World {
         let node = self.nodes.get(id).filter(|node| !node.gone)?;
         let origin = node.spec().origin;
         let ip = self.node_ip(id);
-        let cloud = matches!(origin, Origin::NodeGroup | Origin::Karpenter(_));
-        let nvidia = node.spec().vendor == Vendor::Nvidia;
+        let cloud = matches!(origin, NodeOrigin::NodeGroup | NodeOrigin::Karpenter(_));
+        let nvidia = node.spec().vendor == SimVendor::Nvidia;
         let complaint = node.complaint.as_ref().filter(|_| nvidia);
         let (capacity, allocatable) = resources(node);
         let times = || {
@@ -125,8 +125,8 @@ fn micro_time(at: Moment) -> String {
 pub(in super::super) fn provider_id(node: &SimNode) -> String {
     let (zone, name, uid) = (node.zone, &node.name, node.uid);
     match node.spec().origin {
-        Origin::Gke(_) => format!("gce://ml-fleet-prod/{zone}/gke-ml-{name}-{}", hex(uid, 4)),
-        Origin::Metal => format!("metal3://metal3-system/{name}/{}", uuid(mix(uid, 9))),
+        NodeOrigin::Gke(_) => format!("gce://ml-fleet-prod/{zone}/gke-ml-{name}-{}", hex(uid, 4)),
+        NodeOrigin::Metal => format!("metal3://metal3-system/{name}/{}", uuid(mix(uid, 9))),
         _ => format!("aws:///{zone}/i-{}", hex(uid, 17)),
     }
 }
@@ -159,12 +159,12 @@ fn of_node(node: &SimNode, name: &str) -> Option<Value> {
     let layer = |level: &str, of: u64| format!("nn-{}", hex(mix(hash(level), of), 17));
     let rack = u64::from(node.rack);
     let region = match spec.origin {
-        Origin::Gke(_) => "us-east5",
-        Origin::Metal => "dc1",
+        NodeOrigin::Gke(_) => "us-east5",
+        NodeOrigin::Metal => "dc1",
         _ => "us-east-1",
     };
     let capacity_type = match spec.origin {
-        Origin::Karpenter(word) | Origin::Gke(word) => word,
+        NodeOrigin::Karpenter(word) | NodeOrigin::Gke(word) => word,
         _ => "",
     };
     let value = match name {
@@ -219,7 +219,7 @@ fn of_node(node: &SimNode, name: &str) -> Option<Value> {
         "migState" => (spec.mig || can_slice).then_some("success").value(),
         "ones" => node.capacity(0).to_string().value(),
         "twos" => node.capacity(1).to_string().value(),
-        "driver" if spec.vendor == Vendor::Amd => AMD_DRIVER.value(),
+        "driver" if spec.vendor == SimVendor::Amd => AMD_DRIVER.value(),
         "driver" => NVIDIA_DRIVER.value(),
         "discovered" => (node.created.millis() / 1000 + 90).to_string().value(),
         "devicePlugin" => (!node.by_claim()).to_string().value(),
@@ -232,8 +232,8 @@ fn of_node(node: &SimNode, name: &str) -> Option<Value> {
 fn resources(node: &SimNode) -> (Value, Value) {
     let spec = node.spec();
     let pods = match spec.origin {
-        Origin::Gke(_) => "110",
-        Origin::Metal => "250",
+        NodeOrigin::Gke(_) => "110",
+        NodeOrigin::Metal => "250",
         _ => "100",
     };
     let of = |cpu: String, memory: i64, storage: &str| {

@@ -4,13 +4,13 @@ use serde_json::{Map, Value};
 
 use super::super::World;
 use super::super::noise::{hash, hex, mix, suffix, uuid};
-use super::super::pod::{Ending, Phase, Pod};
+use super::super::pod::{Ending, PodPhase, SimPod};
 use super::super::work::{ReplicaGroup, Scheduler, Work, WorkKind};
 use super::template::template_of;
 use super::{Fill, api_of, fields_of, filled, filled_with, flag, identity, owner, values};
 
 impl World {
-    pub(in super::super) fn pod_labels(&self, pod: &Pod, work: &Work) -> Map<String, Value> {
+    pub(in super::super) fn pod_labels(&self, pod: &SimPod, work: &Work) -> Map<String, Value> {
         let mut labels = self.labels_from(work, pod.foreign.as_deref());
         if let Some(group) = work.groups.get(pod.group as usize) {
             let more = |name: &str| of_pod(pod, work, group, name);
@@ -20,14 +20,14 @@ impl World {
         labels
     }
 
-    pub(super) fn render_pod(&self, pod: &Pod) -> Option<Value> {
+    pub(super) fn render_pod(&self, pod: &SimPod) -> Option<Value> {
         let mut object = self.render_pod_base(pod)?;
         pod.edit.apply(&mut object);
         Some(object)
     }
 
     /// The pod without what clients wrote.
-    pub(in super::super) fn render_pod_base(&self, pod: &Pod) -> Option<Value> {
+    pub(in super::super) fn render_pod_base(&self, pod: &SimPod) -> Option<Value> {
         let work = self.works.get(&pod.work)?;
         let group = work.groups.get(pod.group as usize)?;
         let more = |name: &str| of_pod(pod, work, group, name);
@@ -46,8 +46,8 @@ impl World {
         let node_ready = pod.node.is_none_or(|node| self.nodes[node].ready);
         let is_ready = pod.is_ready() && node_ready;
         let unready = match pod.phase {
-            Phase::Succeeded => Some("PodCompleted"),
-            Phase::Failed => Some("PodFailed"),
+            PodPhase::Succeeded => Some("PodCompleted"),
+            PodPhase::Failed => Some("PodFailed"),
             _ if is_ready => None,
             _ => Some("ContainersNotReady"),
         };
@@ -72,8 +72,8 @@ impl World {
             hostname: work.kind.is_indexed().then(|| format!("{}-{}", group.name, pod.index)),
             phase: pod.phase.word(),
             qos: qos(&spec),
-            running: flag(pod.phase == Phase::Running),
-            initialized: (pod.phase == Phase::Succeeded).then_some("PodCompleted"),
+            running: flag(pod.phase == PodPhase::Running),
+            initialized: (pod.phase == PodPhase::Succeeded).then_some("PodCompleted"),
             scheduled: scheduled,
             startedOrScheduled: pod.started.unwrap_or(scheduled),
             ready: flag(is_ready),
@@ -98,14 +98,14 @@ impl World {
         Some(filled_with("pod", own, &more))
     }
 
-    pub(super) fn pod_ip(&self, pod: &Pod, node: usize) -> String {
+    pub(super) fn pod_ip(&self, pod: &SimPod, node: usize) -> String {
         let last = 4 + mix(pod.uid, 13) % 250;
         format!("10.{}.{}.{last}", 128 + (node >> 8 & 63), node & 255)
     }
 }
 
 /// What the templates of labels and annotations name of a pod.
-fn of_pod(pod: &Pod, work: &Work, group: &ReplicaGroup, name: &str) -> Option<Value> {
+fn of_pod(pod: &SimPod, work: &Work, group: &ReplicaGroup, name: &str) -> Option<Value> {
     let leads = pod.index == 0;
     let value = match name {
         "pod" => pod.key.name.value(),
@@ -180,7 +180,7 @@ fn tolerations(work: &Work, spec: &Value) -> Option<Vec<Value>> {
     Some(all)
 }
 
-fn container_statuses(pod: &Pod, spec: &Value) -> Value {
+fn container_statuses(pod: &SimPod, spec: &Value) -> Value {
     let containers = spec.get("containers").and_then(Value::as_array);
     let run = |ending: Ending, started, finished, id: u64| {
         let id = hex(mix(pod.uid, id), 64);
@@ -194,8 +194,8 @@ fn container_statuses(pod: &Pod, spec: &Value) -> Value {
         let image = container["image"].as_str().unwrap_or_default();
         let word = 80 + at as u64 + u64::from(pod.restarts);
         let state = match (pod.phase, pod.started) {
-            (Phase::Pending, _) | (_, None) => "waiting",
-            (Phase::Running, _) => "running",
+            (PodPhase::Pending, _) | (_, None) => "waiting",
+            (PodPhase::Running, _) => "running",
             _ => "ended",
         };
         let started = pod.started;
@@ -212,7 +212,7 @@ fn container_statuses(pod: &Pod, spec: &Value) -> Value {
             imageId: image_id,
             id: started.map(|_| format!("containerd://{}", hex(mix(pod.uid, word), 64))),
             ready: pod.is_ready(),
-            running: pod.phase == Phase::Running,
+            running: pod.phase == PodPhase::Running,
             restarts: pod.restarts,
             state: state,
             startedAt: started,

@@ -7,9 +7,9 @@ use model::base::{Moment, Name};
 use super::super::World;
 use super::super::kai::{KaiQueue, kai_reason};
 use super::super::noise::{mix, uuid};
-use super::super::pod::{Phase, Pod};
+use super::super::pod::{PodPhase, SimPod};
 use super::super::volcano::ROOT;
-use super::super::work::{ReplicaGroup, Scheduler, State, Work};
+use super::super::work::{ReplicaGroup, Scheduler, Work, WorkState};
 use super::template::some_text;
 use super::{Fill, filled, identity, some, values};
 
@@ -47,25 +47,25 @@ impl World {
             .pods_of(work)
             .filter(|pod| pod.deleting.is_some() && !pod.phase.is_over())
             .count() as u32;
-        let count = |phase: Phase| {
-            let of = |pod: &&Pod| pod.phase == phase && (phase.is_over() || pod.is_active());
+        let count = |phase: PodPhase| {
+            let of = |pod: &&SimPod| pod.phase == phase && (phase.is_over() || pod.is_active());
             some(self.pods_of(work).filter(of).count() as u32)
         };
         let failure = work
             .failure
             .as_ref()
-            .filter(|_| matches!(work.state, State::Done(_, false)));
+            .filter(|_| matches!(work.state, WorkState::Done(_, false)));
         let (phase, since) = match work.state {
-            State::Done(end, true) => ("Completed", end),
-            State::Done(end, false) => match failure {
+            WorkState::Done(end, true) => ("Completed", end),
+            WorkState::Done(end, false) => match failure {
                 Some((reason, _)) if &**reason == "Terminated" => ("Terminated", end),
                 _ => ("Failed", end),
             },
             _ if work.suspended && ending > 0 => ("Aborting", work.suspended_since),
             _ if work.suspended => ("Aborted", work.suspended_since),
-            State::Running => ("Running", work.running_since.unwrap_or(work.created)),
-            State::Waiting if ending > 0 => ("Restarting", self.now.min(work.suspended_since)),
-            State::Waiting => ("Pending", work.suspended_since),
+            WorkState::Running => ("Running", work.running_since.unwrap_or(work.created)),
+            WorkState::Waiting if ending > 0 => ("Restarting", self.now.min(work.suspended_since)),
+            WorkState::Waiting => ("Pending", work.suspended_since),
         };
         let task = |(at, group): (usize, &ReplicaGroup)| {
             let mut phases: Map<String, Value> = Map::new();
@@ -83,10 +83,10 @@ impl World {
             since: since,
             reason: failure.map(|(reason, _)| reason),
             message: failure.map(|(_, message)| message),
-            pending: count(Phase::Pending),
-            running: count(Phase::Running),
-            succeeded: count(Phase::Succeeded),
-            failed: count(Phase::Failed),
+            pending: count(PodPhase::Pending),
+            running: count(PodPhase::Running),
+            succeeded: count(PodPhase::Succeeded),
+            failed: count(PodPhase::Failed),
             terminating: some(ending),
             retries: some(work.restarts),
             taskStatus: work.groups.iter().enumerate().map(task).collect::<Map<_, _>>(),
@@ -125,7 +125,7 @@ impl World {
             cpu: all * ask.cpu_milli,
             memory: all * ask.memory_mib,
             phase: phase,
-            running: some(self.active_in(work, Phase::Running)),
+            running: some(self.active_in(work, PodPhase::Running)),
             placed: placed,
             unplaced: unplaced.as_ref().map(|(message, _)| message),
             unplacedSince: since,
@@ -190,8 +190,8 @@ impl World {
         let unplaced = self.unplaced(work).filter(|_| placed < work.width());
         let own = values!(
             childIdentity: identity(&work.namespace, &name, mix(work.uid, 0x9a), work.created),
-            pending: self.active_in(work, Phase::Pending),
-            running: self.active_in(work, Phase::Running),
+            pending: self.active_in(work, PodPhase::Pending),
+            running: self.active_in(work, PodPhase::Running),
             requested: (active * work.ask.count).to_string(),
             allocated: some(placed).map(|pods| (pods * work.ask.count).to_string()),
             unplaced: unplaced.as_ref().map(|(message, _)| message),

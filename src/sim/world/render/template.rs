@@ -5,13 +5,13 @@ use serde_json::{Map, Value, json};
 use model::base::Name;
 
 use super::super::World;
-use super::super::pod::Pod;
-use super::super::work::{Profile, Toleration, Work, WorkKind};
+use super::super::pod::SimPod;
+use super::super::work::{Profile, SimToleration, Work, WorkKind};
 use super::{Fill, fill_missing, filled, values};
 
 impl World {
     /// The name of a pod's (first) container.
-    pub(in super::super) fn container_name(&self, pod: &Pod, work: &Work) -> String {
+    pub(in super::super) fn container_name(&self, pod: &SimPod, work: &Work) -> String {
         let written = pod
             .foreign
             .as_deref()
@@ -153,7 +153,7 @@ pub(in super::super) fn port_of(work: &Work) -> Option<(u16, &'static str)> {
     }
 }
 
-fn toleration(toleration: &Toleration) -> Value {
+fn toleration(toleration: &SimToleration) -> Value {
     let operator = match &toleration.value {
         Some(_) => "Equal",
         None => "Exists",

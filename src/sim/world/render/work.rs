@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 
 use super::super::World;
 use super::super::noise::{mix, suffix, uuid};
-use super::super::pod::{Phase, Pod};
-use super::super::work::{ReplicaGroup, Scheduler, State, Work, WorkId, WorkKind};
+use super::super::pod::{PodPhase, SimPod};
+use super::super::work::{ReplicaGroup, Scheduler, Work, WorkId, WorkKind, WorkState};
 use super::pod::{group_uid, template_hash};
 use super::template::some_text;
 use super::{
@@ -30,11 +30,11 @@ struct PodCounts {
 /// What its templates call the state of a work.
 fn state_word(work: &Work) -> &'static str {
     match work.state {
-        State::Done(_, true) => "succeeded",
-        State::Done(_, false) => "failed",
+        WorkState::Done(_, true) => "succeeded",
+        WorkState::Done(_, false) => "failed",
         _ if work.suspended => "suspended",
-        State::Running => "running",
-        State::Waiting => "waiting",
+        WorkState::Running => "running",
+        WorkState::Waiting => "waiting",
     }
 }
 
@@ -93,7 +93,7 @@ impl World {
                 .value(),
             "state" => state_word(work).value(),
             "end" => match work.state {
-                State::Done(end, _) => end.value(),
+                WorkState::Done(end, _) => end.value(),
                 _ => Value::Null,
             },
             "suspended" => work.suspended.value(),
@@ -210,7 +210,7 @@ impl World {
         );
         let (reason, message) = failure.unwrap_or(default);
         let completed = match work.state {
-            State::Done(end, true) => Some(end),
+            WorkState::Done(end, true) => Some(end),
             _ => None,
         };
         let own = values!(
@@ -241,8 +241,8 @@ impl World {
         }
         let all = |word| if state == word { jobs } else { 0 };
         let terminal = match work.state {
-            State::Done(_, true) => Some("Completed"),
-            State::Done(_, false) => Some("Failed"),
+            WorkState::Done(_, true) => Some("Completed"),
+            WorkState::Done(_, false) => Some("Failed"),
             _ => None,
         };
         values!(
@@ -284,11 +284,11 @@ impl World {
     fn ray_values(&self, work: &Work) -> Values {
         let (cluster, _) = work.cluster(work.clusters);
         let (job, deployment) = match (work.state, work.suspended) {
-            (State::Done(_, true), _) => ("SUCCEEDED", "Complete"),
-            (State::Done(_, false), _) => ("FAILED", "Failed"),
+            (WorkState::Done(_, true), _) => ("SUCCEEDED", "Complete"),
+            (WorkState::Done(_, false), _) => ("FAILED", "Failed"),
             (_, true) => ("", "Suspended"),
-            (State::Running, _) => ("RUNNING", "Running"),
-            (State::Waiting, _) => ("", "Initializing"),
+            (WorkState::Running, _) => ("RUNNING", "Running"),
+            (WorkState::Waiting, _) => ("", "Initializing"),
         };
         // While it is suspended, KubeRay clears the name of the last cluster.
         let lives = !work.suspended && !work.is_over();
@@ -298,7 +298,7 @@ impl World {
                 work.namespace
             )
         };
-        let failed = matches!(work.state, State::Done(_, false));
+        let failed = matches!(work.state, WorkState::Done(_, false));
         let message = work
             .failure
             .as_ref()
@@ -433,7 +433,7 @@ impl World {
     /// A StatefulSet of a LeaderWorkerSet: that of the leaders, or of one leader's workers.
     fn group_set(&self, work: &Work, child: u32) -> Option<Value> {
         let size = work.groups.first()?.completions;
-        let (name, uid, created, of, wanted, pods): (_, _, _, _, _, Vec<&Pod>) =
+        let (name, uid, created, of, wanted, pods): (_, _, _, _, _, Vec<&SimPod>) =
             match child.checked_sub(1) {
                 None => {
                     let leaders = work
@@ -484,7 +484,7 @@ impl World {
     }
 
     /// The pods of a work that exist.
-    pub(super) fn pods_of(&self, work: &Work) -> impl Iterator<Item = &Pod> {
+    pub(super) fn pods_of(&self, work: &Work) -> impl Iterator<Item = &SimPod> {
         work.pods.iter().filter_map(|id| self.pods.get(id))
     }
 
@@ -502,12 +502,12 @@ impl World {
     }
 
     /// True for a ready pod on a ready node.
-    pub(super) fn serves(&self, pod: &Pod) -> bool {
+    pub(super) fn serves(&self, pod: &SimPod) -> bool {
         pod.is_ready() && pod.node.is_none_or(|node| self.nodes[node].ready)
     }
 
     /// Active pods of a work in a phase.
-    pub(super) fn active_in(&self, work: &Work, phase: Phase) -> u32 {
+    pub(super) fn active_in(&self, work: &Work, phase: PodPhase) -> u32 {
         self.pods_of(work)
             .filter(|pod| pod.is_active() && pod.phase == phase)
             .count() as u32

@@ -198,7 +198,7 @@ fn a_gang_that_loses_a_pod_restarts_whole() {
         .values()
         .find(|work| {
             work.kind == super::super::work::WorkKind::JobSet
-                && work.state == super::super::work::State::Running
+                && work.state == super::super::work::WorkState::Running
                 && work.width() > 1
         })
         .map(|work| {

@@ -180,7 +180,7 @@ pub(super) fn check_properties(world: &World, store: &Store) {
                     quota.used - quota.nominal
                 );
             }
-            let same = |other: &&kueue::Quota| {
+            let same = |other: &&kueue::SimQuota| {
                 other.flavor == quota.flavor && other.resource == quota.resource
             };
             let cohort = || {

@@ -51,7 +51,7 @@ fn full(targets: u64, per_second: f64, places: usize) -> Schedule {
             id,
             Some(Name::from(format!("n{id}"))),
             INTERVAL,
-            Way::Proxy,
+            ScrapeRoute::Proxy,
             at(0),
         );
     }
@@ -195,7 +195,7 @@ fn throttling_is_obeyed_and_halves_the_rate() {
 fn direct_targets_need_no_budget() {
     let mut schedule = full(10, 1.0, 32);
     for id in 100..110 {
-        schedule.add(id, None, INTERVAL, Way::Direct, at(0));
+        schedule.add(id, None, INTERVAL, ScrapeRoute::Direct, at(0));
     }
     let asked = drive(&mut schedule, 0, 2000, |_| (20, ScrapeEnd::Well));
     assert_eq!(asked.iter().filter(|(_, id)| *id >= 100).count(), 10);

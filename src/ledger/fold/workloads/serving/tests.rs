@@ -6,7 +6,7 @@ use crate::fold::tests::support::*;
 use crate::fold::*;
 use model::fleet::histogram::Histogram;
 use model::fleet::job::Serving;
-use model::fleet::reading::{Page, Reading, Scope};
+use model::fleet::reading::{Page, Reading, ReadingScope};
 use model::fleet::served_model::ServedModel;
 use model::fleet::signal::Signal as S;
 
@@ -17,7 +17,7 @@ fn at(seconds: u64) -> Moment {
 
 /// The page of a pod that answered `done` requests since it started, each within 0.1 to 0.2 s and 100 tokens long.
 fn page_of(pod: &str, seconds: u64, done: u64, waiting: f64) -> Observation {
-    let mut reading = Reading::new(Name::new("vllm"), Scope::Serving);
+    let mut reading = Reading::new(Name::new("vllm"), ReadingScope::Serving);
     reading.pod = Some(ObjectKey::new("ns", pod));
     reading.model = Some(Name::new("m"));
     reading.signals = [
