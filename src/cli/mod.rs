@@ -55,8 +55,7 @@ use simulated::{FleetFlags, ServeFlags};
 
 /// The engine-room console for GPU and TPU fleets on Kubernetes.
 ///
-/// Without a command, opens the console on the current kubeconfig context. Read-only unless --write or the
-/// settings grant writing.
+/// Without a command, opens the console on the current kubeconfig context. Read-only unless --write or the settings grant writing.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "stokehold", version, max_term_width = 100)]
 pub struct Cli {
@@ -133,9 +132,8 @@ enum CliCommand {
     ///
     /// For example `what-if nodes h100-train +4`. In the console: `:what-if CHANGE`.
     ///
-    /// Changes: nodes POOL|TYPE|NODE +N|-N; pool|zone|node NAME lost; quota QUEUE/FLAVOR +N|-N|=N (any: a quota of devices of
-    /// every flavor); quota FROM->TO/FLAVOR N; price FLAVOR|CLASS USD; spot POOL USD; job NAMESPACE/NAME
-    /// flavor FLAVOR|priority N|removed|+N.
+    /// Changes: nodes POOL|TYPE|NODE +N|-N; pool|zone|node NAME lost; quota QUEUE/FLAVOR +N|-N|=N (any: a quota of devices of every
+    /// flavor); quota FROM->TO/FLAVOR N; price FLAVOR|CLASS USD; spot POOL USD; job NAMESPACE/NAME flavor FLAVOR|priority N|removed|+N.
     WhatIf(what_if::WhatIf),
     /// What devices cost on demand, reserved, on spot and owned, for the present demand and a month of the ledger
     Tco(tco::TcoFlags),
@@ -165,8 +163,7 @@ enum CliCommand {
     Man(man::Man),
 }
 
-/// Runs the program with these arguments, the program's own name first, on a host and with streams of the caller's. Returns its
-/// exit code.
+/// Runs the program with these arguments, the program's own name first, on a host and with streams of the caller's. Returns its exit code.
 pub fn run_on(
     host: Host,
     arguments: &[OsString],

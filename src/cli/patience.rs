@@ -11,8 +11,7 @@ const EVERY: Duration = Duration::from_secs(10);
 /// How long a command waits for the API server's answers in all: a person may have to log in meanwhile.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// Runs work that waits for the API server. Progress is printed every ten seconds, and after five minutes the work is
-/// given up.
+/// Runs work that waits for the API server. Progress is printed every ten seconds, and after five minutes the work is given up.
 ///
 /// # Errors
 /// Those of the work; it took too long.

@@ -12,8 +12,8 @@ use settings::Rulebook;
 
 use super::listen;
 
-/// The rules for the simulated fleet: its model servers promise latencies where the settings have no `[[service]]`, so that goodput is
-/// shown.
+/// The rules for the simulated fleet: its model servers promise latencies where the settings have no `[[service]]`, so
+/// that goodput is shown.
 pub(super) fn rules(mut rulebook: Rulebook) -> Rulebook {
     if rulebook.policy.services.is_empty() {
         Arc::make_mut(&mut rulebook.policy).services = services();

@@ -115,8 +115,7 @@ fn fraction(scheduler: &str, annotations: &Map<Text>) -> Option<(u32, DevicePart
     Some((devices.unwrap_or(1), part))
 }
 
-/// Requests of a pod of this shape with these annotations: with a scheduler that shares devices, annotations request parts of
-/// them.
+/// Requests of a pod of this shape with these annotations: with a scheduler that shares devices, annotations request parts of them.
 pub fn of_annotated_pod(shape: &PodShape, annotations: &Map<Text>, names: &mut Names) -> Resources {
     let mut out = of_pod(shape, names);
     if out.device_count() == 0
@@ -128,8 +127,8 @@ pub fn of_annotated_pod(shape: &PodShape, annotations: &Map<Text>, names: &mut N
     out
 }
 
-/// What a placeholder of KAI's holds its device for; `None` for any other pod. Its namespace and name are settings of KAI's: it is known
-/// by its labels.
+/// What a placeholder of KAI's holds its device for; `None` for any other pod. Its namespace and name are settings of KAI's: it is
+/// known by its labels.
 pub fn reserved(meta: &Meta, requests: &Resources, names: &mut Names) -> Option<Reserved> {
     const GROUP: &str = "runai-gpu-group";
     const APPS: [&str; 2] = ["kai-resource-reservation", "runai-reservation"];

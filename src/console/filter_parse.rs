@@ -216,8 +216,7 @@ impl FilterParser<'_> {
     }
 }
 
-/// The column with this name. `name` is accepted in every table: its own column, an alert's object, otherwise the first text
-/// column.
+/// The column with this name. `name` is accepted in every table: its own column, an alert's object, otherwise the first text column.
 fn column(fields: &[FilterField], name: &str) -> Option<usize> {
     let of = |id: &str| {
         let mut fields = fields.iter();

@@ -73,8 +73,7 @@ pub struct PortForward {
     pub address: Option<String>,
 }
 
-/// Where to open a shell for the selection: the pod of a running job, the pod that a device is allocated to, otherwise its
-/// node.
+/// Where to open a shell for the selection: the pod of a running job, the pod that a device is allocated to, otherwise its node.
 ///
 /// # Errors
 /// No such pod or node; the text says what to select.

@@ -294,7 +294,7 @@ impl<'s> WaitingFleet<'s> {
         asked: &mut usize,
     ) -> WorkloadExplanation {
         let model = &self.whole.workloads[work];
-        say_let_in(&mut explanation, model);
+        add_quota_reserved(&mut explanation, model);
         WorkloadExplanation::new(explanation, start, self.whole.at)
             .looking_later(&self.compiled.snapshot, &model.key, asked)
             // The options are those of its queue, also where it is judged without it.
@@ -342,14 +342,14 @@ pub fn past_queues(snapshot: &Snapshot) -> Snapshot {
 }
 
 /// Adds to the explanation that the workload is already admitted.
-fn say_let_in(explanation: &mut Explanation, work: &Workload) {
+fn add_quota_reserved(explanation: &mut Explanation, work: &Workload) {
     let (true, Some(queue)) = (has_reserved_quota(work), &work.queue) else {
         return;
     };
     explanation.queue = Some(queue.clone());
     (explanation.position, explanation.ahead) = (None, explanation.ahead.map(|_| 0));
     explanation.ahead_first.clear();
-    explanation.reasons.push(Reason::LetIn {
+    explanation.reasons.push(Reason::QuotaReserved {
         queue: queue.clone(),
     });
     let told: Vec<String> = explanation.reasons.iter().map(Reason::sentence).collect();
@@ -544,7 +544,7 @@ mod tests {
             .iter()
             .map(Reason::code)
             .collect();
-        assert_eq!(codes.last(), Some(&"let-in"), "{codes:?}");
+        assert_eq!(codes.last(), Some(&"quota-reserved"), "{codes:?}");
         assert!(codes.len() > 1, "and why its pods find no nodes: {codes:?}");
         assert_eq!(answer.explanation.queue.as_deref(), Some("ml"));
         let unblock = answer.explanation.unblock.clone().expect("one node more");

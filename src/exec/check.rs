@@ -120,8 +120,8 @@ async fn dry_run(plan: &Plan, reading: &Client, probe: Option<&Probe>) -> PlanCh
 }
 
 /// Sends one step as a dry run. Returns the server's answer (none without a probe), or why nothing was sent. If another client
-/// writes the object between the read and the dry run, the object is read again, so that the message names the change and not the patch that no
-/// longer applies.
+/// writes the object between the read and the dry run, the object is read again, so that the message names the change and not the
+/// patch that no longer applies.
 async fn try_dry(
     number: u32,
     step: &Step,

@@ -114,8 +114,7 @@ impl GovernWriter {
         self.sent(write, term, false).await
     }
 
-    /// Dry run of a write: returns the outcome that the write would have. A write that the server cannot dry-run counts as
-    /// written.
+    /// Dry run of a write: returns the outcome that the write would have. A write that the server cannot dry-run counts as written.
     pub async fn probe(&self, write: &GovernWrite, term: &Term) -> GovernOutcome {
         match self.sent(write, term, true).await {
             // The API server refuses a dry run when a webhook with side effects would be called.

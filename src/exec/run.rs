@@ -145,8 +145,8 @@ impl RunContext<'_> {
             .await
     }
 
-    /// Resumes a run whose process has ended, or that was stopped. No step is carried out twice: calls without an answer are
-    /// resolved first.
+    /// Resumes a run whose process has ended, or that was stopped. No step is carried out twice: calls without an
+    /// answer are resolved first.
     ///
     /// # Errors
     /// No such run exists on this cluster, it has ended, another process carries it out, or the journal fails.

@@ -10,8 +10,7 @@ use model::plan::{Object, Step, Until, Wait, WaitOrder};
 
 /// Interval between reads of an object that a step waits for.
 const POLL: Duration = Duration::from_secs(2);
-/// First and longest pause after a refusal by a disruption budget, and between retries when the server is busy or does not
-/// answer.
+/// First and longest pause after a refusal by a disruption budget, and between retries when the server is busy or does not answer.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(30));
 
 /// The pause after this many refusals, at least the server's Retry-After.

@@ -11,8 +11,8 @@ use super::exposition::Series;
 /// The buckets of a page are no histogram.
 pub(super) struct Malformed;
 
-/// The histogram of the first rank that has buckets; engines of one server are added up. `group` is of one place and signal, in the
-/// order of rank.
+/// The histogram of the first rank that has buckets; engines of one server are added up. `group` is of one place and signal, in
+/// the order of rank.
 pub(super) fn histogram(
     dialect: &Dialect,
     group: &[Contribution],

@@ -299,8 +299,7 @@ mod tests {
 
     #[derive(Serialize, JsonSchema)]
     struct Row {
-        /// The name
-        /// of it.
+        /// The name of it.
         name: &'static str,
         #[schemars(with = "Option<Light>")]
         light: Option<&'static str>,

@@ -103,8 +103,7 @@ fn is_formula(text: &str) -> bool {
     text.starts_with(['\t', '\r']) || begins(text.trim_start())
 }
 
-/// JSON escapes only C0. What else could rewrite a screen stands only inside texts, where an escape means the
-/// same.
+/// JSON escapes only C0. What else could rewrite a screen stands only inside texts, where an escape means the same.
 pub fn escaped(json: String) -> String {
     let hostile = |c: char| is_hostile(c) && c >= '\u{7f}';
     if !json.contains(hostile) {

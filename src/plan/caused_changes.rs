@@ -45,8 +45,7 @@ impl ContentionIndex {
         self.snapshot.workloads.iter().zip(sets)
     }
 
-    /// Adds the differences from another fleet to `changed`, and the resources that these workloads compete for here to
-    /// `touched`.
+    /// Adds the differences from another fleet to `changed`, and the resources that these workloads compete for here to `touched`.
     fn differs(
         &self,
         other: &Self,

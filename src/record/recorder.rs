@@ -16,8 +16,7 @@ use super::frame::{FrameBody, FrameKind, ObjectHistory, SegmentHead, file_head, 
 use super::keyframe::{self, Saved};
 use super::mirror::Mirror;
 
-/// Entries are written when the recorder is called after this time. Entries that have not been written are lost if the process
-/// ends.
+/// Entries are written when the recorder is called after this time. Entries that have not been written are lost if the process ends.
 pub const FLUSH: Duration = Duration::from_secs(6);
 
 /// Interval of keyframes. Seeking plays forward from a keyframe.

@@ -96,8 +96,8 @@ fn expected(cell: &PriorValue, signal: Signal, used: i64) -> i64 {
 }
 
 impl RowModels {
-    /// Writes or reads one row. When writing, `values` are its signals in the order of `list`. Returns the values that were
-    /// written or read.
+    /// Writes or reads one row. When writing, `values` are its signals in the order of `list`. Returns the values that
+    /// were written or read.
     pub(crate) fn code(
         &mut self,
         coder: &mut impl BitCoder,

@@ -412,8 +412,7 @@ impl ActionService {
         Ok(plan)
     }
 
-    /// The plan for an intent, from the latest snapshot and from the objects as they are read now; `known` as for
-    /// [`plan::plan_again`].
+    /// The plan for an intent, from the latest snapshot and from the objects as they are read now; `known` as for [`plan::plan_again`].
     ///
     /// # Errors
     /// The plan is refused, or what it needs cannot be read.

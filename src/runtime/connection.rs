@@ -148,8 +148,8 @@ impl Connections {
         connections
     }
 
-    /// Begins to open another session. The running one continues until the new one is open; an earlier one that was still being
-    /// opened is dropped.
+    /// Begins to open another session. The running one continues until the new one is open; an earlier one that was still
+    /// being opened is dropped.
     pub fn switch(&mut self, switch: &Switch) {
         let request = self.request.after(switch);
         let (open, asked) = (Arc::clone(&self.open), request.clone());

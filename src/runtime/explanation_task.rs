@@ -120,8 +120,8 @@ fn digest(fleet: &Fleet) -> u64 {
     hasher.finish()
 }
 
-/// Nodes without work, and since when; `None` before the first snapshot. Nodes that were empty in the first one have been so for
-/// an unknown time.
+/// Nodes without work, and since when; `None` before the first snapshot. Nodes that were empty in the first one have been so
+/// for an unknown time.
 #[derive(Default)]
 struct EmptyNodes(Option<BTreeMap<Name, Moment>>);
 

@@ -33,8 +33,7 @@ pub struct Coming {
 /// How long the first snapshot waits for the runs of this machine's journal that have left jobs suspended.
 const RUNS: Duration = Duration::from_secs(5);
 
-/// How long the first snapshot waits for the last few exporters while none of them answers, so that a hanging one blocks no
-/// command.
+/// How long the first snapshot waits for the last few exporters while none of them answers, so that a hanging one blocks no command.
 const LULL: Duration = Duration::from_secs(5);
 
 /// The same while many are pending: then the server or the network is slow.
@@ -71,8 +70,7 @@ impl Session {
         })
     }
 
-    /// Waits until everything needed has answered or failed, and returns the facts. `progress` is called about five times a
-    /// second.
+    /// Waits until everything needed has answered or failed, and returns the facts. `progress` is called about five times a second.
     ///
     /// # Errors
     /// Nothing could be listed: forbidden or unreachable.

@@ -9,8 +9,8 @@ use plan::{Author, scale};
 use table::Facts;
 use table::actions::opens_faulty;
 
-/// The plan for an intent that needs only the snapshot of the fleet, with warnings about what is not known; `known` as for
-/// [`plan::plan_again`].
+/// The plan for an intent that needs only the snapshot of the fleet, with warnings about what is not known;
+/// `known` as for [`plan::plan_again`].
 ///
 /// # Errors
 /// The plan is refused, or the facts that it needs are not known.

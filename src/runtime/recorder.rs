@@ -164,8 +164,7 @@ pub struct Tape {
     floor: Moment,
 }
 
-/// If the clock is set back by less than this, time does not advance meanwhile: no stamp is earlier than that of the snapshot
-/// before it.
+/// If the clock is set back by less than this, time does not advance meanwhile: no stamp is earlier than that of the snapshot before it.
 const WAVER: Duration = Duration::from_secs(2);
 
 /// Handle of a [`Tape`]: reports its state, and ends it.

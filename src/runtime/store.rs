@@ -34,8 +34,7 @@ pub struct Rules {
     pub prices: Arc<Prices>,
     /// Shortest interval between facts after the first lists.
     pub refresh: Duration,
-    /// Shortest interval between two runs of the checks, on the server's clock; zero for a single snapshot, which has no later
-    /// run.
+    /// Shortest interval between two runs of the checks, on the server's clock; zero for a single snapshot, which has no later run.
     pub judging: Duration,
     /// For a single snapshot: each reading is published as it comes.
     pub one_look: bool,

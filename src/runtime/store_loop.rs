@@ -120,9 +120,8 @@ async fn stopped(tape: &mut Option<Tape>) {
     }
 }
 
-/// Pause after facts that took `cost` to build. During the first lists, building takes at most a fifth of the time; later a
-/// hundredth, with a longest pause of one second after a change and three seconds for readings, which arrive all the time and are
-/// seconds old anyway.
+/// Pause after facts that took `cost` to build. During the first lists, building takes at most a fifth of the time; later a hundredth,
+/// with a longest pause of one second after a change and three seconds for readings, which arrive all the time and are seconds old anyway.
 fn pause(cost: Duration, complete: bool, readings_only: bool) -> Duration {
     let first = SPACING.max(cost * 4);
     if complete {

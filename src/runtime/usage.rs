@@ -152,8 +152,7 @@ pub(super) struct UsageTape {
 }
 
 impl UsageTape {
-    /// Starts beside the recording into a directory; `counters` get each sample as well. Write failures and recoveries go to
-    /// `state`.
+    /// Starts beside the recording into a directory; `counters` get each sample as well. Write failures and recoveries go to `state`.
     pub(super) fn start(
         folder: PathBuf,
         rules: Rules,

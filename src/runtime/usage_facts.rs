@@ -203,8 +203,8 @@ impl UsageReader {
     }
 }
 
-/// The usage facts of a session, updated periodically. A simulated fleet of this process has its own ledger where the settings
-/// name no record.
+/// The usage facts of a session, updated periodically. A simulated fleet of this process has its own ledger where the
+/// settings name no record.
 pub(super) fn watched(
     setup: &Setup,
     context: &str,

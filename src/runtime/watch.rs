@@ -36,12 +36,10 @@ use super::watch_state::DeliveryState;
 pub const SNAPSHOT_INTERVAL: Duration = Duration::from_secs(1);
 /// How often due messages are looked for.
 const TICK: Duration = Duration::from_millis(500);
-/// Longest wait for exporters at startup, and then for the checks to evaluate their readings: before that, one fault may look
-/// like another.
+/// Longest wait for exporters at startup, and then for the checks to evaluate their readings: before that, one fault may look like another.
 const SETTLES: Duration = Duration::from_secs(30);
 const JUDGED: Duration = Duration::from_secs(3);
-/// A process that does not lead assumes that the leader has sent findings this old; younger ones may have been unsent when it
-/// failed.
+/// A process that does not lead assumes that the leader has sent findings this old; younger ones may have been unsent when it failed.
 const FOLLOWS: Duration = Duration::from_secs(20);
 /// Longest wait for messages in flight at the end.
 const LAST: Duration = Duration::from_secs(5);

@@ -227,8 +227,8 @@ impl Settings {
         faults
     }
 
-    /// All prices: the operator's own `books` first, then the embedded ones. An unknown provider is an error that names the
-    /// nearest known one.
+    /// All prices: the operator's own `books` first, then the embedded ones. An unknown provider is an error that names
+    /// the nearest known one.
     pub fn prices(
         &self,
         books: Vec<PriceBook>,

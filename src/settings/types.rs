@@ -20,8 +20,7 @@ use super::origin::Origins;
 use super::place::{Matcher, ServicePath};
 use super::service::ServiceSettings;
 
-/// Declares a section twice: as merged settings, and as one layer in which every field is optional and unknown keys are
-/// rejected.
+/// Declares a section twice: as merged settings, and as one layer in which every field is optional and unknown keys are rejected.
 macro_rules! section {
     (
         $(#[$doc:meta])* $name:ident, $raw:ident {
@@ -130,8 +129,8 @@ section! {
 }
 
 section! {
-    /// For reports of the usage ledger: the time zone of days and months, and energy cost and emissions. Values that are not set
-    /// are unknown.
+    /// For reports of the usage ledger: the time zone of days and months, and energy cost and emissions. Values that are
+    /// not set are unknown.
     #[derive(Default)]
     CostSettings, RawCostSettings {
         /// Price of electricity, USD per kWh.

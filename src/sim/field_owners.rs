@@ -11,8 +11,8 @@ use super::change::Resource;
 use super::json::{name, namespace, text};
 use super::store::key_of;
 
-/// Fields by path, each with its value. An item of a list that merges by a key, and an item of a set, is a field of its own without
-/// a value.
+/// Fields by path, each with its value. An item of a list that merges by a key, and an item of a set, is a field of its
+/// own without a value.
 pub type Fields = BTreeMap<String, Value>;
 
 /// The paths that each field manager owns in one object.

@@ -112,8 +112,7 @@ impl Running {
     }
 }
 
-/// The namespaces of the team's user: the first two with a team label, else the first two that are no
-/// system namespaces.
+/// The namespaces of the team's user: the first two with a team label, else the first two that are no system namespaces.
 fn team_namespaces(store: &ObjectStore) -> Vec<String> {
     let system = |name: &str| {
         name.starts_with("kube-")

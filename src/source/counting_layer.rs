@@ -162,8 +162,8 @@ where
 /// More of an error than this explains nothing.
 const LARGEST_ERROR: usize = 64 << 10;
 
-/// An error whose body is a Status with the answer's own code, whatever the body was: a proxy before the API server answers in
-/// its own format.
+/// An error whose body is a Status with the answer's own code, whatever the body was: a proxy before the API server answers
+/// in its own format.
 async fn explained<B>(answer: Response<B>) -> Response<NotedBody>
 where
     B: hyper::body::Body<Data = Bytes> + Send + 'static,

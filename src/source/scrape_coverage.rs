@@ -54,8 +54,7 @@ pub enum ScrapedNodes {
 }
 
 impl ScrapedNodes {
-    /// True when the page of an exporter on this node is needed; an exporter without a node, or of many nodes, is needed when
-    /// any node is.
+    /// True when the page of an exporter on this node is needed; an exporter without a node, or of many nodes, is needed when any node is.
     pub fn includes(&self, node: Option<&Name>) -> bool {
         match self {
             Self::Undecided => false,

@@ -20,8 +20,7 @@ pub(crate) fn explained(error: &dyn Error) -> String {
     }
 }
 
-/// Builds a client for `url` that verifies servers by the CA certificates of this machine. Without any, it still reads
-/// plain HTTP.
+/// Builds a client for `url` that verifies servers by the CA certificates of this machine. Without any, it still reads plain HTTP.
 ///
 /// # Errors
 /// The missing prerequisite for HTTPS, and the fix.

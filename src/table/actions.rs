@@ -170,8 +170,7 @@ impl ActionState {
     }
 }
 
-/// Faults on the nodes that a plan uncordons, one line each: `h100-5/gpu7 still has XID 79: undo lets work start there
-/// again`.
+/// Faults on the nodes that a plan uncordons, one line each: `h100-5/gpu7 still has XID 79: undo lets work start there again`.
 pub fn opens_faulty(findings: &[Finding], plan: &Plan) -> Vec<String> {
     let steps = plan.steps.iter();
     let opened = steps.filter(|step| matches!(step.mutation, Mutation::Uncordon));

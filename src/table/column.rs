@@ -89,8 +89,7 @@ pub struct Column {
     pub rare: bool,
     /// Title from the facts, where it varies.
     pub titled: Option<fn(&Facts) -> String>,
-    /// Group of a row when sorted by this column: lower groups come first in either direction, because their values mean
-    /// different things.
+    /// Group of a row when sorted by this column: lower groups come first in either direction, because their values mean different things.
     pub apart: Option<Apart>,
     /// Its title where the other columns are those of a team or of namespaces and it is not.
     pub whole: Option<&'static str>,

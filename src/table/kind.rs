@@ -119,8 +119,8 @@ pub struct GetRequest {
 }
 
 impl GetRequest {
-    /// The exporters to read for a kind whose names are known without them: `named` when objects are named, `DevicesUnknown` for `-o name`,
-    /// otherwise all.
+    /// The exporters to read for a kind whose names are known without them: `named` when objects are named, `DevicesUnknown` for
+    /// `-o name`, otherwise all.
     pub fn exporters(self, named: Exporters) -> Exporters {
         match (self.is_named, self.format) {
             (false, Format::Name) if !self.uses_readings => Exporters::DevicesUnknown,

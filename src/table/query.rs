@@ -38,8 +38,7 @@ impl Query {
         }
     }
 
-    /// True when the bottleneck of jobs determines which rows are printed, or their order: it needs half an hour of
-    /// readings.
+    /// True when the bottleneck of jobs determines which rows are printed, or their order: it needs half an hour of readings.
     pub fn asks_half_hour(&self) -> bool {
         let sorted = self.sort.iter().flat_map(Sort::fields);
         let mut all = self.select.fields().chain(sorted);

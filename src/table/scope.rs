@@ -222,8 +222,8 @@ pub struct ScopedFleet {
 }
 
 impl ScopedFleet {
-    /// True for an object of the scope, and for one with something of the scope on it. Sources and queues serve everybody; money is that of the
-    /// scope already.
+    /// True for an object of the scope, and for one with something of the scope on it. Sources and queues serve everybody; money is that
+    /// of the scope already.
     pub fn has(&self, facts: &Facts, object: &Selection) -> bool {
         let fleet = &facts.fleet;
         match object {

@@ -100,7 +100,7 @@ fn brief(reason: &Reason, job: &Job) -> String {
     let class = class_words(job).unwrap_or_else(|| String::from("devices"));
     let number = |milli: i64| grouped((milli + 999) / 1_000);
     match reason {
-        Reason::LetIn { .. } => String::from("admitted, waiting for nodes"),
+        Reason::QuotaReserved { .. } => String::from("admitted, waiting for nodes"),
         Reason::Held => String::from("held: suspended, taken out of its queue, or gated"),
         Reason::Quota {
             queue,
@@ -307,8 +307,7 @@ pub fn eta(facts: &Facts, job: &Job) -> Option<(String, Option<Moment>)> {
     Some((words, start.p50))
 }
 
-/// Predicted start, and what would start the job now, in one line: `starts ~14:40 (13:55–15:30), or now by preempting 4 jobs
-/// ($212)`.
+/// Predicted start, and what would start the job now, in one line: `starts ~14:40 (13:55–15:30), or now by preempting 4 jobs ($212)`.
 pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
     let answer = explanation_of(facts, job)?;
     let explanation = &answer.answer.explanation;

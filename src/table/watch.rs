@@ -61,8 +61,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Updates to the current rows. Returns the changes since the last call: new and changed rows in row order, then deleted
-    /// rows.
+    /// Updates to the current rows. Returns the changes since the last call: new and changed rows in row order, then deleted rows.
     pub fn update(&mut self, sheet: OutputTable) -> Vec<RowChange> {
         let mut before = std::mem::take(&mut self.reported);
         let mut changes = Vec::new();

@@ -175,8 +175,7 @@ pub struct BudgetHours {
     pub amounts: HourAmounts,
     /// Device time without a price in the period, milliseconds; not part of any dollar amount.
     pub unpriced_ms: i64,
-    /// False where the amounts are not known: no device has a price, or the recorder does not see all pods and sees none of the
-    /// scope.
+    /// False where the amounts are not known: no device has a price, or the recorder does not see all pods and sees none of the scope.
     pub is_known: bool,
 }
 

@@ -118,8 +118,8 @@ impl CounterRow {
 /// A key without devices for this long is dropped when space is needed.
 const IDLE_KEY: Duration = Duration::from_secs(3_600);
 
-/// Adds up the time between pictures, as [`super::UsageFold`] does, since the process began. It only grows, and the number of its
-/// rows is bounded.
+/// Adds up the time between pictures, as [`super::UsageFold`] does, since the process began. It only grows, and the number of
+/// its rows is bounded.
 #[derive(Clone, Debug)]
 pub struct UsageCounters {
     most: usize,
@@ -147,8 +147,7 @@ impl UsageCounters {
         }
     }
 
-    /// Takes the next picture. Nothing is counted between pictures that lie further apart than [`GAP`], or where the clock went
-    /// back.
+    /// Takes the next picture. Nothing is counted between pictures that lie further apart than [`GAP`], or where the clock went back.
     pub fn take(&mut self, sample: &UsageSample) {
         if let Some((at, observed)) = self.last {
             // Where the clock went back, time that is counted already is not counted again, as in the ledger.

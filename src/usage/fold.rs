@@ -293,8 +293,7 @@ impl UsageFold {
         self.last.as_ref().map(|last| last.at)
     }
 
-    /// Takes the next sample. A sample older than the last one (the clock went back) restarts from its own time; no time is
-    /// counted twice.
+    /// Takes the next sample. A sample older than the last one (the clock went back) restarts from its own time; no time is counted twice.
     pub fn take(&mut self, sample: UsageSample) {
         let last = self.last.take();
         if let Some(last) = last.filter(|last| sample.at > last.at) {

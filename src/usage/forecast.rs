@@ -34,8 +34,7 @@ const DAY_NOISE: f64 = 0.10;
 const DAY_DRIFT: f64 = 0.03;
 /// Deviation from the mean of a day of the week that was never observed, as a ratio (*ours*).
 const UNSEEN_DAY: f64 = 0.25;
-/// A spread that is estimated from a few weeks is uncertain: Student's 90th percentile at 12 degrees of freedom over the normal
-/// one.
+/// A spread that is estimated from a few weeks is uncertain: Student's 90th percentile at 12 degrees of freedom over the normal one.
 const STUDENT: f64 = 1.06;
 
 /// One hour: the recorded amount (micro-USD or device-milliseconds) and how much of the hour was observed.

@@ -108,8 +108,7 @@ impl LossCause {
     }
 }
 
-/// Lost work of a failed or evicted run in one row: subtracted from its allocated parts and counted as lost. The row is
-/// unchanged.
+/// Lost work of a failed or evicted run in one row: subtracted from its allocated parts and counted as lost. The row is unchanged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UsageLoss {
     pub key: UsageKey,

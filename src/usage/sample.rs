@@ -80,8 +80,7 @@ pub(super) struct JobRun {
 pub struct UsageSample {
     /// Time of the sample.
     pub(super) at: Moment,
-    /// True when nodes and pods are listed, so that allocated and free devices are known. Otherwise the time after it is
-    /// unobserved.
+    /// True when nodes and pods are listed, so that allocated and free devices are known. Otherwise the time after it is unobserved.
     pub(super) observed: bool,
     pub(super) cells: Vec<SampleRow>,
     pub(super) counters: Vec<Counter>,

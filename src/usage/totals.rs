@@ -210,8 +210,8 @@ impl UsageTotals {
         per_hour(self.cost_micros()?, self.priced_busy_ms)
     }
 
-    /// USD per succeeded job: all cost of the row over these jobs. `None` where no job succeeded, or where some allocated time
-    /// has no price.
+    /// USD per succeeded job: all cost of the row over these jobs. `None` where no job succeeded, or where some allocated
+    /// time has no price.
     pub fn usd_per_finished_job(&self) -> Option<f64> {
         let jobs = self.finished.filter(|jobs| *jobs > 0)?;
         let is_priced = self.priced_allocated_ms == self.allocated_ms();

@@ -2,7 +2,7 @@
 
 use exporter::{Dialects, PageSource, ParsedPage, Rates, read};
 use model::base::{Moment, Names, ObjectKey};
-use model::fleet::reading::{Reading, ReadingScope};
+use model::fleet::reading::{Reading, ReadingScope as Scope};
 use model::fleet::signal::Signal;
 
 const MIB: f64 = 1_048_576.0;
@@ -21,7 +21,7 @@ fn page_of(text: &str, target: &PageSource<'_>) -> ParsedPage {
     )
 }
 
-fn of(read: &ParsedPage, scope: ReadingScope) -> Vec<&Reading> {
+fn of(read: &ParsedPage, scope: Scope) -> Vec<&Reading> {
     read.readings
         .iter()
         .filter(|reading| reading.scope == scope)
@@ -56,7 +56,7 @@ fn dcgm_units_and_labels() {
     let read = page(include_str!("pages/dcgm.prom"));
     assert_eq!(read.report.dialect.as_deref(), Some("dcgm"));
     assert_eq!(read.readings.len(), 2);
-    let [busy, idle] = &*of(&read, ReadingScope::Device) else {
+    let [busy, idle] = &*of(&read, Scope::Device) else {
         panic!("{:?}", read.readings)
     };
     assert_eq!(busy.index, Some(0));
@@ -120,11 +120,11 @@ fn dcgm_mig_has_a_row_for_the_device_and_one_for_each_instance() {
     assert_eq!(
         shape,
         [
-            (ReadingScope::Device, Some(0), None),
-            (ReadingScope::Slice, Some(0), Some("3g.40gb-1")),
-            (ReadingScope::Slice, Some(0), Some("2g.20gb-3")),
-            (ReadingScope::Slice, Some(0), Some("2g.20gb-5")),
-            (ReadingScope::Device, Some(1), None),
+            (Scope::Device, Some(0), None),
+            (Scope::Slice, Some(0), Some("3g.40gb-1")),
+            (Scope::Slice, Some(0), Some("2g.20gb-3")),
+            (Scope::Slice, Some(0), Some("2g.20gb-5")),
+            (Scope::Device, Some(1), None),
         ]
     );
     let [parent, large, middle, free, whole] = &*read.readings else {
@@ -184,7 +184,7 @@ DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="1",UUID="GPU-2",modelName="NVIDIA A100",GPU_I
 DCGM_FI_DEV_XID_ERRORS{gpu="1",UUID="GPU-2",modelName="NVIDIA A100",GPU_I_PROFILE="1g.5gb",GPU_I_ID="3"} 0
 "#;
     let read = page(text);
-    let devices = of(&read, ReadingScope::Device);
+    let devices = of(&read, Scope::Device);
     check(devices[0], &[(Signal::Util, Some(0.5))]);
     // One instance says nothing: the device's use is not known.
     check(devices[1], &[(Signal::Util, None)]);
@@ -199,16 +199,13 @@ fn dcgm_mig_of_a_board_for_workstations_has_four_parts_too() {
     };
     let all: String = (3..7).map(row).collect();
     let read = page(&all);
-    check(
-        of(&read, ReadingScope::Device)[0],
-        &[(Signal::Util, Some(1.0))],
-    );
+    check(of(&read, Scope::Device)[0], &[(Signal::Util, Some(1.0))]);
 }
 
 #[test]
 fn dcgm_shared_device_is_never_summed() {
     let read = page(include_str!("pages/dcgm-shared.prom"));
-    let [device] = &*of(&read, ReadingScope::Device) else {
+    let [device] = &*of(&read, Scope::Device) else {
         panic!()
     };
     assert_eq!(device.pod, None, "three share it");
@@ -221,7 +218,7 @@ fn dcgm_shared_device_is_never_summed() {
             (Signal::MemFree, Some(6000.0 * MIB)),
         ],
     );
-    let copies = of(&read, ReadingScope::PodCopy);
+    let copies = of(&read, Scope::PodCopy);
     assert_eq!(copies.len(), 3);
     for (copy, (at, util)) in copies.iter().zip([(0, 0.2), (1, 0.3), (2, 0.1)]) {
         assert_eq!(copy.pod, pod("serve", &format!("api-{at}")));
@@ -237,25 +234,16 @@ fn dcgm_shared_device_is_never_summed() {
 DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1",namespace="a",pod="y"} 50
 "#,
     );
-    assert_eq!(of(&two, ReadingScope::PodCopy).len(), 2);
-    check(
-        of(&two, ReadingScope::Device)[0],
-        &[(Signal::Util, Some(0.5))],
-    );
+    assert_eq!(of(&two, Scope::PodCopy).len(), 2);
+    check(of(&two, Scope::Device)[0], &[(Signal::Util, Some(0.5))]);
     let one = page(
         r#"DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1",namespace="a",pod="x"} 20
 DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1"} 50
 "#,
     );
-    check(
-        of(&one, ReadingScope::Device)[0],
-        &[(Signal::Util, Some(0.5))],
-    );
-    assert_eq!(of(&one, ReadingScope::Device)[0].pod, None);
-    check(
-        of(&one, ReadingScope::PodCopy)[0],
-        &[(Signal::Util, Some(0.2))],
-    );
+    check(of(&one, Scope::Device)[0], &[(Signal::Util, Some(0.5))]);
+    assert_eq!(of(&one, Scope::Device)[0].pod, None);
+    check(of(&one, Scope::PodCopy)[0], &[(Signal::Util, Some(0.2))]);
 }
 
 #[test]
@@ -359,7 +347,7 @@ DCGM_FI_DEV_GPU_TEMP{gpu="1",UUID="GPU-2",namespace="mon",pod="odd-1",container=
     assert_eq!(read.readings[0].pod, None);
     assert_eq!(read.readings[1].pod, pod("nlp", "train-0"));
     assert_eq!(read.readings[1].container.as_deref(), Some("main"));
-    assert_eq!(of(&read, ReadingScope::PodCopy).len(), 0);
+    assert_eq!(of(&read, Scope::PodCopy).len(), 0);
 }
 
 #[test]
@@ -533,7 +521,7 @@ fn amd_units_prefix_and_sizes() {
     let [node, busy, sick] = &*read.readings else {
         panic!("{:?}", read.readings)
     };
-    assert_eq!(node.scope, ReadingScope::Node);
+    assert_eq!(node.scope, Scope::Node);
     assert_eq!(node.host.as_deref(), Some("amd-3"));
     check(node, &[(Signal::DeviceCount, Some(8.0))]);
     assert_eq!(busy.serial.as_deref(), Some("692400000000"));
@@ -605,7 +593,7 @@ fn amd_sizes_in_million_bytes_and_in_bytes() {
 #[test]
 fn amd_partitions_are_slices_of_their_board() {
     let read = page(include_str!("pages/amd-cpx.prom"));
-    let devices = of(&read, ReadingScope::Device);
+    let devices = of(&read, Scope::Device);
     assert_eq!(devices.len(), 2);
     assert_eq!(
         devices.iter().map(|one| one.index).collect::<Vec<_>>(),
@@ -623,7 +611,7 @@ fn amd_partitions_are_slices_of_their_board() {
         ],
     );
     check(devices[1], &[(Signal::Power, Some(504.0))]);
-    let slices = of(&read, ReadingScope::Slice);
+    let slices = of(&read, Scope::Slice);
     assert_eq!(slices.len(), 8);
     assert_eq!(slices[5].slice.as_deref(), Some("1"));
     assert_eq!(slices[5].index, Some(4), "its board's");
@@ -645,7 +633,7 @@ fn amd_partitions_are_slices_of_their_board() {
             "gpu_partition_id=\"0\"",
         )
     });
-    assert_eq!(of(&page(&same), ReadingScope::Slice).len(), 8);
+    assert_eq!(of(&page(&same), Scope::Slice).len(), 8);
 }
 
 #[test]
@@ -678,7 +666,7 @@ fn amd_device_that_is_not_partitioned_has_no_slices() {
 fn tpu_chips_and_their_node_twins() {
     let read = page(include_str!("pages/tpu.prom"));
     assert_eq!(read.report.dialect.as_deref(), Some("tpu"));
-    let chips = of(&read, ReadingScope::Device);
+    let chips = of(&read, Scope::Device);
     assert_eq!(chips.len(), 4);
     assert_eq!(
         chips.iter().map(|chip| chip.index).collect::<Vec<_>>(),
@@ -702,7 +690,7 @@ fn tpu_chips_and_their_node_twins() {
         chips[3],
         &[(Signal::Util, Some(0.0)), (Signal::TensorActive, None)],
     );
-    let [node] = &*of(&read, ReadingScope::Node) else {
+    let [node] = &*of(&read, Scope::Node) else {
         panic!()
     };
     check(
@@ -713,11 +701,7 @@ fn tpu_chips_and_their_node_twins() {
             (Signal::MemTotal, Some(4.0 * 3.355_443_2e10)),
         ],
     );
-    assert_eq!(
-        of(&read, ReadingScope::PodCopy).len(),
-        0,
-        "twins are not copies"
-    );
+    assert_eq!(of(&read, Scope::PodCopy).len(), 0, "twins are not copies");
     assert_eq!(read.report.series_skipped, 3);
 }
 
@@ -751,7 +735,7 @@ fn gke_gpu_and_tpu_are_distinguished_by_make() {
         dialect: Some("gke-gpu"),
         ..PageSource::default()
     };
-    assert_eq!(of(&page_of(&both, &target), ReadingScope::Device).len(), 2);
+    assert_eq!(of(&page_of(&both, &target), Scope::Device).len(), 2);
 }
 
 #[test]

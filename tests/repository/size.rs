@@ -155,13 +155,14 @@ fn folder(path: &str) -> String {
     folder.unwrap_or("(program)").to_owned()
 }
 
-/// The doc lines, and the doc comments, of one to three words.
+/// The doc lines, and the doc comments, of one to three words. A heading (`# Errors`) is no line: what is under it counts.
 fn short_docs(text: &str) -> (usize, usize) {
     let few = |words: usize| usize::from((1..=FEW_WORDS).contains(&words));
     let (mut lines, mut comments, mut words) = (0, 0, 0);
     for line in text.lines().chain([""]) {
         let doc = line.trim_start().strip_prefix("///");
         match doc.filter(|doc| !doc.starts_with('/')) {
+            Some(doc) if doc.trim_start().starts_with("# ") => words += FEW_WORDS + 1,
             Some(doc) => {
                 let own = doc.split_whitespace().count();
                 lines += few(own);
@@ -459,8 +460,9 @@ fn tests_are_no_lines_of_the_program_wherever_they_stand() {
 
 #[test]
 fn doc_lines_count_by_their_words_and_comments_by_all_of_theirs() {
-    let text = "/// Name.\nname: u8,\n/// What a node has for each of its\n/// many pods.\nfn a() {}\n///\n//// A b c.\n// Name.\n";
-    assert_eq!(short_docs(text), (2, 1));
+    let text = "/// Name.\nname: u8,\n/// What a node has for each of its\n/// many pods.\nfn a() {}\n///\n//// A b c.\n// Name.\n\
+                /// Opens it.\n///\n/// # Errors\n/// It is gone.\nfn b() {}\n";
+    assert_eq!(short_docs(text), (4, 1));
 }
 
 #[test]

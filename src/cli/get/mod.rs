@@ -39,8 +39,8 @@ pub struct Get {
     /// What to list: a kind, several as KIND,KIND, or objects as KIND/NAME, as -o name prints them
     #[arg(id = "kind", value_name = "KIND", value_parser = ObjectsParser)]
     pub objects: Objects,
-    /// Only the objects of these names (jobs and pods also as NAMESPACE/NAME, devices also by node or UUID); behind KIND/NAME,
-    /// further KIND/NAME
+    /// Only the objects of these names (jobs and pods also as NAMESPACE/NAME, devices also by node or UUID);
+    /// behind KIND/NAME, further KIND/NAME
     #[arg(id = "name", value_name = "NAME")]
     pub names: Vec<String>,
     /// How to print it: one of these, or jsonpath=TEMPLATE

@@ -147,8 +147,7 @@ pub(super) fn fleet_reader(situation: &Situation) -> FleetLook {
     })
 }
 
-/// The same situation with every readable namespace: free devices and queue order are not limited to one
-/// namespace.
+/// The same situation with every readable namespace: free devices and queue order are not limited to one namespace.
 fn whole(situation: &Situation) -> Situation {
     let mut whole = situation.clone();
     whole.every_namespace = true;

@@ -99,8 +99,7 @@ pub fn path(object: &Object, collection: bool) -> Option<String> {
 }
 
 impl Call {
-    /// The path with its query. `None` when a name is not valid in a path. With `dry_run` the server does
-    /// everything but persist.
+    /// The path with its query. `None` when a name is not valid in a path. With `dry_run` the server does everything but persist.
     pub fn path(&self, dry_run: bool) -> Option<String> {
         let creates = self.method == Method::Create && self.subresource == Subresource::None;
         let mut path = path(&self.object, creates)?;

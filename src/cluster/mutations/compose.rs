@@ -279,8 +279,7 @@ pub(super) fn is_taint(taint: &Value, key: &str, effect: &str) -> bool {
 }
 
 impl PatchDraft<'_> {
-    /// Removes matching items from a list and adds one. The list is tested as it was read, because items are
-    /// addressed by index.
+    /// Removes matching items from a list and adds one. The list is tested as it was read, because items are addressed by index.
     fn list(&mut self, path: &str, matches: impl Fn(&Value) -> bool, put: Option<Value>) {
         let old = self.object.pointer(path).and_then(Value::as_array);
         let mut new: Vec<Value> = old

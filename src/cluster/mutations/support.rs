@@ -167,8 +167,7 @@ pub fn has_ended(object: &Value) -> bool {
         )
 }
 
-/// Whether [`illegal`] may refuse a mutation for something that only the object itself states. (For pods and nodes, the fleet
-/// shows it.)
+/// Whether [`illegal`] may refuse a mutation for something that only the object itself states. (For pods and nodes, the fleet shows it.)
 pub const fn depends_on_the_object(mutation: &Mutation) -> bool {
     !matches!(
         mutation,

@@ -354,8 +354,8 @@ impl App {
         }
     }
 
-    /// Handles a session that failed to open. An existing session stays on screen; without one, the reason is shown with the
-    /// keys that help.
+    /// Handles a session that failed to open. An existing session stays on screen; without one, the reason is shown with
+    /// the keys that help.
     fn no_session(&mut self, why: String) {
         let nothing_shown = self.facts.fleet.revision == 0;
         if nothing_shown {
@@ -368,8 +368,7 @@ impl App {
         }
     }
 
-    /// True where the view is empty because data is missing: the reason is drawn in its place, and keys do not reach the
-    /// view.
+    /// True where the view is empty because data is missing: the reason is drawn in its place, and keys do not reach the view.
     pub(crate) fn shows_missing(&self) -> bool {
         let fleet = &self.facts.fleet;
         let nothing = fleet.nodes.is_empty() && fleet.jobs.is_empty();

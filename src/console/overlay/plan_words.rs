@@ -347,8 +347,7 @@ fn effects(plan: &Plan, forecast: &Forecast, now: Moment) -> Vec<String> {
     lines
 }
 
-/// Lost work of the evicted jobs: in money, otherwise in device-hours; unknown where a job has neither. `None` where no job
-/// is evicted.
+/// Lost work of the evicted jobs: in money, otherwise in device-hours; unknown where a job has neither. `None` where no job is evicted.
 pub(super) fn total_lost(forecast: &Forecast) -> Option<String> {
     if forecast.displaced.is_empty() {
         return None;

@@ -90,8 +90,7 @@ impl TableModel {
         self.cursor
     }
 
-    /// The sort column, and whether it descends. While only faults are shown, the most severe come first unless another order
-    /// was chosen.
+    /// The sort column, and whether it descends. While only faults are shown, the most severe come first unless another order was chosen.
     pub fn sorted(&self) -> Option<(usize, bool)> {
         let gravest = self.faults && self.kind.worst.is_some() && self.sort == self.kind.sort;
         self.sort.filter(|_| !gravest)
@@ -355,8 +354,7 @@ impl TableModel {
         Ok(())
     }
 
-    /// Drops the shown rows that the filter no longer lets through. The others need no look: typing on only takes
-    /// away.
+    /// Drops the shown rows that the filter no longer lets through. The others need no look: typing on only takes away.
     fn narrow(&mut self, facts: &Facts) {
         let (kind, Some(filter)) = (self.kind, self.filter.as_ref()) else {
             return;

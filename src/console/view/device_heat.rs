@@ -133,8 +133,7 @@ pub struct DeviceHeats {
     cells: Vec<HeatCell>,
     /// The metric of each device on the ramp's scale; not a number where it is not known.
     values: Vec<f32>,
-    /// For outliers, the difference of each device from the median of its gang, negative below it; NaN for a device without a
-    /// gang.
+    /// For outliers, the difference of each device from the median of its gang, negative below it; NaN for a device without a gang.
     apart: Vec<f32>,
     starts: Vec<u32>,
     nodes: Option<Arc<[Arc<Node>]>>,
@@ -271,8 +270,8 @@ impl DeviceHeats {
     }
 }
 
-/// One cell for several devices: a fault wins, then the state of most allocated devices; the heat is their mean, free devices
-/// counting as 0.
+/// One cell for several devices: a fault wins, then the state of most allocated devices; the heat is their mean, free
+/// devices counting as 0.
 pub fn together(cells: &[HeatCell]) -> Option<HeatCell> {
     let (mut heat, mut hot, mut idle, mut free, mut unknown) = (0u32, 0u32, 0u32, 0u32, 0u32);
     let mut stale = 0usize;

@@ -200,8 +200,7 @@ impl Heatmap {
         }
     }
 
-    /// Draws the ramp and as many signs as fit to the right of `from`. Draws nothing and returns false where fewer than `least`
-    /// signs fit.
+    /// Draws the ramp and as many signs as fit to the right of `from`. Draws nothing and returns false where fewer than `least` signs fit.
     fn draw_legend(&self, painter: &mut Painter<'_>, area: Rect, from: u16, least: usize) -> bool {
         let (cold, hot) = match self.scale {
             Scale::Outlier => ("as its gang", "apart"),

@@ -142,8 +142,7 @@ struct Gathered {
 }
 
 impl HeatmapLayout {
-    /// Lays out the devices that pass `wanted`; within a rack sorted by `value` where there is one, highest first, else
-    /// by position.
+    /// Lays out the devices that pass `wanted`; within a rack sorted by `value` where there is one, highest first, else by position.
     pub fn new(
         facts: &Facts,
         plan: HeatmapOptions,

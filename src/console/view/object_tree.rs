@@ -187,8 +187,7 @@ impl TreeItem {
     }
 }
 
-/// Bits of a place in a row's first half; above them three of its kind, one that is set when lines below belong to it, and its
-/// depth.
+/// Bits of a place in a row's first half; above them three of its kind, one that is set when lines below belong to it, and its depth.
 const PLACE: u32 = 24;
 
 fn row_of(depth: usize, parent: bool, item: TreeItem) -> Row {

@@ -95,8 +95,7 @@ pub trait View {
     fn on_screen(&self, _facts: &Facts, _area: Rect) -> Vec<Name> {
         Vec::new()
     }
-    /// The view's table, where it has one: rows, filter, order, marks, columns and copies default to
-    /// the table's.
+    /// The view's table, where it has one: rows, filter, order, marks, columns and copies default to the table's.
     fn table(&self) -> Option<&TableView> {
         None
     }

@@ -367,8 +367,7 @@ impl WhatIfView {
     }
 }
 
-/// The figures for which there is room, in their order: those that change first, and of these the last, which are the cost and
-/// who waits.
+/// The figures for which there is room, in their order: those that change first, and of these the last, which are the cost and who waits.
 fn most_telling(mut rows: Vec<Figure>, room: usize) -> Vec<Figure> {
     while rows.len() > room {
         let same = rows.iter().position(|row| row[3].is_empty());

@@ -156,8 +156,7 @@ impl QuotaTree {
         }
     }
 
-    /// Adds queues that are known by name only: every such queue if the snapshot has none, and always the queue of workloads
-    /// without one.
+    /// Adds queues that are known by name only: every such queue if the snapshot has none, and always the queue of workloads without one.
     fn add_names(&mut self, snapshot: &Snapshot) {
         let mut names = BTreeSet::from([Name::default()]);
         if snapshot.queues.is_empty() {

@@ -31,8 +31,8 @@ impl Reservations {
         self.never.contains(&shape) || until.is_some_and(|until| state.now() < *until)
     }
 
-    /// Whether a workload that starts now would lack quota at the start of a reservation, so that it cannot start. False where
-    /// that is uncertain.
+    /// Whether a workload that starts now would lack quota at the start of a reservation, so that it cannot start. False
+    /// where that is uncertain.
     pub(super) fn lacks_quota(
         &mut self,
         state: &mut State<'_>,

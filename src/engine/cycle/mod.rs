@@ -325,8 +325,7 @@ impl CycleRun {
         }
     }
 
-    /// Admits a workload as Kueue does: with the first flavors whose quota suffices, whether or not their nodes have free
-    /// capacity.
+    /// Admits a workload as Kueue does: with the first flavors whose quota suffices, whether or not their nodes have free capacity.
     fn by_quota(&mut self, state: &mut State<'_>, line: usize, work: WorkloadId) -> bool {
         let compiled = state.compiled();
         let short = |misses: &Arc<[Miss]>| {

@@ -127,8 +127,7 @@ impl HeadOrder {
 /// Quota usage of a workload in its queue.
 type Usage = Vec<(PairId, i64)>;
 
-/// Height in the tree at which a workload borrows with the first flavors that quota allows; 0 if its queue's nominal quota
-/// suffices.
+/// Height in the tree at which a workload borrows with the first flavors that quota allows; 0 if its queue's nominal quota suffices.
 fn borrow_height(state: &mut State<'_>, work: WorkloadId) -> usize {
     if !may_borrow(state, work) {
         return 0;

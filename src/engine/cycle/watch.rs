@@ -18,8 +18,7 @@ pub(crate) struct CycleWatch<'w> {
     pub relaxation: Option<&'w Relaxation>,
     /// Called each time a workload does not start, before a reservation is made for it.
     pub missed: Option<&'w mut dyn FnMut(&mut Attempt<'_, '_>)>,
-    /// Pending workloads by queue in order, and durations, if already known. Workloads of missing queues may be
-    /// left out.
+    /// Pending workloads by queue in order, and durations, if already known. Workloads of missing queues may be left out.
     pub known: Option<CycleInput>,
     pub plain: Relaxation,
 }
@@ -38,8 +37,7 @@ pub(crate) struct Attempt<'a, 'p> {
     pub work: WorkloadId,
     /// Why it does not start.
     pub misses: &'a Arc<[Miss]>,
-    /// Grows with every admission and reservation: while it is unchanged, workloads of one shape and duration have the same
-    /// result.
+    /// Grows with every admission and reservation: while it is unchanged, workloads of one shape and duration have the same result.
     pub epoch: usize,
     /// Some test had to look whether it delays a reservation.
     pub by_reservations: bool,

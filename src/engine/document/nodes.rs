@@ -173,8 +173,7 @@ fn capacity(cell: &DocumentCell<'_>) -> Read<(i64, i64, BTreeMap<Name, u32>)> {
     ))
 }
 
-/// Adds devices that are counted but not listed; listed devices beyond the count cannot be
-/// requested.
+/// Adds devices that are counted but not listed; listed devices beyond the count cannot be requested.
 pub(crate) fn fill_up(
     devices: &mut Vec<SnapshotDevice>,
     counts: &BTreeMap<Name, u32>,

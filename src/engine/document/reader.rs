@@ -288,8 +288,7 @@ impl<'a> DocumentCell<'a> {
         }
     }
 
-    /// An amount of a resource, as a number of whole units or as Kubernetes writes it (`500m`, `64Gi`), in the
-    /// resource's unit.
+    /// An amount of a resource, as a number of whole units or as Kubernetes writes it (`500m`, `64Gi`), in the resource's unit.
     pub(super) fn amount(&self, resource: &str, most: i64) -> Read<i64> {
         let text = match self.value {
             Value::Number(number) => number.to_string(),

@@ -111,8 +111,7 @@ pub enum UnblockChange {
     Uncordon {
         nodes: Vec<Name>,
     },
-    /// A queue's nominal quota grows, with its hard cap if it has one. Amounts are in thousandths; of memory in
-    /// bytes.
+    /// A queue's nominal quota grows, with its hard cap if it has one. Amounts are in thousandths; of memory in bytes.
     Quota {
         queue: Name,
         flavor: Name,

@@ -163,8 +163,7 @@ impl Explainer<'_> {
         own.max(1).saturating_add(before)
     }
 
-    /// Estimate of everything that it lacks; if that is too much together with workloads ahead, with the priority to go before
-    /// them.
+    /// Estimate of everything that it lacks; if that is too much together with workloads ahead, with the priority to go before them.
     pub(super) fn estimate(&mut self, work: WorkloadId) -> Option<Unblock> {
         let lack = self.lack(work);
         let queue = self.state.compiled().workloads[work].queue?;

@@ -184,8 +184,7 @@ impl<'p> Explainer<'p> {
         Self::of(State::new(compiled))
     }
 
-    /// The same for the fleet as admitted pods see it ([`super::explanations::past_queues`]), together with the fleet with its
-    /// queues.
+    /// The same for the fleet as admitted pods see it ([`super::explanations::past_queues`]), together with the fleet with its queues.
     pub fn past_queues(compiled: &'p CompiledFleet, queued: &'p Snapshot) -> Self {
         Self {
             queued: Some(Queued {

@@ -178,8 +178,7 @@ pub(super) fn capacity_reasons(
     reasons
 }
 
-/// Taints that exclude pods of a constraint and are reasonable to tolerate: not the taints with which Kubernetes marks an
-/// unhealthy node.
+/// Taints that exclude pods of a constraint and are reasonable to tolerate: not the taints with which Kubernetes marks an unhealthy node.
 pub(super) fn open_taints(
     compiled: &CompiledFleet,
     constraint: usize,

@@ -25,7 +25,7 @@ pub enum Reason {
     /// Neither a queue nor the scheduler can start it.
     Blocked { why: Name },
     /// Admitted; only nodes for its pods are missing.
-    LetIn { queue: Name },
+    QuotaReserved { queue: Name },
     /// Its queue does not exist.
     NoQueue { queue: Name },
     /// Its queue is a cohort, which admits nothing.
@@ -207,7 +207,7 @@ impl Reason {
             Self::Held => "held",
             Self::Blocked { .. } => "blocked",
             Self::NotVisible { .. } => "not-visible",
-            Self::LetIn { .. } => "let-in",
+            Self::QuotaReserved { .. } => "quota-reserved",
             Self::NoQueue { .. } => "no-queue",
             Self::Cohort { .. } => "cohort",
             Self::Stopped { .. } => "stopped",
@@ -250,7 +250,7 @@ impl Reason {
             Self::Taints { .. } => 9,
             Self::Closed { .. } => 10,
             Self::Labels { .. } => 11,
-            Self::LetIn { .. } => 14,
+            Self::QuotaReserved { .. } => 14,
             Self::FlavorTaint { .. } => 12,
             Self::FlavorLabels { .. } => 13,
         }
@@ -268,7 +268,7 @@ impl Reason {
             Self::NotVisible { what } => {
                 format!("unknown: {}", unseen_words(what))
             }
-            Self::LetIn { queue } => {
+            Self::QuotaReserved { queue } => {
                 format!("admitted by queue {queue}: its pods wait for nodes")
             }
             Self::NoQueue { queue } => format!("there is no queue {queue}"),

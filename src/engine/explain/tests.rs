@@ -292,7 +292,7 @@ fn freed_capacity_goes_to_admitted_workloads() {
         ];
         works.extend(quota_reserved.map(|priority| {
             let more = json!({ "queue": "s", "state": "running", "priority": priority });
-            work("let-in", 1, 8, more)
+            work("reserved", 1, 8, more)
         }));
         ask(
             json!({

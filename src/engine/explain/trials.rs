@@ -88,8 +88,7 @@ impl Trials {
 }
 
 impl Explainer<'_> {
-    /// Tests changes to a workload that reservations keep from starting, at its own turn: on more nodes it may delay no
-    /// reservation.
+    /// Tests changes to a workload that reservations keep from starting, at its own turn: on more nodes it may delay no reservation.
     pub(super) fn beside_reservations(&mut self, work: WorkloadId, known: &Trials) -> Trials {
         let compiled = self.state.compiled();
         if !self.affords(work, 1, None) {

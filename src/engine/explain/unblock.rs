@@ -229,8 +229,8 @@ impl Explainer<'_> {
         affords
     }
 
-    /// Whether a workload starts in a cycle on the modified state, at its own or another priority; if so, the workloads that are
-    /// evicted for it.
+    /// Whether a workload starts in a cycle on the modified state, at its own or another priority; if so, the workloads that
+    /// are evicted for it.
     pub(super) fn starts_if(
         &mut self,
         work: WorkloadId,

@@ -33,8 +33,8 @@ const TINY: usize = 32;
 const MOST_RECOMPILED: usize = 64;
 
 impl Explainer<'_> {
-    /// Whether more nominal quota moves the workload forward in the order while capacity is free: workloads that borrow come
-    /// after all others.
+    /// Whether more nominal quota moves the workload forward in the order while capacity is free: workloads that borrow
+    /// come after all others.
     pub(super) fn goes_sooner(&mut self, work: WorkloadId, axis: Axis) -> bool {
         let beyond = Relaxation {
             no_quota: true,

@@ -17,8 +17,7 @@ pub(crate) struct PodSetBound<'p> {
     /// CPU, memory and thousandths of devices per pod.
     ask: [i64; 3],
     resource: Option<ResourceId>,
-    /// Nodes on which resources became free: free amount of each resource, and the pods counted; none if the pods
-    /// cannot run there.
+    /// Nodes on which resources became free: free amount of each resource, and the pods counted; none if the pods cannot run there.
     free: FxHashMap<NodeId, Option<([i64; 3], i64)>>,
     /// The level at which all pods must be in one domain.
     level: Option<(&'p TopologyTree, usize)>,

@@ -38,8 +38,7 @@ impl DomainCapacity<'_> {
             .min_by_key(|&domain| self.domain_key(domain))
     }
 
-    /// Number of pods for each narrowest domain, in order, if `count` pods go into a domain (or, with none, anywhere). They
-    /// must fit.
+    /// Number of pods for each narrowest domain, in order, if `count` pods go into a domain (or, with none, anywhere). They must fit.
     fn spread(&self, domain: Option<usize>, count: u64, out: &mut Vec<DomainShare>) {
         let children: Vec<usize> = match domain {
             Some(domain) => self.ladder.domains[domain].children.clone(),

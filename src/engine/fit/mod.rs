@@ -268,8 +268,7 @@ impl State<'_> {
         }
     }
 
-    /// Starts one pod set: with the first flavors in which it fits whole; or, if fewer pods suffice, the first in which its
-    /// minimum fits.
+    /// Starts one pod set: with the first flavors in which it fits whole; or, if fewer pods suffice, the first in which its minimum fits.
     fn start_set(
         &mut self,
         work: WorkloadId,
@@ -359,8 +358,7 @@ impl State<'_> {
         None
     }
 
-    /// Places a workload with the given flavors and pod counts of each set, if it fits. Otherwise the
-    /// state is unchanged.
+    /// Places a workload with the given flavors and pod counts of each set, if it fits. Otherwise the state is unchanged.
     pub(super) fn start_with(
         &mut self,
         work: WorkloadId,
@@ -441,8 +439,7 @@ impl State<'_> {
         None
     }
 
-    /// Orders in which pod sets are placed: largest request first; sets that require one domain first; and
-    /// smallest request first.
+    /// Orders in which pod sets are placed: largest request first; sets that require one domain first; and smallest request first.
     fn orders(&self, work: WorkloadId) -> Vec<Vec<usize>> {
         let by_size = self.by_size(work);
         if by_size.len() < 2 {

@@ -247,8 +247,8 @@ impl State<'_> {
         all
     }
 
-    /// Height in the tree at which a queue borrows for a set with these flavors, whose usage is already counted; none if its own
-    /// quota suffices.
+    /// Height in the tree at which a queue borrows for a set with these flavors, whose usage is already counted; none if
+    /// its own quota suffices.
     pub(super) fn borrows(
         &self,
         work: WorkloadId,

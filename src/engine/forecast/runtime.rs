@@ -30,8 +30,8 @@ pub fn runtime(compiled: &CompiledFleet, work: WorkloadId, share: u32) -> Option
     })
 }
 
-/// Remaining runtime of a workload of this age, in milliseconds: the quantile `share` (in thousandths) of the past runs that
-/// reached the age.
+/// Remaining runtime of a workload of this age, in milliseconds: the quantile `share` (in thousandths) of the past runs
+/// that reached the age.
 pub fn remaining(compiled: &CompiledFleet, work: WorkloadId, age: i64, share: u32) -> Option<i64> {
     let runs = past(compiled, work)?;
     let share = i128::from(share.min(999)) * FINE;

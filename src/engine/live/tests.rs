@@ -257,7 +257,7 @@ fn admission(group: GroupSeen) -> Arc<Admission> {
 fn pods_stand_where_they_run_and_unplaced_quota_is_held() {
     let mut running = job("run", "Job", JobState::Running);
     running.pods = Box::from([pod("p-0", "a"), pod("p-1", "elsewhere"), pod("p-2", "a")]);
-    let mut admitted = job("let-in", "Job", JobState::Waiting);
+    let mut admitted = job("reserved", "Job", JobState::Waiting);
     let mut group = reserved();
     group.created = Moment::from_seconds(3);
     group.queued_at = Some(Moment::from_seconds(4));
@@ -305,7 +305,7 @@ fn pods_stand_where_they_run_and_unplaced_quota_is_held() {
         rows,
         [
             ("held", Status::Held, 0, 1),
-            ("let-in", Status::Running, 0, 2),
+            ("reserved", Status::Running, 0, 2),
             ("run", Status::Running, 2, 2),
             ("waits", Status::Waiting, 0, 2),
         ],

@@ -241,8 +241,7 @@ pub(super) fn whole(at: Moment) -> Moment {
     Moment::from_seconds(at.millis().div_euclid(1000))
 }
 
-/// Whether its pods have `preemptionPolicy: Never`. The model has no policy per pod: uses that of the PriorityClass with this
-/// value.
+/// Whether its pods have `preemptionPolicy: Never`. The model has no policy per pod: uses that of the PriorityClass with this value.
 fn never_preempts(fleet: &Fleet, job: &Job) -> bool {
     let all = fleet.priority_classes.iter();
     let mut own =
@@ -483,8 +482,7 @@ fn quota(
     each.collect()
 }
 
-/// Assigns every bound pod to the most similar set. A set may get more pods than requested (for example in a
-/// rollout).
+/// Assigns every bound pod to the most similar set. A set may get more pods than requested (for example in a rollout).
 fn place(fleet: &Fleet, sets: &mut [PodSet], bound: &[&Pod], grips: &DevicesByPod<'_>) {
     let mut taken: BTreeMap<usize, u32> = BTreeMap::new();
     for pod in bound {

@@ -37,8 +37,7 @@ impl Candidate {
         }
     }
 
-    /// Whether it may be preempted now: its queue, and the ancestors that do not contain the preemptor's queue, exceed
-    /// their own quota.
+    /// Whether it may be preempted now: its queue, and the ancestors that do not contain the preemptor's queue, exceed their own quota.
     pub(super) fn may_go(
         &self,
         state: &mut State<'_>,

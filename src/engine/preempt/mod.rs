@@ -38,8 +38,7 @@ pub(super) use holders::Holders;
 pub enum PreemptMode {
     /// As the cluster's own scheduler does, nodes considered.
     AsCluster,
-    /// As Kueue does if no flavor has a topology: until the quota suffices. The resulting allocation has no
-    /// nodes.
+    /// As Kueue does if no flavor has a topology: until the quota suffices. The resulting allocation has no nodes.
     ByQuota,
     /// With the least lost device-time; among equals the fewest victims.
     Least,
@@ -113,8 +112,8 @@ pub struct Victims {
     pub allocation: Arc<Allocation>,
     /// Device-milliseconds of work lost in all.
     pub lost_ms: i64,
-    /// Exhaustive search found no eligible set with less lost work, or equal with fewer victims. Only for [`PreemptMode::Least`] and
-    /// [`PreemptMode::ByHand`].
+    /// Exhaustive search found no eligible set with less lost work, or equal with fewer victims. Only
+    /// for [`PreemptMode::Least`] and [`PreemptMode::ByHand`].
     pub proven: bool,
 }
 

@@ -206,8 +206,7 @@ pub(super) fn in_order(
     })
 }
 
-/// Takes candidates from `next` until the workload fits: the shortest prefix. Tests after 1, 2, 4 ... of them, then
-/// backwards.
+/// Takes candidates from `next` until the workload fits: the shortest prefix. Tests after 1, 2, 4 ... of them, then backwards.
 fn take<'p>(
     state: &mut State<'p>,
     context: &SearchContext,
@@ -263,8 +262,7 @@ fn take<'p>(
     })
 }
 
-/// Removes victims without which the workload still fits: in the given order, or else from the last but one to the
-/// first.
+/// Removes victims without which the workload still fits: in the given order, or else from the last but one to the first.
 pub(super) fn give_back(
     state: &mut State<'_>,
     context: &SearchContext,

@@ -23,8 +23,7 @@ use crate::what_if;
 /// Maximum number of nodes that are added to a pool in a test.
 const MOST: usize = 64;
 
-/// Maximum number of forecasts in a search for removable nodes, since each is slow on a large fleet. Pools not reached get no
-/// advice.
+/// Maximum number of forecasts in a search for removable nodes, since each is slow on a large fleet. Pools not reached get no advice.
 const MOST_FORECASTS: usize = 24;
 
 /// The topology level whose nodes are added and removed together.

@@ -135,8 +135,7 @@ pub enum QueueStop {
     Hold,
     /// Admits nothing new; running workloads are evicted.
     Drain,
-    /// Admits nothing new because its system reports it inactive (for example a missing flavor); there is no stop policy to
-    /// revert.
+    /// Admits nothing new because its system reports it inactive (for example a missing flavor); there is no stop policy to revert.
     Inactive,
 }
 

@@ -179,8 +179,7 @@ fn look(compiled: &CompiledFleet, want: &PodRequest, condition: &FreeShape) -> P
     }
 }
 
-/// Packing policy's cost of a pod on a node, and the free thousandths of the device that a shared pod takes. Slices of
-/// devices are ignored.
+/// Packing policy's cost of a pod on a node, and the free thousandths of the device that a shared pod takes. Slices of devices are ignored.
 fn cost(compiled: &CompiledFleet, want: &PodRequest, condition: &FreeShape) -> (i64, i32) {
     let whole = |&(_, sliced, left): &(ResourceId, bool, i32)| (!sliced).then_some(left);
     let left: Vec<i32> = condition.left.iter().filter_map(whole).collect();

@@ -414,9 +414,9 @@ impl<'p> State<'p> {
             .borrowed(&self.occupancy.tree, queue, pair)
     }
 
-    /// Height in the tree at which a queue borrows if it uses this much more: 0 if its own quota suffices, else the number of
-    /// levels below the lowest ancestor cohort whose quota suffices; the height of the whole tree if there is none. Source:
-    /// Kueue's `FindHeightOfLowestSubtreeThatFits`.
+    /// Height in the tree at which a queue borrows if it uses this much more: 0 if its own quota suffices, else the
+    /// number of levels below the lowest ancestor cohort whose quota suffices; the height of the whole tree if there is
+    /// none. Source: Kueue's `FindHeightOfLowestSubtreeThatFits`.
     pub(super) fn borrow_height(&self, queue: QueueId, pair: PairId, more: i64) -> usize {
         let tree = self.tree();
         let mut left = more;

@@ -31,8 +31,7 @@ impl QuotaUsage {
         self.gross[Self::at(tree, queue, pair)]
     }
 
-    /// Quota that a queue may still use, within borrowing and lending limits and hard caps; negative if usage
-    /// exceeds it.
+    /// Quota that a queue may still use, within borrowing and lending limits and hard caps; negative if usage exceeds it.
     pub(crate) fn available(&self, tree: &QuotaTree, queue: QueueId, pair: PairId) -> i64 {
         let quota = self.by_quota(tree, queue, pair);
         let caps = tree.path(queue).filter_map(|queue| {

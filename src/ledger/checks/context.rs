@@ -17,8 +17,7 @@ use model::fleet::thresholds::{Rule, Thresholds};
 use super::{PATIENCE, Verdict};
 use crate::checks::devices::under_used::WindowMean;
 
-/// State that checks keep between runs. Its size follows the number of findings, not the fleet, except for a few numbers a
-/// device.
+/// State that checks keep between runs. Its size follows the number of findings, not the fleet, except for a few numbers a device.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(
     into = "BTreeMap<String, CheckState>",

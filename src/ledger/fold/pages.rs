@@ -121,8 +121,7 @@ impl Ledger {
         self.read_nodes.insert(node.clone());
     }
 
-    /// The node for `host`: by name, by the first part of its name, or by the tail of its provider id
-    /// (`aws:///us-east-1c/i-0abc`).
+    /// The node for `host`: by name, by the first part of its name, or by the tail of its provider id (`aws:///us-east-1c/i-0abc`).
     fn node_of_host(&self, host: &Name) -> Option<Name> {
         if self
             .nodes

@@ -163,8 +163,7 @@ impl ScalingTables {
         (self.published.clone(), joins)
     }
 
-    /// Whether a node was added, deleted, replaced or moved to another pool since the last call: most changes are
-    /// readings.
+    /// Whether a node was added, deleted, replaced or moved to another pool since the last call: most changes are readings.
     fn have_moved(&mut self, nodes: &[Arc<Node>]) -> bool {
         let now = || nodes.iter().filter(|node| !node.devices.is_empty());
         let is_same = |(node, (seen, pool)): (&Arc<Node>, &(Arc<NodeSeen>, Name))| {

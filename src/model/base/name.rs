@@ -194,8 +194,7 @@ pub fn is_hostile(c: char) -> bool {
 /// Maximum combining marks kept on one character; a stack of them covers the lines above and below.
 const MOST_MARKS: usize = 4;
 
-/// The text with every [hostile character](is_hostile) replaced by a visible one, and at most four combining marks on a
-/// character.
+/// The text with every [hostile character](is_hostile) replaced by a visible one, and at most four combining marks on a character.
 pub fn printable(text: &str) -> std::borrow::Cow<'_, str> {
     cleaned(text, |_| false)
 }

@@ -19,8 +19,7 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`, each as likely as the next but for a part in 2^64 / `bound`; 0 where nothing
-    /// is below it.
+    /// A number below `bound`, each as likely as the next but for a part in 2^64 / `bound`; 0 where nothing is below it.
     pub fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next_u64()) * bound as u128) >> 64) as usize
     }

@@ -70,8 +70,7 @@ impl When {
         self.resolve(end, &TimeZone::UTC)
     }
 
-    /// The same in a record that begins at `start`: moments are written to the second, so that the one in which it begins is its
-    /// beginning.
+    /// The same in a record that begins at `start`: moments are written to the second, so that the one in which it begins is its beginning.
     pub fn in_record(self, start: Moment, end: Moment) -> Moment {
         let at = self.in_utc(end);
         match at < start && start.since(at).millis() < 1000 {

@@ -23,8 +23,7 @@ pub struct Price {
     pub source: Name,
     /// The date of the price; `None` for the operator's own.
     pub as_of: Option<Name>,
-    /// True for the list price of another billing than the device's, or for a device whose billing is unknown: the price paid is
-    /// unknown.
+    /// True for the list price of another billing than the device's, or for a device whose billing is unknown: the price paid is unknown.
     pub is_stand_in: bool,
     /// Of a spot device: the price of the same hour on demand, by an override for on-demand hours or the price book; `None` where
     /// none is known, and where the rate is itself the on-demand price because no spot price is known.

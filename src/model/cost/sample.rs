@@ -94,8 +94,8 @@ pub fn allocated_to(mut device: Device, by: &Arc<Pod>) -> Device {
     device
 }
 
-/// The device cut into slices of these names and holders: MIG instances of seven compute slices where the names say how many they have,
-/// else all alike.
+/// The device cut into slices of these names and holders: MIG instances of seven compute slices where the names say how many they
+/// have, else all alike.
 pub fn sliced(mut device: Device, slices: &[(&str, Option<&Arc<Pod>>)]) -> Device {
     let units = |name: &str| name.split_once("g.")?.0.parse::<u64>().ok();
     let all: Option<Vec<u64>> = slices.iter().map(|(name, _)| units(name)).collect();

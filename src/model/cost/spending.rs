@@ -155,8 +155,7 @@ impl BudgetChange {
         words
     }
 
-    /// The complete line: `budget research, November: $48 700–$55 900 → $49 900–$57 100 of $50 000 forecast (+$1 200, reaches
-    /// 100 %)`.
+    /// The complete line: `budget research, November: $48 700–$55 900 → $49 900–$57 100 of $50 000 forecast (+$1 200, reaches 100 %)`.
     pub fn words(&self) -> String {
         let forecast = match (self.forecast_before, self.forecast_after) {
             (Some(before), Some(after)) => {

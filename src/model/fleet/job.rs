@@ -258,8 +258,7 @@ impl Job {
         holding.map(|pod| pod.held_since()).min()
     }
 
-    /// True when the job had devices allocated before those of its current pods. The cost of the earlier allocation is not
-    /// stored.
+    /// True when the job had devices allocated before those of its current pods. The cost of the earlier allocation is not stored.
     pub fn held_before(&self) -> bool {
         let admission = self.admission.as_ref().map(|admission| &admission.seen);
         let was_evicted =

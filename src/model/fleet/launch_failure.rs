@@ -41,8 +41,8 @@ impl LaunchFailure {
 }
 
 impl Scaling {
-    /// Why no autoscaler adds a node to a pool: the reason of the first of them. `None` if one may add a node, or if the pool has
-    /// no known autoscaler.
+    /// Why no autoscaler adds a node to a pool: the reason of the first of them. `None` if one may add a node, or if the pool
+    /// has no known autoscaler.
     pub fn no_more_of(&self, pool: &Name) -> Option<String> {
         let mut own = self
             .scalers

@@ -47,8 +47,7 @@ pub struct NodeCounts {
     pub max: Option<u32>,
 }
 
-/// Devices and parts of devices that no pod holds and that a new pod cannot use, each counted under the first reason that
-/// applies.
+/// Devices and parts of devices that no pod holds and that a new pod cannot use, each counted under the first reason that applies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Unusable {
     /// Their node is not ready, or it is not known whether it is.
@@ -130,8 +129,8 @@ impl std::ops::AddAssign for Unusable {
     }
 }
 
-/// Counts of devices. `total = allocated + free`; the others overlap with both. Of a device that is shared, each part counts where it
-/// belongs.
+/// Counts of devices. `total = allocated + free`; the others overlap with both. Of a device that is shared, each part
+/// counts where it belongs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeviceCounts {
     pub total: u32,

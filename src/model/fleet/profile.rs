@@ -21,8 +21,7 @@ pub const IDLE_BELOW: f64 = 0.05;
 pub const STOPPED_FOR: Age = Age::from_seconds(300);
 /// It has stopped: over that time no device of the job was used more than this, 0 to 1, and before it more. Ours.
 pub const STOPPED_BELOW: f64 = 0.1;
-/// It has not stopped while that is this share of its mean, which is above [`STOPPED_BELOW`], or more: it does little all the time.
-/// Ours.
+/// It has not stopped while that is this share of its mean, which is above [`STOPPED_BELOW`], or more: it does little all the time. Ours.
 pub const STOPPED_SHARE: f64 = 0.5;
 /// Waits for input: SM activity below this, 0 to 1.
 pub const INPUT_SM_BELOW: f64 = 0.3;
@@ -217,8 +216,7 @@ impl NotJudged {
 pub struct Evidence {
     /// Utilization, 0 to 1.
     pub util: Option<f64>,
-    /// The greatest of utilization, SM and tensor activity of the busiest device, 0 to 1; `None` if a device reports none of
-    /// them.
+    /// The greatest of utilization, SM and tensor activity of the busiest device, 0 to 1; `None` if a device reports none of them.
     pub util_most: Option<f64>,
     /// The same over the last [`STOPPED_FOR`], of SM activity where that is known; `None` where more than a
     /// quarter of its devices have not been read.

@@ -439,8 +439,7 @@ impl Scaling {
             .filter(move |claim| claim.is_coming() && claim.node_pool.as_deref() == Some(node_pool))
     }
 
-    /// The ProvisioningRequests of a job, newest first: those of its Workload or of one of its owners, and those that its pods
-    /// name.
+    /// The ProvisioningRequests of a job, newest first: those of its Workload or of one of its owners, and those that its pods name.
     pub fn provisions_of(&self, job: &Job) -> Vec<&Provision> {
         let workload = job.admission.as_ref().map(|admission| &admission.seen);
         let owned = |provision: &Provision| {

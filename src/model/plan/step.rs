@@ -52,7 +52,6 @@ impl Step {
         std::iter::once(&self.object).chain(guards).chain(shown)
     }
 
-    /// The same, to be changed.
     pub fn objects_mut(&mut self) -> impl Iterator<Item = &mut Object> {
         let guards = self.guards.iter_mut().map(|fact| &mut fact.object);
         let shown = self.waits.iter_mut().filter_map(|wait| wait.of.as_mut());

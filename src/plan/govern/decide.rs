@@ -36,8 +36,8 @@ pub struct GovernRules {
     pub checkpoint_grace: Duration,
     /// Back-off of a job after its first preemption; doubled for each further one.
     pub backoff: Duration,
-    /// When the queues were created. Older jobs may have run before they were governed; they stay admitted regardless of their
-    /// queue's quota.
+    /// When the queues were created. Older jobs may have run before they were governed; they stay admitted regardless
+    /// of their queue's quota.
     pub since: Moment,
     /// Nothing is written: unsuspended jobs without pods count as suspended, and running ones as admitted.
     pub observe: bool,

@@ -23,9 +23,8 @@ fn is_of(node: &SnapshotNode, flavor: &SnapshotFlavor) -> bool {
     flavor.labels.iter().all(carried)
 }
 
-/// The node affinity that keeps pods on the nodes of a flavor. `None` where none is needed: all nodes with devices have the
-/// flavor, or the flavor is defined by labels other than the device class (those of Kueue). Also `None` where no label
-/// distinguishes its nodes.
+/// The node affinity that keeps pods on the nodes of a flavor. `None` where none is needed: all nodes with devices have the flavor, or
+/// the flavor is defined by labels other than the device class (those of Kueue). Also `None` where no label distinguishes its nodes.
 pub(super) fn node_rule(snapshot: &Snapshot, flavor: &str) -> Option<NodeRule> {
     let flavor = snapshot.flavors.iter().find(|it| &*it.name == flavor)?;
     if flavor.labels.keys().any(|key| &**key != CLASS) {

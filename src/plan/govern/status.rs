@@ -51,8 +51,8 @@ fn position_word(position: usize) -> String {
     position.div_ceil(step).saturating_mul(step).to_string()
 }
 
-/// Rounding of an expected start, and how far it may move before it is written again: a twentieth of the time until then, at
-/// least five minutes.
+/// Rounding of an expected start, and how far it may move before it is written again: a twentieth of the time until then,
+/// at least five minutes.
 fn grain(now: Moment, start: Moment) -> Duration {
     let left = Duration::from_secs(start.since(now).seconds());
     let steps = [300, 900, 3600, 6 * 3600];

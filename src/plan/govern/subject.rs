@@ -31,13 +31,13 @@ pub struct GovernedJob {
     pub has_pods: bool,
     /// Since when a pod of the job is unscheduled; `None` when every pod is scheduled.
     pub pending_since: Option<Moment>,
-    /// Since when the job has been admitted with pods missing; set by the caller from one decision to the next
-    /// ([`super::Decision::missing`]).
+    /// Since when the job has been admitted with pods missing; set by the caller from one decision
+    /// to the next ([`super::Decision::missing`]).
     pub missing_since: Option<Moment>,
     /// Highest priority of the unscheduled pods, by which kube-scheduler orders them; 0 when there are none.
     pub pod_priority: i32,
-    /// True when an earlier decision found the job unsuspended and new; set by the caller from one decision to the next
-    /// ([`super::Decision::entering`]).
+    /// True when an earlier decision found the job unsuspended and new; set by the caller from one decision
+    /// to the next ([`super::Decision::entering`]).
     pub was_new: bool,
     /// Why the pods are unschedulable; empty when the cluster gives no reason.
     pub missing_reason: Name,
@@ -55,8 +55,8 @@ pub struct GovernedJob {
     pub denied: Option<String>,
 }
 
-/// Tables without which nothing is decided, besides those of jobs that can be suspended; a table that the cluster does not serve
-/// counts as empty.
+/// Tables without which nothing is decided, besides those of jobs that can be suspended; a table that the cluster does not
+/// serve counts as empty.
 const NEEDED: &[Table] = &[
     Table::GovernQueues,
     Table::Nodes,

@@ -10,8 +10,8 @@ use super::tests_world::{World, cohort, queue};
 
 const GPUS: u32 = 8;
 
-/// Queues with their nominal quota and their demand, in percent of the cluster and of the load: one demands far more than its
-/// quota, another less.
+/// Queues with their nominal quota and their demand, in percent of the cluster and of the load: one demands far more than
+/// its quota, another less.
 const QUEUES: [(&str, u32, usize); 4] = [
     ("infra", 15, 25),
     ("nlp", 30, 30),
@@ -77,9 +77,8 @@ fn weighted<T: Copy>(rng: &mut Rng, all: impl Iterator<Item = (T, usize)> + Clon
 }
 
 impl Load {
-    /// `count` jobs whose work is `percent` of the capacity of the nodes in a week. Half of them have an estimate, wrong by a
-    /// factor of up to two; gangs and half of the others save checkpoints; an eighth are copies of the previous job, submitted in
-    /// the same minute.
+    /// `count` jobs whose work is `percent` of the capacity of the nodes in a week. Half of them have an estimate, wrong by a factor of
+    /// up to two; gangs and half of the others save checkpoints; an eighth are copies of the previous job, submitted in the same minute.
     pub(super) fn new(count: usize, nodes: usize, percent: u64, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let week = WEEK.as_secs() as usize;

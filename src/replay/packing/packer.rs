@@ -123,8 +123,7 @@ impl Packer {
         PodClass(class)
     }
 
-    /// Cost of placing a pod of a class on a node now; less is better, and published scores count down from 0. None if it does
-    /// not fit.
+    /// Cost of placing a pod of a class on a node now; less is better, and published scores count down from 0. None if it does not fit.
     ///
     /// # Panics
     /// If the class or the node belongs to another packer.

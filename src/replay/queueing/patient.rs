@@ -130,8 +130,7 @@ pub(super) fn run(
     }
 }
 
-/// Starts every job that fits, in order of submission. Jobs wait in one lane per size: if a size does not fit, no larger
-/// size does.
+/// Starts every job that fits, in order of submission. Jobs wait in one lane per size: if a size does not fit, no larger size does.
 fn skip(desk: &mut PatientRun<'_>, lanes: &mut BTreeMap<u32, VecDeque<usize>>) {
     let mut fits = u32::MAX;
     loop {

@@ -8,8 +8,7 @@ use super::history::{PastRuns, begins, level};
 use super::replay::{AllocatedSpan, Fate};
 use super::{NODE, RESUME, TraceJob};
 
-/// Total wait after which a gang of at least a node's devices is no longer overtaken or preempted: ten days, in
-/// milliseconds.
+/// Total wait after which a gang of at least a node's devices is no longer overtaken or preempted: ten days, in milliseconds.
 const PATIENCE: i64 = 10 * 86_400_000;
 
 /// How the remaining time is known.

@@ -99,8 +99,7 @@ pub struct QueueingResult {
     pub spans: Vec<AllocatedSpan>,
 }
 
-/// Runs every job through its queue; a queue without a name takes every job. `tick` gets the number of jobs processed and
-/// the total.
+/// Runs every job through its queue; a queue without a name takes every job. `tick` gets the number of jobs processed and the total.
 pub fn replay(
     jobs: &[TraceJob],
     queues: &[TraceQueue],

@@ -52,8 +52,7 @@ impl TraceQueue {
         }
     }
 
-    /// Whether it can ever run a job of this size: on one node if that suffices, else on whole nodes with the remainder on
-    /// another.
+    /// Whether it can ever run a job of this size: on one node if that suffices, else on whole nodes with the remainder on another.
     pub fn fits(&self, devices: u32) -> bool {
         super::floor::fit(&self.nodes, devices).is_some()
     }
@@ -138,8 +137,7 @@ fn moment(row: CsvRow<'_>, column: CsvColumn) -> Result<i64, DocumentFault> {
         })
 }
 
-/// Reads the queues of a CSV with the columns `cluster` and `devices` or `nodes` (of eight); `place` names the file in
-/// faults.
+/// Reads the queues of a CSV with the columns `cluster` and `devices` or `nodes` (of eight); `place` names the file in faults.
 ///
 /// # Errors
 /// A column is missing, a field is invalid, a name is duplicated, or a queue has no device.

@@ -261,8 +261,8 @@ impl Watching {
         self.manner.shown(self.spec, object, headers, now)
     }
 
-    /// The event that this watcher gets for a change: an object that begins to match its filter is added, one that no longer
-    /// matches is deleted.
+    /// The event that this watcher gets for a change: an object that begins to match its filter is added, one that no
+    /// longer matches is deleted.
     fn event_for(&self, change: &LoggedChange) -> Option<(&'static str, Arc<Value>)> {
         if !change.key.starts_with(&self.prefix) {
             return None;

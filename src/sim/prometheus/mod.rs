@@ -46,8 +46,8 @@ fn too_much(why: &str) -> Refusal {
     (422, "execution", why.to_owned())
 }
 
-/// Answers a request. With `honor_labels` an exporter's own labels win over the target's; else a label that both
-/// have becomes `exported_LABEL`.
+/// Answers a request. With `honor_labels` an exporter's own labels win over the target's; else a label that
+/// both have becomes `exported_LABEL`.
 pub async fn answer<B>(
     cluster: &Arc<SimCluster>,
     request: Request<B>,

@@ -141,8 +141,7 @@ impl SeriesSelector {
             .all(|(_, test)| test.is_satisfied_by(name))
     }
 
-    /// True when a target of these labels can have a series that matches: no exporter's own label takes the place of
-    /// these two.
+    /// True when a target of these labels can have a series that matches: no exporter's own label takes the place of these two.
     pub(super) fn reaches(&self, target: &Labels) -> bool {
         self.0
             .iter()

@@ -79,8 +79,8 @@ impl World {
         self.exporters_begin(born);
     }
 
-    /// The same world as a separate cluster: its namespace `kube-system` has a UID derived from this number, by which
-    /// clients distinguish clusters.
+    /// The same world as a separate cluster: its namespace `kube-system` has a UID derived from this number, by
+    /// which clients distinguish clusters.
     #[must_use]
     pub fn identified(mut self, identity: u64) -> Self {
         let key = ObjectKey::new("", "kube-system");

@@ -282,8 +282,7 @@ impl Work {
         }
     }
 
-    /// True for a child that is created with the pods and deleted before its controller: a RayCluster, or the workers of a
-    /// leader.
+    /// True for a child that is created with the pods and deleted before its controller: a RayCluster, or the workers of a leader.
     pub(super) fn comes_with_pods(&self, child: usize) -> bool {
         match self.kind {
             WorkKind::RayJob => true,

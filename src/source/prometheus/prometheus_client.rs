@@ -117,8 +117,7 @@ pub enum RequestPriority {
 }
 
 impl PrometheusClient {
-    /// A client of an endpoint, which needs the `client` for a service behind the API server; at most `per_minute` requests a
-    /// minute.
+    /// A client of an endpoint, which needs the `client` for a service behind the API server; at most `per_minute` requests a minute.
     pub fn new(
         client: impl Into<Option<Client>>,
         stats: Arc<ApiStats>,

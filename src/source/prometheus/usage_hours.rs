@@ -143,8 +143,8 @@ impl UsageHours {
     }
 }
 
-/// One query: `increase()` over windows of this length that end at each hour between two moments, which are milliseconds since
-/// the Unix epoch.
+/// One query: `increase()` over windows of this length that end at each hour between two moments, which are milliseconds
+/// since the Unix epoch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Window {
     length_ms: i64,

@@ -41,8 +41,8 @@ pub struct SeriesValue {
     /// Its labels. Empty values are not sent.
     pub labels: SeriesLabels,
     pub value: f64,
-    /// True for a counter: a new series is first sent with a 0 at the time of the previous batch, or its first increase would be
-    /// lost to `increase()`.
+    /// True for a counter: a new series is first sent with a 0 at the time of the previous batch, or its first increase would
+    /// be lost to `increase()`.
     pub is_counter: bool,
 }
 

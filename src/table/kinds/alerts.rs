@@ -173,8 +173,7 @@ pub static OUTPUT: RowOutput = RowOutput {
     },
 };
 
-/// Findings, most severe first; in a scope, those that concern it. On the screen those of one node and one severity stand
-/// together.
+/// Findings, most severe first; in a scope, those that concern it. On the screen those of one node and one severity stand together.
 fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
     let findings = (0..).zip(facts.fleet.findings.iter());
     let findings = findings.filter(|(_, finding)| facts.concerns(finding));
@@ -216,8 +215,7 @@ fn of<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Finding) -> Value<'a
     Cell::new(finding(facts, row).map_or(Value::Unknown, make))
 }
 
-/// The time since a finding began, a lower bound where only this program has seen it. The first snapshot says nothing about
-/// a fault's age.
+/// The time since a finding began, a lower bound where only this program has seen it. The first snapshot says nothing about a fault's age.
 fn age(finding: &Finding, now: Moment) -> Value<'_> {
     match finding.first_seen {
         false => Value::Since(finding.since),

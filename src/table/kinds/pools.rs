@@ -255,8 +255,8 @@ fn reading<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Pool) -> Value<
     Cell::new(pool.map_or(Value::Unknown, make)).stale(stale)
 }
 
-/// True when one of its devices is faulty, or a finding requires action on the pool or one of its nodes; in a scope, when that
-/// concerns the scope.
+/// True when one of its devices is faulty, or a finding requires action on the pool or one of its nodes; in a scope, when
+/// that concerns the scope.
 fn needs_operator(facts: &Facts, pool: &Pool) -> bool {
     let mut own = facts.pools().iter();
     let own = own.find(|own| own.name == pool.name).unwrap_or(pool);

@@ -358,8 +358,8 @@ pub fn state_named(words: &str) -> Option<&'static str> {
     state.map(SourceState::name)
 }
 
-/// A source's fault and its fix, with its node first where that is not ready; without a fault what it says that no list knows. Empty
-/// without either.
+/// A source's fault and its fix, with its node first where that is not ready; without a fault what it says that no list
+/// knows. Empty without either.
 pub fn message(facts: &Facts, source: &SourceHealth) -> Cow<'static, str> {
     match source.message.is_empty() && facts.fleet.node_down(source).is_none() {
         true if source.name.as_str() == NODES => unknown_names(facts).into(),

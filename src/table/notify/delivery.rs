@@ -183,8 +183,7 @@ impl Delivery {
             .binary_search_by(|entry| entry.alert.finding.id.cmp(id))
     }
 
-    /// Updates the entries from the current findings. `hold` returns a check's `for`: how long a condition lasts before it
-    /// is a finding.
+    /// Updates the entries from the current findings. `hold` returns a check's `for`: how long a condition lasts before it is a finding.
     pub fn update(
         &mut self,
         beat: Beat,

@@ -139,8 +139,8 @@ pub fn slice_row<'a>(
     }
 }
 
-/// Since when the longest idle of a job's devices is idle; `None` where none is. As in findings, a shared device counts for its
-/// first holder.
+/// Since when the longest idle of a job's devices is idle; `None` where none is. As in findings, a shared device counts
+/// for its first holder.
 pub fn job_idle_since(facts: &Facts, job: &Job) -> Option<IdleSince> {
     let places = job.places.iter();
     let devices = places.filter_map(|place| facts.fleet.node(&place.node)?.device(place.device));

@@ -77,8 +77,8 @@ pub struct JobRow<'a> {
     /// Mean utilization of its devices, 0 to 1.
     #[schemars(range(min = 0, max = 1))]
     pub util_ratio: Option<f64>,
-    /// Its bottleneck over the last half hour: `idle`, `input`, `memory`, `tensor`, `compute`, `communication`, `mixed`; null
-    /// where not classified.
+    /// Its bottleneck over the last half hour: `idle`, `input`, `memory`, `tensor`, `compute`, `communication`, `mixed`;
+    /// null where not classified.
     #[schemars(with = "Option<Bottleneck>")]
     pub bound: Option<&'static str>,
     /// Rate of its allocated devices, USD/h.
@@ -106,8 +106,7 @@ pub fn money(facts: &Facts, job: &Job) -> Option<Spend> {
     }
 }
 
-/// Why the cost so far of a job with devices is unknown: its devices have no price (`is_priced` is false), or it released
-/// devices.
+/// Why the cost so far of a job with devices is unknown: its devices have no price (`is_priced` is false), or it released devices.
 pub const fn no_cost(is_priced: bool) -> &'static str {
     match is_priced {
         true => "what it had allocated before is not kept",
@@ -228,8 +227,7 @@ pub fn is_failing(failure: &observe::WorkloadFailure, now: Moment) -> bool {
     failure.restarted.is_none_or(|at| now.since(at) < RECENT)
 }
 
-/// A scheduler's reason for pending pods in short form: the shortage, and the number of eligible nodes. Other sentences are
-/// unchanged.
+/// A scheduler's reason for pending pods in short form: the shortage, and the number of eligible nodes. Other sentences are unchanged.
 ///
 /// `0/497 nodes are available: 32 Insufficient nvidia.com/gpu, 465 node(s) had untolerated taint(s). preemption: …` becomes
 /// `unschedulable: Insufficient nvidia.com/gpu; 32 of 497 nodes eligible`; Kueue's `couldn't assign flavors to pod set main:

@@ -41,9 +41,8 @@ impl<'a> From<&'a Cordon> for CordonCell<'a> {
     }
 }
 
-/// Counts of a node's devices. The first two come from the node's status, the rest from observed devices. Null where
-/// unknown: the node's devices are requested by claim and RBAC hides their ResourceSlices, or the node reports an impossible
-/// count.
+/// Counts of a node's devices. The first two come from the node's status, the rest from observed devices. Null where unknown:
+/// the node's devices are requested by claim and RBAC hides their ResourceSlices, or the node reports an impossible count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
 pub struct NodeDevices {
     /// Capacity in the node's status.

@@ -214,8 +214,7 @@ pub fn unallocated(facts: &Facts, spend: &Spend) -> Option<Money> {
     spend.free.filter(|_| facts.part.is_none())
 }
 
-/// Rate of wasted devices: free or idle ones, in a scope only the idle ones, because free devices belong to no team or
-/// namespace.
+/// Rate of wasted devices: free or idle ones, in a scope only the idle ones, because free devices belong to no team or namespace.
 pub fn waste(facts: &Facts, spend: &Spend) -> Option<Money> {
     match facts.part {
         None => spend.idle(),

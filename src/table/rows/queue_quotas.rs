@@ -174,8 +174,8 @@ fn quota<const NTH: usize>(facts: &Facts, row: Row) -> Cell<'_> {
     Cell::new(Value::Quota(Box::new(bar)))
 }
 
-/// What is left of each quota of a row: `a100 3; no l4; h100 lent out`. Borrowing may add more. Quota that others have borrowed
-/// is not left.
+/// What is left of each quota of a row: `a100 3; no l4; h100 lent out`. Borrowing may add more. Quota that others have
+/// borrowed is not left.
 pub fn left(facts: &Facts, row: Row) -> Cell<'_> {
     let at = row.1 as usize;
     Cell::text(
@@ -286,8 +286,8 @@ fn left_together(
     Some(Left::Devices(now, lent))
 }
 
-/// A queue's quota of a flavor, by the queue's index; `None` where it has none. A cohort without its own quota has the sum of
-/// its queues' quotas.
+/// A queue's quota of a flavor, by the queue's index; `None` where it has none. A cohort without its own quota has the sum
+/// of its queues' quotas.
 fn quota_at(facts: &Facts, at: usize, part: FlavorPart<'_>) -> Option<Bar> {
     let own = quota_in(facts.fleet.queues.get(at)?, part);
     own.or_else(|| quota_below(facts, &QueueOrder::of(&facts.fleet.queues), at, part))

@@ -315,8 +315,7 @@ pub fn rate_of(facts: &Facts, members: &[QueueIdentity<'_>]) -> Option<Money> {
     rates.sum()
 }
 
-/// The system of a job's queue. A job whose label names no system belongs to the queue of that name, where exactly one
-/// exists.
+/// The system of a job's queue. A job whose label names no system belongs to the queue of that name, where exactly one exists.
 pub fn system_of(facts: &Facts, job: &Job) -> QueueSystem {
     if job.queue_system != QueueSystem::None {
         return job.queue_system;

@@ -87,8 +87,7 @@ pub struct UsageHour<'a> {
     /// Allocated to no pod, and cordoned, faulty or on a node that is not ready.
     #[schemars(range(min = 0))]
     pub out_of_service_device_seconds: f64,
-    /// Of the allocated time, that of runs that failed, since their last checkpoint; null where it is not known which runs
-    /// ended so.
+    /// Of the allocated time, that of runs that failed, since their last checkpoint; null where it is not known which runs ended so.
     #[schemars(range(min = 0))]
     pub lost_to_failure_device_seconds: Option<f64>,
     /// Of the allocated time, that of runs that were preempted or evicted, since their last checkpoint; null where it is not

@@ -47,8 +47,7 @@ fn check_device(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     });
 }
 
-/// State of the counter after reading `count`: its base rises if no error was added for `window`, and falls with a counter that
-/// was reset.
+/// State of the counter after reading `count`: its base rises if no error was added for `window`, and falls with a counter that was reset.
 fn check(known: Option<LastValue>, count: f64, input: &CheckInput<'_>, window: Age) -> LastValue {
     let fresh = LastValue {
         value: count,

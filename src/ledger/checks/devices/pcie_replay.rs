@@ -49,8 +49,8 @@ fn look(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     });
 }
 
-/// Keeps two readings of the counter, the second at least a minute after the first. A counter that was set back began at 0 after
-/// its last reading.
+/// Keeps two readings of the counter, the second at least a minute after the first. A counter that was set back began at 0
+/// after its last reading.
 fn sample(known: Option<LastValue>, count: f64, now: Moment) -> LastValue {
     let (base, changed) = match known {
         Some(known) if count < known.value => (0.0, known.read),

@@ -67,8 +67,7 @@ fn is_about_accelerators(condition: &Condition) -> bool {
     ACCELERATOR_WORDS.iter().any(|topic| text.contains(topic))
 }
 
-/// Whether the condition reports a problem:
-/// see [`Condition::is_wrong`].
+/// Whether the condition reports a problem: see [`Condition::is_wrong`].
 fn verdict_of(condition: &Condition) -> Verdict {
     Verdict::when(condition.is_wrong())
 }

@@ -221,8 +221,8 @@ impl MigCapacity {
     }
 }
 
-/// Lays instances out on GPUs with this much room: for each GPU the places in `all` of those that it gets. What fits nowhere is
-/// left in `all`.
+/// Lays instances out on GPUs with this much room: for each GPU the places in `all` of those that it gets. What fits nowhere
+/// is left in `all`.
 ///
 /// NVIDIA's default configurations cut all GPUs alike, so that is tried first; else the large ones are placed first.
 pub(crate) fn lay_out(

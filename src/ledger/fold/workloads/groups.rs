@@ -168,8 +168,7 @@ impl Ledger {
         self.rejoin_members(job);
     }
 
-    /// Joins a group, and everything that depends on it, to its job again; the job's pods too, since the group may
-    /// name their queue.
+    /// Joins a group, and everything that depends on it, to its job again; the job's pods too, since the group may name their queue.
     fn rejoin_group(&mut self, id: &GroupId, depth: usize) {
         let Some(group) = self.groups.all.get(id).cloned() else {
             return;
@@ -389,8 +388,8 @@ impl Ledger {
         }
     }
 
-    /// The queueing system of a queue named by a Stokehold label: Kueue, where it has such a LocalQueue in this namespace or such
-    /// a ClusterQueue.
+    /// The queueing system of a queue named by a Stokehold label: Kueue, where it has such a LocalQueue in this namespace
+    /// or such a ClusterQueue.
     pub(crate) fn system_of_queue(
         &self,
         system: QueueSystem,

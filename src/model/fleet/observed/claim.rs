@@ -138,8 +138,7 @@ pub struct Consumed {
 }
 
 impl Consumed {
-    /// The part of a device with these capacities: the largest of its parts of single capacities. `None` if it takes none of
-    /// them.
+    /// The part of a device with these capacities: the largest of its parts of single capacities. `None` if it takes none of them.
     pub fn part_of(&self, capacities: &[CapacityAmount]) -> Option<DeviceAmount> {
         let of = |one: &CapacityAmount| {
             let all = capacities.iter().find(|all| all.name == one.name)?;

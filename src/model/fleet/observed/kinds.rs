@@ -398,8 +398,7 @@ impl Table {
         matches!(self.api().contents, Contents::Jobs)
     }
 
-    /// True when its rows are rules by which work is queued, admitted or evicted: without them nodes, devices and jobs
-    /// are shown whole.
+    /// True when its rows are rules by which work is queued, admitted or evicted: without them nodes, devices and jobs are shown whole.
     pub const fn holds_rules(self) -> bool {
         matches!(self.api().contents, Contents::Rules)
     }

@@ -75,9 +75,9 @@ impl KueueResources {
 
     /// What a pod's request counts as, in thousandths of each resource's unit; empty where it counts as what it is.
     ///
-    /// Source: `pkg/workload/resources.go` and `applyResourceTransformations` of `pkg/workload/workload.go` of Kueue 0.19: excluded
-    /// resources are dropped, then transformed; what a transformation gives is never below zero in all; devices of claims are added
-    /// afterwards.
+    /// Source: `pkg/workload/resources.go` and `applyResourceTransformations` of `pkg/workload/workload.go` of Kueue 0.19:
+    /// excluded resources are dropped, then transformed; what a transformation gives is never below zero in all; devices of
+    /// claims are added afterwards.
     pub fn count(&self, request: &Resources) -> BTreeMap<Name, i64> {
         let devices = || request.devices.iter().filter(|(_, count)| *count > 0);
         let mut input: BTreeMap<Name, i64> = devices()

@@ -162,8 +162,7 @@ impl Within {
         }
     }
 
-    /// Whether a workload of priority `theirs` may be preempted by one of priority `mine`; `came_later` is called if both are
-    /// equal.
+    /// Whether a workload of priority `theirs` may be preempted by one of priority `mine`; `came_later` is called if both are equal.
     pub fn takes(self, mine: i32, theirs: i32, came_later: impl FnOnce() -> bool) -> bool {
         match self {
             Self::Never => false,
@@ -239,8 +238,8 @@ pub struct PreemptionPolicy {
     pub borrow: Borrow,
     /// The highest priority that may be preempted while borrowing; `None` for no limit.
     pub borrow_max_priority: Option<i32>,
-    /// Minimum runtime of its workloads, in milliseconds, before others in the queue may preempt them; `None` inherits from the
-    /// parent queue.
+    /// Minimum runtime of its workloads, in milliseconds, before others in the queue may preempt them; `None` inherits
+    /// from the parent queue.
     pub min_runtime_ms: Option<i64>,
     /// The same for preemption by other queues.
     pub reclaim_min_runtime_ms: Option<i64>,

@@ -115,8 +115,7 @@ pub const LASTING: &[&str] = &[
 ];
 
 impl Thresholds {
-    /// These thresholds with what `text` (TOML) says in their place, key by key. `origin` names the file
-    /// in an error.
+    /// These thresholds with what `text` (TOML) says in their place, key by key. `origin` names the file in an error.
     ///
     /// # Errors
     /// On text that is no TOML, an unknown check or key (with the nearest spelling), a value of the wrong

@@ -125,8 +125,8 @@ pub const fn is_braked(bits: u64) -> bool {
     bits & POWER_BRAKE != 0
 }
 
-/// Bits that mean a slowdown by heat or by the board. The software's power cap is normal under load, and the power brake has its
-/// own finding.
+/// Bits that mean a slowdown by heat or by the board. The software's power cap is normal under load, and the power brake
+/// has its own finding.
 pub const fn slowdown(bits: u64) -> u64 {
     let harmful = bits & (HARDWARE | SOFTWARE_HEAT | HARDWARE_HEAT);
     match is_braked(bits) {

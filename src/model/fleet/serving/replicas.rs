@@ -247,8 +247,7 @@ pub fn leading(scaler: &PodScaler, pods: Option<Pods>) -> Option<&Metric> {
     }))
 }
 
-/// Why it keeps the number of replicas, with these pods as in [`wanted`]; `None` while it changes it, and where the number is not
-/// known.
+/// Why it keeps the number of replicas, with these pods as in [`wanted`]; `None` while it changes it, and where the number is not known.
 pub fn why_steady(scaler: &PodScaler, pods: Option<Pods>) -> Option<Steady> {
     let current = scaler.current?;
     if scaler.desired.is_some_and(|desired| desired != current) {

@@ -6,8 +6,7 @@ use crate::fleet::profile::Bottleneck;
 use crate::fleet::rules::accelerator::Vendor;
 use crate::fleet::signal::{Signal, Signals};
 
-/// The profile of a job on so many devices of each of these nodes after half an hour in which they were read: by node, index and
-/// step.
+/// The profile of a job on so many devices of each of these nodes after half an hour in which they were read: by node, index and step.
 fn profile_on(
     nodes: &[&str],
     devices: u32,
