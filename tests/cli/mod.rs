@@ -112,7 +112,7 @@ fn version_help_and_wrong_use_have_their_codes() {
     assert!(wrong.stdout.is_empty());
     let unused = home.run(&["shot", "fleet", "--seed", "3"]);
     assert_eq!(unused.status.code(), Some(2));
-    assert!(text(&unused.stderr).contains("add --demo"));
+    assert!(text(&unused.stderr).contains("need --demo"));
 }
 
 #[test]

@@ -189,7 +189,7 @@ fn invalid_settings_are_reported_before_anything_is_sent() {
     assert!(text(&none.stderr).contains("add a [[notify]]"));
     let other = home.run(&["watch", "--nodes", "3"]);
     assert_eq!(other.status.code(), Some(2));
-    assert!(text(&other.stderr).contains("add --demo"));
+    assert!(text(&other.stderr).contains("need --demo"));
     let path = home.settings(
         "[[notify]]\nname = \"chat\"\nkind = \"slack\"\nurl = \"https://hooks.slack.com/services/T/B/hidden\"\n",
     );

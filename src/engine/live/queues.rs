@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::snapshot::{
     self, ANY_FLAVOR, Fungibility, LeftAlone, PLENTY, Preemption, QueueStop, QueueingStrategy,
-    Reclaim, SnapshotFlavor, SnapshotQuota, System, Within, unit_is_milli,
+    SnapshotFlavor, SnapshotQuota, System, unit_is_milli,
 };
 use model::base::Name;
 use model::fleet::Fleet;
