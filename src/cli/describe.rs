@@ -57,7 +57,7 @@ pub(super) fn run(
     let [selection] = all.as_slice() else {
         let kind = query.kind.name();
         let message = match all.len() {
-            0 => format!("nothing more is known of it: use stokehold get {kind}"),
+            0 => format!("this row has no page: use stokehold get {kind}"),
             count => format!(
                 "{count} {kind} have that name: give one of {}",
                 others.join(", ")

@@ -45,10 +45,7 @@ pub(super) fn run(
     flags: &ExportFlags,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    if !flags.demo && flags.fleet != FleetFlags::default() {
-        let message = "export: --nodes, --devices, --seed, --speed and --at describe the simulated fleet and need --demo";
-        return Err(Failure::new(Exit::Usage, message));
-    }
+    flags.fleet.refuse_unless(flags.demo, "export", "--demo")?;
     situation.host.block_on(async {
         let setup = situation.setup(true);
         let listener = status_server::listen(flags.listen).await?;

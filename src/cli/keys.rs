@@ -5,7 +5,6 @@ use std::io::Write;
 use clap::Args;
 
 use console::Keymap;
-use console::commands::Context;
 use model::base::{Exit, Failure};
 use table::table::Layout;
 
@@ -39,23 +38,13 @@ pub(super) fn run(keys: &Keys, global: &Global, out: &mut dyn Write) -> Result<E
 
 /// A row for each command of each place that has a key: keys, description, place.
 fn rows(map: &Keymap, word: Option<&str>) -> Vec<Vec<String>> {
-    let word = word.map(str::to_lowercase);
-    let mut rows = Vec::new();
-    for context in Context::ALL {
-        for (spec, keys) in map.listed(*context) {
-            let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
-            let row = vec![
-                keys.join(" "),
-                spec.doc.to_owned(),
-                context.title().to_owned(),
-            ];
-            let fits = |word: &String| row.iter().any(|cell| cell.to_lowercase().contains(word));
-            if word.as_ref().is_none_or(fits) {
-                rows.push(row);
-            }
-        }
-    }
-    rows
+    let word = word.unwrap_or_default().to_lowercase();
+    let all = map.rows().map(|(keys, what, place)| {
+        let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
+        vec![keys.join(" "), what.to_owned(), place.to_owned()]
+    });
+    all.filter(|row| row.iter().any(|cell| cell.to_lowercase().contains(&word)))
+        .collect()
 }
 
 #[cfg(test)]

@@ -150,10 +150,9 @@ pub(super) fn run(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    if !record.demo && record.fleet != FleetFlags::default() {
-        let message = "record: --nodes, --devices, --seed, --speed and --at describe the simulated fleet and need --demo";
-        return Err(Failure::new(Exit::Usage, message));
-    }
+    record
+        .fleet
+        .refuse_unless(record.demo, "record", "--demo")?;
     if record.notify {
         watch::require_receiver(situation, "leave --notify out")?;
     }

@@ -166,10 +166,11 @@ pub(super) fn run(
         at: shot.fleet.at.filter(|_| shot.record.is_none()),
         ..shot.fleet
     };
-    if shot.fleet().is_none() && own != FleetFlags::default() {
-        let message = "shot: --nodes, --devices, --seed, --speed and --at describe the simulated fleet and need --demo, or --record DIR for --at";
-        return Err(Failure::new(Exit::Usage, message));
-    }
+    own.refuse_unless(
+        shot.fleet().is_some(),
+        "shot",
+        "--demo, or --record DIR for --at",
+    )?;
     let base = options(situation, shot.form())?;
     let facts = explanation_task::answered(setup::snapshot(situation, &Needs::everything(), err)?);
     let facts = setup::with_runs(situation, setup::with_usage(situation, facts))?;

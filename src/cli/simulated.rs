@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use model::base::Moment;
+use model::base::{Exit, Failure, Moment};
 use model::fleet::policy::ServiceRule;
 use model::fleet::served_model::Objectives;
 use settings::Rulebook;
@@ -52,6 +52,19 @@ pub struct FleetFlags {
     /// Its time at the start, RFC 3339; now without it
     #[arg(long, value_name = "T", value_parser = moment)]
     pub at: Option<Moment>,
+}
+
+impl FleetFlags {
+    /// Refuses flags of a simulated fleet where a command has another source; `need` says what they need.
+    pub fn refuse_unless(self, is_demo: bool, command: &str, need: &str) -> Result<(), Failure> {
+        if is_demo || self == Self::default() {
+            return Ok(());
+        }
+        let message = format!(
+            "{command}: --nodes, --devices, --seed, --speed and --at describe the simulated fleet and need {need}"
+        );
+        Err(Failure::new(Exit::Usage, message))
+    }
 }
 
 impl Default for FleetFlags {

@@ -66,10 +66,7 @@ pub(super) fn run(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    if !flags.demo && flags.fleet != FleetFlags::default() {
-        let message = "watch: --nodes, --devices, --seed, --speed and --at describe the simulated fleet and need --demo";
-        return Err(Failure::new(Exit::Usage, message));
-    }
+    flags.fleet.refuse_unless(flags.demo, "watch", "--demo")?;
     let prints_only = flags.dry_run || flags.demo;
     if !prints_only {
         require_receiver(situation, "see with --dry-run what would be sent")?;

@@ -185,6 +185,14 @@ impl Keymap {
             .filter(|(_, keys)| !keys.is_empty())
     }
 
+    /// Every command that has a key, in each of its places: the keys, what it does, the title of the place.
+    pub fn rows(&self) -> impl Iterator<Item = (Vec<KeyPress>, &'static str, &'static str)> + '_ {
+        Context::ALL.iter().flat_map(move |context| {
+            let listed = self.listed(*context);
+            listed.map(move |(spec, keys)| (keys, spec.doc, context.title()))
+        })
+    }
+
     /// Every binding, for validation.
     pub fn bindings(&self) -> impl Iterator<Item = (Context, KeyPress, Command)> + '_ {
         self.bound
@@ -252,18 +260,14 @@ fn command_of(context: Context, name: &str) -> Result<Command, String> {
 
 /// The key table of docs/keys.md: one row per command and context, from the registry and the default map.
 pub fn markdown_table() -> String {
-    let map = Keymap::builtin();
     let mut out = String::from("| keys | what | where |\n|---|---|---|\n");
-    for context in Context::ALL {
-        for (spec, keys) in map.listed(*context) {
-            let keys: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
-            out.push_str(&format!(
-                "| {} | {} | {} |\n",
-                keys.join(" "),
-                spec.doc.replace('|', "\\|"),
-                context.title()
-            ));
-        }
+    for (keys, what, place) in Keymap::builtin().rows() {
+        let keys: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
+        out.push_str(&format!(
+            "| {} | {} | {place} |\n",
+            keys.join(" "),
+            what.replace('|', "\\|"),
+        ));
     }
     out
 }

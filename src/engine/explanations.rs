@@ -352,8 +352,8 @@ fn add_quota_reserved(explanation: &mut Explanation, work: &Workload) {
     explanation.reasons.push(Reason::QuotaReserved {
         queue: queue.clone(),
     });
-    let told: Vec<String> = explanation.reasons.iter().map(Reason::sentence).collect();
-    explanation.reason = told.join("; ");
+    let sentences: Vec<String> = explanation.reasons.iter().map(Reason::sentence).collect();
+    explanation.reason = sentences.join("; ");
 }
 
 /// Starts of all pending workloads, by key.
@@ -434,11 +434,14 @@ mod tests {
             1
         );
         assert_eq!(route(snapshot, "ml/waits").expect("there").flavors.len(), 1);
-        let told = explain(snapshot, "ml/wait").expect_err("not there");
-        assert_eq!(told, "there is no job `ml/wait`; did you mean `ml/waits`?");
-        let told = explain(snapshot, "default/waits").expect_err("not there");
+        let message = explain(snapshot, "ml/wait").expect_err("not there");
         assert_eq!(
-            told,
+            message,
+            "there is no job `ml/wait`; did you mean `ml/waits`?"
+        );
+        let message = explain(snapshot, "default/waits").expect_err("not there");
+        assert_eq!(
+            message,
             "there is no job `default/waits`; did you mean `ml/waits`?"
         );
         assert_eq!(find(snapshot, "waits"), find(snapshot, "ml/waits"));
@@ -447,8 +450,8 @@ mod tests {
         other.key.key.namespace = "cv".into();
         twice.workloads.push(other);
         let name = twice.workloads[1].key.key.name.clone();
-        let told = find(&twice, &name).expect_err("two have it");
-        assert!(told.starts_with("there are 2 jobs `"), "{told}");
+        let message = find(&twice, &name).expect_err("two have it");
+        assert!(message.starts_with("there are 2 jobs `"), "{message}");
     }
 
     /// It never starts by itself: the answer names the smallest quota that changes that, with the resulting start.

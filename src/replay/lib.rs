@@ -1,5 +1,5 @@
-//! The engine held against what is known: published traces, replayed by its policies and by others ([`packing`], [`queueing`]), and its
-//! forecasts of a simulated week ([`rehearsal`]). The program of this package prints the figures; the product needs none of it.
+//! Compares the engine with known results: published traces replayed ([`packing`], [`queueing`]), and forecasts of a simulated week
+//! ([`rehearsal`]). The program `stokehold-replay` prints the figures; `stokehold` does not use this package.
 
 pub mod cli;
 mod csv_table;

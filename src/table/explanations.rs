@@ -195,7 +195,7 @@ impl JobExplanations {
     pub fn victims_of(&self, job: &JobName) -> BTreeSet<JobName> {
         let mut all = self.jobs.iter();
         all.find(|(key, _)| key.key == job.0)
-            .map_or_else(BTreeSet::new, |(_, told)| told.victims())
+            .map_or_else(BTreeSet::new, |(_, job)| job.victims())
     }
 
     /// The explanation of one job.
@@ -211,17 +211,17 @@ fn explained(
     part: &WaitingFleet<'_>,
 ) -> BTreeMap<JobKey, JobExplanation> {
     let answers = part.explain_all().into_iter();
-    let told = |(key, answer)| (key, JobExplanation { answer, now: None });
-    let mut jobs: BTreeMap<JobKey, JobExplanation> = answers.map(told).collect();
-    let by_hand = jobs.iter().filter(|(_, told)| !told.victims().is_empty());
+    let without_victims = |(key, answer)| (key, JobExplanation { answer, now: None });
+    let mut jobs: BTreeMap<JobKey, JobExplanation> = answers.map(without_victims).collect();
+    let by_hand = jobs.iter().filter(|(_, job)| !job.victims().is_empty());
     let by_hand = by_hand.map(|(key, _)| key.clone());
     let asked: BTreeSet<JobKey> = by_hand.chain(longest(fleet)).collect();
     let mut state = State::new(&part.compiled);
     for key in asked {
-        let (Some(told), Some(work)) = (jobs.get_mut(&key), part.compiled.work(&key)) else {
+        let (Some(job), Some(work)) = (jobs.get_mut(&key), part.compiled.work(&key)) else {
             continue;
         };
-        told.as_planned((fleet, burn), part, &mut state, &|victims| {
+        job.as_planned((fleet, burn), part, &mut state, &|victims| {
             plan::starts_without(part.whole, work, victims)
         });
     }

@@ -150,7 +150,7 @@ impl Explainer<'_> {
         (!too_many).then(|| Unblock::new(vec![self.change(work, axis, count)], false))
     }
 
-    /// Units that it needs itself, and units that workloads ahead of it need.
+    /// Units that a workload needs (`own`), plus the units that the workloads ahead in its queue need.
     fn units_for(&mut self, work: WorkloadId, axis: Axis, own: i64) -> i64 {
         let place = self.places[work].unwrap_or(0);
         let before = match (axis, place.checked_sub(1)) {

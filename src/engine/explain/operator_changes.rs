@@ -228,8 +228,8 @@ impl Explainer<'_> {
         out.into_iter().map(|(_, node)| node).collect()
     }
 
-    /// The fewest additional nodes that help. Copies of nodes that fit its pods are tried first; if none helps and the fleet is
-    /// small, copies of nodes that fit workloads ahead of it.
+    /// The fewest additional nodes with which a workload starts. Copies of nodes that fit its pods are tried first; if none helps
+    /// and the fleet is small, copies of nodes that fit the workloads ahead in its queue.
     pub(super) fn nodes(&mut self, work: WorkloadId, misses: &[Miss]) -> Option<Unblock> {
         let compiled = self.state.compiled();
         let likes = self.likes(work, misses);

@@ -113,8 +113,8 @@ impl Explainer<'_> {
         all.into_iter().filter_map(held).collect()
     }
 
-    /// Adds new or uncordoned nodes that help indirectly: the workload's own pods need not fit them, but workloads ahead of it
-    /// are placed there. Only for tiny fleets, and only if the list has no such change yet.
+    /// Adds new or uncordoned nodes that help indirectly: the workload's own pods need not fit them, but workloads ahead in
+    /// its queue are placed there. Only for tiny fleets, and only if the list has no such change yet.
     pub(super) fn add_indirect(&self, work: WorkloadId, all: &mut Vec<Unblock>) {
         let snapshot = &self.state.compiled().snapshot;
         if snapshot.nodes.len() > TINY || snapshot.workloads.len() > TINY {

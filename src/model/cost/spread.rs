@@ -54,8 +54,8 @@ pub fn spend_rates(fleet: &Fleet, prices: &Prices) -> SpendRates {
     }
 }
 
-/// True where a pod may hold a device of an unlisted node or a share of it: its request does not say, and no exporter reads the
-/// device. A MIG instance states its own size, and TPU chips are not shared.
+/// True when a pod may hold a whole device of an unlisted node or only a share: the pod's request does not say which, and no
+/// exporter reads the device. A MIG instance states its own size, and TPU chips are not shared.
 fn may_be_shared(device: &Device) -> bool {
     let is_shared = |slice: &Slice| {
         let resource = slice.resource.as_ref();

@@ -18,7 +18,7 @@ pub struct Evicted {
     pub job: JobName,
     /// Devices that its pods hold and give back; 0 where none of them has a node.
     pub devices: u64,
-    /// Devices of its quota, if it gives back nothing else: none of its pods has a node.
+    /// Devices of the quota that the job gives back when none of its pods has a node; otherwise 0.
     #[serde(default)]
     pub quota_devices: u64,
     /// Why it may be evicted: `in-queue`, `reclaim`, `reclaim-while-borrowing`, `fair-sharing`, `drained`, `by-hand`; `preempted`

@@ -285,7 +285,7 @@ mod tests {
             let (low, high) = around(BOUNDS, truth);
             assert!(
                 (low..=high).contains(&quantile.seconds) && !quantile.at_least,
-                "{q}: {truth} is told as {quantile:?}"
+                "{q}: {truth} is reported as {quantile:?}"
             );
         }
     }
