@@ -9,14 +9,17 @@ use clap::{Args, Subcommand};
 
 use model::base::name::printable;
 use model::base::{Exit, Failure, Name};
-use table::explanations::JobExplanations;
 use table::kinds::advice::Judged;
+use table::waiting::explanations::JobExplanations;
 use table::{Facts, Format, Kind, Query};
 
-use super::flags::span;
+use super::common::flags::span;
+use super::common::setup::{self, Situation};
 use super::record::PastFlags;
-use super::setup::{self, Situation};
-use super::{console_options, get, out};
+use super::{
+    common::{console_options, out},
+    get,
+};
 
 /// What to do about jobs' devices.
 ///

@@ -9,8 +9,8 @@ use model::base::{Exit, Failure};
 use settings::{self, Layer, SettingsText};
 use source::local;
 
-use super::flags::Global;
-use super::{console_options, load, out};
+use super::common::flags::Global;
+use super::common::{console_options, load, out};
 
 /// What to do with the settings.
 #[derive(Subcommand, Clone, PartialEq, Eq, Debug)]

@@ -12,10 +12,10 @@ use table::navigation::Selection;
 use table::output;
 use table::{Facts, Format, Kind, Needs, Query, is_remainder, losses, silent};
 
+use super::common::setup::{self, Situation};
+use super::common::{console_options, out};
 use super::get::get_kind::GetKind;
 use super::get::objects::job_kind;
-use super::setup::{self, Situation};
-use super::{console_options, out};
 
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
 pub struct Describe {
@@ -45,7 +45,7 @@ pub(super) fn run(
         },
         err,
     )?;
-    let facts = crate::runtime::explanation_task::answered(facts);
+    let facts = crate::runtime::actions::explanation_task::answered(facts);
     let lost = losses(&facts, query.kind);
     let (all, others) = found(&facts, &query).map_err(|missing| {
         let exit = lost.iter().map(|(exit, _)| *exit).max();

@@ -8,10 +8,10 @@ use clap::Args;
 use model::base::{Exit, Failure, When};
 use table::changes;
 
-use super::figures::TableOrJson;
-use super::out;
+use super::common::figures::TableOrJson;
+use super::common::out;
+use super::common::setup::{FactsSource, Situation};
 use super::record::{self, PastFlags};
-use super::setup::{FactsSource, Situation};
 
 /// Which moments to compare.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]

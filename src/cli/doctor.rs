@@ -8,9 +8,9 @@ use model::base::{Exit, Failure};
 use settings;
 use table::checkup::{self, CheckupItem, Point};
 
-use super::flags::Global;
-use super::setup::{self, FactsSource, Situation};
-use super::{console_options, load, out};
+use super::common::flags::Global;
+use super::common::setup::{self, FactsSource, Situation};
+use super::common::{console_options, load, out};
 
 /// Flags of `doctor`.
 #[derive(Args, Clone, Copy, PartialEq, Eq, Debug)]

@@ -26,10 +26,10 @@ use table::text::hour;
 
 use crate::runtime::host::Host;
 
-use super::figures::TableOrJson;
+use super::common::figures::TableOrJson;
 use super::plan::PlanFormat;
 use super::plan::show::{plan_text, report_refusal};
-use super::{explain, out, route, what_if};
+use super::{common::out, explain, route, what_if};
 
 /// What to ask of the engine.
 #[derive(Subcommand, Clone, Debug)]

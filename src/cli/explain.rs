@@ -12,15 +12,15 @@ use engine::snapshot::Snapshot;
 use model::base::name::printable;
 use model::base::{Exit, Failure, Moment};
 use model::plan::evicted_words;
-use table::explanations::{JobExplanation, Now, named_victims};
 use table::output::safe_json;
 use table::text::{NO_ETA, eta, hour, with_hours};
+use table::waiting::explanations::{JobExplanation, Now, named_victims};
 
-use super::figures::TableOrJson;
-use super::out;
+use super::common::figures::TableOrJson;
+use super::common::out;
+use super::common::setup::Situation;
 use super::plan::FleetRead;
 use super::record::PastFlags;
-use super::setup::Situation;
 
 /// Flags of `explain`. `explain JOB` and `explain job JOB` mean the same.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]

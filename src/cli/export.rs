@@ -9,15 +9,15 @@ use clap::Args;
 use model::base::{Exit, Failure};
 
 use crate::runtime::export::{self, ServedExport};
-use crate::runtime::record_metrics::RecordMetrics;
-use crate::runtime::recorder::{self, PerJob};
+use crate::runtime::records::record_metrics::RecordMetrics;
+use crate::runtime::records::recorder::{self, PerJob};
 use crate::runtime::session;
 use crate::runtime::status_server;
 
-use super::listen;
-use super::out;
-use super::setup::{self, Situation};
-use super::simulated::FleetFlags;
+use super::common::listen;
+use super::common::out;
+use super::common::setup::{self, Situation};
+use super::common::simulated::FleetFlags;
 use super::watch;
 
 /// Flags of `export`.

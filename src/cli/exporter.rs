@@ -19,7 +19,7 @@ use table::text::{UNKNOWN, celsius, or_unknown, percent, seconds, watts, word};
 
 use crate::runtime::host::Host;
 
-use super::out;
+use super::common::out;
 
 /// Largest page in bytes, decompressed.
 const LARGEST: u64 = 256 << 20;

@@ -21,10 +21,10 @@ use crate::runtime::govern::metrics::ServedGovern;
 use crate::runtime::govern::{self, Governor};
 use crate::runtime::status_server;
 
-use super::flags::span;
-use super::listen;
-use super::out;
-use super::setup::{self, FactsSource, Situation};
+use super::common::flags::span;
+use super::common::listen;
+use super::common::out;
+use super::common::setup::{self, FactsSource, Situation};
 
 /// What runs it in a cluster.
 const DEPLOYMENT: &str = include_str!("../../config/kubernetes/govern.yaml");

@@ -8,8 +8,8 @@ use console::Keymap;
 use model::base::{Exit, Failure};
 use table::table::Layout;
 
-use super::flags::Global;
-use super::{console_options, load, out};
+use super::common::flags::Global;
+use super::common::{console_options, load, out};
 
 /// Flags of `keys`.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]

@@ -9,7 +9,7 @@ use clap_mangen::Man as Page;
 
 use model::base::{Exit, Failure};
 
-use super::out;
+use super::common::out;
 
 /// Which manual page to print, or where to write all of them.
 #[derive(Args, Clone, Debug)]

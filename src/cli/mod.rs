@@ -1,11 +1,9 @@
 //! The command line: parse, settle, run, end with an exit code ([`Exit`]). One file a command.
 
 mod advise;
-mod budgets;
+pub mod common;
 mod complete;
 mod config;
-mod console_options;
-mod cost;
 mod describe;
 mod diff;
 mod doctor;
@@ -13,30 +11,21 @@ pub mod engine;
 mod explain;
 mod export;
 mod exporter;
-mod figures;
-pub mod flags;
 pub mod get;
 mod govern;
 mod keys;
-mod listen;
-mod load;
 mod man;
-mod out;
-mod patience;
+mod money;
 mod plan;
 mod rbac;
 mod record;
 mod route;
 mod schema;
-pub mod setup;
 mod shell;
 mod shot;
-pub mod simulated;
-mod tco;
 #[cfg(test)]
 mod tests;
 mod top;
-mod usage;
 mod watch;
 mod what_if;
 
@@ -49,9 +38,10 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use model::base::{Exit, Failure};
 
 use crate::runtime::host::Host;
-use flags::{ConsoleFlags, Global, GlobalFlags};
-use setup::{FactsSource, Situation};
-use simulated::{FleetFlags, ServeFlags};
+use common::flags::{ConsoleFlags, Global, GlobalFlags};
+use common::setup::{FactsSource, Situation};
+use common::simulated::{FleetFlags, ServeFlags};
+use common::{load, out, setup, simulated};
 
 /// The engine-room console for GPU and TPU fleets on Kubernetes.
 ///
@@ -122,10 +112,10 @@ enum CliCommand {
     /// What changed between two moments of a record: jobs, nodes, quotas, findings, money
     Diff(diff::Diff),
     /// What a period cost, by team, pool, queue or job, from the usage ledger of a record; report: a month for chargeback
-    Cost(cost::Cost),
+    Cost(money::cost::Cost),
     /// The usage ledger of a record: where it is, what is in it
     #[command(subcommand)]
-    Usage(usage::Usage),
+    Usage(money::usage::Usage),
     /// Admit jobs by queues, quotas and gangs on a cluster without Kueue, Volcano or KAI
     Govern(govern::Govern),
     /// What a change does to the fleet: which jobs start when, what is in use, what it costs
@@ -136,7 +126,7 @@ enum CliCommand {
     /// flavor); quota FROM->TO/FLAVOR N; price FLAVOR|CLASS USD; spot POOL USD; job NAMESPACE/NAME flavor FLAVOR|priority N|removed|+N.
     WhatIf(what_if::WhatIf),
     /// What devices cost on demand, reserved, on spot and owned, for the present demand and a month of the ledger
-    Tco(tco::TcoFlags),
+    Tco(money::tco::TcoFlags),
     /// The known exporter dialects, and what one exposition text means
     #[command(subcommand)]
     Exporter(exporter::Exporter),
@@ -275,13 +265,13 @@ fn run(
             use get::get_kind::GetKind::{Budgets, Usage};
             let parts = get.parts()?;
             get::objects::each(&parts, out, err, |get, out, err| match get.kind() {
-                Usage => usage::get(&past(get.past.clone(), 0.0)?, get, out, err),
-                Budgets => budgets::get(&past(get.past.clone(), 0.0)?, get, out, err),
+                Usage => money::usage::get(&past(get.past.clone(), 0.0)?, get, out, err),
+                Budgets => money::budgets::get(&past(get.past.clone(), 0.0)?, get, out, err),
                 _ => get::run(&cluster_or_past(&get.past)?, get, out, err),
             })
         }
-        Some(CliCommand::Cost(cost)) => cost::run(&past(cost.past(), 0.0)?, cost, out, err),
-        Some(CliCommand::Usage(usage)) => usage::run(&past(usage.past(), 0.0)?, out, err),
+        Some(CliCommand::Cost(cost)) => money::cost::run(&past(cost.past(), 0.0)?, cost, out, err),
+        Some(CliCommand::Usage(usage)) => money::usage::run(&past(usage.past(), 0.0)?, out, err),
         Some(CliCommand::Record(record)) => {
             let target = match record.fleet() {
                 Some(fleet) => FactsSource::Demo(fleet),
@@ -343,7 +333,7 @@ fn run(
         Some(CliCommand::WhatIf(what_if)) => {
             what_if::run(&cluster_or_past(&what_if.past)?, what_if, out, err)
         }
-        Some(CliCommand::Tco(tco)) => tco::run(&cluster_or_past(&tco.past)?, tco, out, err),
+        Some(CliCommand::Tco(tco)) => money::tco::run(&cluster_or_past(&tco.past)?, tco, out, err),
         Some(CliCommand::Exporter(exporter)) => {
             let settings = load::settings(global)?;
             let rulebook = load::rulebook(&settings)?;

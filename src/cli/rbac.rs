@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use cluster::rights::{self, SHELL};
 use model::base::{Exit, Failure};
 
-use super::out;
+use super::common::out;
 
 /// Which role to print.
 #[derive(Args, Clone, Copy, PartialEq, Eq, Debug)]

@@ -12,15 +12,15 @@ use tokio::time::MissedTickBehavior;
 use ::record::{Archive, RecordFault};
 use model::base::{Age, Exit, Failure, Moment, When};
 
-use crate::runtime::past;
-use crate::runtime::record_metrics::{self, RecordMetrics, RemoteWriteNews};
-use crate::runtime::record_status;
-use crate::runtime::recorder::{self, PerJob, RecordSettings, TapeState};
+use crate::runtime::records::past;
+use crate::runtime::records::record_metrics::{self, RecordMetrics, RemoteWriteNews};
+use crate::runtime::records::record_status;
+use crate::runtime::records::recorder::{self, PerJob, RecordSettings, TapeState};
 use crate::runtime::session;
 use crate::runtime::setup::Setup;
 use crate::runtime::status_server;
 use crate::runtime::store::Rules;
-use crate::runtime::usage_facts::{self, UsageReader};
+use crate::runtime::usage::facts::{self as usage_facts, UsageReader};
 use crate::runtime::watch::Watcher;
 use settings::Settings;
 use source::kubeconfig::{self, ContextChoice};
@@ -28,12 +28,12 @@ use source::remote_write::RemoteWrite;
 use table::Facts;
 use table::changes::FleetChanges;
 
-use super::console_options;
-use super::flags::span;
-use super::listen;
-use super::out;
-use super::setup::{self, Situation};
-use super::simulated::{FleetFlags, speed};
+use super::common::console_options;
+use super::common::flags::span;
+use super::common::listen;
+use super::common::out;
+use super::common::setup::{self, Situation};
+use super::common::simulated::{FleetFlags, speed};
 use super::watch;
 
 #[derive(Args, Clone, Debug)]

@@ -15,11 +15,11 @@ use table::rows::list_price::{marked, note};
 use table::table::Layout;
 use table::text::{age, hour, or_unknown, usd, word};
 
-use super::figures::TableOrJson;
-use super::out;
+use super::common::figures::TableOrJson;
+use super::common::out;
+use super::common::setup::Situation;
 use super::plan::FleetRead;
 use super::record::PastFlags;
-use super::setup::Situation;
 
 /// On which flavor a job would finish first.
 ///

@@ -8,7 +8,7 @@ use clap::builder::PossibleValuesParser;
 use model::base::{Exit, Failure};
 use table::schemas;
 
-use super::out;
+use super::common::out;
 
 /// Which schema to print.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]

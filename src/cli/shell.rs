@@ -4,18 +4,18 @@ use std::io::Write;
 
 use clap::{Args, Subcommand};
 
-use crate::runtime::action_service::ActionService;
+use crate::runtime::actions::action_service::ActionService;
 use crate::runtime::identity::random_identity;
 use crate::runtime::kubectl;
-use crate::runtime::shell::{self as shell_process, ShellEnd};
+use crate::runtime::kubectl::shell::{self as shell_process, ShellEnd};
 use console::pod_access::{ShellTarget, shell_target};
 use model::base::{Exit, Failure, Name, ObjectKey};
 use source::kubeconfig::ContextChoice;
 use table::Needs;
 use table::navigation::Selection;
 
-use super::out;
-use super::setup::{self, Situation};
+use super::common::out;
+use super::common::setup::{self, Situation};
 
 /// Flags of `shell`.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]

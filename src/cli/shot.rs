@@ -9,18 +9,18 @@ use clap::{Args, ValueEnum};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use crate::runtime::explanation_task;
+use crate::runtime::actions::explanation_task;
 use console::{App, AppOptions, ColorDepth, Key, KeyPress, Msg, Theme, ansi, buffer_text, picture};
 use model::base::{Exit, Failure, Moment, When};
 use settings::ColorChoice;
 use table::navigation::ViewId;
 use table::{Facts, Needs};
 
-use super::flags::size;
+use super::common::flags::size;
+use super::common::setup::{self, Situation};
+use super::common::simulated::FleetFlags;
+use super::common::{console_options, out};
 use super::record::PastFlags;
-use super::setup::{self, Situation};
-use super::simulated::FleetFlags;
-use super::{console_options, out};
 
 /// Size of a picture when none is given.
 const SIZE: (u16, u16) = (120, 40);

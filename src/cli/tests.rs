@@ -7,7 +7,7 @@ use std::time::Duration;
 use model::fleet::TableState;
 use model::fleet::observe::{Lost, LostKind, Table};
 use settings::Settings;
-use table::json_style::JsonStyle;
+use table::output::json_style::JsonStyle;
 use table::sample::facts;
 use table::{Facts, Format, Kind, Query, losses};
 

@@ -8,9 +8,9 @@ use model::base::{Exit, Failure};
 use settings::Settings;
 use table::{Format, Kind, Needs, Query, Select, Sort, output};
 
-use super::console_options;
+use super::common::console_options;
+use super::common::setup::{self, Situation};
 use super::get::{self, FormatName};
-use super::setup::{self, Situation};
 
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
 pub struct Top {
@@ -135,7 +135,7 @@ pub(super) fn query(top: &Top, settings: &Settings) -> Result<Query, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use table::json_style::JsonStyle;
+    use table::output::json_style::JsonStyle;
 
     use super::*;
 

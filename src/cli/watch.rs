@@ -17,19 +17,19 @@ use source::notify::{Notifier, NotifyEndpoint};
 use table::notify::DeliveryRules;
 
 use crate::runtime::election;
-use crate::runtime::record_metrics::RecordMetrics;
+use crate::runtime::records::record_metrics::RecordMetrics;
 use crate::runtime::session::{self, Session};
-use crate::runtime::usage_facts::{self, UsageReader};
+use crate::runtime::usage::facts::{self as usage_facts, UsageReader};
+use crate::runtime::watch::metrics::ServedWatch;
+use crate::runtime::watch::state::{self as watch_state, DeliveryState};
 use crate::runtime::watch::{self, Delivers, WatchInputs, Watcher};
-use crate::runtime::watch_metrics::ServedWatch;
-use crate::runtime::watch_state::{self, DeliveryState};
 use crate::runtime::{silence, status_server};
 
-use super::console_options;
-use super::listen;
-use super::out;
-use super::setup::{self, FactsSource, Situation};
-use super::simulated::FleetFlags;
+use super::common::console_options;
+use super::common::listen;
+use super::common::out;
+use super::common::setup::{self, FactsSource, Situation};
+use super::common::simulated::FleetFlags;
 
 /// Flags of `watch`.
 #[derive(Args, Clone, Debug)]

@@ -9,11 +9,11 @@ use engine::what_if::{WhatIfResult, split};
 use model::base::{Exit, Failure, Moment};
 use table::output::safe_json;
 
-use super::figures::TableOrJson;
-use super::out;
+use super::common::figures::TableOrJson;
+use super::common::out;
+use super::common::setup::Situation;
 use super::plan::FleetRead;
 use super::record::PastFlags;
-use super::setup::Situation;
 
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
 pub struct WhatIf {

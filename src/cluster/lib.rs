@@ -6,37 +6,22 @@
 //! loses neither itself nor the rest of the list.
 
 pub mod accelerators;
-pub mod admission;
+pub mod capacity;
 pub mod claim;
 pub mod discovery;
 pub mod event;
-pub mod gang;
-pub mod govern;
-pub mod groups;
-pub mod job;
-pub mod kai;
-pub mod karpenter;
-pub mod keda;
-pub mod kueue;
-pub mod kueue_config;
-pub mod leader;
 pub mod lenient_json;
 pub mod meta;
 pub mod mutations;
 pub mod node;
 pub mod pod;
 pub mod pod_placement;
-pub mod pod_sets;
 pub mod policy;
-pub mod quota;
-pub mod ray;
+pub mod queues;
 pub mod resources;
 pub mod rights;
-pub mod scaling;
 mod shared_counters;
-pub mod training;
-pub mod volcano;
-pub mod workload;
+pub mod workloads;
 
 use serde::de::DeserializeOwned;
 
@@ -69,49 +54,49 @@ pub fn read(table: Table, json: &str) -> serde_json::Result<Box<dyn Projected>> 
         Table::Nodes => of::<node::NodeObject>,
         Table::Pods => of::<PodObject>,
         Table::Namespaces => of::<node::NamespaceObject>,
-        Table::Jobs => of::<job::JobObject>,
-        Table::JobSets => of::<job::JobSetObject>,
+        Table::Jobs => of::<workloads::job::JobObject>,
+        Table::JobSets => of::<workloads::job::JobSetObject>,
         Table::ReplicaSets | Table::Deployments | Table::StatefulSets | Table::DaemonSets => {
-            of::<workload::ReplicatedObject>
+            of::<workloads::workload::ReplicatedObject>
         }
-        Table::LeaderWorkerSets => of::<leader::LeaderWorkerSetObject>,
+        Table::LeaderWorkerSets => of::<workloads::leader::LeaderWorkerSetObject>,
         Table::PyTorchJobs
         | Table::TfJobs
         | Table::MpiJobs
         | Table::JaxJobs
         | Table::PaddleJobs
-        | Table::XgBoostJobs => of::<training::ReplicaJobObject>,
-        Table::TrainJobs => of::<training::TrainJobObject>,
-        Table::RayJobs => of::<ray::RayJobObject>,
-        Table::RayClusters => of::<ray::RayClusterObject>,
-        Table::VolcanoJobs => of::<volcano::VolcanoJobObject>,
-        Table::KueueWorkloads => of::<admission::WorkloadObject>,
-        Table::ClusterQueues | Table::Cohorts => of::<kueue::QueueObject>,
-        Table::LocalQueues => of::<kueue::LocalQueueObject>,
-        Table::ResourceFlavors => of::<kueue::FlavorObject>,
-        Table::Topologies => of::<kueue::TopologyObject>,
+        | Table::XgBoostJobs => of::<workloads::training::ReplicaJobObject>,
+        Table::TrainJobs => of::<workloads::training::TrainJobObject>,
+        Table::RayJobs => of::<workloads::ray::RayJobObject>,
+        Table::RayClusters => of::<workloads::ray::RayClusterObject>,
+        Table::VolcanoJobs => of::<queues::volcano::VolcanoJobObject>,
+        Table::KueueWorkloads => of::<queues::admission::WorkloadObject>,
+        Table::ClusterQueues | Table::Cohorts => of::<queues::kueue::QueueObject>,
+        Table::LocalQueues => of::<queues::kueue::LocalQueueObject>,
+        Table::ResourceFlavors => of::<queues::kueue::FlavorObject>,
+        Table::Topologies => of::<queues::kueue::TopologyObject>,
         Table::WorkloadPriorityClasses | Table::PriorityClasses => {
             of::<policy::PriorityClassObject>
         }
-        Table::VolcanoPodGroups => of::<volcano::VolcanoPodGroupObject>,
-        Table::VolcanoQueues => of::<volcano::VolcanoQueueObject>,
-        Table::KaiPodGroups => of::<kai::KaiPodGroupObject>,
-        Table::KaiQueues => of::<kai::KaiQueueObject>,
-        Table::Workloads | Table::PodGroups => of::<gang::GangObject>,
+        Table::VolcanoPodGroups => of::<queues::volcano::VolcanoPodGroupObject>,
+        Table::VolcanoQueues => of::<queues::volcano::VolcanoQueueObject>,
+        Table::KaiPodGroups => of::<queues::kai::KaiPodGroupObject>,
+        Table::KaiQueues => of::<queues::kai::KaiQueueObject>,
+        Table::Workloads | Table::PodGroups => of::<queues::gang::GangObject>,
         Table::Budgets => of::<policy::BudgetObject>,
         Table::ResourceSlices => of::<claim::SliceObject>,
         Table::ResourceClaims => of::<claim::ClaimObject>,
         Table::ResourceClaimTemplates => of::<claim::TemplateObject>,
         Table::DeviceClasses => of::<claim::ClassObject>,
-        Table::NodePools => of::<karpenter::NodePoolObject>,
-        Table::NodeClaims => of::<karpenter::NodeClaimObject>,
+        Table::NodePools => of::<capacity::karpenter::NodePoolObject>,
+        Table::NodeClaims => of::<capacity::karpenter::NodeClaimObject>,
         Table::LaunchFailures => of::<event::EventObject>,
-        Table::NodeGroups => of::<groups::NodeGroupsObject>,
-        Table::KueueConfig => of::<kueue_config::KueueConfigObject>,
-        Table::GovernQueues => of::<govern::GovernQueuesObject>,
-        Table::ProvisioningRequests => of::<scaling::ProvisionObject>,
-        Table::PodAutoscalers => of::<scaling::PodScalerObject>,
-        Table::ScaledObjects => of::<keda::ScaledObjectObject>,
+        Table::NodeGroups => of::<capacity::groups::NodeGroupsObject>,
+        Table::KueueConfig => of::<queues::kueue_config::KueueConfigObject>,
+        Table::GovernQueues => of::<queues::govern::GovernQueuesObject>,
+        Table::ProvisioningRequests => of::<capacity::scaling::ProvisionObject>,
+        Table::PodAutoscalers => of::<capacity::scaling::PodScalerObject>,
+        Table::ScaledObjects => of::<capacity::keda::ScaledObjectObject>,
     };
     read(json)
 }
@@ -124,13 +109,3 @@ pub fn seen(table: Table, object: &serde_json::Value, names: &mut Names) -> Opti
 
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod tests_claims;
-#[cfg(test)]
-mod tests_gangs;
-#[cfg(test)]
-mod tests_jobs;
-#[cfg(test)]
-mod tests_queues;
-#[cfg(test)]
-mod tests_scaling;

@@ -7,10 +7,10 @@ use model::fleet::observe::{
 
 use super::Projected;
 use super::accelerators::counts_devices;
-use super::kai;
 use super::lenient_json::{List, Maybe, Text, Whole, partial};
 use super::meta::{Meta, RawCondition, find, labels};
 use super::pod_placement::{membership, siting};
+use super::queues::kai;
 use super::resources::PodShape;
 
 partial! {

@@ -9,10 +9,10 @@ use model::base::{Moment, Name, When};
 use table::Facts;
 use table::actions::ActionState;
 use table::changes::FleetChanges;
-use table::explanations::JobExplanations;
 use table::silence::{SilenceEntry, Silences};
 use table::spend::UsageFacts;
 use table::timeline::{Playback, Timeline};
+use table::waiting::explanations::JobExplanations;
 use table::what_if::Supposed;
 
 use super::action_keys::{ConfirmedPlan, PlanOutcome, PlanRequest};

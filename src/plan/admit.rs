@@ -20,13 +20,13 @@ use model::plan::{
     Undo, Until, Wait, WaitOrder, evicted_words,
 };
 
-use super::choice::{self, EvictionChoice, choose, hopeless, kept, lesser, lost_words};
-use super::competing_jobs::Rivals;
-use super::effect::{Leaver, Picture, Then, compare, news};
+use super::effects::effect::{Leaver, Picture, Then, compare, news};
+use super::evictions::choice::{self, EvictionChoice, choose, hopeless, kept, lesser, lost_words};
+use super::evictions::competing_jobs::Rivals;
+use super::evictions::victims::seat_victims;
 use super::hold::already;
 use super::planner_context::{self, fact};
 use super::priority_raise::{Raise, lift, put_back};
-use super::victims::seat_victims;
 
 /// How long stopped jobs stay away after the job has its quota, seconds, so that their pods can end and its pods start.
 const HEAD_START: u64 = 120;

@@ -6,7 +6,7 @@ use model::plan::{
     Alternative, Intent, Mutation, Object, Plan, PlanEffect, Refusal, RefusalCode, Step, Undo, Verb,
 };
 
-use super::effect::{Picture, compare, news};
+use super::effects::effect::{Picture, compare, news};
 use super::hold::already;
 use super::planner_context::{fact, step};
 

@@ -18,9 +18,9 @@ use model::plan::{
     Wait, WaitOrder,
 };
 
-use super::effect::{Leaver, Picture, compare, news};
+use super::effects::effect::{Leaver, Picture, compare, news};
 use super::planner_context::{self, Author, EvictBy, seated};
-use super::{cordon, hold, unanswered};
+use super::{cordon, evictions::unanswered, hold};
 
 /// How long to wait for a budget and for a pod's end without a deadline, seconds.
 const PATIENCE: u64 = 1_800;

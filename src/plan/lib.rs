@@ -7,14 +7,11 @@
 
 pub mod actions;
 mod admit;
-mod caused_changes;
-mod choice;
-mod competing_jobs;
-mod contention;
 mod cordon;
 mod drain;
-mod effect;
+mod effects;
 mod end_holds;
+mod evictions;
 pub mod govern;
 pub mod grant;
 mod groups;
@@ -28,28 +25,17 @@ mod properties;
 mod queue_actions;
 mod rebalance;
 pub mod reprioritise;
-mod reserved;
 pub mod resume;
 pub mod scale;
 mod subject;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod tests_evicted;
-#[cfg(test)]
-mod tests_fleet;
-#[cfg(test)]
-mod tests_groups;
-#[cfg(test)]
-mod tests_scale;
-mod unanswered;
-mod victims;
 
-pub use competing_jobs::starts_without;
 pub use end_holds::end_holds;
+pub use evictions::competing_jobs::starts_without;
+pub use evictions::victims::{leavers, leavers_of_nodes};
 pub use planner_context::{Author, gang_refusal};
 pub use subject::{ActionTarget, FoundObject, JobSubject, StartSystem, SubjectPriorityClass};
-pub use victims::{leavers, leavers_of_nodes};
 
 use std::collections::BTreeSet;
 

@@ -4,7 +4,7 @@ use engine::compiled::WorkloadId;
 use engine::snapshot::{Placement, PodSet, Snapshot, Status};
 use model::plan::{Alternative, Intent, JobName, Plan, PlanEffect, Refusal, RefusalCode, Undo};
 
-use super::effect::{Leaver, Picture, compare, news};
+use super::effects::effect::{Leaver, Picture, compare, news};
 use super::planner_context::{self, EvictBy, seated};
 
 /// The plan that preempts a job, with what starts instead.

@@ -7,7 +7,7 @@ use engine::snapshot::{Snapshot, Status, System, Workload};
 use engine::state::State;
 use model::plan::{JobName, Mutation, Refusal, RefusalCode, Step, Until, Verb};
 
-use super::effect::{FirstCycle, Then};
+use super::effects::effect::{FirstCycle, Then};
 use super::hold::after;
 use super::planner_context::{self, fact};
 

@@ -12,7 +12,7 @@ use engine::snapshot::Snapshot;
 use model::plan::{Budgets, Mutation, Plan, Step, Test};
 
 use super::actions::ParseError;
-use super::tests_fleet::read;
+use super::tests::fleet::read;
 use super::{Author, plan};
 
 const KINDS: [&str; 6] = [

@@ -9,7 +9,7 @@ use model::plan::{
     StopPolicy, Undo, Verb, VolcanoAction,
 };
 
-use super::effect::{Leaver, Picture, compare, news, queue_news};
+use super::effects::effect::{Leaver, Picture, compare, news, queue_news};
 use super::hold::{KEPT_OUT, SCALED, already, back, keeps_out};
 use super::planner_context::{self, EvictBy, fact};
 use super::reprioritise::{KAI_LATER, class};

@@ -12,7 +12,7 @@ use model::plan::{
     Alternative, Intent, Plan, PlanEffect, Refusal, RefusalCode, Undo, Until, Wait, WaitOrder,
 };
 
-use super::effect::{Leaver, Picture, Then, compare, news};
+use super::effects::effect::{Leaver, Picture, Then, compare, news};
 use super::planner_context::{self, EvictBy, fact, seated};
 use super::{cordon, hold};
 

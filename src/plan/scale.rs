@@ -19,7 +19,7 @@ use model::plan::{
     SideEffects, StartChange, Step, Verb,
 };
 
-use super::effect::{Picture, compare, news, queue_news};
+use super::effects::effect::{Picture, compare, news, queue_news};
 use super::hold::already;
 use super::{FoundObject, JobSubject, not_computed, planner_context};
 

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use cluster::Projected;
-use cluster::job::{JobObject, JobSetObject};
 use cluster::mutations::{CHECKPOINT, entry, has_condition, text};
+use cluster::workloads::job::{JobObject, JobSetObject};
 use model::base::{Moment, Names, ObjectKey};
 use model::fleet::govern::{KUEUE_QUEUE, QUEUE};
 use model::fleet::observe::{Observation, Table, WorkloadSeen};

@@ -11,14 +11,14 @@ use model::object::{self, ObjectRequest};
 use source::api_stats::Clock;
 use table::Facts;
 use table::actions::ActionState;
-use table::explanations::JobExplanations;
 use table::spend::UsageFacts;
 use table::timeline::Timeline;
+use table::waiting::explanations::JobExplanations;
 
-use super::action_task::{ActionEvent, ActionTask};
-use super::past_plans::PastPlans;
-use super::playback::{ReplayControl, ReplayEvent};
-use super::recorder::TapeControl;
+use super::actions::action_task::{ActionEvent, ActionTask};
+use super::actions::past_plans::PastPlans;
+use super::records::playback::{ReplayControl, ReplayEvent};
+use super::records::recorder::TapeControl;
 use super::session::Session;
 
 /// Message where no cluster is connected.

@@ -10,11 +10,11 @@ use table::Facts;
 use table::metrics::{self, MetricFamily, MetricKind};
 use usage::UsageCounters;
 
-use super::record_metrics::RecordMetrics;
-use super::recorder::PerJob;
+use super::records::record_metrics::RecordMetrics;
+use super::records::recorder::PerJob;
 use super::status_server::ServedStatus;
 use super::usage::sample;
-use super::watch_metrics::{not_read, unlisted};
+use super::watch::metrics::{not_read, unlisted};
 
 /// Usage counters, and when the last complete snapshot came.
 pub type CountersAt = (

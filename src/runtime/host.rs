@@ -16,8 +16,8 @@ use source::kubeconfig::Environment;
 use source::kubeconfig::Transport;
 use tokio::runtime::Runtime;
 
+use super::actions::own_runs::OwnRuns;
 use super::clock;
-use super::own_runs::OwnRuns;
 
 /// The user's folders for Stokehold. Each is `None` for a user without a home directory.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

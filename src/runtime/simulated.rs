@@ -16,10 +16,10 @@ use source::api_stats::Clock;
 use source::client::{Connection, client_for};
 use tokio::sync::mpsc;
 
-use super::action_service::ActionService;
-use super::demo_usage::DemoLedger;
+use super::actions::action_service::ActionService;
 use super::identity::random_identity;
 use super::setup::Setup;
+use super::usage::demo::DemoLedger;
 
 /// Length of the past, in steps of [`STEP`].
 const STEPS: u32 = 30;

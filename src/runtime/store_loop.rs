@@ -13,7 +13,7 @@ use model::fleet::observe::Observation;
 use table::Facts;
 
 use super::clock::SessionClock;
-use super::recorder::Tape;
+use super::records::recorder::Tape;
 use super::store::{Rules, Store};
 
 /// Shortest interval between facts during the first lists, so that progress is visible.

@@ -30,11 +30,11 @@ use usage::{
 use super::export::ServedExport;
 use super::govern::GovernStatus;
 use super::govern::metrics::ServedGovern;
-use super::record_metrics::RecordMetrics;
-use super::record_status::RecordingStatus;
+use super::records::record_metrics::RecordMetrics;
+use super::records::record_status::RecordingStatus;
 use super::status_server::ServedStatus;
 use super::usage::sample;
-use super::watch_metrics::{ServedWatch, WatchStatus};
+use super::watch::metrics::{ServedWatch, WatchStatus};
 
 /// Labels that Prometheus gives each series.
 const OF_PROMETHEUS: [&str; 2] = ["instance", "job"];

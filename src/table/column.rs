@@ -11,9 +11,9 @@ use model::fleet::observe::Table;
 
 use super::Facts;
 use super::cell::Cell;
-use super::json_style::JsonStyle;
 use super::kind::{Exporters, Format, GetRequest, KindNames, KindView};
 use super::navigation::{Destination, RowScope, Selection};
+use super::output::json_style::JsonStyle;
 use super::role::Role;
 use super::row_labels::RowLabels;
 

@@ -10,10 +10,10 @@ use model::fleet::history::History;
 
 use super::actions::ActionState;
 use super::changes::Compared;
-use super::explanations::JobExplanations;
-use super::scope::ScopedFleet;
+use super::query::scope::ScopedFleet;
 use super::silence::Silences;
 use super::spend::UsageFacts;
+use super::waiting::explanations::JobExplanations;
 use super::what_if::Suppositions;
 
 /// A snapshot of everything, shared by reference counts.

@@ -11,7 +11,7 @@ use crate::exec::stage::ticking;
 use stokehold::runtime::host::Host;
 use stokehold::runtime::identity::random_identity;
 use stokehold::runtime::session::{self, ClusterTarget};
-use stokehold::runtime::usage_facts::UsageReader;
+use stokehold::runtime::usage::facts::UsageReader;
 use table::spend::UsageStatus;
 
 use super::{Home, text};

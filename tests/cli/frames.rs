@@ -12,7 +12,10 @@ use record::Archive;
 use settings::{Inputs, load};
 use stokehold::runtime::identity::random_identity;
 use stokehold::runtime::session::{self, ClusterTarget, Session};
-use stokehold::runtime::{explanation_task, past, past_plans};
+use stokehold::runtime::{
+    actions::{explanation_task, past_plans},
+    records::past,
+};
 use table::Facts;
 use table::navigation::ViewId;
 use table::timeline::Timeline;

@@ -12,7 +12,7 @@ use console::msg::Msg;
 use model::fleet::signal;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use stokehold::runtime::encode::encode;
+use stokehold::runtime::screen::encode::encode;
 use table::Facts;
 use table::navigation::ViewId;
 

@@ -6,7 +6,7 @@ use console::{App, AppOptions, Msg, render_text};
 use model::base::Moment;
 use sim::world::{Options, World};
 use source::kubeconfig::ContextChoice;
-use stokehold::runtime::{explanation_task, session};
+use stokehold::runtime::{actions::explanation_task, session};
 use table::Facts;
 use table::navigation::ViewId;
 

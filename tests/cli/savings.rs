@@ -10,7 +10,7 @@ use model::fleet::node::Billing;
 use serde_json::{Value, json};
 use sim::change::{Request, Resource, SimBackend, WorldChange};
 use sim::world::{Options, World};
-use table::explanations::JobExplanations;
+use table::waiting::explanations::JobExplanations;
 
 use super::accounts::{Lived, begin, memory, price_of};
 

@@ -15,7 +15,7 @@ use record::Archive;
 use record::usage::UsageFile;
 use serde_json::Value;
 use stokehold::runtime::identity::random_identity;
-use stokehold::runtime::past;
+use stokehold::runtime::records::past;
 use stokehold::runtime::session::{self, ClusterTarget};
 use stokehold::runtime::usage::{UsageLedger, of_record};
 use tempfile::TempDir;

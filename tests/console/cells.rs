@@ -45,7 +45,7 @@ pub fn agree(fleet: &str, facts: &Facts, kinds: &[table::Kind]) -> usize {
 fn json_agrees(fleet: &str, facts: &Facts, kind: table::Kind) -> usize {
     let (spec, output) = (kind.spec(), kind.output());
     let rows = (output.rows)(facts, &|_, _| false);
-    let json = (output.json)(facts, &rows, table::json_style::JsonStyle::Line);
+    let json = (output.json)(facts, &rows, table::output::json_style::JsonStyle::Line);
     for (row, text) in rows.iter().zip(&json) {
         let json: Json = serde_json::from_str(text).expect("is JSON");
         for column in spec

@@ -11,8 +11,8 @@ use model::base::{Moment, Name, ObjectKey};
 use model::fleet::observe::{Lost, LostKind, SourceHealth, SourceState, Table};
 use model::fleet::{Fleet, TableState};
 use table::Facts;
-use table::explanations::JobExplanations;
 use table::navigation::{Selection, ViewId};
+use table::waiting::explanations::JobExplanations;
 
 use crate::frames::{EMPTY, LARGE, PAST, SMALL, UNKNOWN, console, drawn, press};
 

@@ -18,7 +18,7 @@ use table::navigation::{Selection, ViewId};
 
 use model::plan::{Intent, JobName, Mutation, Object, Plan, Step, Verb};
 use table::actions::{ActionState, May, RunRow, RunState};
-use table::explanations::{JobExplanation, JobExplanations};
+use table::waiting::explanations::{JobExplanation, JobExplanations};
 
 use crate::frames::{LARGE, PAST, SMALL, console, drawn, press};
 

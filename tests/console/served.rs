@@ -157,7 +157,7 @@ fn advice_about_jobs_and_pools_has_its_total_below() {
     about_pool.saves = Some(model::cost::Money::known(model::base::Rate::from_micros(
         1_000_000_000,
     )));
-    let answers = table::explanations::JobExplanations {
+    let answers = table::waiting::explanations::JobExplanations {
         pools: Arc::from([about_pool]),
         ..Default::default()
     };

@@ -15,8 +15,8 @@ use model::fleet::queue::{PriorityClass, PriorityKind, QueueSystem};
 use model::plan::JobName;
 use table::Facts;
 use table::actions::{ActionState, May, RunRow, RunState};
-use table::explanations::{JobExplanations, Now};
 use table::navigation::ViewId;
+use table::waiting::explanations::{JobExplanations, Now};
 
 use crate::frames::{LARGE, SMALL, console, press};
 

@@ -5,7 +5,7 @@ use exec::target_reader::Unseen;
 use exec::{ClusterIdentity, RunEnd};
 use model::base::Exit;
 use model::plan::{Intent, RefusalCode};
-use stokehold::runtime::action_service::{ActionService, unwatched};
+use stokehold::runtime::actions::action_service::{ActionService, unwatched};
 
 use super::stage::{begin, host, settings, world};
 use super::*;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use console::{App, AppOptions, Effect, Key, KeyPress, Msg, msg, render_text};
 use model::base::Name;
 use stokehold::runtime::connection::{Connections, Open, Opened};
-use stokehold::runtime::effects::{deliver, message, perform};
+use stokehold::runtime::screen::effects::{deliver, message, perform};
 use stokehold::runtime::session::{self, ClusterTarget};
 
 use super::stage::{settings, setup, ticking};

@@ -274,7 +274,7 @@ fn effects_are_carried_out_in_one_place() {
 /// Tests that are neither in `tests/process` nor in `tests/live` and need a terminal, a socket or a plugin: these wait in real time,
 /// and say what happened, never how fast.
 const REAL_TIME: &[&str] = &[
-    "src/runtime/terminal.rs",
+    "src/runtime/screen/terminal.rs",
     "tests/cli/receiver.rs",
     "tests/cli/watch.rs",
     "tests/fuzz/main.rs",
@@ -400,12 +400,12 @@ fn processes_are_started_by_one_target_of_at_most_25_tests_one_at_a_time() {
 const PROCESS: &[(&str, &str)] = &[
     ("src/runtime/host.rs", "the host of the process"),
     (
-        "src/runtime/terminal.rs",
+        "src/runtime/screen/terminal.rs",
         "the terminal that the console draws on",
     ),
-    ("src/runtime/ui.rs", "the same"),
+    ("src/runtime/screen/ui.rs", "the same"),
     (
-        "src/runtime/shell.rs",
+        "src/runtime/kubectl/shell.rs",
         "messages of kubectl, which has the terminal",
     ),
 ];

@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use clap::{Arg, Command, ValueEnum};
 use clap_complete::Shell;
 
-use super::flags::{Global, GlobalFlags};
+use super::common::flags::{Global, GlobalFlags};
 use crate::runtime::host::Host;
 use names::CompletionCluster;
 

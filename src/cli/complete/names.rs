@@ -10,17 +10,17 @@ use model::base::Name;
 use model::fleet::job::{Job, JobState};
 use plan::actions::{ACTIONS, Values, has_replicas};
 use source::kubeconfig;
-use table::json_style::JsonStyle;
+use table::output::json_style::JsonStyle;
 use table::output::{fields, output_table, titles};
 use table::{Facts, Format, Kind, Needs, Query};
 
-use crate::cli::flags::Global;
+use crate::cli::common::flags::Global;
+use crate::cli::common::setup::{self, FactsSource, Situation};
+use crate::cli::common::{console_options, load};
 use crate::cli::get::get_kind::GetKind;
 use crate::cli::get::objects::first_kind;
-use crate::cli::setup::{self, FactsSource, Situation};
 use crate::cli::top::TopName;
-use crate::cli::{console_options, load};
-use crate::runtime::journal_place::journal_of;
+use crate::runtime::actions::journal_place::journal_of;
 
 /// Longest wait for the cluster's answer.
 const MOST: Duration = Duration::from_secs(2);

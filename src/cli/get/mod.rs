@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use model::base::{Exit, Failure, When};
 use model::value::Json;
 use settings::Settings;
-use table::json_style::JsonStyle;
+use table::output::json_style::JsonStyle;
 use table::output::{self, OutputRow, OutputTable, output_table};
 use table::table::Layout;
 use table::watch::{RowChange, RowEvent};
@@ -18,9 +18,12 @@ use table::{
     Facts, Format, Kind, Needs, Query, Select, Sort, Template, Unanswered, Watch, losses, silent,
 };
 
+use super::common::setup::{self, Situation};
 use super::record::PastFlags;
-use super::setup::{self, Situation};
-use super::{advise, console_options, out};
+use super::{
+    advise,
+    common::{console_options, out},
+};
 
 pub mod get_kind;
 pub mod objects;

@@ -13,7 +13,7 @@ use table::{Format, Kind};
 
 use super::Get;
 use super::get_kind::GetKind;
-use crate::cli::out;
+use crate::cli::common::out;
 
 /// The first argument of `get`.
 #[derive(Clone, PartialEq, Eq, Debug)]

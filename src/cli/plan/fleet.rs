@@ -3,10 +3,10 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use crate::cli::out;
-use crate::cli::setup::{self, Situation};
-use crate::runtime::past_plans::plannable;
-use crate::runtime::run_outcome::FleetLook;
+use crate::cli::common::out;
+use crate::cli::common::setup::{self, Situation};
+use crate::runtime::actions::past_plans::plannable;
+use crate::runtime::actions::run_outcome::FleetLook;
 use engine::snapshot::Snapshot;
 use engine::{explanations, live};
 use exec::target_reader::Unseen;
@@ -15,7 +15,7 @@ use model::plan::{Intent, KnownVictims, Plan, Refusal};
 use plan::actions::{ActionArguments, NameResolver, ParseError, PlannedFrom};
 use plan::{self, Author};
 use table::actions::opens_faulty;
-use table::explanations::JobExplanation;
+use table::waiting::explanations::JobExplanation;
 use table::{self, Facts, Kind, Needs};
 
 use super::show::{plan_text, report_refusal};

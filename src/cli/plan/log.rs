@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::io::Write;
 
+use crate::runtime::actions::journal_place::journal_of;
 use crate::runtime::host::Host;
-use crate::runtime::journal_place::journal_of;
 use exec::history::Trace;
 use exec::{Journal, Run, RunEnd, StepResult, runs};
 use model::base::name::printable;
@@ -14,7 +14,7 @@ use settings::Settings;
 
 use super::show::document_text;
 use super::{PlanFlags, PlanFormat};
-use crate::cli::out;
+use crate::cli::common::out;
 
 pub(super) fn log(
     host: &Host,

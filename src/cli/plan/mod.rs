@@ -15,11 +15,11 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::runtime::action_service::ActionService;
+use crate::runtime::actions::action_service::ActionService;
+use crate::runtime::actions::past_plans::OF_JOURNAL;
+use crate::runtime::actions::run_outcome::RunOutcome;
+use crate::runtime::actions::shown_plan;
 use crate::runtime::host::Host;
-use crate::runtime::past_plans::OF_JOURNAL;
-use crate::runtime::run_outcome::RunOutcome;
-use crate::runtime::shown_plan;
 use exec::record::Record;
 use exec::target_reader::Unseen;
 use exec::{Journal, Progress, RunEnd, StepResult, StepStatus};
@@ -33,10 +33,10 @@ use settings::Settings;
 use source::kubeconfig::ContextChoice;
 use table::text::hour;
 
-use super::out;
-use super::patience::patiently;
+use super::common::out;
+use super::common::patience::patiently;
+use super::common::setup::{FactsSource, Situation};
 use super::record::PastFlags;
-use super::setup::{FactsSource, Situation};
 pub(super) use fleet::FleetRead;
 use show::{document_text, plan_text};
 

@@ -16,7 +16,7 @@ use table::rows::lost_work;
 use table::text::{back, start_change, with_hours};
 
 use super::PlanFormat;
-use crate::cli::out;
+use crate::cli::common::out;
 
 /// Printed for a step that evicts without a check of disruption budgets.
 const NOT_ASKED: &str = "disruption budgets are not checked";

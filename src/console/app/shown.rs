@@ -8,9 +8,9 @@ use crate::overlay::Overlay;
 use crate::summary::Summary;
 use model::base::{Moment, Name};
 use table::actions::ActionState;
-use table::explanations::JobExplanations;
 use table::silence::SilenceEntry;
 use table::spend::UsageFacts;
+use table::waiting::explanations::JobExplanations;
 use table::what_if::Supposed;
 use table::{Facts, past_facts};
 

@@ -14,9 +14,9 @@ use model::fleet::pool::PoolMode;
 use table::Facts;
 use table::cell::{Cell, Value};
 use table::column::{Column, KindSpec, Row, id_of};
-use table::explanations::JobExplanation;
 use table::navigation::{Destination, RowScope, Selection, ViewId};
 use table::role::Role;
+use table::waiting::explanations::JobExplanation;
 use table::what_if::{Figure, NO_JOB_AFFECTED, Supposed, figures, title, when};
 
 use super::table_view::TableView;

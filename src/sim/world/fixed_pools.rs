@@ -7,13 +7,13 @@ use model::base::Name;
 use super::super::change::Resource;
 use super::catalog::{B200, POOLS};
 use super::claims::DRIVER;
-use super::client_patch::Edit;
-use super::kai::KaiQueue;
-use super::kueue::{ClusterQueue, LocalQueue, SimQuota};
+use super::clients::patch::Edit;
 use super::node::SimNode;
 use super::noise::{hash, mix};
+use super::queueing::kai::KaiQueue;
+use super::queueing::kueue::{ClusterQueue, LocalQueue, SimQuota};
+use super::queueing::volcano::{ROOT, VolcanoQueue};
 use super::render::{request, values};
-use super::volcano::{ROOT, VolcanoQueue};
 use super::work::{Scheduler, WorkId, WorkKind, WorkParameters};
 use super::{Happening, World};
 

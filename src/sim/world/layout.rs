@@ -7,7 +7,7 @@ use model::base::{Moment, Name};
 use super::catalog::{
     A100, DRAWN, H100, L4, MI300X, MIG, NodeOrigin, POOL_COUNT, POOLS, RACK_ORDER, V5P, V6E,
 };
-use super::client_patch::Edit;
+use super::clients::patch::Edit;
 use super::node::{SchedulableUnit, SimDevice, SimNode};
 use super::noise::{hash, mix, unit};
 use super::options::Options;

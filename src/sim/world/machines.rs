@@ -290,7 +290,7 @@ impl World {
                     .and_then(|pod| self.works.get(&pod.work))
                     .is_some_and(|work| {
                         executing.iter().any(|taint| {
-                            !super::scheduler::tolerates(
+                            !super::controllers::scheduler::tolerates(
                                 &work.tolerations,
                                 &taint.key,
                                 &taint.value,

@@ -5,22 +5,17 @@
 //! stored: they are computed from hashes when a page is requested.
 
 mod accounts;
-mod admission;
 mod arrivals;
 mod bootstrap;
 mod bounds;
 mod catalog;
-mod child_objects;
 mod claims;
-mod client_objects;
-mod client_patch;
-mod control;
+mod clients;
+mod controllers;
 mod events;
 mod faults;
 mod fixed_pools;
-mod kai;
 mod kinds;
-mod kueue;
 mod layout;
 mod logs;
 mod machines;
@@ -30,21 +25,15 @@ mod options;
 mod pages;
 mod physics;
 mod pod;
-mod pod_lifecycle;
-mod policies;
+mod queueing;
 mod render;
-mod requests;
-mod scalers;
 mod scenarios;
-mod scheduler;
 mod services;
 mod serving;
 #[cfg(test)]
 mod tests;
-mod volcano;
 mod warm_start;
 mod work;
-mod work_lifecycle;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -58,11 +47,11 @@ use model::base::{Moment, Name, ObjectKey};
 use super::change::{Request, Resource, ServedPage, SimBackend, WorldChange};
 pub use accounts::{AccountRow, DeviceUse, WorkAccountRow};
 pub use bounds::{BoundWork, TrueBound};
-use kueue::Queues;
 use layout::Cuts;
 use node::{NodeId, SimNode};
 pub use options::Options;
 use pod::{Ending, PodId, SimPod};
+use queueing::kueue::Queues;
 pub use serving::ServingTruth;
 use work::{Work, WorkId};
 
@@ -130,7 +119,7 @@ struct SimBudget {
     selector: BTreeMap<Name, Name>,
     bound: work::DisruptionBound,
     foreign: Option<Box<Value>>,
-    edit: client_patch::Edit,
+    edit: clients::patch::Edit,
 }
 
 /// The simulated fleet. See [`SimBackend`] for its interface.
@@ -148,15 +137,15 @@ pub struct World {
     /// Controllers, their children, and Workloads, by resource and key.
     names: BTreeMap<(Resource, ObjectKey), Ref>,
     queues: Queues,
-    volcano: Vec<volcano::VolcanoQueue>,
-    kai: Vec<kai::KaiQueue>,
+    volcano: Vec<queueing::volcano::VolcanoQueue>,
+    kai: Vec<queueing::kai::KaiQueue>,
     budgets: BTreeMap<ObjectKey, SimBudget>,
     /// Objects without behavior (namespaces, events, services and others), stored as they are served.
     plain: BTreeMap<(Resource, ObjectKey), Value>,
     /// When the autoscalers last ran.
     scaled_at: Moment,
     /// The job with a provisioning request.
-    booked: Option<scalers::Booked>,
+    booked: Option<controllers::scalers::Booked>,
     agenda: BTreeMap<(i64, u64), Happening>,
     /// Pods that are not scheduled: by priority (highest first), then age.
     unplaced: BTreeSet<(i32, i64, WorkId, PodId)>,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::base::{Moment, Name};
 
 use super::catalog::{DRA, POOLS, PoolSpec};
-use super::client_patch::Edit;
+use super::clients::patch::Edit;
 use super::pod::PodId;
 
 /// Index of a node; never reused.

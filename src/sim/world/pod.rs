@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use model::base::{Moment, Name, ObjectKey};
 
-use super::client_patch::Edit;
+use super::clients::patch::Edit;
 use super::node::NodeId;
 use super::work::WorkId;
 

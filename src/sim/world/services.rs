@@ -3,7 +3,7 @@
 use model::base::{Name, ObjectKey};
 
 use super::catalog::{CATALOG, H100, ServiceSpec, V6E};
-use super::client_patch::Edit;
+use super::clients::patch::Edit;
 use super::physics::day;
 use super::work::{Profile, WorkKind, WorkParameters};
 use super::{SimBudget, World};

@@ -8,7 +8,7 @@ use serde_json::Value;
 use model::base::{Moment, Name};
 
 use super::super::change::Resource;
-use super::client_patch::Edit;
+use super::clients::patch::Edit;
 pub(super) use super::kinds::{DisruptionBound, Profile, VOLCANO_JOB, WorkKind};
 use super::noise::{mix, suffix, uuid};
 use super::pod::{Ending, PodId};

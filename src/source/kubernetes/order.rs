@@ -8,8 +8,8 @@ use http::{Method, Request};
 use kube::Client;
 use tokio::sync::{Notify, mpsc};
 
-use cluster::admission::PendingList;
 use cluster::discovery::PlainGroup;
+use cluster::queues::admission::PendingList;
 use model::base::{Moment, Name, Names};
 use model::fleet::observe::{Observation, Pending, Table};
 

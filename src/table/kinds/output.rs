@@ -5,7 +5,7 @@ use model::base::document::nearest;
 use model::value::Json;
 
 use crate::column::{Column, Row, RowOutput};
-use crate::json_style::JsonStyle;
+use crate::output::json_style::JsonStyle;
 use crate::output::{OutputRow, OutputTable};
 use crate::query::{NotFound, Query};
 use crate::table::cell;

@@ -247,7 +247,7 @@ mod tests {
     use model::fleet::{Fleet, TableState};
 
     use super::*;
-    use crate::json_style::JsonStyle;
+    use crate::output::json_style::JsonStyle;
     use crate::sample;
 
     fn named(facts: &Facts, name: &str) -> serde_json::Value {

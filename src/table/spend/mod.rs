@@ -22,7 +22,7 @@ use model::base::SmallSort;
 use model::base::quantities::grouped;
 use usage::{CalendarZone, CostPart, EnergyRates, UsageTotals, start_of};
 
-use super::csv_output::csv_line;
+use super::output::csv::csv_line;
 
 /// The settings that cost reports use besides the ledger.
 #[derive(Clone, PartialEq, Debug, Default)]

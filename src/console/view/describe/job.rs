@@ -11,7 +11,6 @@ use model::fleet::observe::Phase;
 use model::fleet::profile::JobProfile;
 use model::plan::evicted_words;
 use table::Facts;
-use table::explanations::{JobExplanation, named_victims, victims_words};
 use table::kinds::advice::{evidence_words, page_text};
 use table::role::Role;
 use table::row_labels::owner_label_of_job;
@@ -19,6 +18,7 @@ use table::rows::gangs::{slowest, stragglers};
 use table::rows::job_failure::why_failed;
 use table::rows::jobs::{Waited, no_cost, so_far, waited, waited_words, waits as is_waiting};
 use table::text::whole_percent;
+use table::waiting::explanations::{JobExplanation, named_victims, victims_words};
 
 use super::{Description, Line, scaling};
 

@@ -9,7 +9,7 @@ use model::plan::StopPolicy;
 
 use super::super::World;
 use super::super::catalog::POOLS;
-use super::super::kueue::{ClusterQueue, SimQuota};
+use super::super::queueing::kueue::{ClusterQueue, SimQuota};
 use super::super::work::{SimWorkload, Work};
 use super::template::some_text;
 use super::{Fill, filled, identity, values};

@@ -5,10 +5,10 @@ use serde_json::{Map, Value};
 use model::base::{Moment, Name};
 
 use super::super::World;
-use super::super::kai::{KaiQueue, kai_reason};
 use super::super::noise::{mix, uuid};
 use super::super::pod::{PodPhase, SimPod};
-use super::super::volcano::ROOT;
+use super::super::queueing::kai::{KaiQueue, kai_reason};
+use super::super::queueing::volcano::ROOT;
 use super::super::work::{ReplicaGroup, Scheduler, Work, WorkState};
 use super::template::some_text;
 use super::{Fill, filled, identity, some, values};

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::super::super::change::{Resource, SimBackend};
 use super::super::World;
-use super::super::{catalog, kueue};
+use super::super::{catalog, queueing::kueue};
 use super::{Store, of};
 use model::base::{Moment, ObjectKey};
 

@@ -1,0 +1,53 @@
+//! Contention: which jobs start at once may depend on timing. Queues admit while evicted pods still end, and pods without gang
+//! scheduling take free devices one by one. A plan simulates these orders too, and claims only what all of them have in common.
+
+use std::collections::BTreeSet;
+
+use engine::compiled::{CompiledFleet, NodeId, WorkloadId};
+use engine::cycle::{self, CycleOptions};
+use engine::snapshot::Status;
+use engine::state::State;
+use model::fleet::job::JobKey;
+
+/// The jobs that start at once if queues admit others while the jobs in `away` are out of their queues: a requeued Kueue job is
+/// inactive, and has no quota, from when it stops until it is active again.
+pub(crate) fn start_in_gap(compiled: &CompiledFleet, away: &[WorkloadId]) -> BTreeSet<JobKey> {
+    let mut state = State::new(compiled);
+    for work in away {
+        state.set_status(*work, Status::Held);
+    }
+    let (seated, _) = cycle::place(&mut state, &[]);
+    let first = cycle::cycle(&mut state, CycleOptions::BY_QUOTA);
+    for work in away {
+        state.set_status(*work, Status::Waiting);
+    }
+    let (more, _) = cycle::place(&mut state, &first.quota_reserved);
+    let then = cycle::cycle(&mut state, CycleOptions::BY_QUOTA);
+    let admitted = first.admitted.iter().chain(&then.admitted);
+    let seated = seated.iter().chain(&more).map(|(work, _)| *work);
+    let started = admitted.map(|admission| admission.work).chain(seated);
+    started
+        .map(|work| compiled.workload(work).key.clone())
+        .collect()
+}
+
+/// The jobs that start at once if queues admit the next jobs before any pod is scheduled: then all admitted jobs bind by
+/// priority, and gangs may get only some of their nodes.
+pub(crate) fn start_late(compiled: &CompiledFleet) -> BTreeSet<JobKey> {
+    let mut state = State::new(compiled);
+    let all = 0..state.nodes();
+    let open: Vec<NodeId> = all.filter(|node| state.node_free(*node).open).collect();
+    for node in &open {
+        state.set_open(*node, false);
+    }
+    let first = cycle::cycle(&mut state, CycleOptions::BY_QUOTA);
+    for node in &open {
+        state.set_open(*node, true);
+    }
+    let grabbed = cycle::bind(&mut state, &first.quota_reserved);
+    let then = cycle::cycle(&mut state, CycleOptions::BY_QUOTA);
+    let admitted = first.admitted.iter().chain(&then.admitted);
+    let started = admitted.map(|admission| admission.work).chain(grabbed);
+    let key = |work: WorkloadId| compiled.workload(work).key.clone();
+    started.map(key).collect()
+}
