@@ -6,9 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use engine::compiled::WorkloadId;
-use engine::snapshot::{
-    CORDON, Placement, PodSet, Snapshot, SnapshotBudget, Status, Workload, belongs_to_node,
-};
+use engine::snapshot::{CORDON, Placement, PodSet, Snapshot, Status, Workload, belongs_to_node};
 use model::base::quantities::first_named;
 use model::base::{Moment, Name, ObjectKey, SmallSort};
 use model::fleet::govern::CHECKPOINT_WANTED;
@@ -24,9 +22,6 @@ use super::{cordon, evictions::unanswered, hold};
 
 /// How long to wait for a budget and for a pod's end without a deadline, seconds.
 const PATIENCE: u64 = 1_800;
-
-/// Kind prefix of the evicted pods of a workload while the engine places them.
-const MOVED: &str = "evicted pods of ";
 
 /// How one workload leaves the nodes.
 struct Displacement {
@@ -167,7 +162,7 @@ impl Drain<'_> {
             step.needs.clone_from(&self.closed);
             step.reason = format!("it runs on {}", pod.node);
             self.meets_budgets(&pod.namespace, &pod.name);
-            match self.never(&pod.namespace, &pod.name) {
+            match planner_context::never(self.snapshot, &pod.namespace, &pod.name) {
                 Some(why) => self.block(step, &why),
                 None => _ = self.push(step),
             }
@@ -274,7 +269,9 @@ impl Drain<'_> {
                 step.job = Some(planner_context::reference_of_pod(model, set));
                 step.reason = format!("{} runs on {}", model.key, pod.node);
                 self.meets_budgets(&model.key.key.namespace, &pod.pod);
-                if let Some(why) = self.never(&model.key.key.namespace, &pod.pod) {
+                if let Some(why) =
+                    planner_context::never(snapshot, &model.key.key.namespace, &pod.pod)
+                {
                     stays.insert(&pod.pod);
                     self.block(step, &why);
                     continue;
@@ -283,7 +280,7 @@ impl Drain<'_> {
                 step.side_effects.loss = Some(planner_context::loss(snapshot, model, one));
                 step.side_effects.gang_broken = planner_context::gang(model);
                 let number = self.push(step);
-                self.note_destination(number, key_of_moved(&model.key), back);
+                self.note_destination(number, planner_context::key_of_moved(&model.key), back);
                 devices += set.requests.device_count();
                 count += 1;
             }
@@ -318,7 +315,7 @@ impl Drain<'_> {
         self.nodes = nodes;
         if gone > 0 && !bare {
             moved.sets.retain(|set| set.count > 0);
-            moved.key = key_of_moved(&model.key);
+            moved.key = planner_context::key_of_moved(&model.key);
             moved.queue = None;
             moved.status = Status::Waiting;
             moved.admitted_at = None;
@@ -408,25 +405,6 @@ impl Drain<'_> {
         }
     }
 
-    /// Why the server will never allow a pod's eviction with the current budgets.
-    fn never(&self, namespace: &Name, pod: &Name) -> Option<String> {
-        let all: Vec<&SnapshotBudget> =
-            planner_context::budgets(self.snapshot, namespace, pod).collect();
-        match all.as_slice() {
-            [] => None,
-            [one] => is_firm(one).then(|| {
-                format!(
-                    "disruption budget {}/{} allows 0 evictions and can never allow one",
-                    one.namespace, one.name
-                )
-            }),
-            more => Some(format!(
-                "{} disruption budgets cover it, and the server refuses to evict such a pod",
-                more.len()
-            )),
-        }
-    }
-
     /// Adds an eviction that is tried last and fails unless its budget changes.
     fn block(&mut self, mut step: Step, why: &str) {
         step.side_effects.notes.push(format!("stays: {why}"));
@@ -483,7 +461,7 @@ impl Drain<'_> {
                 continue;
             };
             let all = budget.pods.len();
-            if is_firm(budget) {
+            if planner_context::is_firm(budget) {
                 self.plan.warnings.push(format!(
                     "disruption budget {key} needs {} of its {all} pods up and can never allow an eviction: raise the replicas or loosen the budget, or {} stay",
                     budget.desired_healthy,
@@ -515,7 +493,7 @@ impl Drain<'_> {
                 let key = work
                     .map(|work| &work.key)
                     .find(|key| key.key == displaced.job.0);
-                let moved = key.map(|key| after.estimate(&key_of_moved(key)));
+                let moved = key.map(|key| after.estimate(&planner_context::key_of_moved(key)));
                 [displaced.back_p10, displaced.back, displaced.back_p90] =
                     moved.unwrap_or_default();
             }
@@ -563,19 +541,6 @@ impl Drain<'_> {
             ],
         };
         plan
-    }
-}
-
-/// Whether a budget never allows an eviction: all the pods that it covers must be healthy.
-fn is_firm(budget: &SnapshotBudget) -> bool {
-    budget.allowed == 0 && budget.desired_healthy as usize >= budget.pods.len()
-}
-
-/// The key of a workload's evicted pods while the engine places them.
-fn key_of_moved(key: &JobKey) -> JobKey {
-    JobKey {
-        key: key.key.clone(),
-        kind: Name::from(format!("{MOVED}{}", key.kind)),
     }
 }
 

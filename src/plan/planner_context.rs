@@ -417,6 +417,37 @@ pub(super) fn budgets<'a>(
     })
 }
 
+/// Why the server will never allow a pod's eviction with the current budgets; `None` where it may.
+pub(super) fn never(snapshot: &Snapshot, namespace: &Name, pod: &Name) -> Option<String> {
+    let all: Vec<&SnapshotBudget> = budgets(snapshot, namespace, pod).collect();
+    match all.as_slice() {
+        [] => None,
+        [one] => is_firm(one).then(|| {
+            format!(
+                "disruption budget {}/{} allows 0 evictions and can never allow one",
+                one.namespace, one.name
+            )
+        }),
+        more => Some(format!(
+            "{} disruption budgets cover it, and the server refuses to evict such a pod",
+            more.len()
+        )),
+    }
+}
+
+/// Whether a budget never allows an eviction: all the pods that it covers must be healthy.
+pub(super) const fn is_firm(budget: &SnapshotBudget) -> bool {
+    budget.allowed == 0 && budget.desired_healthy as usize >= budget.pods.len()
+}
+
+/// The key of a workload's evicted pods while the engine places them.
+pub(super) fn key_of_moved(key: &JobKey) -> JobKey {
+    JobKey {
+        key: key.key.clone(),
+        kind: Name::from(format!("evicted pods of {}", key.kind)),
+    }
+}
+
 /// The eviction of a pod on a node. It waits for its budget, and then for the pod's end, up to `most` seconds each; a pod whose
 /// budget does not allow it by then stays.
 pub(super) fn evict(pod: &Object, node: &Name, most: u64) -> Result<Step, Refusal> {

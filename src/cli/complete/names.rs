@@ -239,6 +239,7 @@ fn of_action(
         }
         Values::PriorityClasses => cluster.priority_classes(),
         Values::Nodes => cluster.nodes(),
+        Values::Pods => cluster.names(Kind::Pods),
         Values::Pools => cluster.names(Kind::Pools),
         Values::Runs => runs(cluster),
     }

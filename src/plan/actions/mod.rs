@@ -57,6 +57,7 @@ pub enum Values {
     Scalable,
     PriorityClasses,
     Nodes,
+    Pods,
     Pools,
     Runs,
 }
