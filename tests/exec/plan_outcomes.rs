@@ -40,6 +40,7 @@ const ACTIONS: &[&str] = &[
     "resume-job",
     "hold-queue",
     "resume-queue",
+    "evict",
 ];
 
 fn gang(work: &Workload) -> bool {
@@ -92,6 +93,15 @@ fn choices(action: &str, fleet: &Snapshot, rng: &mut Pcg64Mcg) -> Vec<Intent> {
             .collect(),
         "requeue" => jobs(Status::Running)
             .map(|work| Intent::Requeue { job: name(work) })
+            .collect(),
+        "evict" => fleet
+            .workloads
+            .iter()
+            .filter(|work| work.status == Status::Running)
+            .flat_map(|work| pods(work).map(move |pod| (work, pod)))
+            .map(|(work, pod)| Intent::Evict {
+                pod: format!("{}/{}", work.key.key.namespace, pod.pod),
+            })
             .collect(),
         "admit" => jobs(Status::Waiting)
             .map(|work| Intent::Admit {
@@ -432,6 +442,14 @@ fn object(intent: &Intent, after: &Snapshot, result: &mut CaseResult) {
             result.must(count == Some(u64::from(*replicas)), || {
                 format!("{target} has {count:?} replicas, not {replicas}")
             });
+        }
+        Intent::Evict { pod } => {
+            let gone = |work: &&Workload| {
+                let mut there = pods(work).filter(|pod| pod.deleted.is_none());
+                there.all(|own| format!("{}/{}", work.key.key.namespace, own.pod) != *pod)
+            };
+            let gone = after.workloads.iter().all(|work| gone(&work));
+            result.must(gone, || format!("{pod} is still there"));
         }
         Intent::Preempt { .. }
         | Intent::Requeue { .. }

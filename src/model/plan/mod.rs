@@ -138,6 +138,11 @@ pub enum Intent {
         /// The job, written `NAMESPACE/NAME`.
         job: JobName,
     },
+    /// Evict one pod, as its disruption budget allows.
+    Evict {
+        /// The pod, `NAMESPACE/NAME`.
+        pod: String,
+    },
     /// Change the number of replicas of a Deployment, StatefulSet or LeaderWorkerSet.
     Scale {
         /// The object, as named in the request.
@@ -549,13 +554,14 @@ impl Plan {
             | Intent::Admit { job, .. }
             | Intent::Reprioritise { job, .. }
             | Intent::Requeue { job } => name(&job.0),
-            Intent::Hold { target } | Intent::Resume { target } | Intent::Scale { target, .. } => {
-                target
-                    .rsplit('/')
-                    .next()
-                    .unwrap_or(target.as_str())
-                    .to_owned()
-            }
+            Intent::Hold { target }
+            | Intent::Resume { target }
+            | Intent::Scale { target, .. }
+            | Intent::Evict { pod: target } => target
+                .rsplit('/')
+                .next()
+                .unwrap_or(target.as_str())
+                .to_owned(),
             Intent::Rebalance { pool: Some(pool) } => pool.to_string(),
             Intent::Rebalance { pool: None } => "rebalance".to_owned(),
             Intent::Undo { run } => run.clone(),

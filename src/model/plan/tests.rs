@@ -247,6 +247,9 @@ fn intents() -> Vec<Intent> {
             target: "nlp".into(),
         },
         Intent::Requeue { job },
+        Intent::Evict {
+            pod: "prod/chat-0".into(),
+        },
         Intent::Scale {
             target: "Deployment/prod/chat".into(),
             replicas: 5,

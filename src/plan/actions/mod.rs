@@ -7,6 +7,7 @@
 mod admit;
 mod cordon;
 mod drain;
+mod evict;
 mod hold;
 mod names;
 mod preempt;
@@ -198,6 +199,7 @@ actions! {
     cordon Cordon(CordonArguments) { nodes, reason };
     uncordon Uncordon(UncordonArguments) { nodes };
     requeue Requeue(RequeueArguments) { job };
+    evict Evict(EvictArguments) { pod };
     rebalance Rebalance(RebalanceArguments) { pool };
     undo Undo(UndoArguments) { run };
 }

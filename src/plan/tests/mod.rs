@@ -1,5 +1,6 @@
 //! Actions on objects of each queueing system.
 
+mod evict;
 mod evicted;
 pub(crate) mod fleet;
 mod groups;

@@ -1,0 +1,261 @@
+//! `evict`: evicts one pod, as its disruption budget allows; its controller recreates it.
+
+use std::iter::once;
+
+use clap::Args;
+use engine::snapshot::{Placement, PodSet, Resident, Snapshot, Status, Workload};
+use model::base::ObjectKey;
+use model::plan::{Intent, Object, Plan, PlanEffect, Refusal, RefusalCode};
+
+use super::{
+    ActionRequest, ActionSpec, Availability, NameResolver, ObjectKind, ParseError, PlannedFrom,
+    PlannerInput, Selected, SelectedObject, Values,
+};
+use crate::effects::effect::{Leaver, Picture, compare, news};
+use crate::evictions::unanswered;
+use crate::hold::SETTLE;
+use crate::planner_context::{self, seated};
+
+/// Evict one pod, as its disruption budget allows; its controller recreates it
+#[derive(Args, Clone, PartialEq, Eq, Debug)]
+pub struct EvictArguments {
+    /// NAMESPACE/NAME; the name alone where one pod has it
+    pod: String,
+}
+
+pub(super) const SPEC: ActionSpec = ActionSpec {
+    verb: "evict",
+    planned_from: PlannedFrom::Fleet,
+    completes: &[("pod", Values::Pods)],
+    command: "evict",
+    key: Some("E"),
+    done_by: None,
+    title: "evict",
+    run_title: None,
+    doc: "plan: evict the pod, as its disruption budget allows",
+    fits: &[ObjectKind::Job],
+    rights: &[("create", "", "pods", "eviction")],
+    request,
+    availability,
+};
+
+impl EvictArguments {
+    pub(super) fn intent(&self, names: &NameResolver<'_>) -> Result<Intent, ParseError> {
+        let pod = match names.namespace {
+            Some(namespace) if !self.pod.contains('/') => format!("{namespace}/{}", self.pod),
+            _ => self.pod.clone(),
+        };
+        Ok(Intent::Evict { pod })
+    }
+}
+
+fn request(selected: &Selected<'_>) -> Result<ActionRequest, String> {
+    match selected.objects {
+        [SelectedObject::Pod(pod)] => Ok(ActionRequest::Intent(Intent::Evict {
+            pod: pod.to_string(),
+        })),
+        [_, _, ..] => {
+            let count = selected.objects.len();
+            Err(format!("one pod at a time; {count} are marked"))
+        }
+        _ => Err(String::from("put the cursor on a pod")),
+    }
+}
+
+fn availability(selected: &Selected<'_>) -> Availability {
+    match selected.objects {
+        [SelectedObject::Pod(_)] => super::while_it_runs(selected),
+        _ => Availability::Hidden,
+    }
+}
+
+/// A pod on a node.
+enum Found<'a> {
+    /// Of the workload at this place.
+    OfWorkload(usize, &'a PodSet, &'a Placement),
+    /// Without devices.
+    Resident(&'a Resident),
+}
+
+/// The pod by `NAMESPACE/NAME`, or by its name alone where one pod has it.
+///
+/// # Errors
+/// No pod on a node has the name, or several have it.
+fn find<'a>(snapshot: &'a Snapshot, named: &str) -> Result<(ObjectKey, Found<'a>), Refusal> {
+    let is_it = |key: &ObjectKey| match named.split_once('/') {
+        Some((namespace, name)) => *key.namespace == *namespace && *key.name == *name,
+        None => *key.name == *named,
+    };
+    let mut all: Vec<(ObjectKey, Found<'a>)> = Vec::new();
+    for (at, work) in snapshot.workloads.iter().enumerate() {
+        for (set, pod) in seated(work) {
+            let key = ObjectKey {
+                namespace: work.key.key.namespace.clone(),
+                name: pod.pod.clone(),
+            };
+            if is_it(&key) {
+                all.push((key, Found::OfWorkload(at, set, pod)));
+            }
+        }
+    }
+    for pod in &snapshot.residents {
+        let key = planner_context::resident_name(pod);
+        if is_it(&key) && all.iter().all(|(known, _)| *known != key) {
+            all.push((key, Found::Resident(pod)));
+        }
+    }
+    if let [first, second, ..] = all.as_slice() {
+        let sentence = format!(
+            "{named} is the name of several pods: {}, {}",
+            first.0, second.0
+        );
+        return Err(Refusal::new(RefusalCode::Ambiguous, sentence).instead("name its namespace"));
+    }
+    all.pop().ok_or_else(|| {
+        let sentence = format!("no pod {named} is on a node");
+        Refusal::new(RefusalCode::NotFound, sentence)
+            .instead("`get pods` lists the pods that ask for devices")
+    })
+}
+
+/// What recreates a pod once it is evicted, in a sentence.
+fn recreated(kind: &str) -> String {
+    match kind {
+        "DaemonSet" => String::from("its DaemonSet recreates it on the same node"),
+        "Job" | "JobSet" => format!(
+            "the {kind} recreates it wherever there is room, and counts a failed pod unless its failure policy ignores evictions"
+        ),
+        kind => format!("the {kind} recreates it wherever there is room"),
+    }
+}
+
+/// The fleet without the pod, and with one more that waits in its place where a controller recreates it.
+fn without(snapshot: &Snapshot, at: usize, set: &PodSet, pod: &Placement) -> Snapshot {
+    let mut after = snapshot.clone();
+    let work = &mut after.workloads[at];
+    let mut waits = Workload {
+        queue: None,
+        status: Status::Waiting,
+        admitted_at: None,
+        created: snapshot.at,
+        ..work.clone()
+    };
+    waits.sets.retain(|own| own.name == set.name);
+    for own in &mut waits.sets {
+        own.placements.clear();
+        (own.count, own.min) = (1, 1);
+    }
+    for own in work.sets.iter_mut().filter(|own| own.name == set.name) {
+        own.placements.retain(|other| other.pod != pod.pod);
+        own.count = u32::try_from(own.placements.len()).unwrap_or(own.count);
+        own.min = own.min.min(own.count);
+    }
+    if work.key.kind.as_str() != "Pod" {
+        waits.key = planner_context::key_of_moved(&waits.key);
+        after.workloads.push(waits);
+    }
+    after.settle();
+    after
+}
+
+/// Plans the eviction of one pod.
+///
+/// # Errors
+/// No pod on a node has the name, it is terminating already, its node's kubelet runs it from a file, or its budgets can never allow it.
+pub(super) fn plan(on: &PlannerInput<'_>, pod: &str) -> Result<Plan, Refusal> {
+    let snapshot = on.snapshot;
+    let (key, found) = find(snapshot, pod)?;
+    let intent = Intent::Evict {
+        pod: key.to_string(),
+    };
+    let mut plan = Plan::new(format!("evict {key}"), intent, snapshot.at);
+    let (uid, node, deleted) = match &found {
+        Found::OfWorkload(_, _, pod) => (&pod.uid, &pod.node, pod.deleted),
+        Found::Resident(pod) => (&pod.uid, &pod.node, pod.deleted),
+    };
+    if let Some(at) = deleted {
+        let since = snapshot.at.since(at);
+        let sentence = format!("{key} has been terminating for {since}: it is evicted already");
+        return Err(Refusal::new(RefusalCode::IllegalState, sentence).instead(
+            "wait until it is deleted; a finalizer or a kubelet that does not answer keeps it",
+        ));
+    }
+    let object: Object = planner_context::pod(&key.namespace, &key.name, uid);
+    let mut step = planner_context::evict(&object, node, SETTLE)?;
+    step.reason = String::from("requested");
+    if let Some(why) = planner_context::never(snapshot, &key.namespace, &key.name) {
+        let sentence = format!("{key} cannot be evicted: {why}");
+        return Err(Refusal::new(RefusalCode::IllegalState, sentence)
+            .instead("raise the replicas, loosen the budget, or delete all budgets but one"));
+    }
+    let mut budgets = planner_context::budgets(snapshot, &key.namespace, &key.name);
+    if let Some(budget) = budgets.find(|budget| budget.allowed == 0) {
+        plan.warnings.push(format!(
+            "the disruption budget {}/{} allows no eviction now: it waits up to {} minutes for one",
+            budget.namespace,
+            budget.name,
+            SETTLE / 60
+        ));
+    }
+    let bare = match &found {
+        Found::OfWorkload(at, ..) => snapshot.workloads[*at].key.kind.as_str() == "Pod",
+        Found::Resident(pod) => pod.owner.is_empty(),
+    };
+    if bare {
+        plan.warnings.push(format!(
+            "{key} has no controller: once evicted, no controller recreates it, and its work is lost"
+        ));
+    }
+    let silent = unanswered::words(snapshot, &once(node).collect());
+    plan.warnings.extend(silent);
+    plan.undo.notes.push(match bare {
+        true => String::from("an eviction cannot be undone"),
+        false => String::from("an eviction cannot be undone; the controller recreates the pod"),
+    });
+    match found {
+        Found::Resident(pod) if pod.owner.as_str() == "Node" => {
+            let sentence =
+                format!("{key} is a static pod: the kubelet of {node} runs it from a file");
+            return Err(Refusal::new(RefusalCode::Unsupported, sentence)
+                .instead("move its manifest out of the kubelet's folder on the node"));
+        }
+        Found::Resident(pod) => {
+            if !bare {
+                step.side_effects.notes.push(recreated(&pod.owner));
+            }
+            plan.effect = PlanEffect::Unknown {
+                why: String::from("it has no devices: what it does for other pods is not computed"),
+            };
+        }
+        Found::OfWorkload(at, set, placement) => {
+            let work = &snapshot.workloads[at];
+            let loss = planner_context::loss(snapshot, work, once((set, placement)));
+            step.side_effects.loss = Some(loss.clone());
+            step.side_effects.gang_broken = planner_context::gang(work);
+            step.job = Some(planner_context::reference_of_pod(work, set));
+            let leaver = Leaver {
+                key: work.key.clone(),
+                devices: set.requests.device_count(),
+                loss,
+            };
+            let before = Picture::sure(snapshot, &[]);
+            let after = Picture::sure(&without(snapshot, at, set, placement), &[]);
+            let moved = planner_context::key_of_moved(&work.key);
+            if !bare {
+                step.side_effects.notes.push(recreated(&work.key.kind));
+                step.side_effects.notes.push(after.where_to(&moved));
+            }
+            let mut forecast = compare(snapshot, &before, &after, vec![leaver]);
+            for displaced in &mut forecast.displaced {
+                if !bare && displaced.job.0 == work.key.key && displaced.back.is_none() {
+                    [displaced.back_p10, displaced.back, displaced.back_p90] =
+                        after.estimate(&moved);
+                }
+            }
+            plan.reasons.extend(news(&forecast, snapshot.at));
+            plan.effect = PlanEffect::Forecast(forecast);
+        }
+    }
+    plan.steps.push(step);
+    Ok(plan)
+}

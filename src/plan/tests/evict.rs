@@ -1,0 +1,100 @@
+//! Evictions of one pod on a hand-written fleet.
+
+use model::plan::{Budgets, PlanEffect, RefusalCode};
+
+use super::fleet::{ask, forecast, lines, mixed, planned};
+
+#[test]
+fn one_pod_of_a_gang_is_evicted_and_placed_again() {
+    let snapshot = mixed();
+    let plan = planned(&snapshot, "evict ml/gang-0");
+    assert_eq!(lines(&plan), ["evict Pod ml/gang-0"]);
+    let effects = &plan.steps[0].side_effects;
+    assert_eq!(effects.gang_broken, Some(2));
+    assert_eq!(effects.budgets, Budgets::Respected);
+    // 4 devices for ten minutes since the checkpoint, at 2 dollars.
+    let loss = effects.loss.as_ref().expect("work is lost");
+    assert_eq!(
+        (loss.device_seconds, loss.micro_usd),
+        (Some(2_400), Some(1_333_333))
+    );
+    let notes = effects.notes.join("\n");
+    assert!(notes.contains("the JobSet recreates it"), "{notes}");
+    assert!(notes.contains("starts again at once"), "{notes}");
+    let displaced = &forecast(&plan).displaced;
+    let names: Vec<String> = displaced.iter().map(|one| one.job.to_string()).collect();
+    assert_eq!(names, ["ml/gang"]);
+    assert_eq!(displaced[0].devices, 4, "those of the pod alone");
+    assert_eq!(displaced[0].back, Some(snapshot.at));
+}
+
+#[test]
+fn a_pod_without_devices_is_found_by_its_name_alone() {
+    let snapshot = mixed();
+    for (pod, note) in [
+        ("log", "the ReplicaSet recreates it wherever there is room"),
+        ("dcgm", "its DaemonSet recreates it on the same node"),
+    ] {
+        let plan = planned(&snapshot, &format!("evict {pod}"));
+        assert_eq!(plan.steps.len(), 1);
+        assert_eq!(plan.steps[0].side_effects.notes, [note]);
+        assert!(matches!(plan.effect, PlanEffect::Unknown { .. }));
+    }
+}
+
+#[test]
+fn what_no_controller_recreates_is_said_before() {
+    let plan = planned(&mixed(), "evict lone-0");
+    let warnings = plan.warnings.join("\n");
+    assert!(
+        warnings.contains("no controller recreates it"),
+        "{warnings}"
+    );
+    assert!(plan.steps[0].side_effects.notes.is_empty());
+    assert_eq!(forecast(&plan).displaced[0].back, None);
+}
+
+#[test]
+fn what_cannot_be_evicted_is_refused_with_its_reason() {
+    let mut twice = mixed();
+    let mut other = twice.residents[0].clone();
+    other.namespace = "ml".into();
+    twice.residents.push(other);
+    for (snapshot, pod, code, word) in [
+        (mixed(), "nobody", RefusalCode::NotFound, "no pod nobody"),
+        (
+            mixed(),
+            "prod/log",
+            RefusalCode::NotFound,
+            "no pod prod/log",
+        ),
+        (mixed(), "ml/gone", RefusalCode::IllegalState, "for 40m"),
+        (
+            mixed(),
+            "ml/web-0",
+            RefusalCode::IllegalState,
+            "can never allow one",
+        ),
+        (
+            mixed(),
+            "kube-system/proxy",
+            RefusalCode::Unsupported,
+            "a static pod: the kubelet of a",
+        ),
+        (twice, "dcgm", RefusalCode::Ambiguous, "ml/dcgm"),
+    ] {
+        let refusal = ask(&snapshot, &format!("evict {pod}")).expect_err(pod);
+        assert_eq!(refusal.code, code, "{pod}");
+        assert!(refusal.sentence.contains(word), "{}", refusal.sentence);
+    }
+}
+
+/// A budget that allows no eviction at present is waited for.
+#[test]
+fn a_budget_that_allows_none_now_is_waited_for() {
+    let mut snapshot = mixed();
+    snapshot.budgets[0].desired_healthy = 0;
+    let plan = planned(&snapshot, "evict ml/web-0");
+    let warnings = plan.warnings.join("\n");
+    assert!(warnings.contains("waits up to 5 minutes"), "{warnings}");
+}
