@@ -1,4 +1,4 @@
-//! Sends one request and reads its answer, for any client.
+//! Requests to the API server: one request and its response, one object, the cluster's identity, access reviews.
 
 use futures::{StreamExt, stream};
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -16,12 +16,14 @@ use source::api_stats::retry_after;
 use super::machine::ObjectRead;
 use super::response::ServerResponse;
 
+/// Access reviews in flight at once.
 const AT_ONCE: usize = 8;
 
-/// Maximum size of a response body that is read, bytes.
+/// Maximum size of a response body, bytes; a larger one is discarded and read as null.
 const LARGEST: usize = 64 << 20;
 
-/// Sends one request. Always returns an answer: without a status code when none arrived.
+/// Sends one request; a null `body` sends none. The code is that of the response, `None` when no response arrived, and 400 when the
+/// request could not be built and was not sent.
 pub(super) async fn ask(
     client: &Client,
     method: Method,
@@ -52,7 +54,7 @@ pub(super) async fn ask(
             let body = body
                 .ok()
                 .and_then(|body| serde_json::from_slice(&body.to_bytes()).ok());
-            // The status code arrived: the call was carried out or refused, whatever happened to the body.
+            // With a status code, the call was carried out or refused, even if the body is cut off or no JSON.
             let mut answer = ServerResponse::of(code, body.unwrap_or(Value::Null));
             answer.retry_after = wait;
             answer
@@ -61,11 +63,11 @@ pub(super) async fn ask(
     }
 }
 
-/// Sends a GET to this path.
 pub(super) async fn get(client: &Client, path: &str) -> ServerResponse {
     ask(client, Method::GET, path, "application/json", &Value::Null).await
 }
 
+/// Reads one object: found, absent (404), or unknown with the response.
 pub(super) async fn read(client: &Client, object: &Object) -> ObjectRead {
     let Some(path) = path(object, false) else {
         return ObjectRead::Not(unwritable(object));
@@ -73,23 +75,24 @@ pub(super) async fn read(client: &Client, object: &Object) -> ObjectRead {
     let answer = get(client, &path).await;
     match answer.code {
         Some(200) if answer.body.is_object() => ObjectRead::There(Box::new(answer.body)),
-        // The body was cut off, or does not come from Kubernetes: read again.
+        // The body was cut off, or a proxy sent it: without a code, the caller reads again.
         Some(200) => ObjectRead::Not(ServerResponse::none("the answer is not an object")),
         Some(404) => ObjectRead::Gone,
         _ => ObjectRead::Not(answer),
     }
 }
 
-/// The answer for an object whose name or version is not valid in a path.
+/// A local 400, without a request, for an object whose name or version is not valid in a path.
 pub(super) fn unwritable(object: &Object) -> ServerResponse {
     let message = format!("{object}: its name or version is not valid in a path");
     ServerResponse::of(400, json!({ "message": message }))
 }
 
-/// Identity of the cluster: the UID of the namespace `kube-system`. It is read with a list, which each of our roles permits.
+/// Identity of the cluster: the UID of the namespace `kube-system`. It is read with a list, because each of our
+/// roles may list namespaces.
 ///
 /// # Errors
-/// Why the UID is unknown.
+/// The list failed, or it has no namespace `kube-system` with a UID.
 pub async fn identity(client: &Client) -> Result<String, String> {
     let path = "/api/v1/namespaces?fieldSelector=metadata.name%3Dkube-system";
     let answer = get(client, path).await;
@@ -103,7 +106,7 @@ pub async fn identity(client: &Client) -> Result<String, String> {
     }
 }
 
-/// Sends an access review: whether we have this right; `None` when the API server returned no result.
+/// Whether we have this right, by a SelfSubjectAccessReview; `None` when the API server returned no result.
 pub async fn may(client: &Client, right: &Right) -> Option<bool> {
     let mut attributes = json!({
         "verb": right.verb,
@@ -126,7 +129,7 @@ pub async fn may(client: &Client, right: &Right) -> Option<bool> {
     answer.body.pointer("/status/allowed")?.as_bool()
 }
 
-/// The rights that the API server reports as denied.
+/// The rights that the API server reports as denied; a right without a result is not among them.
 pub async fn missing(client: &Client, rights: &[Right]) -> Vec<Right> {
     let ask = |right| async move { (may(client, right).await == Some(false)).then_some(right) };
     let asked: Vec<_> = rights.iter().map(ask).collect();
