@@ -1,4 +1,4 @@
-//! The only clock reads of the program. All other code receives the time as an argument.
+//! The only reads of the wall clock, and the clocks made from it. All other code receives the time of day as an argument.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -8,7 +8,7 @@ use model::base::Moment;
 use source::api_stats::ApiStats;
 use tokio::time::Instant;
 
-/// The wall clock of this machine.
+/// The wall clock of this machine, to the millisecond; a clock before 1970 reads as 1970.
 #[expect(
     clippy::disallowed_methods,
     reason = "the one place that reads the wall clock"
@@ -25,7 +25,7 @@ pub fn shared() -> Arc<dyn Fn() -> Moment + Send + Sync> {
     Arc::new(now)
 }
 
-/// A stopwatch on tokio's clock, which tests pause.
+/// Measures elapsed time on tokio's clock, which tests pause.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch(Instant);
 
@@ -43,14 +43,14 @@ impl Stopwatch {
 /// The clock that ages are computed from.
 #[derive(Clone)]
 pub enum SessionClock {
-    /// The server's clock: this machine's, corrected by the dates of the server's answers, so that ages are right on a machine
-    /// with a wrong clock.
+    /// The API server's clock: this machine's clock, corrected by the `Date` headers of the server, so that ages are right on a
+    /// machine with a wrong clock.
     Server(Arc<ApiStats>),
-    /// The clock of a record: the current position of the replay.
+    /// The position of a replay in its record, milliseconds since 1970.
     Past(Arc<AtomicI64>),
 }
 
-/// Sets the clock of a replay.
+/// The handle that sets the clock of a replay.
 pub struct ClockHands(Arc<AtomicI64>);
 
 impl ClockHands {
@@ -60,7 +60,7 @@ impl ClockHands {
 }
 
 impl SessionClock {
-    /// A record's clock at `at`, and the handle that sets it.
+    /// The clock of a replay at position `at`, and the handle that sets it.
     pub fn past(at: Moment) -> (Self, ClockHands) {
         let millis = Arc::new(AtomicI64::new(at.millis()));
         (Self::Past(Arc::clone(&millis)), ClockHands(millis))
