@@ -1,4 +1,4 @@
-//! `config`: where settings are, what they come to, and whether they are right.
+//! `config`: prints the paths of the settings files, prints the merged settings, or validates them.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -64,7 +64,7 @@ fn validate(file: Option<&PathBuf>, global: &Global, out: &mut dyn Write) -> Res
     }
     let settings = settings::load(&inputs).map_err(load::faults)?;
     load::rulebook(&settings)?;
-    // Only for its errors.
+    // Called for its errors alone: theme, keys and the other options of the console.
     console_options::options(&global.host, &settings, false)?;
     let mut report = String::new();
     for file in &inputs.files {
