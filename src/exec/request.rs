@@ -54,7 +54,7 @@ pub(super) async fn ask(
             let body = body
                 .ok()
                 .and_then(|body| serde_json::from_slice(&body.to_bytes()).ok());
-            // With a status code, the call was carried out or refused, even if the body is cut off or no JSON.
+            // With a status code, the call was carried out or refused, even if the body is cut off or is not JSON.
             let mut answer = ServerResponse::of(code, body.unwrap_or(Value::Null));
             answer.retry_after = wait;
             answer
