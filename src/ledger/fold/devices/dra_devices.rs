@@ -1,4 +1,4 @@
-//! DRA devices from ResourceSlices: whole devices with their partitions, each matched with its readings.
+//! DRA devices from ResourceSlices: physical devices with their partitions, matched with readings, allocated by ResourceClaims.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::mig::{MigGrid, MigProfile};
 use super::readings::{DeviceReadings, NodeReadings};
 use super::slice_shares;
 
-/// One published device and its slice.
+/// One device entry of a ResourceSlice, with that slice.
 pub(crate) struct PublishedDevice<'s> {
     pub(crate) slice: &'s SliceSeen,
     pub(crate) published: &'s Published,
@@ -24,11 +24,11 @@ pub(crate) struct PublishedDevice<'s> {
     pub(crate) complete: bool,
 }
 
-/// What counter sets have in all, by driver, pool, set and counter; in thousandths.
+/// Total of each shared counter, thousandths of its unit, by driver, pool, counter set and counter.
 pub(crate) type CounterTotals<'s> = BTreeMap<(&'s Name, &'s Name, &'s Name, &'s Name), i64>;
 
 impl PublishedDevice<'_> {
-    /// The largest part that it takes of a counter which it shares with other entries; `None` where no total is published.
+    /// The largest share, 0 to 1, that it consumes of any of its shared counters; `None` where no total is published.
     fn drawn(&self, totals: &CounterTotals<'_>) -> Option<DeviceAmount> {
         let (driver, pool) = (&self.slice.driver, &self.slice.pool);
         let of = |one: &CounterAmount| {
@@ -40,7 +40,7 @@ impl PublishedDevice<'_> {
         draws.filter_map(of).max()
     }
 
-    /// True for a partition: its driver says so, or it takes only a part of each counter, `drawn` of the one that it takes most of.
+    /// True for a partition: its driver publishes it as one, or its largest share of a counter, `drawn`, is below 1.
     fn is_part(&self, drawn: Option<DeviceAmount>) -> bool {
         self.published.part || drawn.is_some_and(|part| part < DeviceAmount::ONE)
     }
@@ -49,16 +49,18 @@ impl PublishedDevice<'_> {
 /// Driver, pool and name of a published device.
 pub(crate) type Handle = (Name, Name, Name);
 
+/// A published partition of a device.
 pub(crate) struct DevicePartition {
     handle: Handle,
-    /// Profile of the partition.
+    /// Its profile, `1g.10gb`; its name in the pool where the driver publishes no profile.
     profile: Name,
-    /// Created on allocation, from shared counters: it does not exist before.
+    /// True for one that its driver creates on allocation, from shared counters.
     made_on_demand: bool,
-    /// Capacity that it draws from the counters of its device.
+    /// The largest share that it consumes of a counter of its device, 0 to 1.
     drawn: Option<DeviceAmount>,
 }
 
+/// A physical device: all the entries that its driver publishes for it.
 pub(crate) struct DraDevice {
     /// The resource that requests the device.
     pub(crate) resource: Name,
@@ -66,16 +68,20 @@ pub(crate) struct DraDevice {
     part_resource: Name,
     /// The published entries for the whole device; several where it can be allocated in several ways.
     wholes: Vec<Handle>,
-    /// Its capacities, where several claims may share it.
+    /// Its capacities, where several claims may share it (`allowMultipleAllocations`).
     shared: Option<Box<[CapacityAmount]>>,
     parts: Vec<DevicePartition>,
     index: Option<u32>,
     uuid: Option<Name>,
     pci: Option<Name>,
     pub(crate) product: Option<Name>,
+    /// Bytes.
     memory: Option<i64>,
+    /// Version of the driver.
     version: Option<Name>,
+    /// Those of the entries for the whole device.
     taints: Vec<Taint>,
+    /// True when all slices of its pools are listed.
     complete: bool,
 }
 
@@ -83,13 +89,13 @@ pub(crate) struct DraDevice {
 #[derive(Default)]
 pub(crate) struct DraDevices {
     pub(crate) list: Vec<DraDevice>,
-    /// True when the ResourceSlices are not visible.
+    /// True when the API server refuses to list ResourceSlices.
     pub(crate) refused: bool,
-    /// Ignored devices of drivers that publish more than a node may have.
+    /// Resources that are ignored because one node has too many of them, with the number.
     pub(crate) ignored: Ignored,
 }
 
-/// An identifier that ties published entries to one physical device.
+/// An identifier that entries of one physical device have in common.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Tie<'s> {
     Uuid(&'s str),
@@ -98,13 +104,15 @@ enum Tie<'s> {
     Index(&'s Name, &'s Name, u32),
 }
 
+/// The identifiers by which an entry is matched with a device.
 fn ties<'s>(source: &PublishedDevice<'s>, is_part: bool) -> Vec<Tie<'s>> {
     let (slice, one) = (source.slice, source.published);
     let mut out = Vec::new();
     let uuid = if is_part { &one.parent } else { &one.uuid };
     out.extend(uuid.as_deref().map(Tie::Uuid));
     out.extend(one.pci.as_deref().map(|pci| Tie::Pci(plain_pci(pci))));
-    // Without an identifier of its own, use its shared counters or its position.
+    // A partition always adds its counters and its index. A whole device adds its counters only without UUID and PCI address, and
+    // its index only if it has no counters either.
     if out.is_empty() || is_part {
         out.extend(
             one.counters
@@ -121,7 +129,7 @@ fn ties<'s>(source: &PublishedDevice<'s>, is_part: bool) -> Vec<Tie<'s>> {
     out
 }
 
-/// Further identifiers that later partitions may match.
+/// Identifiers that are registered for later partitions: all counter sets, and the index.
 fn further<'s>(source: &PublishedDevice<'s>) -> Vec<Tie<'s>> {
     let (slice, one) = (source.slice, source.published);
     let sets = one
@@ -134,14 +142,15 @@ fn further<'s>(source: &PublishedDevice<'s>) -> Vec<Tie<'s>> {
     sets.chain(index).collect()
 }
 
-/// A PCI address without the leading zeros that some write before its domain.
+/// A PCI address in one form, whatever the width of its domain: lower case, without a domain 0 and leading zeros.
 fn plain_pci(address: &str) -> String {
     let lower = address.to_ascii_lowercase();
     let plain = lower.trim_start_matches('0');
     plain.trim_start_matches(':').to_owned()
 }
 
-/// The physical devices among the published entries, in index order.
+/// The physical devices among the published entries: first those with an entry for the whole device, then those with partitions
+/// alone, each by index, PCI address and name. `resource` returns the resource of a driver's devices (false) or partitions (true).
 pub(crate) fn physical_devices(
     sources: &[PublishedDevice<'_>],
     totals: &CounterTotals<'_>,
@@ -151,7 +160,7 @@ pub(crate) fn physical_devices(
         .iter()
         .map(|source| (source, source.drawn(totals)))
         .collect();
-    // Whole devices first: partitions look up their parents.
+    // Whole devices come first, because partitions look up their parents.
     order.sort_by_cached_key(|(source, drawn)| {
         let one = source.published;
         (
@@ -194,39 +203,39 @@ pub(crate) fn physical_devices(
         for tie in own.into_iter().chain(further(source)) {
             known.entry(tie).or_insert(at);
         }
-        let chip = &mut list[at];
+        let device = &mut list[at];
         let handle = (slice.driver.clone(), slice.pool.clone(), one.name.clone());
-        if chip.product.is_none() {
-            chip.product.clone_from(&one.product);
+        if device.product.is_none() {
+            device.product.clone_from(&one.product);
         }
-        if chip.version.is_none() {
-            chip.version.clone_from(&one.version);
+        if device.version.is_none() {
+            device.version.clone_from(&one.version);
         }
-        chip.complete &= source.complete;
+        device.complete &= source.complete;
         if is_part {
-            chip.parts.push(DevicePartition {
+            device.parts.push(DevicePartition {
                 handle,
                 profile: one.profile.clone().unwrap_or_else(|| one.name.clone()),
                 made_on_demand: !one.counters.is_empty(),
                 drawn,
             });
         } else {
-            chip.memory = chip.memory.or(one.memory);
-            chip.shared = chip.shared.take().or_else(|| one.shared.clone());
-            chip.taints.extend(one.taints.iter().cloned());
-            chip.wholes.push(handle);
+            device.memory = device.memory.or(one.memory);
+            device.shared = device.shared.take().or_else(|| one.shared.clone());
+            device.taints.extend(one.taints.iter().cloned());
+            device.wholes.push(handle);
         }
     }
     list
 }
 
 impl DraDevice {
-    /// False for an incomplete pool and for a device with a taint that keeps pods away.
+    /// False for a device of an incomplete pool, or with a taint `NoSchedule` or `NoExecute`.
     fn is_usable(&self) -> bool {
         self.complete && self.taint().is_none()
     }
 
-    /// The most severe taint that keeps pods away.
+    /// Its first taint `NoExecute`, else its first taint `NoSchedule`.
     fn taint(&self) -> Option<&Taint> {
         let of = |effect: &str| {
             self.taints
@@ -236,11 +245,12 @@ impl DraDevice {
         of("NoExecute").or_else(|| of("NoSchedule"))
     }
 
-    /// Statically partitioned: only its partitions are published.
+    /// True when only its partitions are published.
     fn is_cut(&self) -> bool {
         self.wholes.is_empty() && !self.parts.is_empty()
     }
 
+    /// The resource that it adds to its node, and how many: static partitions where only partitions are published, else itself.
     fn offers(&self) -> (&Name, u32) {
         let ready = self
             .parts
@@ -256,14 +266,14 @@ impl DraDevice {
         }
     }
 
-    /// True when these readings are of this device, by its own id.
+    /// True when these readings are of this device, by UUID or PCI address.
     fn is(&self, read: &DeviceReadings) -> bool {
         let uuid = self.uuid.is_some() && self.uuid == read.uuid;
         let pci = self.pci.as_deref().zip(read.pci.as_deref());
         uuid || pci.is_some_and(|(own, read)| plain_pci(own) == plain_pci(read))
     }
 
-    /// True when these readings may be of this device: no id contradicts.
+    /// True when these readings may be of this device: neither UUID nor PCI address differs.
     fn may_be(&self, read: Option<&DeviceReadings>) -> bool {
         let Some(read) = read else { return true };
         let differ = |own: Option<String>, read: Option<String>| {
@@ -274,7 +284,7 @@ impl DraDevice {
         !differ(text(&self.uuid), text(&read.uuid)) && !differ(pci(&self.pci), pci(&read.pci))
     }
 
-    /// Fills in a device from what its driver publishes.
+    /// Fills in what the readings of a device lack: ids, memory, and a health from its taint.
     pub(crate) fn complete(&self, device: &mut Device) {
         device.uuid = device.uuid.take().or_else(|| self.uuid.clone());
         device.pci = device.pci.take().or_else(|| self.pci.clone());
@@ -296,7 +306,8 @@ impl DraDevice {
         }
     }
 
-    /// Adds the existing partitions to the device: the static ones, and those in use.
+    /// Adds the existing partitions to the device: the static ones, and those allocated (`held`). Returns the position of each in
+    /// `self.parts` and in `device.slices`.
     fn cut(&self, device: &mut Device, held: &BTreeSet<&Handle>) -> Vec<(usize, usize)> {
         let there = |part: &DevicePartition| !part.made_on_demand || held.contains(&part.handle);
         let mut slices = std::mem::take(&mut device.slices).into_vec();
@@ -308,7 +319,7 @@ impl DraDevice {
             .enumerate()
             .filter(|(_, part)| there(part))
         {
-            // Exporters name instances differently: take the next one with the same profile.
+            // An exporter's names are its own: take the next slice with the same profile.
             let fits = |slice: &Slice| {
                 let rest = slice.name.strip_prefix(part.profile.as_str());
                 rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
@@ -327,12 +338,12 @@ impl DraDevice {
         places
     }
 
-    /// Sets the part of the device that each partition is: by its MIG profile, else by the counters that it takes. Static partitions of
-    /// a device of which all are listed are alike without either.
+    /// Sets the share of each partition: by MIG profile, else by the counters that it consumes. Without either, the static partitions
+    /// of a complete pool have equal shares; otherwise shares stay unknown.
     fn weigh(&self, device: &mut Device, places: &[(usize, usize)]) {
         device.makes_slices = self.parts.iter().any(|part| part.made_on_demand);
         if places.len() != device.slices.len() {
-            // An exporter shows more of them.
+            // The exporter reports slices that no driver publishes: shares stay unknown.
             return;
         }
         let mut in_order = places.to_vec();
@@ -362,12 +373,12 @@ impl DraDevice {
 }
 
 impl DraDevices {
-    /// These devices, without those of drivers that publish more for one node than it can have.
+    /// These devices, without those whose resource has more than [`MOST`] devices or partitions on the node.
     pub(crate) fn new(mut list: Vec<DraDevice>, refused: bool) -> Self {
         let mut counts: BTreeMap<Name, usize> = BTreeMap::new();
-        for chip in &list {
-            *counts.entry(chip.resource.clone()).or_default() += 1;
-            *counts.entry(chip.part_resource.clone()).or_default() += chip.parts.len();
+        for device in &list {
+            *counts.entry(device.resource.clone()).or_default() += 1;
+            *counts.entry(device.part_resource.clone()).or_default() += device.parts.len();
         }
         let mut ignored = Ignored::new();
         for (resource, count) in counts {
@@ -377,9 +388,8 @@ impl DraDevices {
             }
         }
         if !ignored.is_empty() {
-            list.retain(|chip| {
-                !ignored.contains_key(&chip.resource) && !ignored.contains_key(&chip.part_resource)
-            });
+            let kept = |resource: &Name| !ignored.contains_key(resource);
+            list.retain(|device| kept(&device.resource) && kept(&device.part_resource));
         }
         Self {
             list,
@@ -388,13 +398,13 @@ impl DraDevices {
         }
     }
 
-    /// The resources of the devices and of their parts, that of the first device first.
+    /// The resources of the devices and of their partitions, in the order of the devices, each once.
     pub(crate) fn resources(&self) -> Vec<Name> {
         let mut out: Vec<Name> = Vec::new();
         for resource in self
             .list
             .iter()
-            .flat_map(|chip| [&chip.resource, &chip.part_resource])
+            .flat_map(|device| [&device.resource, &device.part_resource])
         {
             if !out.contains(resource) {
                 out.push(resource.clone());
@@ -403,17 +413,17 @@ impl DraDevices {
         out
     }
 
-    /// The node with the published devices added to its capacity.
+    /// The node with the published devices in its capacity, and the usable ones in its allocatable.
     pub(crate) fn added_to(&self, seen: Arc<NodeSeen>) -> Arc<NodeSeen> {
         if self.list.is_empty() {
             return seen;
         }
         let mut counts: BTreeMap<&Name, (u32, u32)> = BTreeMap::new();
-        for chip in &self.list {
-            let (resource, count) = chip.offers();
+        for device in &self.list {
+            let (resource, count) = device.offers();
             let sum = counts.entry(resource).or_default();
             sum.0 += count;
-            sum.1 += if chip.is_usable() { count } else { 0 };
+            sum.1 += if device.is_usable() { count } else { 0 };
         }
         let mut out = (*seen).clone();
         for (resource, (all, usable)) in counts {
@@ -427,47 +437,47 @@ impl DraDevices {
         Arc::new(out)
     }
 
-    /// The driver's version, where it publishes it.
+    /// The first driver version that a device has.
     pub(crate) fn version(&self) -> Option<Name> {
-        self.list.iter().find_map(|chip| chip.version.clone())
+        self.list.iter().find_map(|device| device.version.clone())
     }
 
-    /// The index of each device, with its published entry: the index that an exporter gives to the same id, else its own, else
-    /// the next free one. Devices that only an exporter reports are included.
+    /// The index of each device on the node, with its position in `self.list`: the index that an exporter gives to the same id, else
+    /// its own, else the lowest free one. A device that only an exporter reports has no position.
     pub(crate) fn indices(&self, readings: &NodeReadings) -> BTreeMap<u32, Option<usize>> {
         let mut out: BTreeMap<u32, Option<usize>> = BTreeMap::new();
-        let mut left: Vec<usize> = Vec::new();
-        for (at, chip) in self.list.iter().enumerate() {
+        let mut unmatched: Vec<usize> = Vec::new();
+        for (at, device) in self.list.iter().enumerate() {
             let same = readings
                 .devices
                 .iter()
-                .find(|(slot, read)| !out.contains_key(slot) && chip.is(read));
+                .find(|(slot, read)| !out.contains_key(slot) && device.is(read));
             match same {
                 Some((slot, _)) => {
                     out.insert(*slot, Some(at));
                 }
-                None => left.push(at),
+                None => unmatched.push(at),
             }
         }
-        let mut unmatched_pages = Vec::new();
-        for at in left {
-            let chip = &self.list[at];
-            let own = chip.index.filter(|index| {
+        let mut unnumbered = Vec::new();
+        for at in unmatched {
+            let device = &self.list[at];
+            let own = device.index.filter(|index| {
                 *index < MOST
                     && !out.contains_key(index)
-                    && chip.may_be(readings.devices.get(index))
+                    && device.may_be(readings.devices.get(index))
             });
             match own {
                 Some(index) => {
                     out.insert(index, Some(at));
                 }
-                None => unmatched_pages.push(at),
+                None => unnumbered.push(at),
             }
         }
-        for at in unmatched_pages {
-            let chip = &self.list[at];
+        for at in unnumbered {
+            let device = &self.list[at];
             let free = (0..)
-                .find(|index| !out.contains_key(index) && chip.may_be(readings.devices.get(index)));
+                .find(|slot| !out.contains_key(slot) && device.may_be(readings.devices.get(slot)));
             if let Some(index) = free {
                 out.insert(index, Some(at));
             }
@@ -478,7 +488,8 @@ impl DraDevices {
         out
     }
 
-    /// Assigns devices and partitions to the pods of their claims; returns the pods whose requests are served.
+    /// Allocates devices and partitions to the pods of their claims; `at` is the result of [`Self::indices`]. Returns the pods
+    /// that have received a device or partition.
     pub(crate) fn place(
         &self,
         devices: &mut [Device],
@@ -497,7 +508,7 @@ impl DraDevices {
         let held: BTreeSet<&Handle> = holders.keys().collect();
         let mut served: BTreeSet<ObjectKey> = BTreeSet::new();
         for device in devices.iter_mut() {
-            let Some(chip) = at
+            let Some(dra) = at
                 .get(&device.index)
                 .copied()
                 .flatten()
@@ -505,9 +516,9 @@ impl DraDevices {
             else {
                 continue;
             };
-            for (part, place) in chip.cut(device, &held) {
-                // A partition is shown with one holder, however many share it.
-                if let Some(pods) = holders.get(&chip.parts[part].handle)
+            for (part, place) in dra.cut(device, &held) {
+                // A partition is shown with the first of the pods that share it.
+                if let Some(pods) = holders.get(&dra.parts[part].handle)
                     && let Some(first) = pods.first()
                 {
                     device.slices[place].holder = Some(Arc::clone(first));
@@ -515,11 +526,11 @@ impl DraDevices {
                     served.extend(pods.iter().map(|pod| pod.key().clone()));
                 }
             }
-            if let Some(capacities) = &chip.shared {
-                served.extend(consumed::place(device, &chip.wholes, capacities, pods));
+            if let Some(capacities) = &dra.shared {
+                served.extend(consumed::place(device, &dra.wholes, capacities, pods));
                 continue;
             }
-            let pods: Vec<&Arc<Pod>> = chip
+            let pods: Vec<&Arc<Pod>> = dra
                 .wholes
                 .iter()
                 .filter_map(|whole| holders.get(whole))
@@ -533,7 +544,7 @@ impl DraDevices {
                     device.holder = Some(Arc::clone(only));
                     device.attribution = Attribution::Claim;
                 }
-                // Several pods share one claim: each has a share, the device counts once.
+                // Several pods share one claim: each has a slice of unknown share, and the device counts once.
                 many => {
                     device.slices = many
                         .iter()
@@ -541,7 +552,7 @@ impl DraDevices {
                         .map(|(share, pod)| Slice {
                             holder: Some(Arc::clone(pod)),
                             attribution: Attribution::Claim,
-                            ..Slice::free(Name::from(format!("share-{share}")), &chip.resource)
+                            ..Slice::free(Name::from(format!("share-{share}")), &dra.resource)
                         })
                         .collect();
                 }
