@@ -150,7 +150,7 @@ fn plain_pci(address: &str) -> String {
 }
 
 /// The physical devices among the published entries: first those with an entry for the whole device, then those with partitions
-/// alone, each by index, PCI address and name. `resource` returns the resource of a driver's devices (false) or partitions (true).
+/// alone, each by index, PCI address and name. `resource` returns the resource of a driver: of devices (false) or partitions (true).
 pub(crate) fn physical_devices(
     sources: &[PublishedDevice<'_>],
     totals: &CounterTotals<'_>,
@@ -338,8 +338,8 @@ impl DraDevice {
         places
     }
 
-    /// Sets the share of each partition: by MIG profile, else by the counters that it consumes. Without either, the static partitions
-    /// of a complete pool have equal shares; otherwise shares stay unknown.
+    /// Sets the share of each partition: by MIG profile, else by the counters that it consumes. Without either, the static
+    /// partitions of a complete pool have equal shares; otherwise shares stay unknown.
     fn weigh(&self, device: &mut Device, places: &[(usize, usize)]) {
         device.makes_slices = self.parts.iter().any(|part| part.made_on_demand);
         if places.len() != device.slices.len() {
@@ -442,8 +442,8 @@ impl DraDevices {
         self.list.iter().find_map(|device| device.version.clone())
     }
 
-    /// The index of each device on the node, with its position in `self.list`: the index that an exporter gives to the same id, else
-    /// its own, else the lowest free one. A device that only an exporter reports has no position.
+    /// The index of each device on the node, with its position in `self.list`: the index that an exporter gives to the same id,
+    /// else its own, else the lowest free one. A device that only an exporter reports has no position.
     pub(crate) fn indices(&self, readings: &NodeReadings) -> BTreeMap<u32, Option<usize>> {
         let mut out: BTreeMap<u32, Option<usize>> = BTreeMap::new();
         let mut unmatched: Vec<usize> = Vec::new();
