@@ -1,5 +1,4 @@
-//! Looks for a Prometheus among the cluster's services: a few questions, and only a service that answers with
-//! exporters' metrics counts.
+//! Finds a Prometheus among the cluster's services, with a few requests: a service that has metrics of an exporter.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,21 +15,21 @@ use super::prometheus_client::{
     PrometheusClient, PrometheusEndpoint, RequestPriority, ServiceAddress,
 };
 
-/// Labels of the services of the operator, of the charts, and of plain manifests.
+/// Label selectors, URL-encoded, of the services of the Prometheus operator, of its Helm charts, and of plain manifests.
 const SELECTORS: &[&str] = &[
     "operated-prometheus%3Dtrue",
     "app.kubernetes.io%2Fname%3Dprometheus",
     "app%3Dprometheus",
 ];
 
-/// Names of the ports of the API, in order of preference.
+/// Names of the port of Prometheus' API, in order of preference; then port 9090, then the only port.
 const PORTS: &[&str] = &["web", "http-web", "http", "https", "prometheus"];
 
-/// Services that are tried at most.
-const TRIED: usize = 6;
+/// Maximum number of services that are tried.
+const MOST_SERVICES: usize = 6;
 
-/// How long one may take to answer.
-const PATIENCE: Duration = Duration::from_secs(4);
+/// Timeout of one request.
+const TIMEOUT: Duration = Duration::from_secs(4);
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -66,7 +65,8 @@ struct Port {
 }
 
 impl FoundService {
-    fn service(&self) -> Option<ServiceAddress> {
+    /// Its address, at the port of the API; `None` where no port looks like it.
+    fn address(&self) -> Option<ServiceAddress> {
         let ports = &self.spec.ports;
         let port = PORTS
             .iter()
@@ -83,7 +83,7 @@ impl FoundService {
     }
 }
 
-/// Services that look like a Prometheus; empty also when services may not be listed.
+/// Services that look like a Prometheus, at most six; none when services cannot be listed.
 pub async fn candidates(client: &Client) -> Vec<ServiceAddress> {
     let mut all: Vec<ServiceAddress> = Vec::new();
     for selector in SELECTORS {
@@ -91,17 +91,17 @@ pub async fn candidates(client: &Client) -> Vec<ServiceAddress> {
         let Ok(request) = Request::get(path).body(Vec::new()) else {
             continue;
         };
-        let asked = tokio::time::timeout(PATIENCE, client.request_text(request)).await;
-        let Ok(Ok(text)) = asked else {
-            // Refused once is refused thrice.
+        let response = tokio::time::timeout(TIMEOUT, client.request_text(request)).await;
+        let Ok(Ok(text)) = response else {
+            // Forbidden or timed out: the other selectors would be, too.
             break;
         };
         let list: ServiceList = serde_json::from_str(&text).unwrap_or_default();
-        for service in list.items.iter().filter_map(FoundService::service) {
+        for service in list.items.iter().filter_map(FoundService::address) {
             let known = all
                 .iter()
                 .any(|known| known.namespace == service.namespace && known.name == service.name);
-            if !known && all.len() < TRIED {
+            if !known && all.len() < MOST_SERVICES {
                 all.push(service);
             }
         }
@@ -109,7 +109,7 @@ pub async fn candidates(client: &Client) -> Vec<ServiceAddress> {
     all
 }
 
-/// The first service with metrics of an exporter.
+/// The first service with a metric that one of the dialects knows.
 pub async fn find(
     client: &Client,
     stats: &Arc<ApiStats>,
@@ -117,14 +117,14 @@ pub async fn find(
 ) -> Option<PrometheusEndpoint> {
     for service in candidates(client).await {
         let endpoint = PrometheusEndpoint::Service(service);
-        let asker = PrometheusClient::new(
+        let prometheus = PrometheusClient::new(
             client.clone(),
             Arc::clone(stats),
             endpoint.clone(),
-            PATIENCE,
+            TIMEOUT,
             60.0,
         );
-        let answer = asker
+        let answer = prometheus
             .get("/api/v1/label/__name__/values", &[], RequestPriority::Now)
             .await;
         let Ok(Ok(names)) = answer.map(|body| words(&body)) else {
