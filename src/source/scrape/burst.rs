@@ -1,4 +1,4 @@
-//! The burst of a first look: a token bucket for exporters that were never scraped. No clock, no socket.
+//! The burst of the first look: a token bucket for the first scrape of each exporter. No clock, no socket.
 
 use std::time::Duration;
 
@@ -8,39 +8,42 @@ use model::base::Moment;
 /// exporters is scraped once within 20 seconds.
 const REFILL: f64 = 5.0 / 8.0;
 
-/// A longer answer is slow.
+/// An answer that takes this long or longer is slow.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// Each quick answer cancels a slow one; this many uncanceled slow ones empty the bucket and halve its refill.
+/// This many slow answers empty the bucket and halve its refill; each quick answer cancels one of them.
 const TOO_SLOW: u32 = 4;
 
-/// This many quick answers in a row double the refill again.
+/// This many quick answers in a row double the refill, up to its full rate.
 const QUICK: u32 = 32;
 
-/// Lowest factor of the refill.
+/// Lowest [`Burst::share`].
 const LEAST: f64 = 1.0 / 16.0;
 
-/// A first look without requests for this long is over: targets found later use the steady budget.
+/// The burst ends when no token was taken for longer than this: targets found later use the steady budget.
 const LULL: Duration = Duration::from_secs(10);
 
-/// A bucket of requests beyond the steady budget.
+/// A token bucket of requests beyond the steady budget.
 #[derive(Clone, Debug)]
 pub struct Burst {
+    /// Most tokens, requests.
     size: f64,
+    /// Tokens at the time `taken`, without the refill since.
     tokens: f64,
-    /// The time of the last refill of tokens, and of the last use of one.
+    /// When the last token was taken; `None` before the first.
     taken: Option<Moment>,
     /// Slow answers that no quick one has canceled.
     slow: u32,
     /// Quick answers since the last slow one.
     quick: u32,
-    /// Factor of the refill while the server is slow, at most 1.
+    /// Factor of the refill: 1, down to a sixteenth while the server is slow.
     share: f64,
+    /// True once the burst has ended for good.
     over: bool,
 }
 
 impl Burst {
-    /// A full bucket of `size` requests; without a burst if 0.
+    /// A full bucket of `size` requests; with 0, there is no burst.
     pub fn new(size: u32) -> Self {
         Self {
             size: f64::from(size),
@@ -53,16 +56,18 @@ impl Burst {
         }
     }
 
+    /// Tokens refilled per millisecond.
     fn per_ms(&self) -> f64 {
         self.size * REFILL * self.share / 1000.0
     }
 
+    /// Tokens at `now`, at most `size`.
     fn tokens(&self, now: Moment) -> f64 {
         let idle = self.taken.map_or(0, |at| now.since(at).millis());
         (self.tokens + idle as f64 * self.per_ms()).min(self.size)
     }
 
-    /// When the next request beyond the steady budget may be sent; `None` once the burst is over.
+    /// When the next request beyond the steady budget may be sent, at most a minute from now; `None` once the burst is over.
     pub fn opens(&self, now: Moment) -> Option<Moment> {
         let lull = self.taken.is_some_and(|at| now.since(at) > LULL.into());
         if self.over || lull {
@@ -86,7 +91,7 @@ impl Burst {
         true
     }
 
-    /// Notes how long an answer took: while most are slow, the server or the network is overloaded, and fewer requests are sent.
+    /// Records how long an answer took. While most are slow, the server or the network is overloaded: fewer requests are sent.
     pub fn answered(&mut self, took: Duration) {
         if took < SLOW {
             self.slow = self.slow.saturating_sub(1);
@@ -106,7 +111,7 @@ impl Burst {
         }
     }
 
-    /// Ends the burst: the server has throttled.
+    /// Ends the burst for good: the server has throttled a request (429).
     pub fn end(&mut self) {
         self.over = true;
     }
@@ -118,8 +123,9 @@ mod tests {
     use crate::scrape::page::ScrapeRoute;
     use crate::scrape::schedule::{NextScrape, Schedule, ScrapeEnd};
 
-    /// Milliseconds until each of this many exporters has answered once, each after `life`, with the default settings.
-    fn first_look(exporters: u64, life: impl Fn(u64) -> i64) -> i64 {
+    /// Milliseconds until each of this many exporters has answered once, with the default settings. `latency` is the time to
+    /// answer, milliseconds, by exporter; 10,000 is a timeout.
+    fn first_look(exporters: u64, latency: impl Fn(u64) -> i64) -> i64 {
         let mut schedule = Schedule::new(20.0, 32).with_burst(400);
         let interval = Duration::from_secs(3600);
         for id in 0..exporters {
@@ -130,7 +136,7 @@ mod tests {
         while left > 0 {
             while let Some((when, id)) = ends.first().copied().filter(|(when, _)| *when <= now) {
                 ends.pop_first();
-                let how = if life(id) < 10_000 {
+                let how = if latency(id) < 10_000 {
                     ScrapeEnd::Well
                 } else {
                     ScrapeEnd::Badly
@@ -144,7 +150,7 @@ mod tests {
             let end = ends.first().map_or(i64::MAX, |(when, _)| *when);
             match schedule.next(at(now)) {
                 NextScrape::Ask(id) => {
-                    ends.insert((now + life(id), id));
+                    ends.insert((now + latency(id), id));
                 }
                 NextScrape::Wait(until) => now = until.millis().min(end).max(now + 1),
                 NextScrape::Rest => now = end.max(now + 1),
@@ -156,14 +162,14 @@ mod tests {
     }
 
     #[test]
-    fn a_first_look_takes_seconds_and_hung_exporters_hold_it_up_by_their_own_timeout_at_most() {
+    fn a_first_look_takes_seconds_and_at_most_25_seconds_while_one_exporter_in_ten_hangs() {
         let quick = first_look(500, |_| 100);
         assert!(quick < 3_000, "500 in {quick} ms");
         let large = first_look(5_000, |_| 100);
         assert!(large < 20_000, "5,000 in {large} ms");
         let steady = first_look(30, |_| 100);
         assert!(steady < 500, "30 in {steady} ms");
-        // One in ten hangs for the whole timeout: these end the burst, and by then the others have answered.
+        // One in ten hangs for the whole timeout of 10 s; by then the others have answered.
         let hung = first_look(500, |id| if id % 10 == 0 { 10_000 } else { 100 });
         assert!(hung < 25_000, "{hung} ms");
     }
@@ -173,7 +179,7 @@ mod tests {
     }
 
     /// Takes tokens as soon as they are available; returns the time of each.
-    fn drain(burst: &mut Burst, from: i64, to: i64) -> Vec<i64> {
+    fn take_all(burst: &mut Burst, from: i64, to: i64) -> Vec<i64> {
         let mut taken = Vec::new();
         let mut now = from;
         while now < to {
@@ -193,9 +199,9 @@ mod tests {
     }
 
     #[test]
-    fn it_is_full_at_first_and_fills_up_again_by_five_eighths_a_second() {
+    fn a_bucket_is_full_at_first_and_refills_by_five_eighths_of_its_size_a_second() {
         let mut burst = Burst::new(400);
-        let taken = drain(&mut burst, 0, 20_000);
+        let taken = take_all(&mut burst, 0, 20_000);
         assert_eq!(taken.iter().filter(|when| **when == 0).count(), 400);
         let first = taken.iter().filter(|when| **when < 1000).count();
         assert!((649..=650).contains(&first), "{first}");
@@ -209,13 +215,13 @@ mod tests {
     }
 
     #[test]
-    fn without_a_size_there_is_none() {
+    fn a_size_of_zero_is_no_burst() {
         assert_eq!(Burst::new(0).opens(at(0)), None);
         assert!(!Burst::new(0).take(at(0)));
     }
 
     #[test]
-    fn most_answers_slow_hold_it_back_until_answers_are_quick_again() {
+    fn four_slow_answers_halve_the_refill_until_answers_are_quick_again() {
         let (quick, slow) = (Duration::from_millis(40), Duration::from_secs(2));
         let mut burst = Burst::new(10);
         for _ in 0..100 {
@@ -225,7 +231,7 @@ mod tests {
         assert_eq!(
             burst.opens(at(0)),
             Some(at(0)),
-            "every other exporter is slow"
+            "every other answer is slow"
         );
         let opens = |burst: &Burst| burst.opens(at(0)).map(Moment::millis);
         let mut waits = Vec::new();
@@ -238,7 +244,7 @@ mod tests {
         assert_eq!(
             waits,
             [320, 640, 1_280, 2_560, 2_560, 2_560],
-            "the server is"
+            "the server is slow"
         );
         for _ in 0..4 * 32 {
             burst.answered(quick);
@@ -247,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_burst_ends_on_request_and_when_idle() {
+    fn the_burst_ends_on_request_and_after_ten_seconds_without_a_token_taken() {
         let mut burst = Burst::new(10);
         assert!(burst.take(at(0)));
         assert!(burst.take(at(9_000)), "the list of pods may come in parts");
