@@ -9,30 +9,30 @@ use engine::snapshot::Status;
 use engine::state::State;
 use model::fleet::job::JobKey;
 
-/// The jobs that start at once if queues admit others while the jobs in `away` are out of their queues: a requeued Kueue job is
-/// inactive, and has no quota, from when it stops until it is active again.
+/// The jobs that start at once if queues admit others while the jobs in `away` are out of their queues. A requeued Kueue job is
+/// inactive and has no quota from its eviction until it is activated again.
 pub(crate) fn start_in_gap(compiled: &CompiledFleet, away: &[WorkloadId]) -> BTreeSet<JobKey> {
     let mut state = State::new(compiled);
     for work in away {
         state.set_status(*work, Status::Held);
     }
-    let (seated, _) = cycle::place(&mut state, &[]);
+    let (placed, _) = cycle::place(&mut state, &[]);
     let first = cycle::cycle(&mut state, CycleOptions::BY_QUOTA);
     for work in away {
         state.set_status(*work, Status::Waiting);
     }
-    let (more, _) = cycle::place(&mut state, &first.quota_reserved);
+    let (placed_later, _) = cycle::place(&mut state, &first.quota_reserved);
     let then = cycle::cycle(&mut state, CycleOptions::BY_QUOTA);
     let admitted = first.admitted.iter().chain(&then.admitted);
-    let seated = seated.iter().chain(&more).map(|(work, _)| *work);
-    let started = admitted.map(|admission| admission.work).chain(seated);
+    let placed = placed.iter().chain(&placed_later).map(|(work, _)| *work);
+    let started = admitted.map(|admission| admission.work).chain(placed);
     started
         .map(|work| compiled.workload(work).key.clone())
         .collect()
 }
 
-/// The jobs that start at once if queues admit the next jobs before any pod is scheduled: then all admitted jobs bind by
-/// priority, and gangs may get only some of their nodes.
+/// The jobs that start at once if queues admit the next jobs before any pod is scheduled. Then all admitted jobs bind by
+/// priority, and a gang may bind only some of its pods.
 pub(crate) fn start_late(compiled: &CompiledFleet) -> BTreeSet<JobKey> {
     let mut state = State::new(compiled);
     let all = 0..state.nodes();
@@ -44,10 +44,10 @@ pub(crate) fn start_late(compiled: &CompiledFleet) -> BTreeSet<JobKey> {
     for node in &open {
         state.set_open(*node, true);
     }
-    let grabbed = cycle::bind(&mut state, &first.quota_reserved);
+    let bound = cycle::bind(&mut state, &first.quota_reserved);
     let then = cycle::cycle(&mut state, CycleOptions::BY_QUOTA);
     let admitted = first.admitted.iter().chain(&then.admitted);
-    let started = admitted.map(|admission| admission.work).chain(grabbed);
+    let started = admitted.map(|admission| admission.work).chain(bound);
     let key = |work: WorkloadId| compiled.workload(work).key.clone();
     started.map(key).collect()
 }
