@@ -22,8 +22,8 @@ const AT_ONCE: usize = 8;
 /// Maximum size of a response body, bytes; a larger one is discarded and read as null.
 const LARGEST: usize = 64 << 20;
 
-/// Sends one request; a null `body` sends none. The code is that of the response, `None` when no response arrived, and 400 when the
-/// request could not be built and was not sent.
+/// Sends one request; a null `body` sends no body. The code is that of the response, `None` when none arrived, and 400 when
+/// the request could not be built and was not sent.
 pub(super) async fn ask(
     client: &Client,
     method: Method,
@@ -88,8 +88,7 @@ pub(super) fn unwritable(object: &Object) -> ServerResponse {
     ServerResponse::of(400, json!({ "message": message }))
 }
 
-/// Identity of the cluster: the UID of the namespace `kube-system`. It is read with a list, because each of our
-/// roles may list namespaces.
+/// Identity of the cluster: the UID of the namespace `kube-system`. It is read with a list, which all of our roles permit.
 ///
 /// # Errors
 /// The list failed, or it has no namespace `kube-system` with a UID.
