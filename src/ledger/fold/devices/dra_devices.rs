@@ -150,7 +150,8 @@ fn plain_pci(address: &str) -> String {
 }
 
 /// The physical devices among the published entries: first those with an entry for the whole device, then those with partitions
-/// alone, each by index, PCI address and name. `resource` returns the resource of a driver: of devices (false) or partitions (true).
+/// alone, each by index, PCI address and name. `resource` returns the resource of a driver's devices (false) or partitions
+/// (true).
 pub(crate) fn physical_devices(
     sources: &[PublishedDevice<'_>],
     totals: &CounterTotals<'_>,
