@@ -95,6 +95,7 @@ fn readings(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object", "properties": each, "additionalProperties": false })
 }
 
+/// Serializes the readings as a map by canonical name.
 fn by_name<S: Serializer>(signals: &Signals, out: S) -> Result<S::Ok, S::Error> {
     let mut map = out.serialize_map(Some(signals.len()))?;
     for (signal, value) in signals.iter() {
@@ -121,7 +122,7 @@ pub fn slice_row<'a>(
     slice: &'a Slice,
 ) -> DeviceRow<'a> {
     let holder = slice.holder.as_ref().map(|pod| (pod, slice.attribution));
-    let is_its = is_of_holder(device, slice);
+    let of_holder = is_of_holder(device, slice);
     DeviceRow {
         id: Cow::Owned(format!("{}/{}", device.id, slice.name)),
         slice: Some(&slice.name),
@@ -130,8 +131,8 @@ pub fn slice_row<'a>(
             Some(_) => slice.share,
             None => Some(DeviceAmount::ZERO),
         },
-        util: slice.signals.get(Signal::Util).filter(|_| is_its),
-        signals: match is_its {
+        util: slice.signals.get(Signal::Util).filter(|_| of_holder),
+        signals: match of_holder {
             true => Cow::Borrowed(&slice.signals),
             false => Cow::Owned(without_work(&slice.signals)),
         },
@@ -139,8 +140,8 @@ pub fn slice_row<'a>(
     }
 }
 
-/// Since when the longest idle of a job's devices is idle; `None` where none is. As in findings, a shared device counts
-/// for its first holder.
+/// Since when the longest idle device of a job is idle; `None` if none is idle. As in findings, a shared device counts for its
+/// first pod.
 pub fn job_idle_since(facts: &Facts, job: &Job) -> Option<IdleSince> {
     let places = job.places.iter();
     let devices = places.filter_map(|place| facts.fleet.node(&place.node)?.device(place.device));
@@ -151,7 +152,7 @@ pub fn job_idle_since(facts: &Facts, job: &Job) -> Option<IdleSince> {
     IdleSince::longest(own.filter_map(Device::idle))
 }
 
-/// A device's health in words, with the fault where it has one.
+/// The fault or warning of a device; without either, the name of its health.
 pub fn health_words(device: &Device) -> &str {
     match &device.health {
         Health::Fault(why) | Health::Warn(why) => why,
@@ -159,6 +160,7 @@ pub fn health_words(device: &Device) -> &str {
     }
 }
 
+/// The row of a device without its idle time; a slice replaces its id, share and readings. `holder` is the pod that is shown.
 fn bare<'a>(
     facts: &Facts,
     node: &'a Node,
@@ -167,8 +169,8 @@ fn bare<'a>(
 ) -> DeviceRow<'a> {
     let (pod, attribution) = holder.unzip();
     let pod = pod.map(|pod| &**pod);
-    // A reading from before the pod was bound belongs to another pod.
-    let is_its = !device.is_read_before_held();
+    // Readings from before the oldest allocation belong to another pod.
+    let of_holder = !device.is_read_before_held();
     DeviceRow {
         id: Cow::Borrowed(device.id.as_str()),
         node: node.name(),
@@ -191,25 +193,25 @@ fn bare<'a>(
         team_source: pod.map(|pod| pod.team_source.name()),
         attribution: attribution.unwrap_or(Attribution::None).name(),
         health: device.health.name(),
-        util: device.util().filter(|_| is_its),
+        util: device.util().filter(|_| of_holder),
         held_seconds: pod.map(|pod| facts.now.since(pod.held_since()).seconds()),
         idle_seconds: None,
         idle_at_least: None,
         age_seconds: device.age(facts.now).map(|age| age.seconds()),
-        signals: match is_its {
+        signals: match of_holder {
             true => Cow::Borrowed(&device.signals),
             false => Cow::Owned(without_work(&device.signals)),
         },
     }
 }
 
-/// True where the readings of a slice are not from before its pod held it.
+/// True if a slice is not allocated, or its device was read since the allocation.
 pub fn is_of_holder(device: &Device, slice: &Slice) -> bool {
     let holder = slice.holder.as_ref();
     holder.is_none_or(|pod| device.read_at >= Some(pod.held_since()))
 }
 
-/// True for a reading that does not depend on the workload: temperature, power, faults.
+/// True for a reading that is shown even if it is older than the allocation: core temperature, power, their limits, total memory.
 pub const fn is_without_work(signal: Signal) -> bool {
     matches!(
         signal,
@@ -217,6 +219,7 @@ pub const fn is_without_work(signal: Signal) -> bool {
     )
 }
 
+/// The readings for which [`is_without_work`] is true.
 fn without_work(signals: &Signals) -> Signals {
     let all = signals.iter();
     all.filter(|(signal, _)| is_without_work(*signal)).collect()
@@ -229,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reading_from_before_its_pod_is_not_the_pods() {
+    fn utilization_read_before_the_allocation_is_unknown_and_temperature_is_not() {
         let mut facts = crate::sample::facts();
         let fleet = Arc::make_mut(&mut facts.fleet);
         let mut nodes: Vec<Arc<Node>> = fleet.nodes.to_vec();
