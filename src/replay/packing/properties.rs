@@ -1,4 +1,4 @@
-//! Laws of packing over generated clusters.
+//! Properties of packing on generated clusters.
 
 use std::collections::BTreeSet;
 
@@ -52,7 +52,7 @@ fn policy() -> impl Strategy<Value = PackingPolicy> {
     prop::sample::select(PackingPolicy::ALL.to_vec())
 }
 
-/// Reference model of the cluster: free resources of each node.
+/// Reference model of a node's idle resources: CPU in thousandths of a core, memory in MiB, each GPU in thousandths.
 struct Left {
     cpu: i64,
     memory: i64,
@@ -60,6 +60,7 @@ struct Left {
 }
 
 impl Left {
+    /// Those of empty nodes.
     fn of(nodes: &[TraceNode]) -> Vec<Self> {
         let all = |node: &TraceNode| Self {
             cpu: node.cpu,
@@ -70,21 +71,22 @@ impl Left {
     }
 
     fn fits(&self, node: &TraceNode, pod: &TracePod) -> bool {
-        let model = pod.gpus == 0 || pod.models.is_empty() || pod.models.contains(&node.model);
-        let able = self.gpus.iter().filter(|left| **left >= pod.milli).count();
-        model && self.cpu >= pod.cpu && self.memory >= pod.memory && able >= pod.gpus as usize
+        let accepted = pod.gpus == 0 || pod.models.is_empty() || pod.models.contains(&node.model);
+        let usable = self.gpus.iter().filter(|left| **left >= pod.milli).count();
+        accepted && self.cpu >= pod.cpu && self.memory >= pod.memory && usable >= pod.gpus as usize
     }
 
-    /// Idle GPU that such a pod cannot use, by definition.
+    /// Idle GPU that such a pod cannot use, thousandths: GPUs that are too small, or all if it cannot run here or needs no GPU.
+    /// Memory does not count. Source: "Beware of Fragmentation", USENIX ATC 2023.
     fn fragments(&self, node: &TraceNode, pod: &TracePod) -> i64 {
-        let whole = TracePod {
+        let no_mem = TracePod {
             memory: 0,
             ..pod.clone()
         };
-        let useless = |left: &&i32| pod.gpus == 0 || !self.fits(node, &whole) || **left < pod.milli;
+        let waste = |left: &&i32| pod.gpus == 0 || !self.fits(node, &no_mem) || **left < pod.milli;
         self.gpus
             .iter()
-            .filter(useless)
+            .filter(waste)
             .map(|left| i64::from(*left))
             .sum()
     }
@@ -104,22 +106,22 @@ proptest! {
         for arrival in replay.by_ref() {
             let pod = &pods[arrival.pod];
             let Some(spot) = arrival.spot else {
-                let refused = nodes.iter().zip(&left).any(|(node, left)| left.fits(node, pod));
-                prop_assert!(!refused, "{} fits", pod.name);
+                let fits = nodes.iter().zip(&left).any(|(node, left)| left.fits(node, pod));
+                prop_assert!(!fits, "{} fits", pod.name);
                 continue;
             };
-            let room = &mut left[spot.node];
-            prop_assert!(room.fits(&nodes[spot.node], pod));
+            let idle = &mut left[spot.node];
+            prop_assert!(idle.fits(&nodes[spot.node], pod));
             prop_assert_eq!(spot.devices.len(), pod.gpus as usize);
-            room.cpu -= pod.cpu;
-            room.memory -= pod.memory;
+            idle.cpu -= pod.cpu;
+            idle.memory -= pod.memory;
             let mut devices = spot.devices.clone();
             devices.sort_unstable();
             devices.dedup();
             prop_assert_eq!(devices.len(), spot.devices.len());
             for device in devices {
-                room.gpus[device as usize] -= pod.milli;
-                prop_assert!(room.gpus[device as usize] >= 0);
+                idle.gpus[device as usize] -= pod.milli;
+                prop_assert!(idle.gpus[device as usize] >= 0);
             }
         }
         let idle: i64 = left.iter().flat_map(|left| &left.gpus).map(|left| i64::from(*left)).sum();
@@ -129,7 +131,7 @@ proptest! {
     }
 
     #[test]
-    fn the_cheapest_node_is_taken_and_fragments_are_what_they_are_defined_to_be(
+    fn the_cheapest_node_is_taken_and_fragments_match_their_definition(
         nodes in nodes(), pods in pods(), policy in policy(), seed: u64,
     ) {
         let mut packer = Packer::new(policy, &nodes, &pods, Ratio::WHOLE, seed);
@@ -145,11 +147,11 @@ proptest! {
                 _ => prop_assert_eq!(spot.as_ref().map(|spot| spot.node), first),
             }
             if let Some(spot) = spot {
-                let room = &mut left[spot.node];
-                room.cpu -= pod.cpu;
-                room.memory -= pod.memory;
+                let idle = &mut left[spot.node];
+                idle.cpu -= pod.cpu;
+                idle.memory -= pod.memory;
                 for device in spot.devices {
-                    room.gpus[device as usize] -= pod.milli;
+                    idle.gpus[device as usize] -= pod.milli;
                 }
             }
             let fragments: i64 = nodes
@@ -162,8 +164,8 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_the_lists_does_not_matter(
-        nodes in nodes(), pods in pods(), policy in policy(), seed: u64, turn: usize,
+    fn the_order_of_nodes_and_pods_does_not_matter(
+        nodes in nodes(), pods in pods(), policy in policy(), seed: u64, shift: usize,
     ) {
         prop_assume!(nodes.iter().any(|node| node.gpus > 0));
         let setup = PackingSetup { policy, seed, ..PackingSetup::default() };
@@ -176,10 +178,10 @@ proptest! {
             let arrivals: Vec<_> = replay.by_ref().map(by_name).collect();
             (arrivals, replay.outcome())
         };
-        let (mut others, mut pods_too) = (nodes.clone(), pods.clone());
-        others.reverse();
-        let turn = turn % pods.len();
-        pods_too.rotate_left(turn);
-        prop_assert_eq!(run(&nodes, &pods), run(&others, &pods_too));
+        let (mut reversed, mut rotated) = (nodes.clone(), pods.clone());
+        reversed.reverse();
+        let shift = shift % pods.len();
+        rotated.rotate_left(shift);
+        prop_assert_eq!(run(&nodes, &pods), run(&reversed, &rotated));
     }
 }
