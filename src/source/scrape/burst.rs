@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(
             burst.opens(at(0)),
             Some(at(0)),
-            "every other answer is slow"
+            "only every other answer is slow"
         );
         let opens = |burst: &Burst| burst.opens(at(0)).map(Moment::millis);
         let mut waits = Vec::new();
