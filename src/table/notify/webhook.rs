@@ -10,14 +10,15 @@ use super::entry::{AlertGroup, Entry, FindingEnd, News};
 use super::text;
 use crate::kinds::alerts;
 
-/// The version of the message format.
+/// Version of the message format, in each message.
 const VERSION: u32 = 1;
-/// The number of findings listed in a message.
+/// Maximum number of findings listed in a message; the others are counted in `omitted`.
 const MOST: usize = 100;
 
-/// A message about a group.
+/// The JSON document about the findings of a group.
 pub(super) fn body(cluster: &str, group: &AlertGroup, entries: &[&Entry], now: Moment) -> String {
-    let worst = entries.iter().map(|entry| entry.alert.finding.severity);
+    // The most severe is the least.
+    let severities = entries.iter().map(|entry| entry.alert.finding.severity);
     let place = group.place.as_ref();
     let alerts = entries.iter().take(MOST).map(|entry| alert(entry, now));
     let mut body = json!({
@@ -26,7 +27,7 @@ pub(super) fn body(cluster: &str, group: &AlertGroup, entries: &[&Entry], now: M
         "cluster": cluster,
         "at": now.rfc3339(),
         "code": group.code.as_str(),
-        "severity": worst.min().map(|severity| severity.name()),
+        "severity": severities.min().map(|severity| severity.name()),
         "place": place.map(|(kind, name)| json!({"kind": kind, "name": name.as_str()})),
         "count": entries.len(),
         "text": text::headline(cluster, group, entries, Severity::name),
@@ -37,7 +38,7 @@ pub(super) fn body(cluster: &str, group: &AlertGroup, entries: &[&Entry], now: M
     body.to_string()
 }
 
-/// `firing`, `resolved`, or `muted` where all of them were muted.
+/// `firing`, `resolved`, or `muted` if all entries were muted.
 pub(super) fn status(group: &AlertGroup, entries: &[&Entry]) -> &'static str {
     let mut all = entries.iter();
     match group.news {
@@ -47,7 +48,7 @@ pub(super) fn status(group: &AlertGroup, entries: &[&Entry]) -> &'static str {
     }
 }
 
-/// The alert as in `get alerts -o json`, with its location.
+/// The alert as in `get alerts -o json`, with its node, rack and pool, and whether it is acknowledged or muted.
 fn alert(entry: &Entry, now: Moment) -> Value {
     let row = alerts::row(&entry.alert.finding, now);
     let mut value = serde_json::to_value(row).unwrap_or_default();
@@ -70,7 +71,7 @@ fn alert(entry: &Entry, now: Moment) -> Value {
     value
 }
 
-/// Removes control characters from every text.
+/// Replaces control and invisible characters of every string value by visible ones.
 fn clean(value: &mut Value) {
     match value {
         Value::String(text) => *text = printable(text).into_owned(),
