@@ -1,4 +1,4 @@
-//! `shot`: any view of a cluster or of the simulated fleet as a picture, without a terminal.
+//! `shot`: draws a view of a cluster, of a record or of the simulated fleet as a picture, without a terminal.
 
 use std::fs;
 use std::io::Write;
@@ -22,12 +22,13 @@ use super::common::simulated::FleetFlags;
 use super::common::{console_options, out};
 use super::record::PastFlags;
 
-/// Size of a picture when none is given.
+/// Size of a picture when none is given, columns and lines.
 const SIZE: (u16, u16) = (120, 40);
 
-/// A picture of `--all`: its file, its view, its theme and its size.
+/// A picture of `--all`: its file name without extension, its view, its theme, and its size in columns and lines.
 type Picture = (&'static str, ViewId, &'static str, (u16, u16));
 
+/// The pictures of the README, one or more of each view.
 const GALLERY: &[Picture] = &[
     ("fleet", ViewId::Fleet, "ember", (170, 44)),
     ("pools", ViewId::Pools, "ember", (170, 30)),
@@ -85,7 +86,7 @@ pub struct Shot {
 }
 
 impl Shot {
-    /// The simulated fleet, if that is drawn.
+    /// The flags of the simulated fleet, if that is drawn.
     pub(super) fn fleet(&self) -> Option<FleetFlags> {
         let fixed = FleetFlags {
             // The clock is stopped while a picture is drawn.
@@ -95,7 +96,7 @@ impl Shot {
         (self.demo || self.all.is_some()).then_some(fixed)
     }
 
-    /// The moment of a record, if that is drawn.
+    /// The record and the moment in it, if a record is drawn.
     pub(super) fn past(&self) -> PastFlags {
         PastFlags {
             at: self
@@ -107,7 +108,7 @@ impl Shot {
         }
     }
 
-    /// As what it is drawn: the pictures of the README are SVG.
+    /// The output format; always SVG for the pictures of the README.
     fn form(&self) -> ShotFormat {
         match self.all {
             Some(_) => ShotFormat::Svg,
@@ -116,6 +117,10 @@ impl Shot {
     }
 }
 
+/// Parses the name of a view.
+///
+/// # Errors
+/// There is no view of this name.
 fn view(name: &str) -> Result<ViewId, String> {
     ViewId::ALL
         .iter()
@@ -130,7 +135,10 @@ fn view(name: &str) -> Result<ViewId, String> {
 #[derive(Clone, Default, Debug)]
 struct KeySequence(Vec<KeyPress>);
 
-/// Parses typed keys, `jj<enter>/a100<enter>`.
+/// Parses typed keys, `jj<enter>/a100<enter>`. A `<` that begins no name of a key is the key `<`.
+///
+/// # Errors
+/// A control character.
 fn keys(text: &str) -> Result<KeySequence, String> {
     let mut all = Vec::new();
     let mut rest = text;
@@ -162,7 +170,7 @@ pub(super) fn run(
     err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
     let own = FleetFlags {
-        // A record has a time as well.
+        // With --record, --at is a moment of the record and not of the simulated fleet.
         at: shot.fleet.at.filter(|_| shot.record.is_none()),
         ..shot.fleet
     };
@@ -190,8 +198,8 @@ pub(super) fn run(
     Ok(Exit::Done)
 }
 
-/// The look from the settings; a picture has every color unless fewer are requested, as with `NO_COLOR` on terminals.
-/// Plain text has none: signs and digits replace the colors.
+/// The options of the settings, with the colors of the format: true color unless the settings have fewer; none in plain text,
+/// where signs and digits replace them.
 fn options(situation: &Situation, form: ShotFormat) -> Result<AppOptions, Failure> {
     let mut options = console_options::options(&situation.host, &situation.settings, true)?;
     options.depth = depth(form, situation.settings.color, options.depth);
@@ -200,7 +208,8 @@ fn options(situation: &Situation, form: ShotFormat) -> Result<AppOptions, Failur
     Ok(options)
 }
 
-/// Colors of a picture, where a terminal would have `able`.
+/// Color depth of a picture. `able` is the depth of the console here: it applies to an explicit choice of fewer colors, and
+/// ANSI output has no colors where it has none (`NO_COLOR`).
 const fn depth(form: ShotFormat, choice: ColorChoice, able: ColorDepth) -> ColorDepth {
     match (form, choice, able) {
         (ShotFormat::Txt, ..) | (ShotFormat::Ansi, ColorChoice::Auto, ColorDepth::None) => {
@@ -228,7 +237,7 @@ impl Screenshot {
         let mut app = App::new(AppOptions { view, ..options });
         app.picture([
             Msg::Resize(width, height),
-            // A moment in which every key lies far enough back for rows to settle.
+            // The clock and the last key are at the epoch: when the facts arrive, no key is recent, and rows are ordered at once.
             Msg::Tick(Moment::default()),
             Msg::Silences((*facts.silences).clone()),
             Msg::Usage(Arc::clone(&facts.usage)),
@@ -248,6 +257,7 @@ impl Screenshot {
     }
 }
 
+/// Draws the pictures of the README into a folder and prints their paths.
 fn gallery(
     base: &AppOptions,
     facts: &Facts,
@@ -281,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_read_as_one_types_them() {
+    fn typed_keys_are_parsed_and_control_characters_refused() {
         let read = |text: &str| keys(text).map(|keys| keys.0);
         assert_eq!(
             read("j<enter>/a<ctrl-f>"),
@@ -299,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn text_has_no_color_and_pictures_have_what_is_asked_for() {
+    fn text_has_no_color_and_pictures_have_the_colors_of_the_settings() {
         use ColorChoice::{Always, Ansi256, Auto, Never};
         for (form, choice, able, wanted) in [
             (ShotFormat::Txt, Auto, ColorDepth::True, ColorDepth::None),
@@ -320,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn every_view_has_a_picture_and_every_picture_a_theme() {
+    fn every_view_has_a_picture_and_every_picture_has_a_built_in_theme() {
         for (name, _, theme, _) in GALLERY {
             assert!(Theme::builtin(theme).is_ok(), "{name}");
         }
