@@ -31,7 +31,7 @@ pub struct Diff {
 }
 
 impl Diff {
-    /// The later moment, and the record.
+    /// The record, at the later moment.
     pub(super) fn past(&self) -> PastFlags {
         PastFlags {
             at: self.to,
@@ -46,13 +46,13 @@ pub(super) fn run(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let FactsSource::Record(moment) = &situation.target else {
+    let FactsSource::Record(later) = &situation.target else {
         return Err(Failure::new(
             Exit::Usage,
             "diff needs a record: --record DIR",
         ));
     };
-    let changes = record::changes(situation, moment, diff.from, err)?;
+    let changes = record::changes(situation, later, diff.from, err)?;
     for note in &changes.notes {
         out::print_message(err, note);
     }
