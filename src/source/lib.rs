@@ -1,7 +1,8 @@
-//! Everything that brings observations in: the API server's tables and the exporters' pages.
+//! Sources of observations: tables of the API server, pages of exporters, Prometheus.
 //!
-//! [`start`] runs one task per table, one for the exporters and one that watches the connection; all end when
-//! its result is dropped. No decision is made here: everything seen, lost or refused is reported.
+//! [`start`] runs one task per table, one for the exporters, one for Prometheus, one for the order of Kueue's pending workloads
+//! and one that probes the connection; all end when its result is dropped. Everything seen, lost or refused is reported; nothing
+//! is decided.
 
 pub mod api_error;
 pub mod api_stats;
@@ -53,14 +54,15 @@ use scrape_coverage::{ScrapeCoverage, ScrapedNodes};
 
 /// The sources to observe, and the receiver of observations.
 pub struct StartOptions {
-    /// The way to the cluster.
+    /// The client, and the statistics of its requests.
     pub connection: Connection,
+    /// The namespaces whose objects are read.
     pub namespaces: Namespaces,
     /// Which tables; the others stay unknown.
     pub tables: Vec<Table>,
     /// Namespace of the ConfigMap with the queues of `govern`.
     pub govern_namespace: String,
-    /// What exporters' pages mean.
+    /// The dialects of the exporters: which metric is which signal.
     pub dialects: Arc<Dialects>,
     /// How exporters are read; `None` reads none.
     pub scrape: Option<ScrapeOptions>,
@@ -70,28 +72,28 @@ pub struct StartOptions {
     pub out: mpsc::Sender<Vec<Observation>>,
     /// The nodes on screen: their exporters are read first.
     pub on_screen: watch::Receiver<BTreeSet<Name>>,
-    /// Whose readings are needed.
+    /// The nodes whose readings are needed.
     pub reach: watch::Receiver<ScrapedNodes>,
 }
 
-/// The running sources. Dropped, they all end.
+/// The running sources: dropping them ends all.
 pub struct Sources {
     _tasks: JoinSet<()>,
     again: Bell,
 }
 
 impl Sources {
-    /// Reads every source again: tables are listed again, sources that failed or were missing are retried now. No limit is
-    /// lifted: exporters keep their intervals and the budget, a server that asked for a wait gets it.
+    /// Reads every source again: tables are listed again, sources that failed or were missing are retried now. All limits
+    /// stay: the intervals of exporters, the request budget, and the `Retry-After` of a server.
     ///
     /// # Errors
-    /// The last call was less than [`reread::SPACING`] ago: the time until the next one is possible.
+    /// The last successful call was less than [`reread::SPACING`] ago: the time until the next one is possible.
     pub fn read_again(&mut self) -> Result<(), Duration> {
         self.again.ring()
     }
 }
 
-/// The paths that the read gate must allow for these dialects, and for Prometheus behind a service.
+/// The paths behind the API server's proxy that the read gate must allow: the pages of these dialects, and the API of Prometheus.
 pub fn proxied_paths(dialects: &Dialects) -> BTreeSet<String> {
     dialects
         .iter()
@@ -100,7 +102,7 @@ pub fn proxied_paths(dialects: &Dialects) -> BTreeSet<String> {
         .collect()
 }
 
-/// The paths of Prometheus' API behind a prefix.
+/// The paths of Prometheus' API that are requested, behind a prefix: empty or `/prefix`.
 pub fn prometheus_paths(prefix: &str) -> impl Iterator<Item = String> {
     prometheus::prometheus_client::PATHS
         .iter()
