@@ -1,5 +1,6 @@
-//! Laws 5 and 8 of plans on generated fleets: no budget is violated without notice, nothing is left behind or done twice, and the
-//! old value of every written field is known, so that it can be restored. A failure prints its seed.
+//! Laws 5 and 8 of plans on generated fleets. 5: an eviction respects disruption budgets, and any other step that stops pods says
+//! that it ignores them. 8: a step that deactivates a Kueue Workload checks the old value first. Each pod is stopped once, and a
+//! drained node has no pod left. A failure prints its seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,8 +25,9 @@ const KINDS: [&str; 6] = [
     "PyTorchJob",
 ];
 
-/// A few nodes of eight devices, workloads of several kinds on them, some under Kueue, and budgets over some of their pods.
-fn fleet(seed: u64, turned: bool) -> Snapshot {
+/// Two to five nodes of eight devices, workloads of several kinds on them, some under Kueue, and disruption budgets of some of
+/// their pods. `reversed` lists the same objects in the reverse order.
+fn fleet(seed: u64, reversed: bool) -> Snapshot {
     let mut rng = Rng::new(seed);
     let count = rng.below(4) + 2;
     let node = |at: usize| {
@@ -39,7 +41,7 @@ fn fleet(seed: u64, turned: bool) -> Snapshot {
     };
     let mut nodes: Vec<Value> = (0..count).map(node).collect();
     let mut free = vec![8_u32; count];
-    let mut works: Vec<Value> = Vec::new();
+    let mut workloads: Vec<Value> = Vec::new();
     let mut budgets: Vec<Value> = Vec::new();
     for at in 0..rng.below(8) + 2 {
         let (gpus, pods) = (rng.below(4) as u32 + 1, rng.below(3) + 1);
@@ -81,11 +83,11 @@ fn fleet(seed: u64, turned: bool) -> Snapshot {
             work["queue"] = json!("ml");
             work["admission"] = json!({ "system": "kueue", "name": format!("wl-w{at}"), "uid": format!("uid-wl-w{at}") });
         }
-        works.push(work);
+        workloads.push(work);
     }
-    if turned {
+    if reversed {
         nodes.reverse();
-        works.reverse();
+        workloads.reverse();
         budgets.reverse();
     }
     let document = json!({
@@ -94,12 +96,13 @@ fn fleet(seed: u64, turned: bool) -> Snapshot {
             "name": "ml", "object": "ml", "system": "kueue", "preemption": { "within": "lower-priority" },
             "quota": [{ "flavor": "h100", "nominal": 8 * count }],
         }],
-        "workloads": works,
+        "workloads": workloads,
     });
     document::from_value(&document, "test").expect("a document")
 }
 
-fn ask(snapshot: &Snapshot, text: &str) -> Option<Plan> {
+/// The plan of an action; `None` if it is refused.
+fn plan_of(snapshot: &Snapshot, text: &str) -> Option<Plan> {
     let author = Author {
         by: "me".into(),
         why: "a test".into(),
@@ -111,7 +114,7 @@ fn ask(snapshot: &Snapshot, text: &str) -> Option<Plan> {
     }
 }
 
-/// The pods that a step stops: its own, or all of its job.
+/// Names of the pods that a step stops: the evicted pod, or all pods of the job that it interrupts.
 fn stopped(snapshot: &Snapshot, step: &Step) -> Vec<String> {
     if matches!(step.mutation, Mutation::Evict { .. }) {
         return vec![step.object.name.to_string()];
@@ -120,20 +123,21 @@ fn stopped(snapshot: &Snapshot, step: &Step) -> Vec<String> {
         return Vec::new();
     }
     let job = step.job.as_ref().expect("what it stops is a job's");
-    let mut works = snapshot.workloads.iter();
-    let work = works
+    let mut workloads = snapshot.workloads.iter();
+    let work = workloads
         .find(|work| work.key.key == job.name.0)
         .expect("is there");
     let pods = work.sets.iter().flat_map(|set| &set.placements);
     pods.map(|placement| placement.pod.to_string()).collect()
 }
 
+/// True if a disruption budget covers the pod; all pods are in one namespace.
 fn covered(snapshot: &Snapshot, pod: &str) -> bool {
     let mut budgets = snapshot.budgets.iter();
     budgets.any(|budget| budget.pods.iter().any(|own| **own == *pod))
 }
 
-/// The field that a mutation writes, with its old value, where that can be restored.
+/// The field that a step writes, with the value that it must have before; only `spec.active` of a Kueue Workload is checked.
 fn written(step: &Step) -> Option<(&'static str, Value)> {
     match &step.mutation {
         Mutation::WorkloadActive { value } => Some(("/spec/active", json!(!value))),
@@ -141,12 +145,13 @@ fn written(step: &Step) -> Option<(&'static str, Value)> {
     }
 }
 
-fn lawful(snapshot: &Snapshot, text: &str, plan: &Plan) -> Result<(), TestCaseError> {
+/// Checks laws 5 and 8 for each step, and that no pod is stopped twice.
+fn obeys_laws(snapshot: &Snapshot, text: &str, plan: &Plan) -> Result<(), TestCaseError> {
     prop_assert!(plan.validate().is_ok(), "{text}: {:?}", plan.validate());
-    let mut gone: BTreeMap<String, usize> = BTreeMap::new();
+    let mut stops: BTreeMap<String, usize> = BTreeMap::new();
     for step in &plan.steps {
         let pods = stopped(snapshot, step);
-        // Law 5: eviction respects budgets; any other mutation that stops pods says that it ignores them.
+        // Law 5: an eviction respects budgets; any other mutation that stops pods says that it ignores them.
         let expected = match (&step.mutation, pods.is_empty()) {
             (Mutation::Evict { .. }, _) => Budgets::Respected,
             (_, false) => Budgets::Ignored,
@@ -158,9 +163,9 @@ fn lawful(snapshot: &Snapshot, text: &str, plan: &Plan) -> Result<(), TestCaseEr
             prop_assert!(notes.contains("budget"), "{text}: {step}: {notes}");
         }
         for pod in pods {
-            *gone.entry(pod).or_default() += 1;
+            *stops.entry(pod).or_default() += 1;
         }
-        // Law 8: the old value of a written field was checked before.
+        // Law 8: a guard checks the old value of the written field.
         if let Some((path, before)) = written(step).filter(|_| step.side_effects.interrupts) {
             let seen = step.guards.iter().any(|fact| match &fact.test {
                 Test::Is { path: of, value } => of == path && *value == before,
@@ -169,7 +174,7 @@ fn lawful(snapshot: &Snapshot, text: &str, plan: &Plan) -> Result<(), TestCaseEr
             prop_assert!(seen, "{text}: {step} writes {path} blindly");
         }
     }
-    prop_assert!(gone.values().all(|times| *times == 1), "{text}: {gone:?}");
+    prop_assert!(stops.values().all(|n| *n == 1), "{text}: {stops:?}");
     Ok(())
 }
 
@@ -177,29 +182,29 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn a_drain_stops_each_pod_once_by_a_way_that_says_what_it_does_about_budgets(seed in any::<u64>()) {
+    fn a_drain_stops_each_pod_of_its_node_once_and_says_what_it_does_about_budgets(seed in any::<u64>()) {
         let snapshot = fleet(seed, false);
         let text = "drain n0";
-        let Some(plan) = ask(&snapshot, text) else { return Ok(()); };
-        lawful(&snapshot, text, &plan)?;
+        let Some(plan) = plan_of(&snapshot, text) else { return Ok(()); };
+        obeys_laws(&snapshot, text, &plan)?;
         let stopped: BTreeSet<String> = plan.steps.iter().flat_map(|step| stopped(&snapshot, step)).collect();
         let sets = snapshot.workloads.iter().flat_map(|work| &work.sets);
         for placement in sets.flat_map(|set| &set.placements).filter(|it| *it.node == *"n0") {
             prop_assert!(stopped.contains(&*placement.pod), "{} stays on n0", placement.pod);
         }
-        prop_assert_eq!(ask(&fleet(seed, true), text), Some(plan));
+        prop_assert_eq!(plan_of(&fleet(seed, true), text), Some(plan));
     }
 
     #[test]
-    fn actions_on_jobs_obey_the_laws_in_any_input_order(seed in any::<u64>()) {
-        let (snapshot, turned) = (fleet(seed, false), fleet(seed, true));
+    fn actions_on_jobs_obey_the_laws_and_do_not_depend_on_input_order(seed in any::<u64>()) {
+        let (snapshot, reversed) = (fleet(seed, false), fleet(seed, true));
         for work in &snapshot.workloads {
             for verb in ["preempt", "requeue", "admit"] {
                 let text = format!("{verb} {}", work.key.key);
-                let plan = ask(&snapshot, &text);
-                prop_assert_eq!(&plan, &ask(&turned, &text), "{}", text);
+                let plan = plan_of(&snapshot, &text);
+                prop_assert_eq!(&plan, &plan_of(&reversed, &text), "{}", text);
                 if let Some(plan) = plan {
-                    lawful(&snapshot, &text, &plan)?;
+                    obeys_laws(&snapshot, &text, &plan)?;
                 }
             }
         }
