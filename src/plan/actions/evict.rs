@@ -71,13 +71,13 @@ fn availability(selected: &Selected<'_>) -> Availability {
 
 /// A pod on a node.
 enum Found<'a> {
-    /// Of the workload at this place.
+    /// A pod of the workload at this position in the snapshot, with its pod set.
     OfWorkload(usize, &'a PodSet, &'a Placement),
-    /// Without devices.
+    /// A pod without devices, which is in no workload.
     Resident(&'a Resident),
 }
 
-/// The pod by `NAMESPACE/NAME`, or by its name alone where one pod has it.
+/// The pod by `NAMESPACE/NAME`, or by its name alone where only one pod has it.
 ///
 /// # Errors
 /// No pod on a node has the name, or several have it.
@@ -118,7 +118,7 @@ fn find<'a>(snapshot: &'a Snapshot, named: &str) -> Result<(ObjectKey, Found<'a>
     })
 }
 
-/// What recreates a pod once it is evicted, in a sentence.
+/// A note that names the controller which recreates an evicted pod, and where.
 fn recreated(kind: &str) -> String {
     match kind {
         "DaemonSet" => String::from("its DaemonSet recreates it on the same node"),
@@ -129,19 +129,20 @@ fn recreated(kind: &str) -> String {
     }
 }
 
-/// The fleet without the pod, and with one more that waits in its place where a controller recreates it.
+/// The fleet after the eviction: without the pod and, unless it is a bare pod, with a pending replacement. That needs no quota,
+/// because its workload stays admitted.
 fn without(snapshot: &Snapshot, at: usize, set: &PodSet, pod: &Placement) -> Snapshot {
     let mut after = snapshot.clone();
     let work = &mut after.workloads[at];
-    let mut waits = Workload {
+    let mut replacement = Workload {
         queue: None,
         status: Status::Waiting,
         admitted_at: None,
         created: snapshot.at,
         ..work.clone()
     };
-    waits.sets.retain(|own| own.name == set.name);
-    for own in &mut waits.sets {
+    replacement.sets.retain(|own| own.name == set.name);
+    for own in &mut replacement.sets {
         own.placements.clear();
         (own.count, own.min) = (1, 1);
     }
@@ -151,8 +152,8 @@ fn without(snapshot: &Snapshot, at: usize, set: &PodSet, pod: &Placement) -> Sna
         own.min = own.min.min(own.count);
     }
     if work.key.kind.as_str() != "Pod" {
-        waits.key = planner_context::key_of_moved(&waits.key);
-        after.workloads.push(waits);
+        replacement.key = planner_context::key_of_moved(&replacement.key);
+        after.workloads.push(replacement);
     }
     after.settle();
     after
@@ -161,7 +162,8 @@ fn without(snapshot: &Snapshot, at: usize, set: &PodSet, pod: &Placement) -> Sna
 /// Plans the eviction of one pod.
 ///
 /// # Errors
-/// No pod on a node has the name, it is terminating already, its node's kubelet runs it from a file, or its budgets can never allow it.
+/// No pod on a node has the name, or several have it; it is terminating already; its disruption budgets can never allow its
+/// eviction; it is a static pod.
 pub(super) fn plan(on: &PlannerInput<'_>, pod: &str) -> Result<Plan, Refusal> {
     let snapshot = on.snapshot;
     let (key, found) = find(snapshot, pod)?;
@@ -206,8 +208,8 @@ pub(super) fn plan(on: &PlannerInput<'_>, pod: &str) -> Result<Plan, Refusal> {
             "{key} has no controller: once evicted, no controller recreates it, and its work is lost"
         ));
     }
-    let silent = unanswered::words(snapshot, &once(node).collect());
-    plan.warnings.extend(silent);
+    let not_ready = unanswered::words(snapshot, &once(node).collect());
+    plan.warnings.extend(not_ready);
     plan.undo.notes.push(match bare {
         true => String::from("an eviction cannot be undone"),
         false => String::from("an eviction cannot be undone; the controller recreates the pod"),
