@@ -12,7 +12,7 @@ fn one_pod_of_a_gang_is_evicted_and_placed_again() {
     let effects = &plan.steps[0].side_effects;
     assert_eq!(effects.gang_broken, Some(2));
     assert_eq!(effects.budgets, Budgets::Respected);
-    // 4 devices for ten minutes since the checkpoint, at 2 dollars.
+    // 4 devices for 600 s since the checkpoint, at $2 per device-hour.
     let loss = effects.loss.as_ref().expect("work is lost");
     assert_eq!(
         (loss.device_seconds, loss.micro_usd),
@@ -24,7 +24,7 @@ fn one_pod_of_a_gang_is_evicted_and_placed_again() {
     let displaced = &forecast(&plan).displaced;
     let names: Vec<String> = displaced.iter().map(|one| one.job.to_string()).collect();
     assert_eq!(names, ["ml/gang"]);
-    assert_eq!(displaced[0].devices, 4, "those of the pod alone");
+    assert_eq!(displaced[0].devices, 4, "the devices of the pod alone");
     assert_eq!(displaced[0].back, Some(snapshot.at));
 }
 
@@ -43,7 +43,7 @@ fn a_pod_without_devices_is_found_by_its_name_alone() {
 }
 
 #[test]
-fn what_no_controller_recreates_is_said_before() {
+fn a_plan_warns_of_a_pod_that_no_controller_recreates() {
     let plan = planned(&mixed(), "evict lone-0");
     let warnings = plan.warnings.join("\n");
     assert!(
@@ -55,13 +55,13 @@ fn what_no_controller_recreates_is_said_before() {
 }
 
 #[test]
-fn what_cannot_be_evicted_is_refused_with_its_reason() {
+fn a_pod_that_cannot_be_evicted_is_refused_with_the_reason() {
     let mut twice = mixed();
     let mut other = twice.residents[0].clone();
     other.namespace = "ml".into();
     twice.residents.push(other);
     for (snapshot, pod, code, word) in [
-        (mixed(), "nobody", RefusalCode::NotFound, "no pod nobody"),
+        (mixed(), "absent", RefusalCode::NotFound, "no pod absent"),
         (
             mixed(),
             "prod/log",
@@ -89,9 +89,8 @@ fn what_cannot_be_evicted_is_refused_with_its_reason() {
     }
 }
 
-/// A budget that allows no eviction at present is waited for.
 #[test]
-fn a_budget_that_allows_none_now_is_waited_for() {
+fn an_eviction_waits_for_a_budget_that_allows_none_now() {
     let mut snapshot = mixed();
     snapshot.budgets[0].desired_healthy = 0;
     let plan = planned(&snapshot, "evict ml/web-0");
