@@ -307,10 +307,10 @@ impl DraDevice {
         }
     }
 
-    /// Adds the existing partitions to the device: the static ones, and those allocated (`held`). Returns the position of each in
+    /// Adds the existing partitions to the device: the static ones, and those in `allocated`. Returns the position of each in
     /// `self.parts` and in `device.slices`.
-    fn cut(&self, device: &mut Device, held: &BTreeSet<&Handle>) -> Vec<(usize, usize)> {
-        let there = |part: &DevicePartition| !part.made_on_demand || held.contains(&part.handle);
+    fn cut(&self, device: &mut Device, allocated: &BTreeSet<&Handle>) -> Vec<(usize, usize)> {
+        let exists = |part: &DevicePartition| !part.made_on_demand || allocated.contains(&part.handle);
         let mut slices = std::mem::take(&mut device.slices).into_vec();
         let mut taken: BTreeSet<usize> = BTreeSet::new();
         let mut places = Vec::new();
@@ -318,7 +318,7 @@ impl DraDevice {
             .parts
             .iter()
             .enumerate()
-            .filter(|(_, part)| there(part))
+            .filter(|(_, part)| exists(part))
         {
             // An exporter's names are its own: take the next slice with the same profile.
             let fits = |slice: &Slice| {
@@ -506,7 +506,7 @@ impl DraDevices {
                 }
             }
         }
-        let held: BTreeSet<&Handle> = holders.keys().collect();
+        let allocated: BTreeSet<&Handle> = holders.keys().collect();
         let mut served: BTreeSet<ObjectKey> = BTreeSet::new();
         for device in devices.iter_mut() {
             let Some(dra) = at
@@ -517,7 +517,7 @@ impl DraDevices {
             else {
                 continue;
             };
-            for (part, place) in dra.cut(device, &held) {
+            for (part, place) in dra.cut(device, &allocated) {
                 // A partition is shown with the first of the pods that share it.
                 if let Some(pods) = holders.get(&dra.parts[part].handle)
                     && let Some(first) = pods.first()
