@@ -310,7 +310,7 @@ impl DraDevice {
     /// Adds the existing partitions to the device: the static ones, and those in `allocated`. Returns the position of each in
     /// `self.parts` and in `device.slices`.
     fn cut(&self, device: &mut Device, allocated: &BTreeSet<&Handle>) -> Vec<(usize, usize)> {
-        let exists = |part: &DevicePartition| !part.made_on_demand || allocated.contains(&part.handle);
+        let exists = |it: &DevicePartition| !it.made_on_demand || allocated.contains(&it.handle);
         let mut slices = std::mem::take(&mut device.slices).into_vec();
         let mut taken: BTreeSet<usize> = BTreeSet::new();
         let mut places = Vec::new();
