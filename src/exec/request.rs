@@ -96,12 +96,13 @@ pub async fn identity(client: &Client) -> Result<String, String> {
     let path = "/api/v1/namespaces?fieldSelector=metadata.name%3Dkube-system";
     let answer = get(client, path).await;
     let items = answer.body.get("items").and_then(Value::as_array);
-    let mut items = items.into_iter().flatten();
-    let found = items.find(|item| text(item, "/metadata/name") == "kube-system");
+    let mut all = items.into_iter().flatten();
+    let found = all.find(|item| text(item, "/metadata/name") == "kube-system");
     match found.map(|item| text(item, "/metadata/uid")) {
         Some(uid) if !uid.is_empty() => Ok(uid.to_owned()),
-        _ if answer.code == Some(200) => Err("it has no namespace kube-system".to_owned()),
-        _ => Err(answer.words()),
+        _ if answer.code != Some(200) => Err(answer.words()),
+        _ if items.is_none() => Err("its answer is no list of namespaces".to_owned()),
+        _ => Err("it has no namespace kube-system".to_owned()),
     }
 }
 

@@ -306,10 +306,12 @@ impl Drain<'_> {
         }
         // Remaining pods keep their devices; evicted ones are placed separately, as the scheduler places pods.
         let nodes = std::mem::take(&mut self.nodes);
-        for set in &mut self.after.workloads[leave.work].sets {
+        let sets = self.after.workloads[leave.work].sets.iter_mut();
+        for (set, evicted) in sets.zip(&moved.sets) {
             set.placements
                 .retain(|pod| !nodes.contains(&pod.node) || stays.contains(&pod.pod));
-            set.count = u32::try_from(set.placements.len()).unwrap_or(set.count);
+            let placed = u32::try_from(set.placements.len()).unwrap_or(set.count);
+            set.count = set.count.saturating_sub(evicted.count).max(placed);
             set.min = set.min.min(set.count);
         }
         self.nodes = nodes;

@@ -196,11 +196,14 @@ proptest! {
     }
 
     #[test]
-    fn actions_on_jobs_obey_the_laws_and_do_not_depend_on_input_order(seed in any::<u64>()) {
+    fn actions_on_jobs_and_pods_obey_the_laws_and_do_not_depend_on_input_order(seed in any::<u64>()) {
         let (snapshot, reversed) = (fleet(seed, false), fleet(seed, true));
         for work in &snapshot.workloads {
-            for verb in ["preempt", "requeue", "admit"] {
-                let text = format!("{verb} {}", work.key.key);
+            let of_job = |verb: &str| format!("{verb} {}", work.key.key);
+            let mut actions = ["preempt", "requeue", "admit"].map(of_job).to_vec();
+            let pods = work.sets.iter().flat_map(|set| &set.placements);
+            actions.extend(pods.map(|pod| format!("evict ml/{}", pod.pod)));
+            for text in actions {
                 let plan = plan_of(&snapshot, &text);
                 prop_assert_eq!(&plan, &plan_of(&reversed, &text), "{}", text);
                 if let Some(plan) = plan {

@@ -148,7 +148,8 @@ fn without(snapshot: &Snapshot, at: usize, set: &PodSet, pod: &Placement) -> Sna
     }
     for own in work.sets.iter_mut().filter(|own| own.name == set.name) {
         own.placements.retain(|other| other.pod != pod.pod);
-        own.count = u32::try_from(own.placements.len()).unwrap_or(own.count);
+        let placed = u32::try_from(own.placements.len()).unwrap_or(own.count);
+        own.count = own.count.saturating_sub(1).max(placed);
         own.min = own.min.min(own.count);
     }
     if work.key.kind.as_str() != "Pod" {

@@ -253,6 +253,23 @@ mod tests {
     }
 
     #[test]
+    fn a_direct_scrape_takes_nothing_of_the_burst_of_the_proxy() {
+        let mut schedule = Schedule::new(1.0, 8).with_burst(1);
+        let interval = Duration::from_secs(60);
+        for (id, way) in [ScrapeRoute::Direct, ScrapeRoute::Proxy, ScrapeRoute::Proxy]
+            .into_iter()
+            .enumerate()
+        {
+            schedule.add(id as u64, None, interval, way, at(0));
+        }
+        // One of the burst, one of the steady budget.
+        for _ in 0..3 {
+            let next = schedule.next(at(0));
+            assert!(matches!(next, NextScrape::Ask(_)), "{next:?}");
+        }
+    }
+
+    #[test]
     fn the_burst_ends_on_request_and_after_ten_seconds_without_a_token_taken() {
         let mut burst = Burst::new(10);
         assert!(burst.take(at(0)));

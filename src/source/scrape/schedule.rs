@@ -339,7 +339,7 @@ impl Schedule {
             target.asked = Some(now);
             target.rank.fresh = false;
         }
-        let in_burst = rank.fresh && self.burst.take(now);
+        let in_burst = rank.fresh && rank.way == ScrapeRoute::Proxy && self.burst.take(now);
         if rank.way == ScrapeRoute::Proxy && !in_burst {
             self.slot = now.plus(self.distance());
         }

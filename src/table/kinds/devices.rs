@@ -306,7 +306,7 @@ fn signal_of(facts: &Facts, row: Row, signal: Signal) -> Option<f64> {
     };
     signals
         .get(signal)
-        .filter(|_| is_its || devices::is_without_work(signal))
+        .filter(|_| is_its || !devices::is_of_work(signal))
 }
 
 /// `NODE/gpu3`, of a slice `NODE/gpu3/SLICE`.

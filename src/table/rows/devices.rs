@@ -211,18 +211,33 @@ pub fn is_of_holder(device: &Device, slice: &Slice) -> bool {
     holder.is_none_or(|pod| device.read_at >= Some(pod.held_since()))
 }
 
-/// True for a reading that is shown even if it is older than the allocation: core temperature, power, their limits, total memory.
-pub const fn is_without_work(signal: Signal) -> bool {
-    matches!(
-        signal,
-        Signal::Temp | Signal::TempSlowdown | Signal::Power | Signal::PowerLimit | Signal::MemTotal
-    )
+/// True for a reading that depends on the work on the device: one that is older than the allocation says nothing of its holder. All
+/// others (temperatures, power, limits, errors) are the device's own.
+pub const fn is_of_work(signal: Signal) -> bool {
+    use Signal::{
+        DecoderUtil, DramActive, EncoderUtil, MemClock, MemFree, MemUsed, MemUsedRatio, Nvlink,
+        NvlinkRx, NvlinkTx, PcieRx, PcieTx, SmActive, SmClock, SmOccupancy, TensorActive,
+        ThrottleReasons, Util,
+    };
+    signal.is_of_a_server()
+        || matches!(
+            signal,
+            Util | SmActive | SmOccupancy | TensorActive | DramActive | EncoderUtil | DecoderUtil
+        )
+        || matches!(
+            signal,
+            MemUsed | MemFree | MemUsedRatio | SmClock | MemClock
+        )
+        || matches!(
+            signal,
+            PcieTx | PcieRx | Nvlink | NvlinkTx | NvlinkRx | ThrottleReasons
+        )
 }
 
-/// The readings for which [`is_without_work`] is true.
+/// The readings that do not depend on work.
 fn without_work(signals: &Signals) -> Signals {
     let all = signals.iter();
-    all.filter(|(signal, _)| is_without_work(*signal)).collect()
+    all.filter(|(signal, _)| !is_of_work(*signal)).collect()
 }
 
 #[cfg(test)]
@@ -232,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn utilization_read_before_the_allocation_is_unknown_and_temperature_is_not() {
+    fn utilization_read_before_the_allocation_is_unknown_and_temperature_and_errors_are_not() {
         let mut facts = crate::sample::facts();
         let fleet = Arc::make_mut(&mut facts.fleet);
         let mut nodes: Vec<Arc<Node>> = fleet.nodes.to_vec();
@@ -240,10 +255,13 @@ mod tests {
         assert!(device.util().is_some() && device.is_allocated());
         let since = device.held_since().expect("is held");
         device.read_at = Some(since.minus(std::time::Duration::from_secs(10)));
+        let errors: Signals = [(Signal::EccUncorrected, 2.0)].into_iter().collect();
+        device.signals = device.signals.or(&errors);
         fleet.nodes = nodes.into();
         let node = &facts.fleet.nodes[0];
         let row = row(&facts, node, &node.devices[0]);
         assert_eq!((row.util, row.signals.get(Signal::Util)), (None, None));
         assert!(row.signals.get(Signal::Temp).is_some(), "the device's own");
+        assert!(row.signals.get(Signal::EccUncorrected).is_some(), "also");
     }
 }

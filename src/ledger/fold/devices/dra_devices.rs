@@ -142,11 +142,16 @@ fn further<'s>(source: &PublishedDevice<'s>) -> Vec<Tie<'s>> {
     sets.chain(index).collect()
 }
 
-/// A PCI address in one form, whatever the width of its domain: lower case, without a domain 0 and leading zeros.
+/// A PCI address in one form, whatever the width of its domain: lower case, without leading zeros of the domain, and without a domain 0.
 fn plain_pci(address: &str) -> String {
     let lower = address.to_ascii_lowercase();
-    let plain = lower.trim_start_matches('0');
-    plain.trim_start_matches(':').to_owned()
+    match lower.split_once(':') {
+        Some((domain, rest)) if rest.contains(':') => match domain.trim_start_matches('0') {
+            "" => rest.to_owned(),
+            domain => format!("{domain}:{rest}"),
+        },
+        _ => lower,
+    }
 }
 
 /// The physical devices among the published entries: first those with an entry for the whole device, then those with partitions
@@ -560,5 +565,19 @@ impl DraDevices {
             }
         }
         served
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pci_address_has_one_form_whatever_the_width_of_its_domain() {
+        for same in ["00000000:07:00.0", "0000:07:00.0", "07:00.0", "0:07:00.0"] {
+            assert_eq!(plain_pci(same), "07:00.0", "{same}");
+        }
+        assert_eq!(plain_pci("00000008:0A:00.0"), plain_pci("0008:0a:00.0"));
+        assert_ne!(plain_pci("0000:00:07.0"), plain_pci("0000:07:00.0"));
     }
 }
