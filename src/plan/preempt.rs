@@ -60,8 +60,9 @@ fn off(
             let sentence = format!("{job} is a pod without a controller: nothing recreates it");
             return Err(Refusal::new(RefusalCode::Unsupported, sentence)
                 .instead(format!(
-                    "evict it for good with its node: `plan drain {}`",
-                    node_of(model)
+                    "evict it for good: `plan evict {}/{}`",
+                    model.key.key.namespace,
+                    pod_of(model)
                 ))
                 .instead("put it under a Job, which can be suspended"));
         }
@@ -122,10 +123,10 @@ fn off(
     Ok((plan, back))
 }
 
-fn node_of(model: &engine::snapshot::Workload) -> String {
+fn pod_of(model: &engine::snapshot::Workload) -> String {
     seated(model)
         .next()
-        .map_or_else(|| "NODE".to_owned(), |(_, pod)| pod.node.to_string())
+        .map_or_else(|| "POD".to_owned(), |(_, pod)| pod.pod.to_string())
 }
 
 /// Checks that a workload has something allocated.
