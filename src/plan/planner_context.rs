@@ -76,7 +76,7 @@ pub fn gang_refusal(group: &str) -> Refusal {
         "{group} is a gang of pods without a controller: nothing can suspend or recreate them"
     );
     Refusal::new(RefusalCode::Unsupported, sentence)
-        .instead("delete its pods to free their devices")
+        .instead("evict its pods one by one to free their devices: `plan evict NAMESPACE/POD`")
         .instead("run them from a Job or JobSet, which can be suspended")
 }
 
