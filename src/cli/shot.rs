@@ -138,7 +138,7 @@ struct KeySequence(Vec<KeyPress>);
 /// Parses typed keys, `jj<enter>/a100<enter>`. A `<` that begins no name of a key is the key `<`.
 ///
 /// # Errors
-/// A control character.
+/// The text has a control character.
 fn keys(text: &str) -> Result<KeySequence, String> {
     let mut all = Vec::new();
     let mut rest = text;

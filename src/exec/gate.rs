@@ -1,16 +1,10 @@
 //! The write gates. The writing client may read, send access reviews, and send the calls of mutations. The client of a Lease may
 //! read and write that Lease. Any other request is refused.
 
-use std::sync::Arc;
-use std::task::{Context, Poll};
-
-use futures::future::BoxFuture;
-use http::header::UPGRADE;
-use http::{Method, Request};
-use tower::{BoxError, Layer, Service};
+use http::Method;
 
 use cluster::mutations::writes;
-use source::gate::{Refused, is_read};
+use source::gate::is_read;
 
 /// Path of SelfSubjectReview, which changes nothing.
 pub const WHO: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
@@ -51,76 +45,13 @@ pub fn is_allowed(method: &Method, path: &str) -> bool {
     }
 }
 
-/// A layer that restricts the requests that a client may send.
-#[derive(Clone, Debug)]
-pub enum WriteGate {
-    /// The calls of mutations ([`is_allowed`]).
-    Levers,
-    /// One Lease: read it, replace it, or create it in its namespace.
-    Lease {
-        /// API path of the Leases in the namespace.
-        all: String,
-        /// API path of the Lease.
-        own: String,
-    },
-}
-
-impl WriteGate {
-    fn lets_through(&self, method: &Method, path: &str) -> bool {
-        match self {
-            Self::Levers => is_allowed(method, path),
-            Self::Lease { all, own } => match method.as_str() {
-                "GET" | "PUT" => path == own,
-                "POST" => path == all,
-                _ => false,
-            },
-        }
-    }
-}
-
-impl<S> Layer<S> for WriteGate {
-    type Service = GatedWriter<S>;
-    fn layer(&self, inner: S) -> GatedWriter<S> {
-        GatedWriter {
-            inner,
-            gate: Arc::new(self.clone()),
-        }
-    }
-}
-
-/// A service behind the gate.
-#[derive(Clone, Debug)]
-pub struct GatedWriter<S> {
-    inner: S,
-    gate: Arc<WriteGate>,
-}
-
-impl<S, B> Service<Request<B>> for GatedWriter<S>
-where
-    S: Service<Request<B>>,
-    S::Error: Into<BoxError>,
-    S::Future: Send + 'static,
-    S::Response: 'static,
-{
-    type Response = S::Response;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<S::Response, BoxError>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(context).map_err(Into::into)
-    }
-
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        let (method, path) = (request.method(), request.uri().path());
-        if request.headers().contains_key(UPGRADE) || !self.gate.lets_through(method, path) {
-            let refused = Refused {
-                method: method.clone(),
-                path: path.to_owned(),
-            };
-            return Box::pin(async move { Err(refused.into()) });
-        }
-        let asked = self.inner.call(request);
-        Box::pin(async move { asked.await.map_err(Into::into) })
+/// True when the client of a Lease may send the request: read the Lease at the API path `own`, replace it, or create one at `all`, the
+/// path of the Leases in its namespace.
+pub fn is_of_lease(method: &Method, path: &str, all: &str, own: &str) -> bool {
+    match method.as_str() {
+        "GET" | "PUT" => path == own,
+        "POST" => path == all,
+        _ => false,
     }
 }
 
@@ -158,10 +89,6 @@ mod tests {
     #[test]
     fn the_client_of_a_lease_sends_nothing_else() {
         let all = "/apis/coordination.k8s.io/v1/namespaces/ops/leases";
-        let gate = WriteGate::Lease {
-            all: all.to_owned(),
-            own: format!("{all}/watch"),
-        };
         let own = format!("{all}/watch");
         for (method, path, passes) in [
             ("GET", own.as_str(), true),
@@ -176,7 +103,11 @@ mod tests {
             ("PATCH", "/apis/batch/v1/namespaces/nlp/jobs/j", false),
         ] {
             let method = method.parse().expect("a method");
-            assert_eq!(gate.lets_through(&method, path), passes, "{method} {path}");
+            assert_eq!(
+                is_of_lease(&method, path, all, &own),
+                passes,
+                "{method} {path}"
+            );
         }
     }
 

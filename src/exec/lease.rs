@@ -22,13 +22,14 @@ use cluster::mutations::text;
 use model::base::name::{is_dns_label, is_dns_subdomain, printable};
 use plan::grant::Grant;
 use source::api_stats::ApiStats;
+use source::gate::gated;
 use source::kubeconfig::{ConfigFault, ContextChoice};
 use source::login::Login;
 
-use super::gate::WriteGate;
+use super::gate::is_of_lease;
 use super::request::ask;
 use super::response::ServerResponse;
-use super::writer::{gated, resolved};
+use super::writer::resolved;
 
 /// Lease duration: time after its last change when the Lease expires (client-go's `LeaseDuration`).
 pub const LASTS: Duration = Duration::from_secs(15);
@@ -224,12 +225,10 @@ impl Elector {
         B: hyper::body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        let gate = WriteGate::Lease {
-            all: lease.all(),
-            own: lease.own(),
-        };
+        let (all, own) = (lease.all(), lease.own());
+        let allows = move |method: &_, path: &_| is_of_lease(method, path, &all, &own);
         Self {
-            client: gated(service, &lease.namespace, &stats, &gate),
+            client: gated(service, &lease.namespace, &stats, allows),
             stats,
             lease,
             identity,

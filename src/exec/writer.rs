@@ -10,7 +10,7 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use tower::{BoxError, Layer, Service};
+use tower::{BoxError, Service};
 
 use cluster::discovery::{PlainGroup, Resources};
 use cluster::mutations::{Call, text};
@@ -18,11 +18,11 @@ use model::base::Moment;
 use model::plan::Object;
 use plan::grant::Grant;
 use source::api_stats::ApiStats;
-use source::counting_layer::CountingLayer;
+use source::gate::gated;
 use source::kubeconfig::{ConfigFault, ContextChoice, Resolved, resolve};
 use source::login::Login;
 
-use super::gate::{WHO, WriteGate};
+use super::gate::{WHO, is_allowed};
 use super::machine::ObjectRead;
 use super::record::ClusterIdentity;
 use super::request::{ask, get, identity, read, unwritable};
@@ -102,28 +102,10 @@ where
     B::Error: Into<BoxError>,
 {
     WritingClient {
-        client: gated(service, namespace, &stats, &WriteGate::Levers),
+        client: gated(service, namespace, &stats, is_allowed),
         stats,
         cluster,
     }
-}
-
-/// A client that sends what `gate` allows, counted in `stats`.
-pub(super) fn gated<S, B>(
-    service: S,
-    namespace: &str,
-    stats: &Arc<ApiStats>,
-    gate: &WriteGate,
-) -> Client
-where
-    S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
-    S::Error: Into<BoxError>,
-    S::Future: Send,
-    B: hyper::body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<BoxError>,
-{
-    let counted = CountingLayer::new(Arc::clone(stats)).layer(service);
-    Client::new(gate.layer(counted), namespace)
 }
 
 impl WritingClient {

@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use kube::Client;
 use kube::client::Body;
-use tower::{BoxError, Layer, Service};
+use tower::{BoxError, Service};
 
 use model::base::Name;
 
 use super::api_stats::{ApiStats, Clock};
-use super::counting_layer::CountingLayer;
-use super::gate::ReadGate;
+use super::gate::{gated, is_read};
 use super::kubeconfig::{ConfigFault, ContextChoice, resolve};
 use super::login::Login;
 
@@ -48,7 +47,7 @@ pub fn connect(
     let server = resolved.config.cluster_url.to_string();
     let stats = ApiStats::new(clock);
     let login = Login::new(choice, resolved, interactive, Arc::clone(&stats));
-    let client = gated(login, &namespace, &stats, proxied);
+    let client = gated(login, &namespace, &stats, reads(proxied));
     Ok(Connection {
         client,
         stats,
@@ -73,7 +72,7 @@ where
     B::Error: Into<BoxError>,
 {
     let stats = ApiStats::new(clock);
-    let client = gated(service, "default", &stats, proxied);
+    let client = gated(service, "default", &stats, reads(proxied));
     Connection {
         client,
         stats,
@@ -83,20 +82,10 @@ where
     }
 }
 
-fn gated<S, B>(
-    service: S,
-    namespace: &str,
-    stats: &Arc<ApiStats>,
+/// The rule of the read gate, which allows these paths through the API server's proxy.
+fn reads(
     proxied: impl IntoIterator<Item = String>,
-) -> Client
-where
-    S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
-    S::Error: Into<BoxError>,
-    S::Future: Send,
-    B: hyper::body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<BoxError>,
-{
-    let counted = CountingLayer::new(Arc::clone(stats)).layer(service);
-    let service = ReadGate::new(proxied).layer(counted);
-    Client::new(service, namespace)
+) -> impl Fn(&Method, &str) -> bool + Clone + Send + 'static {
+    let proxied: Arc<[String]> = proxied.into_iter().collect();
+    move |method, path| is_read(method, path, &proxied)
 }

@@ -1,16 +1,21 @@
-//! The read gate: the one rule for the requests of the reading client, and the layer that enforces it.
+//! The read gate: the one rule for the requests of the reading client, and the client that is held to such a rule.
 //!
 //! A request that is not known to be a read is refused before it reaches a socket. A test of the method would not
 //! do: `exec`, `attach` and `portforward` can be GETs, and a `proxy` GET reaches any server behind it.
 
 use std::fmt;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
-use futures::future::BoxFuture;
+use bytes::Bytes;
 use http::header::{CONNECTION, UPGRADE};
-use http::{Method, Request};
+use http::{Method, Request, Response};
+use kube::Client;
+use kube::client::Body;
+use tower::filter::FilterLayer;
 use tower::{BoxError, Layer, Service};
+
+use super::api_stats::ApiStats;
+use super::counting_layer::CountingLayer;
 
 /// The POSTs that change nothing: self reviews of the client's user and rights.
 const REVIEWS: &[&str] = &[
@@ -96,7 +101,7 @@ fn is_plain(path: &str) -> bool {
             .all(|part| !matches!(part, "" | "." | ".."))
 }
 
-/// A request that the gate refused.
+/// A request that a gate refused.
 #[derive(Debug)]
 pub struct Refused {
     pub method: Method,
@@ -107,7 +112,7 @@ impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "refused before it was sent: {} {} is not a read that this program may make",
+            "refused before it was sent: {} {} is not a request that this client may send",
             self.method, self.path
         )
     }
@@ -115,71 +120,45 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// The layer that refuses what is not a read.
-#[derive(Clone, Debug)]
-pub struct ReadGate {
-    proxied: Arc<[String]>,
-}
-
-impl ReadGate {
-    /// A gate that allows these paths to pods and services besides plain reads.
-    pub fn new(proxied: impl IntoIterator<Item = String>) -> Self {
-        Self {
-            proxied: proxied.into_iter().collect(),
-        }
-    }
-}
-
-impl<S> Layer<S> for ReadGate {
-    type Service = GatedReader<S>;
-    fn layer(&self, inner: S) -> GatedReader<S> {
-        GatedReader {
-            inner,
-            proxied: Arc::clone(&self.proxied),
-        }
-    }
-}
-
-/// A service behind the gate.
-#[derive(Clone, Debug)]
-pub struct GatedReader<S> {
-    inner: S,
-    proxied: Arc<[String]>,
-}
-
-impl<S, B> Service<Request<B>> for GatedReader<S>
+/// A client that sends the requests that `allows` returns true for, counted in `stats`. Any other, and any that asks for another
+/// protocol, is refused ([`Refused`]) before it is sent.
+pub fn gated<S, B>(
+    service: S,
+    namespace: &str,
+    stats: &Arc<ApiStats>,
+    allows: impl Fn(&Method, &str) -> bool + Clone + Send + 'static,
+) -> Client
 where
-    S: Service<Request<B>>,
+    S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
     S::Error: Into<BoxError>,
-    S::Future: Send + 'static,
-    S::Response: 'static,
+    S::Future: Send,
+    B: hyper::body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
 {
-    type Response = S::Response;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<S::Response, BoxError>>;
+    let counted = CountingLayer::new(Arc::clone(stats)).layer(service);
+    let gate = move |request| passed(request, &allows);
+    Client::new(FilterLayer::new(gate).layer(counted), namespace)
+}
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(context).map_err(Into::into)
+/// The request, if it may be sent.
+fn passed<B>(
+    request: Request<B>,
+    allows: impl Fn(&Method, &str) -> bool,
+) -> Result<Request<B>, Refused> {
+    let mut connection = request.headers().get_all(CONNECTION).iter();
+    let upgrades = request.headers().contains_key(UPGRADE)
+        || connection.any(|value| {
+            let text = value.to_str().map(str::to_ascii_lowercase);
+            text.map_or(true, |text| text.contains("upgrade"))
+        });
+    let (method, path) = (request.method(), request.uri().path());
+    if !upgrades && allows(method, path) {
+        return Ok(request);
     }
-
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        let upgrades = request.headers().contains_key(UPGRADE)
-            || request.headers().get_all(CONNECTION).iter().any(|value| {
-                value
-                    .to_str()
-                    .map_or(true, |text| text.to_ascii_lowercase().contains("upgrade"))
-            });
-        let (method, path) = (request.method(), request.uri().path());
-        if upgrades || !is_read(method, path, &self.proxied) {
-            let refused = Refused {
-                method: method.clone(),
-                path: path.to_owned(),
-            };
-            return Box::pin(async move { Err(refused.into()) });
-        }
-        let asked = self.inner.call(request);
-        Box::pin(async move { asked.await.map_err(Into::into) })
-    }
+    Err(Refused {
+        method: method.clone(),
+        path: path.to_owned(),
+    })
 }
 
 #[cfg(test)]
@@ -302,21 +281,19 @@ mod tests {
         }
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn an_upgrade_never_passes() {
-        use tower::ServiceExt;
-        let inner = tower::service_fn(|_: Request<()>| async { Ok::<_, BoxError>(()) });
-        let gate = ReadGate::new([]).layer(inner);
-        let plain = Request::get("/api/v1/nodes").body(()).expect("a request");
-        gate.clone().oneshot(plain).await.expect("a read passes");
-        let upgrade = Request::get("/api/v1/nodes")
-            .header("Connection", "keep-alive, Upgrade")
-            .body(())
-            .expect("a request");
-        let error = gate
-            .oneshot(upgrade)
-            .await
-            .expect_err("an upgrade does not");
-        assert!(error.to_string().contains("GET /api/v1/nodes"), "{error}");
+    #[test]
+    fn an_upgrade_never_passes() {
+        let sent = |header: &str, value: &str| {
+            let request = Request::get("/api/v1/nodes").header(header, value);
+            passed(request.body(()).expect("a request"), |_, _| true)
+        };
+        sent("Connection", "keep-alive").expect("a read passes");
+        for (header, value) in [("Connection", "keep-alive, Upgrade"), ("Upgrade", "spdy")] {
+            let refused = sent(header, value).expect_err("an upgrade does not");
+            assert!(
+                refused.to_string().contains("GET /api/v1/nodes"),
+                "{refused}"
+            );
+        }
     }
 }

@@ -1,8 +1,7 @@
 //! Sources of observations: tables of the API server, pages of exporters, Prometheus.
 //!
 //! [`start`] runs one task per table, one for the exporters, one for Prometheus, one for the order of Kueue's pending workloads
-//! and one that probes the connection; all end when its result is dropped. Everything seen, lost or refused is reported; nothing
-//! is decided.
+//! and one that probes the connection; all end when its result is dropped. What is seen, lost or refused is reported, not judged.
 
 pub mod api_error;
 pub mod api_stats;

@@ -86,6 +86,12 @@ fn is_public(tokens: &[Token], at: usize) -> bool {
         .is_some_and(|token| token.text == "pub")
 }
 
+/// Whether the path at `at` says who sees an item: `pub(in crate::world)`.
+fn is_visibility(tokens: &[Token], at: usize) -> bool {
+    let before = tokens[..at].iter().rev().map(|token| token.text);
+    before.take(3).eq(["in", "(", "pub"])
+}
+
 /// The paths that a file names.
 fn named<'a>(tokens: &[Token<'a>]) -> Vec<Named<'a>> {
     let mut out = Vec::new();
@@ -112,7 +118,7 @@ fn named<'a>(tokens: &[Token<'a>]) -> Vec<Named<'a>> {
                 }));
                 at = end;
             }
-            "crate" | "self" | "super" if next(1) == "::" => {
+            "crate" | "self" | "super" if next(1) == "::" && !is_visibility(tokens, at) => {
                 let mut path = vec![tokens[at].text];
                 while next(2 * path.len() - 1) == "::"
                     && tokens.get(at + 2 * path.len()).is_some_and(is_name)

@@ -441,11 +441,15 @@ fn a_circle_goes_by_imports_and_not_by_what_a_file_exports_again() {
     let mut files = vec![
         (
             "table/lib.rs",
-            "mod a; mod b; mod c; mod d; mod e;\npub use a::Row;\n",
+            "mod a; mod b; mod c; mod d; mod e; mod f;\npub use a::Row;\n",
         ),
-        ("table/a.rs", "use super::b::{self, c};\nuse std::fmt;\n"),
+        (
+            "table/a.rs",
+            "use super::{f, b::{self, c}};\nuse std::fmt;\n",
+        ),
         ("table/b.rs", "use crate::{Row, c::*};\n"),
         ("table/c.rs", "fn f() { let _ = crate::d::new(); }\n"),
+        ("table/f.rs", "pub(in crate::a) fn f() {}\n"),
         (
             "table/d.rs",
             "mod inner { use super::super::a as first; }\n",

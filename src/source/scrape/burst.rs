@@ -17,7 +17,7 @@ const TOO_SLOW: u32 = 4;
 /// This many quick answers in a row double the refill, up to its full rate.
 const QUICK: u32 = 32;
 
-/// Lowest [`Burst::share`].
+/// Lowest share of the refill ([`Burst::share`]).
 const LEAST: f64 = 1.0 / 16.0;
 
 /// The burst ends when no token was taken for longer than this: targets found later use the steady budget.
@@ -26,7 +26,7 @@ const LULL: Duration = Duration::from_secs(10);
 /// A token bucket of requests beyond the steady budget.
 #[derive(Clone, Debug)]
 pub struct Burst {
-    /// Most tokens, requests.
+    /// Most tokens; each is one request.
     size: f64,
     /// Tokens at the time `taken`, without the refill since.
     tokens: f64,

@@ -140,8 +140,7 @@ pub fn slice_row<'a>(
     }
 }
 
-/// Since when the longest idle device of a job is idle; `None` if none is idle. As in findings, a shared device counts for its
-/// first pod.
+/// Since when the longest idle device of a job is idle; `None` if none is. As in findings, a shared device is its first pod's.
 pub fn job_idle_since(facts: &Facts, job: &Job) -> Option<IdleSince> {
     let places = job.places.iter();
     let devices = places.filter_map(|place| facts.fleet.node(&place.node)?.device(place.device));

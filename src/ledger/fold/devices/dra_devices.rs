@@ -75,7 +75,7 @@ pub(crate) struct DraDevice {
     uuid: Option<Name>,
     pci: Option<Name>,
     pub(crate) product: Option<Name>,
-    /// Bytes.
+    /// Memory of the device, bytes.
     memory: Option<i64>,
     /// Version of the driver.
     version: Option<Name>,
@@ -155,8 +155,7 @@ fn plain_pci(address: &str) -> String {
 }
 
 /// The physical devices among the published entries: first those with an entry for the whole device, then those with partitions
-/// alone, each by index, PCI address and name. `resource` returns the resource of a driver's devices (false) or partitions
-/// (true).
+/// alone, each by index, PCI address and name. `resource` returns the resource of a driver's partitions (true) or devices.
 pub(crate) fn physical_devices(
     sources: &[PublishedDevice<'_>],
     totals: &CounterTotals<'_>,
