@@ -140,7 +140,7 @@ pub enum Intent {
     },
     /// Evict one pod, as its disruption budget allows.
     Evict {
-        /// The pod, `NAMESPACE/NAME`.
+        /// The pod to evict, `NAMESPACE/NAME`.
         pod: String,
     },
     /// Change the number of replicas of a Deployment, StatefulSet or LeaderWorkerSet.
