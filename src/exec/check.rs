@@ -6,7 +6,7 @@ use futures::{StreamExt, stream};
 use kube::Client;
 
 use cluster::mutations::{self, RunStep};
-use model::plan::{Outcome, Plan, PlanCheck, Step, WaitOrder};
+use model::plan::{Outcome, Plan, PlanCheck, Step, Until, Wait, WaitOrder};
 
 use super::machine::ObjectRead;
 use super::request::{may, read};
@@ -67,7 +67,9 @@ async fn rights(plan: &Plan, reading: &Client) -> PlanCheck {
 async fn dry_run(plan: &Plan, reading: &Client, probe: Option<&Probe>) -> PlanCheck {
     const NAME: &str = "server dry run";
     let checkable = |at: usize, step: &Step| {
-        let waits = step.waits.iter().any(|wait| wait.when == WaitOrder::Before);
+        // (What a disruption budget allows now, the server's answer says.)
+        let before = |wait: &Wait| wait.when == WaitOrder::Before && wait.until != Until::Budget;
+        let waits = step.waits.iter().any(before);
         let asks = probe.is_some() || mutations::depends_on_the_object(&step.mutation);
         at < MOST && !waits && step.needs.is_empty() && asks
     };
@@ -111,7 +113,7 @@ async fn dry_run(plan: &Plan, reading: &Client, probe: Option<&Probe>) -> PlanCh
             NAME,
             Outcome::NotCheckableYet,
             format!(
-                "{} of {} steps checked; the rest depend on earlier steps",
+                "{} of {} steps checked; the others depend on earlier steps, or wait",
                 plan.steps.len() - later,
                 plan.steps.len()
             ),

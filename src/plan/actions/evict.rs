@@ -19,7 +19,7 @@ use crate::planner_context::{self, seated};
 /// Evict one pod, as its disruption budget allows; its controller recreates it
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
 pub struct EvictArguments {
-    /// NAMESPACE/NAME; the name alone where one pod has it
+    /// NAMESPACE/NAME; the name alone where one pod on a node has it
     pod: String,
 }
 
@@ -41,10 +41,10 @@ pub(super) const SPEC: ActionSpec = ActionSpec {
 
 impl EvictArguments {
     pub(super) fn intent(&self, names: &NameResolver<'_>) -> Result<Intent, ParseError> {
-        let pod = match names.namespace {
-            Some(namespace) if !self.pod.contains('/') => format!("{namespace}/{}", self.pod),
-            _ => self.pod.clone(),
-        };
+        let here = names.namespace.filter(|_| !self.pod.contains('/'));
+        let here = here.map(|namespace| format!("{namespace}/{}", self.pod));
+        let here = here.filter(|pod| find(names.snapshot, pod).is_ok());
+        let pod = here.unwrap_or_else(|| self.pod.clone());
         Ok(Intent::Evict { pod })
     }
 }
@@ -211,10 +211,7 @@ pub(super) fn plan(on: &PlannerInput<'_>, pod: &str) -> Result<Plan, Refusal> {
     }
     let not_ready = unanswered::words(snapshot, &once(node).collect());
     plan.warnings.extend(not_ready);
-    plan.undo.notes.push(match bare {
-        true => String::from("an eviction cannot be undone"),
-        false => String::from("an eviction cannot be undone; the controller recreates the pod"),
-    });
+    plan.undo.notes = vec![String::from("an eviction cannot be undone")];
     match found {
         Found::Resident(pod) if pod.owner.as_str() == "Node" => {
             let sentence =

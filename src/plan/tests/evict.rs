@@ -1,6 +1,8 @@
 //! Evictions of one pod on a hand-written fleet.
 
-use model::plan::{Budgets, PlanEffect, RefusalCode};
+use model::plan::{Budgets, Intent, PlanEffect, RefusalCode};
+
+use crate::actions::{self, NameResolver};
 
 use super::fleet::{ask, forecast, lines, mixed, planned};
 
@@ -96,4 +98,24 @@ fn an_eviction_waits_for_a_budget_that_allows_none_now() {
     let plan = planned(&snapshot, "evict ml/web-0");
     let warnings = plan.warnings.join("\n");
     assert!(warnings.contains("waits up to 5 minutes"), "{warnings}");
+}
+
+/// The namespace of the context comes first; a name that only another namespace has is found there.
+#[test]
+fn a_name_alone_is_looked_up_in_the_namespace_of_the_context_first() {
+    let mut snapshot = mixed();
+    let mut other = snapshot.residents[0].clone();
+    other.namespace = "ml".into();
+    snapshot.residents.push(other);
+    let asked = |pod: &str| {
+        let namespace = Some("ml");
+        let names = NameResolver {
+            snapshot: &snapshot,
+            namespace,
+        };
+        actions::intent(&format!("evict {pod}"), &names)
+    };
+    let evict = |pod: &str| Ok(Intent::Evict { pod: pod.into() });
+    assert_eq!(asked("dcgm"), evict("ml/dcgm"));
+    assert_eq!(asked("proxy"), evict("proxy"));
 }
