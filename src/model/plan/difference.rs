@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::base::quantities::counted;
 use crate::base::{Moment, Name};
 
-use super::{Fact, JobName, Mutation, Plan, PlanEffect, Step, Test, Verb};
+use super::{Fact, Intent, JobName, Mutation, Plan, PlanEffect, Step, Test, Verb};
 
 /// Maximum number of jobs named in a line.
 const NAMED: usize = 2;
@@ -32,8 +32,11 @@ impl Plan {
         self.stops().chain(displaced).collect()
     }
 
-    /// The evicted jobs: `3 jobs: nlp/a, nlp/b and 1 more`; `None` where no running work is evicted.
+    /// The pod of an [`Intent::Evict`], else the evicted jobs (`3 jobs: nlp/a, nlp/b and 1 more`); `None` where none is evicted.
     pub fn evicts_words(&self) -> Option<String> {
+        if let Intent::Evict { pod } = &self.intent {
+            return Some(format!("pod {pod}"));
+        }
         let all: Vec<&JobName> = self.evicts().into_iter().collect();
         match all.as_slice() {
             [] => None,

@@ -119,3 +119,9 @@ fn a_name_alone_is_looked_up_in_the_namespace_of_the_context_first() {
     assert_eq!(asked("dcgm"), evict("ml/dcgm"));
     assert_eq!(asked("proxy"), evict("proxy"));
 }
+
+#[test]
+fn what_enter_does_names_the_pod_and_not_its_job() {
+    let plan = planned(&mixed(), "evict ml/gang-0");
+    assert_eq!(plan.evicts_words().as_deref(), Some("pod ml/gang-0"));
+}

@@ -173,12 +173,6 @@ impl Siting {
     pub fn allows(&self, name: &str, labels: &Labels) -> bool {
         self.required.is_empty() || self.required.iter().any(|term| term.holds(name, labels))
     }
-
-    /// True when it tolerates this taint, or the taint does not keep pods away.
-    pub fn bears(&self, taint: &Taint) -> bool {
-        taint.effect.as_str() == "PreferNoSchedule"
-            || self.tolerations.iter().any(|known| known.covers(taint))
-    }
 }
 
 /// Strength of a topology request.
@@ -303,7 +297,7 @@ mod tests {
     #[test]
     fn tolerations_cover_what_the_api_says_they_do() {
         let gpu = taint("nvidia.com/gpu", "present", "NoSchedule");
-        let bears = |key: &str, exists: bool, value: &str, effect: &str| {
+        let covers = |key: &str, exists: bool, value: &str, effect: &str| {
             let toleration = Toleration {
                 key: Name::new(key),
                 exists,
@@ -311,24 +305,19 @@ mod tests {
                 effect: Name::new(effect),
                 seconds: None,
             };
-            Siting {
-                tolerations: Box::from([toleration]),
-                ..Siting::default()
-            }
-            .bears(&gpu)
+            toleration.covers(&gpu)
         };
-        assert!(bears("nvidia.com/gpu", true, "", ""));
-        assert!(bears("nvidia.com/gpu", true, "", "NoSchedule"));
-        assert!(bears("nvidia.com/gpu", false, "present", "NoSchedule"));
+        assert!(covers("nvidia.com/gpu", true, "", ""));
+        assert!(covers("nvidia.com/gpu", true, "", "NoSchedule"));
+        assert!(covers("nvidia.com/gpu", false, "present", "NoSchedule"));
         assert!(
-            bears("", true, "", ""),
+            covers("", true, "", ""),
             "an empty key with Exists is for all"
         );
-        assert!(!bears("", false, "", ""), "an empty key needs Exists");
-        assert!(!bears("nvidia.com/gpu", false, "other", ""));
-        assert!(!bears("nvidia.com/gpu", true, "", "NoExecute"));
-        assert!(!bears("other", true, "", ""));
-        assert!(Siting::default().bears(&taint("a", "", "PreferNoSchedule")));
+        assert!(!covers("", false, "", ""), "an empty key needs Exists");
+        assert!(!covers("nvidia.com/gpu", false, "other", ""));
+        assert!(!covers("nvidia.com/gpu", true, "", "NoExecute"));
+        assert!(!covers("other", true, "", ""));
     }
 
     #[test]
