@@ -215,11 +215,14 @@ impl Drain<'_> {
             let way = match planner_context::way(snapshot, model) {
                 Ok(way) => way,
                 // Pods can be evicted regardless of their owner.
-                Err(_) => EvictBy::Pods(planner_context::pod(
-                    &model.key.key.namespace,
-                    &model.key.key.name,
-                    &model.uid,
-                )),
+                Err(_) => {
+                    let key = &model.key.key;
+                    let object = planner_context::pod(&key.namespace, &key.name, &model.uid);
+                    match planner_context::has_no_controller(model) {
+                        true => EvictBy::Bare(object),
+                        false => EvictBy::Pods(object),
+                    }
+                }
             };
             let gang = planner_context::gang(model).is_some();
             let evicts = match way {
@@ -254,10 +257,7 @@ impl Drain<'_> {
         let back = self.comes_back(leave, model);
         let (mut devices, mut gone) = (0, 0);
         let mut stays: BTreeSet<&Name> = BTreeSet::new();
-        let mut moved = model.clone();
-        for (set, part) in model.sets.iter().zip(&mut moved.sets) {
-            part.placements.clear();
-            let mut count = 0;
+        for set in &model.sets {
             for pod in &set.placements {
                 if !self.is_here(&pod.node) || pod.deleted.is_some() {
                     continue;
@@ -280,13 +280,12 @@ impl Drain<'_> {
                 step.side_effects.loss = Some(planner_context::loss(snapshot, model, one));
                 step.side_effects.gang_broken = planner_context::gang(model);
                 let number = self.push(step);
-                self.note_destination(number, planner_context::key_of_moved(&model.key), back);
+                if !bare {
+                    self.note_destination(number, planner_context::key_of_moved(&model.key), back);
+                }
                 devices += set.requests.device_count();
-                count += 1;
+                gone += 1;
             }
-            part.count = count;
-            part.min = count.min(part.min);
-            gone += count;
         }
         if bare && gone > 0 {
             self.plan.warnings.push(format!(
@@ -305,25 +304,10 @@ impl Drain<'_> {
             });
         }
         // Remaining pods keep their devices; evicted ones are placed separately, as the scheduler places pods.
-        let nodes = std::mem::take(&mut self.nodes);
-        let sets = self.after.workloads[leave.work].sets.iter_mut();
-        for (set, evicted) in sets.zip(&moved.sets) {
-            set.placements
-                .retain(|pod| !nodes.contains(&pod.node) || stays.contains(&pod.pod));
-            let placed = u32::try_from(set.placements.len()).unwrap_or(set.count);
-            set.count = set.count.saturating_sub(evicted.count).max(placed);
-            set.min = set.min.min(set.count);
-        }
-        self.nodes = nodes;
-        if gone > 0 && !bare {
-            moved.sets.retain(|set| set.count > 0);
-            moved.key = planner_context::key_of_moved(&model.key);
-            moved.queue = None;
-            moved.status = Status::Waiting;
-            moved.admitted_at = None;
-            moved.created = snapshot.at;
-            self.after.workloads.push(moved);
-        }
+        let nodes = &self.nodes;
+        planner_context::take_pods(&mut self.after, leave.work, |pod| {
+            nodes.contains(&pod.node) && !stays.contains(&pod.pod)
+        });
         Ok(())
     }
 
@@ -489,17 +473,7 @@ impl Drain<'_> {
             plan.steps[*step].side_effects.notes.push(note);
         }
         let mut forecast = compare(self.snapshot, &before, &after, self.leavers);
-        for displaced in &mut forecast.displaced {
-            if displaced.back.is_none() {
-                let work = self.snapshot.workloads.iter();
-                let key = work
-                    .map(|work| &work.key)
-                    .find(|key| key.key == displaced.job.0);
-                let moved = key.map(|key| after.estimate(&planner_context::key_of_moved(key)));
-                [displaced.back_p10, displaced.back, displaced.back_p90] =
-                    moved.unwrap_or_default();
-            }
-        }
+        after.estimate_moved(self.snapshot, &mut forecast);
         plan.reasons.extend(news(&forecast, self.snapshot.at));
         let saves = |one: &Displaced| {
             let work = planner_context::find(self.snapshot, &one.job).ok();

@@ -440,6 +440,45 @@ pub(super) const fn is_firm(budget: &SnapshotBudget) -> bool {
     budget.allowed == 0 && budget.desired_healthy as usize >= budget.pods.len()
 }
 
+/// True for a bare pod and for a gang of bare pods: nothing recreates its pods.
+pub(super) fn has_no_controller(work: &Workload) -> bool {
+    matches!(work.key.kind.as_str(), "Pod" | "PodGroup")
+}
+
+/// Takes the pods of a workload that `leaves` returns true for off their nodes. As many wait in their place, as a workload of their
+/// own ([`key_of_moved`]) without a queue, unless the workload has no controller.
+pub(super) fn take_pods(
+    after: &mut Snapshot,
+    work: WorkloadId,
+    leaves: impl Fn(&Placement) -> bool,
+) {
+    let now = after.at;
+    let model = &mut after.workloads[work];
+    let mut moved = Workload {
+        key: key_of_moved(&model.key),
+        queue: None,
+        status: Status::Waiting,
+        admitted_at: None,
+        created: now,
+        ..model.clone()
+    };
+    for (set, part) in model.sets.iter_mut().zip(&mut moved.sets) {
+        part.placements
+            .retain(|pod| leaves(pod) && pod.deleted.is_none());
+        part.count = u32::try_from(part.placements.len()).unwrap_or(part.count);
+        part.min = part.count.min(part.min);
+        part.placements.clear();
+        set.placements.retain(|pod| !leaves(pod));
+        let placed = u32::try_from(set.placements.len()).unwrap_or(set.count);
+        set.count = set.count.saturating_sub(part.count).max(placed);
+        set.min = set.min.min(set.count);
+    }
+    moved.sets.retain(|set| set.count > 0);
+    if !moved.sets.is_empty() && !has_no_controller(model) {
+        after.workloads.push(moved);
+    }
+}
+
 /// The key of a workload's evicted pods while the engine places them.
 pub(super) fn key_of_moved(key: &JobKey) -> JobKey {
     JobKey {

@@ -3,9 +3,9 @@
 use std::iter::once;
 
 use clap::Args;
-use engine::snapshot::{Placement, PodSet, Resident, Snapshot, Status, Workload};
+use engine::snapshot::{Placement, PodSet, Resident, Snapshot};
 use model::base::ObjectKey;
-use model::plan::{Intent, Object, Plan, PlanEffect, Refusal, RefusalCode};
+use model::plan::{Intent, Plan, PlanEffect, Refusal, RefusalCode};
 
 use super::{
     ActionRequest, ActionSpec, Availability, NameResolver, ObjectKind, ParseError, PlannedFrom,
@@ -129,37 +129,6 @@ fn recreated(kind: &str) -> String {
     }
 }
 
-/// The fleet after the eviction: without the pod and, unless it is a bare pod, with a pending replacement. That needs no quota,
-/// because its workload stays admitted.
-fn without(snapshot: &Snapshot, at: usize, set: &PodSet, pod: &Placement) -> Snapshot {
-    let mut after = snapshot.clone();
-    let work = &mut after.workloads[at];
-    let mut replacement = Workload {
-        queue: None,
-        status: Status::Waiting,
-        admitted_at: None,
-        created: snapshot.at,
-        ..work.clone()
-    };
-    replacement.sets.retain(|own| own.name == set.name);
-    for own in &mut replacement.sets {
-        own.placements.clear();
-        (own.count, own.min) = (1, 1);
-    }
-    for own in work.sets.iter_mut().filter(|own| own.name == set.name) {
-        own.placements.retain(|other| other.pod != pod.pod);
-        let placed = u32::try_from(own.placements.len()).unwrap_or(own.count);
-        own.count = own.count.saturating_sub(1).max(placed);
-        own.min = own.min.min(own.count);
-    }
-    if work.key.kind.as_str() != "Pod" {
-        replacement.key = planner_context::key_of_moved(&replacement.key);
-        after.workloads.push(replacement);
-    }
-    after.settle();
-    after
-}
-
 /// Plans the eviction of one pod.
 ///
 /// # Errors
@@ -183,7 +152,7 @@ pub(super) fn plan(on: &PlannerInput<'_>, pod: &str) -> Result<Plan, Refusal> {
             "wait until it is deleted; a finalizer or a kubelet that does not answer keeps it",
         ));
     }
-    let object: Object = planner_context::pod(&key.namespace, &key.name, uid);
+    let object = planner_context::pod(&key.namespace, &key.name, uid);
     let mut step = planner_context::evict(&object, node, SETTLE)?;
     step.reason = String::from("requested");
     if let Some(why) = planner_context::never(snapshot, &key.namespace, &key.name) {
@@ -201,7 +170,7 @@ pub(super) fn plan(on: &PlannerInput<'_>, pod: &str) -> Result<Plan, Refusal> {
         ));
     }
     let bare = match &found {
-        Found::OfWorkload(at, ..) => snapshot.workloads[*at].key.kind.as_str() == "Pod",
+        Found::OfWorkload(at, ..) => planner_context::has_no_controller(&snapshot.workloads[*at]),
         Found::Resident(pod) => pod.owner.is_empty(),
     };
     if bare {
@@ -224,7 +193,9 @@ pub(super) fn plan(on: &PlannerInput<'_>, pod: &str) -> Result<Plan, Refusal> {
                 step.side_effects.notes.push(recreated(&pod.owner));
             }
             plan.effect = PlanEffect::Unknown {
-                why: String::from("it has no devices: what it does for other pods is not computed"),
+                why: String::from(
+                    "it has no devices: how its eviction affects other pods is not computed",
+                ),
             };
         }
         Found::OfWorkload(at, set, placement) => {
@@ -239,19 +210,17 @@ pub(super) fn plan(on: &PlannerInput<'_>, pod: &str) -> Result<Plan, Refusal> {
                 loss,
             };
             let before = Picture::sure(snapshot, &[]);
-            let after = Picture::sure(&without(snapshot, at, set, placement), &[]);
-            let moved = planner_context::key_of_moved(&work.key);
+            let mut after = snapshot.clone();
+            planner_context::take_pods(&mut after, at, |pod| pod.pod == placement.pod);
+            after.settle();
+            let after = Picture::sure(&after, &[]);
             if !bare {
+                let moved = planner_context::key_of_moved(&work.key);
                 step.side_effects.notes.push(recreated(&work.key.kind));
                 step.side_effects.notes.push(after.where_to(&moved));
             }
             let mut forecast = compare(snapshot, &before, &after, vec![leaver]);
-            for displaced in &mut forecast.displaced {
-                if !bare && displaced.job.0 == work.key.key && displaced.back.is_none() {
-                    [displaced.back_p10, displaced.back, displaced.back_p90] =
-                        after.estimate(&moved);
-                }
-            }
+            after.estimate_moved(snapshot, &mut forecast);
             plan.reasons.extend(news(&forecast, snapshot.at));
             plan.effect = PlanEffect::Forecast(forecast);
         }

@@ -17,10 +17,10 @@ use model::cost::FleetSpending;
 use model::fleet::job::JobKey;
 use model::plan::{CONTESTED, Displaced, Forecast, JobName, Loss, PoolChange, StartChange};
 
-use crate::effects::caused_changes::{Caused, ContentionIndex};
-use crate::effects::contention;
-use crate::effects::reserved;
-use crate::planner_context::{loss, name, seated};
+use super::caused_changes::{Caused, ContentionIndex};
+use super::contention;
+use super::reserved;
+use crate::planner_context::{key_of_moved, loss, name, seated};
 
 /// Most jobs that are named.
 const NAMED: usize = 5;
@@ -247,6 +247,19 @@ impl Picture {
     }
 
     /// True where the job starts at once or not depending on the order of events.
+    /// Fills in when the evicted pods of workloads that were not evicted as a whole start again, as this picture has them.
+    pub(crate) fn estimate_moved(&self, snapshot: &Snapshot, forecast: &mut Forecast) {
+        for displaced in &mut forecast.displaced {
+            if displaced.back.is_none() {
+                let mut keys = snapshot.workloads.iter().map(|work| &work.key);
+                let key = keys.find(|key| key.key == displaced.job.0);
+                let moved = key.map(|key| self.estimate(&key_of_moved(key)));
+                [displaced.back_p10, displaced.back, displaced.back_p90] =
+                    moved.unwrap_or_default();
+            }
+        }
+    }
+
     pub(crate) fn is_contested(&self, key: &JobKey) -> bool {
         self.contested.contains(key)
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::effects::effect::{Estimate, estimate};
+use super::effect::{Estimate, estimate};
 use engine::compiled::WorkloadId;
 use engine::explanations;
 use engine::snapshot::{Placement, Snapshot, Status};

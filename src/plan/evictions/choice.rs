@@ -12,8 +12,8 @@ use model::base::quantities::{counted, first_named};
 use model::fleet::job::JobKey;
 use model::plan::{Alternative, Evicted, JobName, Refusal, RefusalCode, evicted_words};
 
-use crate::evictions::competing_jobs::starts_without;
-use crate::evictions::victims::Sets;
+use super::competing_jobs::starts_without;
+use super::victims::Sets;
 use crate::planner_context;
 
 /// The jobs to evict, and the explanation of the choice.

@@ -2,9 +2,12 @@
 
 use model::plan::{Budgets, Intent, PlanEffect, RefusalCode};
 
-use crate::actions::{self, NameResolver};
+use serde_json::json;
 
-use super::fleet::{ask, forecast, lines, mixed, planned};
+use crate::actions::{self, NameResolver};
+use crate::planner_context;
+
+use super::fleet::{ask, fleet, forecast, lines, mixed, node, planned, work};
 
 #[test]
 fn one_pod_of_a_gang_is_evicted_and_placed_again() {
@@ -124,4 +127,43 @@ fn a_name_alone_is_looked_up_in_the_namespace_of_the_context_first() {
 fn what_enter_does_names_the_pod_and_not_its_job() {
     let plan = planned(&mixed(), "evict ml/gang-0");
     assert_eq!(plan.evicts_words().as_deref(), Some("pod ml/gang-0"));
+}
+
+/// A PodGroup is no controller: nothing recreates the pods of a gang of bare pods, one by one or with their node.
+#[test]
+fn a_gang_of_bare_pods_does_not_come_back() {
+    let gang = work("pg", "PodGroup", 4, &["a", "b"], json!({}));
+    let snapshot = fleet(
+        json!({ "nodes": [node("a", "r1"), node("b", "r1"), node("c", "r1")], "workloads": [gang] }),
+    );
+    for action in ["evict ml/pg-0", "drain a"] {
+        let plan = planned(&snapshot, action);
+        let warnings = plan.warnings.join("\n");
+        assert!(
+            warnings.contains("has no controller"),
+            "{action}: {warnings}"
+        );
+        let evicted = plan.steps.last().expect("an eviction");
+        assert!(evicted.side_effects.notes.is_empty(), "{evicted:?}");
+        assert_eq!(forecast(&plan).displaced[0].back, None, "{action}");
+    }
+}
+
+#[test]
+fn pods_that_wait_beside_the_evicted_ones_still_wait() {
+    let web = work(
+        "web",
+        "Deployment",
+        1,
+        &["a", "b"],
+        json!({ "pods": 3, "min": 0 }),
+    );
+    let mut after =
+        fleet(json!({ "nodes": [node("a", "r1"), node("b", "r1")], "workloads": [web] }));
+    planner_context::take_pods(&mut after, 0, |pod| *pod.pod == *"web-0");
+    let of = |work: usize| {
+        let set = &after.workloads[work].sets[0];
+        (set.count, set.placements.len())
+    };
+    assert_eq!((of(0), of(1)), ((2, 1), (1, 0)));
 }
