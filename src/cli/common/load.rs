@@ -10,7 +10,7 @@ use model::base::{Exit, Failure, SmallSort};
 use settings::{self, Inputs, Layer, Rulebook, Settings, SettingsText, Texts};
 use source::{kubeconfig, local};
 
-use crate::cli::common::flags::Global;
+use super::flags::Global;
 use crate::runtime::host::Host;
 use crate::runtime::telemetry;
 

@@ -30,10 +30,10 @@ use source::kubeconfig::{self, ContextChoice};
 use table::checkup::Point;
 use table::{Facts, Needs};
 
-use crate::cli::common::flags::{ConsoleFlags, Global};
-use crate::cli::common::out;
-use crate::cli::common::patience::patiently;
-use crate::cli::common::simulated::{self, FleetFlags, ServeFlags};
+use super::flags::{ConsoleFlags, Global};
+use super::out;
+use super::patience::patiently;
+use super::simulated::{self, FleetFlags, ServeFlags};
 use crate::cli::record::RecordMoment;
 use crate::cli::{
     common::{console_options, load},

@@ -10,7 +10,7 @@ use model::fleet::policy::ServiceRule;
 use model::fleet::served_model::Objectives;
 use settings::Rulebook;
 
-use crate::cli::common::listen;
+use super::listen;
 
 /// The rules for the simulated fleet: its model servers promise latencies where the settings have no `[[service]]`, so
 /// that goodput is shown.

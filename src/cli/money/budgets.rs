@@ -7,11 +7,11 @@ use usage::{Span, hour_of};
 
 use crate::runtime::usage::budgets;
 
+use super::cost::exit_of;
+use super::usage::{back_from, ends, ledger};
 use crate::cli::common::setup::Situation;
 use crate::cli::common::{console_options, out};
 use crate::cli::get::{FormatName, Get, Output};
-use crate::cli::money::cost::exit_of;
-use crate::cli::money::usage::{back_from, ends, ledger};
 use crate::cli::record::failed;
 
 pub(crate) fn get(

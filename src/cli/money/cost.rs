@@ -13,9 +13,9 @@ use usage::{Dimension, Period, Span, UsageSum, month, start_of};
 use crate::runtime::usage::budgets::cost_basis;
 use crate::runtime::usage::seen;
 
+use super::usage::{back_from, ends, filter, ledger};
 use crate::cli::common::out;
 use crate::cli::common::setup::Situation;
-use crate::cli::money::usage::{back_from, ends, filter, ledger};
 use crate::cli::record::{PastFlags, failed};
 
 /// What a period cost.

@@ -15,10 +15,10 @@ use usage::{Span, UsageFilter, hour_of};
 
 use crate::runtime::usage::seen;
 
+use super::usage::ledger;
 use crate::cli::common::figures::TableOrJson;
 use crate::cli::common::out;
 use crate::cli::common::setup::{self, FactsSource, Situation};
-use crate::cli::money::usage::ledger;
 use crate::cli::record::{PastFlags, failed};
 
 /// What devices cost on demand, reserved, on spot and owned, and when buying pays off.

@@ -8,11 +8,11 @@ use model::fleet::queue::{
     Within,
 };
 
+use super::quota::{amount, measure};
 use crate::Projected;
 use crate::lenient_json::{List, Map, Maybe, Real, Text, Whole, partial};
 use crate::meta::Meta;
 use crate::pod_placement::topology_constraint;
-use crate::queues::quota::{amount, measure};
 use crate::resources::{PodShape, ResourceList, of_pod};
 
 partial! {

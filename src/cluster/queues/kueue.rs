@@ -8,11 +8,11 @@ use model::fleet::queue::{
     QueueSystem, Quota, Reclaim, Stop, Strategy, Topology, Within,
 };
 
+use super::quota::{amount, measure};
 use crate::Projected;
 use crate::lenient_json::{List, Map, Quantity, Text, Whole, partial};
 use crate::meta::{Meta, RawCondition, find, labels};
 use crate::pod_placement::{RawTaint, RawToleration, taints, tolerations};
-use crate::queues::quota::{amount, measure};
 
 partial! {
     /// A ClusterQueue or a Cohort.

@@ -10,11 +10,11 @@ use model::fleet::queue::{
     Strategy,
 };
 
+use super::quota::{amount, measure};
 use crate::Projected;
 use crate::lenient_json::{List, Maybe, OptionalBool, Quantity, Text, Whole, partial};
 use crate::meta::{Meta, RawCondition};
 use crate::pod_placement::topology_constraint;
-use crate::queues::quota::{amount, measure};
 use crate::resources::{ResourceList, Template};
 use crate::workloads::pod_sets::{common_condition, of_sets, pod_set};
 

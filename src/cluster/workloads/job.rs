@@ -4,14 +4,14 @@ use model::base::Names;
 use model::fleet::observe::{Observation, Table};
 use model::fleet::siting::StartBlock;
 
+use super::pod_sets::{end, of_sets, only_set, pod_set};
+use super::workload::blank;
 use crate::Projected;
 use crate::lenient_json::{List, OptionalBool, Text, Whole, partial};
 use crate::meta::{Meta, RawCondition, find};
 use crate::pod_placement::topology_constraint;
 use crate::queues::kai::of_annotated_pod;
 use crate::resources::{Template, times};
-use crate::workloads::pod_sets::{end, of_sets, only_set, pod_set};
-use crate::workloads::workload::blank;
 
 partial! {
     JobObject {

@@ -3,12 +3,12 @@
 use model::base::Names;
 use model::fleet::observe::{Observation, Table};
 
+use super::pod_sets::{of_sets, pod_set};
 use crate::Projected;
 use crate::lenient_json::{List, Maybe, Text, Whole, partial};
 use crate::meta::{Meta, RawCondition};
 use crate::pod_placement::topology_constraint;
 use crate::resources::Template;
-use crate::workloads::pod_sets::{of_sets, pod_set};
 
 partial! {
     LeaderWorkerSetObject {

@@ -6,11 +6,11 @@ use model::base::{Name, Names};
 use model::fleet::observe::{Resources, Table, WorkloadSeen};
 use model::fleet::siting::JobPodSet;
 
+use super::workload::blank;
 use crate::meta::{Meta, RawCondition, find, labels};
 use crate::pod_placement::{siting, topology_request};
 use crate::queues::kai::of_annotated_pod;
 use crate::resources::{PodShape, Template, plus, times};
-use crate::workloads::workload::blank;
 
 /// `count` pods of this template, of which `min` are needed.
 pub fn pod_set(

@@ -4,11 +4,11 @@ use model::base::Names;
 use model::fleet::observe::{Observation, Table};
 use model::fleet::siting::JobPodSet;
 
+use super::pod_sets::{common_condition, of_sets, pod_set};
 use crate::Projected;
 use crate::lenient_json::{List, Maybe, OptionalBool, Text, Whole, partial};
 use crate::meta::{Meta, RawCondition};
 use crate::resources::{PodShape, Template};
-use crate::workloads::pod_sets::{common_condition, of_sets, pod_set};
 
 partial! {
     RayClusterObject {

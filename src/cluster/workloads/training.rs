@@ -4,11 +4,11 @@ use model::base::Names;
 use model::fleet::observe::{Observation, Table};
 use model::fleet::siting::StartBlock;
 
+use super::pod_sets::{end, of_sets, pod_set};
 use crate::Projected;
 use crate::lenient_json::{List, Map, OptionalBool, Text, Whole, partial};
 use crate::meta::{Meta, RawCondition};
 use crate::resources::{Asked, PodShape, Template, of_pod};
-use crate::workloads::pod_sets::{end, of_sets, pod_set};
 
 partial! {
     /// A training job with replicas by role.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use model::base::Names;
 use model::fleet::observe::{Observation, Table, WorkloadSeen};
 
+use super::pod_sets::only_set;
 use crate::Projected;
 use crate::lenient_json::{List, Whole, partial};
 use crate::meta::{Meta, RawCondition, conditions, labels};
 use crate::queues::kai::of_annotated_pod;
 use crate::resources::{PodShape, Template, times};
-use crate::workloads::pod_sets::only_set;
 
 partial! {
     /// An apps/v1 object with a pod template and a number of replicas.

@@ -27,11 +27,11 @@ use source::client::{self, Connection};
 use source::kubeconfig::ContextChoice;
 use table::{self, Facts};
 
-use crate::runtime::actions::action_task::no_picture;
-use crate::runtime::actions::journal_place::{journal, no_home};
-use crate::runtime::actions::own_runs::{ClusterFlags, OwnRuns, cluster_flags};
-use crate::runtime::actions::picture_plans::{self, plan_on};
-use crate::runtime::actions::run_outcome::{self, FleetLook, RunOutcome};
+use super::action_task::no_picture;
+use super::journal_place::{journal, no_home};
+use super::own_runs::{ClusterFlags, OwnRuns, cluster_flags};
+use super::picture_plans::{self, plan_on};
+use super::run_outcome::{self, FleetLook, RunOutcome};
 use crate::runtime::host::Host;
 use crate::runtime::kubectl::{Kubectl, NO_CONTAINERS};
 

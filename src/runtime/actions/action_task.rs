@@ -23,8 +23,8 @@ use table::Facts;
 use table::actions::{ActionState, May, RunRow, RunState, StepRow, StepState, opens_faulty};
 use table::what_if::Supposed;
 
-use crate::runtime::actions::action_service::ActionService;
-use crate::runtime::actions::run_outcome::{FleetLook, RunOutcome};
+use super::action_service::ActionService;
+use super::run_outcome::{FleetLook, RunOutcome};
 use crate::runtime::host::Host;
 use crate::runtime::kubectl::Kubectl;
 

@@ -14,8 +14,8 @@ use table::Facts;
 use table::actions::{ActionState, May};
 use table::what_if::Supposed;
 
-use crate::runtime::actions::action_task::{ActionEvent, NO_PICTURE, no_picture};
-use crate::runtime::actions::picture_plans::plan_on;
+use super::action_task::{ActionEvent, NO_PICTURE, no_picture};
+use super::picture_plans::plan_on;
 use model::base::Name;
 
 /// Message why nothing can be changed in a record.

@@ -12,8 +12,8 @@ use console::Msg;
 use console::pod_access::{PortForward, Ports};
 use model::base::ObjectKey;
 
-use crate::runtime::kubectl::shell::last_line;
-use crate::runtime::kubectl::{Kubectl, PROGRAM, not_started};
+use super::shell::last_line;
+use super::{Kubectl, PROGRAM, not_started};
 
 /// Every kubectl in the background, by its number, so that any exit path can end them.
 static RUNNING: Mutex<Vec<(u64, Child)>> = Mutex::new(Vec::new());

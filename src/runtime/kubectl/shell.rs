@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::runtime::kubectl::{PROGRAM, ShellCommand, not_started};
+use super::{PROGRAM, ShellCommand, not_started};
 use crate::runtime::screen::terminal;
 
 /// How long to wait after the shell has ended for signals meant for it that also reached this process.

@@ -15,9 +15,9 @@ use table::Facts;
 use table::changes::FleetChanges;
 use table::timeline::{Playback, Timeline};
 
+use super::past::{RecordReplay, changes, facts_at};
+use super::scanner::{Aim, MarkSearch, Marks, ScannedPart, Scanner, windows};
 use crate::runtime::clock::ClockHands;
-use crate::runtime::records::past::{RecordReplay, changes, facts_at};
-use crate::runtime::records::scanner::{Aim, MarkSearch, Marks, ScannedPart, Scanner, windows};
 use crate::runtime::store::Rules;
 
 /// Interval between snapshots while a record is played.

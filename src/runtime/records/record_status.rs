@@ -11,8 +11,8 @@ use model::base::Moment;
 
 use table::metrics::{self, MetricFamily, MetricKind};
 
-use crate::runtime::records::record_metrics::RecordMetrics;
-use crate::runtime::records::recorder::TapeState;
+use super::record_metrics::RecordMetrics;
+use super::recorder::TapeState;
 use crate::runtime::status_server::{ServedStatus, accept};
 
 /// A recorder writes every few seconds. A recorder that has not written for this long counts as failed.

@@ -9,7 +9,7 @@ use record::{Archive, RecordFault};
 use table::silence::{SilenceEntry, Silences};
 use table::timeline::Playback;
 
-use crate::runtime::records::recorder;
+use super::recorder;
 use crate::runtime::session::{self, Session};
 use crate::runtime::setup::Setup;
 use crate::runtime::silence;

@@ -12,7 +12,7 @@ use record::{Archive, RecordFault};
 use table::changes::FleetChanges;
 use table::timeline::TimelineMark;
 
-use crate::runtime::records::past::RecordReplay;
+use super::past::RecordReplay;
 use crate::runtime::store::Rules;
 
 /// How far from the time on screen the record is scanned in the background; further only when a jump needs it.

@@ -19,15 +19,15 @@ use model::base::name::printable;
 use model::base::{Exit, Failure, Moment};
 use source::local;
 
+use super::clipboard::{self, Between};
+use super::frame_pacer::FramePacer;
+use super::terminal::{self, Guard, KeyReader, Screen};
 use crate::runtime::actions::own_runs::OwnRuns;
 use crate::runtime::connection::{Connections, Open};
 use crate::runtime::host::Host;
 use crate::runtime::identity::random_identity;
 use crate::runtime::kubectl::port_forward::PortForwards;
 use crate::runtime::kubectl::shell::{self, ShellEnd};
-use crate::runtime::screen::clipboard::{self, Between};
-use crate::runtime::screen::frame_pacer::FramePacer;
-use crate::runtime::screen::terminal::{self, Guard, KeyReader, Screen};
 use crate::runtime::{screen::effects, silence};
 
 /// Shortest interval between frames for new data; keys do not wait.

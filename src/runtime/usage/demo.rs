@@ -26,10 +26,10 @@ use usage::{
     start_of,
 };
 
+use super::facts::UsageReader;
+use super::{UsageLedger, sample};
 use crate::runtime::clock::SessionClock;
 use crate::runtime::exporter_answers;
-use crate::runtime::usage::facts::UsageReader;
-use crate::runtime::usage::{UsageLedger, sample};
 
 /// Hours before the demo that are filled in.
 const HOURS: i64 = 31 * 24;

@@ -16,16 +16,13 @@ use settings::Settings;
 use table::Facts;
 use table::spend::{CostBasis, PeriodCost, PeriodSums, UsageFacts, UsageStatus};
 
+use super::demo::DemoLedger;
+use super::prometheus::PrometheusUsage;
+use super::{budgets, demo};
 use crate::runtime::clock::SessionClock;
 use crate::runtime::host::Host;
 use crate::runtime::setup::Setup;
-use crate::runtime::usage::demo::DemoLedger;
-use crate::runtime::usage::prometheus::PrometheusUsage;
-use crate::runtime::{
-    records::recorder,
-    usage,
-    usage::{budgets, demo as demo_usage},
-};
+use crate::runtime::{records::recorder, usage};
 
 /// Interval between reads; longer where reading takes long.
 const EVERY: Duration = Duration::from_secs(60);
@@ -225,7 +222,7 @@ pub(crate) fn watched(
         true => followed(reader, clock),
         false => {
             let prices = Arc::clone(&setup.rulebook.prices);
-            demo_usage::followed(reader, ledger, facts, prices, clock)
+            demo::followed(reader, ledger, facts, prices, clock)
         }
     }
 }

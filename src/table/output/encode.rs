@@ -2,8 +2,8 @@
 
 use model::value::Json;
 
+use super::OutputRow;
 use crate::Kind;
-use crate::output::OutputRow;
 
 pub(crate) fn array(kind: Kind, items: &[OutputRow]) -> String {
     if let (Kind::Fleet, [item]) = (kind, items) {

@@ -16,8 +16,8 @@ use model::base::name::printable_lines;
 use model::value::escaped;
 use serde_json::{Value, json};
 
+use super::fields;
 use crate::Kind;
-use crate::output::fields;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Template {

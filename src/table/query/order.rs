@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use model::base::natural;
 use model::value::Json;
 
+use super::select::sorted_by;
 use crate::Kind;
-use crate::query::select::sorted_by;
 
 /// What rows are sorted by.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use model::base::Name;
 
+use super::Query;
 use crate::Facts;
 use crate::kinds::output::rows_in;
-use crate::query::Query;
 use crate::row_labels::RowLabels;
 use crate::table::cell;
 

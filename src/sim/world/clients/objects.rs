@@ -9,9 +9,9 @@ use model::base::quantities::{quantity, quantity_milli};
 use model::base::time::parse_span;
 use model::base::{Name, ObjectKey};
 
+use super::requests::{number, text};
 use crate::change::Resource;
 use crate::world::World;
-use crate::world::clients::requests::{number, text};
 use crate::world::noise::{hash, suffix};
 use crate::world::render::template_of;
 use crate::world::work::{Profile, SimToleration, WorkKind, WorkParameters, WorkloadRequests};

@@ -8,10 +8,10 @@ use model::base::quantities::quantity;
 use model::base::{Name, ObjectKey};
 use model::plan::StopPolicy;
 
+use super::objects::{strings, strip};
+use super::patch::Edit;
+use super::requests::text;
 use crate::world::catalog::POOLS;
-use crate::world::clients::objects::{strings, strip};
-use crate::world::clients::patch::Edit;
-use crate::world::clients::requests::text;
 use crate::world::noise::{hash, mix};
 use crate::world::queueing::kueue::{ClusterQueue, LocalQueue, SimQuota, stop_policy};
 use crate::world::work::{DisruptionBound, WorkId};

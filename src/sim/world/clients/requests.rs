@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use model::base::{Moment, Name, ObjectKey};
 
+use super::patch::Edit;
 use crate::change::Resource;
-use crate::world::clients::patch::Edit;
 use crate::world::node::{NodeId, SimTaint};
 use crate::world::render::template_of;
 use crate::world::work::{Scheduler, WorkId, WorkKind};
