@@ -215,14 +215,11 @@ impl Drain<'_> {
             let way = match planner_context::way(snapshot, model) {
                 Ok(way) => way,
                 // Pods can be evicted regardless of their owner.
-                Err(_) => {
-                    let key = &model.key.key;
-                    let object = planner_context::pod(&key.namespace, &key.name, &model.uid);
-                    match planner_context::has_no_controller(model) {
-                        true => EvictBy::Bare(object),
-                        false => EvictBy::Pods(object),
-                    }
-                }
+                Err(_) => EvictBy::Pods(planner_context::pod(
+                    &model.key.key.namespace,
+                    &model.key.key.name,
+                    &model.uid,
+                )),
             };
             let gang = planner_context::gang(model).is_some();
             let evicts = match way {
@@ -253,8 +250,8 @@ impl Drain<'_> {
     fn evict(&mut self, leave: &Displacement) -> Result<(), Refusal> {
         let snapshot = self.snapshot;
         let model = &snapshot.workloads[leave.work];
-        let bare = matches!(leave.way, EvictBy::Bare(_));
-        let back = self.comes_back(leave, model);
+        let bare = planner_context::has_no_controller(&model.key.kind);
+        let back = self.comes_back(model);
         let (mut devices, mut gone) = (0, 0);
         let mut stays: BTreeSet<&Name> = BTreeSet::new();
         for set in &model.sets {
@@ -345,7 +342,7 @@ impl Drain<'_> {
                 _ => stop.waits.push(wait),
             }
         }
-        let back = self.comes_back(leave, model);
+        let back = self.comes_back(model);
         let stopped = self.push(stop);
         self.note_destination(stopped, model.key.clone(), back);
         if matches!(leave.way, EvictBy::Kueue(_)) {
@@ -361,11 +358,12 @@ impl Drain<'_> {
     }
 
     /// Whether pods of a workload may return to the nodes at once, because they tolerate the cordon; then adds a warning.
-    fn comes_back(&mut self, leave: &Displacement, model: &Workload) -> bool {
+    fn comes_back(&mut self, model: &Workload) -> bool {
         let back = |(set, pod): (&PodSet, &Placement)| {
             set.tolerates_cordon() && self.nodes.contains(&pod.node)
         };
-        if matches!(leave.way, EvictBy::Bare(_)) || !seated(model).any(back) {
+        let bare = planner_context::has_no_controller(&model.key.kind);
+        if bare || !seated(model).any(back) {
             return false;
         }
         let job = planner_context::name(&model.key);

@@ -440,9 +440,9 @@ pub(super) const fn is_firm(budget: &SnapshotBudget) -> bool {
     budget.allowed == 0 && budget.desired_healthy as usize >= budget.pods.len()
 }
 
-/// True for a bare pod and for a gang of bare pods: nothing recreates its pods.
-pub(super) fn has_no_controller(work: &Workload) -> bool {
-    matches!(work.key.kind.as_str(), "Pod" | "PodGroup")
+/// True for the kind of a bare pod, of a gang of bare pods, and of no owner: nothing recreates the pods.
+pub(super) fn has_no_controller(kind: &str) -> bool {
+    matches!(kind, "" | "Pod" | "PodGroup")
 }
 
 /// Takes the pods of a workload that `leaves` returns true for off their nodes. As many wait in their place, as a workload of their
@@ -474,7 +474,7 @@ pub(super) fn take_pods(
         set.min = set.min.min(set.count);
     }
     moved.sets.retain(|set| set.count > 0);
-    if !moved.sets.is_empty() && !has_no_controller(model) {
+    if !moved.sets.is_empty() && !has_no_controller(&model.key.kind) {
         after.workloads.push(moved);
     }
 }

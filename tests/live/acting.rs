@@ -502,6 +502,34 @@ fn a_native_job_is_suspended_and_goes_on() {
     again();
 }
 
+/// The server dry-runs a planned eviction, which evicts nothing; carried out, the pod is gone and its owner makes another.
+#[test]
+#[ignore = "needs the plane of tests/live/up"]
+fn one_pod_is_evicted_and_its_plan_evicts_none() {
+    let name = "act-evict";
+    let stage = Stage::new(name);
+    let labels = json!({"app": "served"});
+    stage.create(&[json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "served", "namespace": name},
+        "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": stage.pods(&labels, 1)},
+    })]);
+    let pods = || stage.here("ReplicaSet");
+    stage.until("it runs", || pods().len() == 1);
+    let before = pods();
+    let pod = format!("{name}/{}", before[0]);
+    let arguments = ["plan", "evict", &pod, "-o", "json", "--write"];
+    let mut command = stage.with_journal(stokehold("live-admin", &arguments));
+    let answer = HttpAnswer::of(&mut command);
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let plan: Value = serde_json::from_str(&answer.out).expect("a document");
+    let checks = list(&plan, "/checks");
+    let ok = |check: &&Value| check["name"] == "server dry run" && check["outcome"] == "ok";
+    assert_eq!(checks.iter().filter(ok).count(), 1, "{checks:?}");
+    assert_eq!(pods(), before, "a dry run evicts nothing");
+    stage.act(&["evict", &pod]);
+    stage.until("another runs", || pods().len() == 1 && pods() != before);
+}
+
 /// A budget holds one eviction back while the others go on; without it the drain ends, and only daemons are left.
 #[test]
 #[ignore = "needs the plane of tests/live/up"]

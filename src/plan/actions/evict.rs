@@ -104,11 +104,8 @@ fn find<'a>(snapshot: &'a Snapshot, named: &str) -> Result<(ObjectKey, Found<'a>
             all.push((key, Found::Resident(pod)));
         }
     }
-    if let [first, second, ..] = all.as_slice() {
-        let sentence = format!(
-            "{named} is the name of several pods: {}, {}",
-            first.0, second.0
-        );
+    if let [(first, _), (second, _), ..] = all.as_slice() {
+        let sentence = format!("{named} is the name of several pods: {first}, {second}");
         return Err(Refusal::new(RefusalCode::Ambiguous, sentence).instead("name its namespace"));
     }
     all.pop().ok_or_else(|| {
@@ -118,10 +115,25 @@ fn find<'a>(snapshot: &'a Snapshot, named: &str) -> Result<(ObjectKey, Found<'a>
     })
 }
 
+/// Why a pod of this owner's kind is not evicted: it belongs to its node.
+fn bound_to_its_node(pod: &ObjectKey, owner: &str) -> Option<Refusal> {
+    let (sentence, instead) = match owner {
+        "DaemonSet" => (
+            "belongs to a DaemonSet, which would recreate it at once",
+            "restart it: `kubectl delete pod`",
+        ),
+        "Node" => (
+            "is a static pod, which the kubelet runs from a file",
+            "move its manifest out of the kubelet's folder on the node",
+        ),
+        _ => return None,
+    };
+    Some(Refusal::new(RefusalCode::Unsupported, format!("{pod} {sentence}")).instead(instead))
+}
+
 /// A note that names the controller which recreates an evicted pod, and where.
 fn recreated(kind: &str) -> String {
     match kind {
-        "DaemonSet" => String::from("its DaemonSet recreates it on the same node"),
         "Job" | "JobSet" => format!(
             "the {kind} recreates it wherever there is room, and counts a failed pod unless its failure policy ignores evictions"
         ),
@@ -133,7 +145,7 @@ fn recreated(kind: &str) -> String {
 ///
 /// # Errors
 /// No pod on a node has the name, or several have it; it is terminating already; its disruption budgets can never allow its
-/// eviction; it is a static pod.
+/// eviction; it is a static pod or a DaemonSet's.
 pub(super) fn plan(on: &PlannerInput<'_>, pod: &str) -> Result<Plan, Refusal> {
     let snapshot = on.snapshot;
     let (key, found) = find(snapshot, pod)?;
@@ -152,6 +164,13 @@ pub(super) fn plan(on: &PlannerInput<'_>, pod: &str) -> Result<Plan, Refusal> {
             "wait until it is deleted; a finalizer or a kubelet that does not answer keeps it",
         ));
     }
+    let owner = match &found {
+        Found::OfWorkload(at, ..) => &snapshot.workloads[*at].key.kind,
+        Found::Resident(pod) => &pod.owner,
+    };
+    if let Some(refusal) = bound_to_its_node(&key, owner) {
+        return Err(refusal);
+    }
     let object = planner_context::pod(&key.namespace, &key.name, uid);
     let mut step = planner_context::evict(&object, node, SETTLE)?;
     step.reason = String::from("requested");
@@ -169,29 +188,20 @@ pub(super) fn plan(on: &PlannerInput<'_>, pod: &str) -> Result<Plan, Refusal> {
             SETTLE / 60
         ));
     }
-    let bare = match &found {
-        Found::OfWorkload(at, ..) => planner_context::has_no_controller(&snapshot.workloads[*at]),
-        Found::Resident(pod) => pod.owner.is_empty(),
-    };
+    let bare = planner_context::has_no_controller(owner);
     if bare {
         plan.warnings.push(format!(
             "{key} has no controller: once evicted, no controller recreates it, and its work is lost"
         ));
     }
-    let not_ready = unanswered::words(snapshot, &once(node).collect());
-    plan.warnings.extend(not_ready);
+    let nodes = once(node).collect();
+    plan.warnings.extend(unanswered::words(snapshot, &nodes));
     plan.undo.notes = vec![String::from("an eviction cannot be undone")];
+    if !bare {
+        step.side_effects.notes.push(recreated(owner));
+    }
     match found {
-        Found::Resident(pod) if pod.owner.as_str() == "Node" => {
-            let sentence =
-                format!("{key} is a static pod: the kubelet of {node} runs it from a file");
-            return Err(Refusal::new(RefusalCode::Unsupported, sentence)
-                .instead("move its manifest out of the kubelet's folder on the node"));
-        }
-        Found::Resident(pod) => {
-            if !bare {
-                step.side_effects.notes.push(recreated(&pod.owner));
-            }
+        Found::Resident(_) => {
             plan.effect = PlanEffect::Unknown {
                 why: String::from(
                     "it has no devices: how its eviction affects other pods is not computed",
@@ -216,7 +226,6 @@ pub(super) fn plan(on: &PlannerInput<'_>, pod: &str) -> Result<Plan, Refusal> {
             let after = Picture::sure(&after, &[]);
             if !bare {
                 let moved = planner_context::key_of_moved(&work.key);
-                step.side_effects.notes.push(recreated(&work.key.kind));
                 step.side_effects.notes.push(after.where_to(&moved));
             }
             let mut forecast = compare(snapshot, &before, &after, vec![leaver]);

@@ -35,16 +35,11 @@ fn one_pod_of_a_gang_is_evicted_and_placed_again() {
 
 #[test]
 fn a_pod_without_devices_is_found_by_its_name_alone() {
-    let snapshot = mixed();
-    for (pod, note) in [
-        ("log", "the ReplicaSet recreates it wherever there is room"),
-        ("dcgm", "its DaemonSet recreates it on the same node"),
-    ] {
-        let plan = planned(&snapshot, &format!("evict {pod}"));
-        assert_eq!(plan.steps.len(), 1);
-        assert_eq!(plan.steps[0].side_effects.notes, [note]);
-        assert!(matches!(plan.effect, PlanEffect::Unknown { .. }));
-    }
+    let plan = planned(&mixed(), "evict log");
+    assert_eq!(lines(&plan), ["evict Pod ml/log"]);
+    let note = "the ReplicaSet recreates it wherever there is room";
+    assert_eq!(plan.steps[0].side_effects.notes, [note]);
+    assert!(matches!(plan.effect, PlanEffect::Unknown { .. }));
 }
 
 #[test]
@@ -84,7 +79,13 @@ fn a_pod_that_cannot_be_evicted_is_refused_with_the_reason() {
             mixed(),
             "kube-system/proxy",
             RefusalCode::Unsupported,
-            "a static pod: the kubelet of a",
+            "a static pod, which the kubelet runs",
+        ),
+        (
+            mixed(),
+            "dcgm",
+            RefusalCode::Unsupported,
+            "belongs to a DaemonSet",
         ),
         (twice, "dcgm", RefusalCode::Ambiguous, "ml/dcgm"),
     ] {
