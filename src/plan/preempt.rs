@@ -59,11 +59,7 @@ fn off(
         EvictBy::Bare(_) => {
             let sentence = format!("{job} is a pod without a controller: nothing recreates it");
             return Err(Refusal::new(RefusalCode::Unsupported, sentence)
-                .instead(format!(
-                    "evict it for good: `plan evict {}/{}`",
-                    model.key.key.namespace,
-                    pod_of(model)
-                ))
+                .instead(format!("evict it for good: `plan evict {job}`"))
                 .instead("put it under a Job, which can be suspended"));
         }
         EvictBy::Pods(_) => {
@@ -121,12 +117,6 @@ fn off(
     plan.reasons.extend(news(&forecast, snapshot.at));
     plan.effect = PlanEffect::Forecast(forecast);
     Ok((plan, back))
-}
-
-fn pod_of(model: &engine::snapshot::Workload) -> String {
-    seated(model)
-        .next()
-        .map_or_else(|| "POD".to_owned(), |(_, pod)| pod.pod.to_string())
 }
 
 /// Checks that a workload has something allocated.

@@ -269,8 +269,7 @@ fn draw_foot(
             return whole;
         }
         // Their names are listed in the plan.
-        let count = counted(plan.evicts().len() as u64, "job");
-        format!("{enter} evicts {count}")
+        format!("{enter} evicts {}", plan.evicts_count())
     });
     let (words, role) = match (&dialog.error, &dialog.phase, &screen.facts().acts.may) {
         (Some(error), ..) => (error.as_str(), Role::Crit),

@@ -41,11 +41,15 @@ impl Plan {
         match all.as_slice() {
             [] => None,
             [one] => Some(one.to_string()),
-            more => Some(format!(
-                "{}: {}",
-                counted(more.len() as u64, "job"),
-                names(more)
-            )),
+            more => Some(format!("{}: {}", self.evicts_count(), names(more))),
+        }
+    }
+
+    /// As [`Plan::evicts_words`], by number alone: `3 jobs`.
+    pub fn evicts_count(&self) -> String {
+        match self.intent {
+            Intent::Evict { .. } => counted(1, "pod"),
+            _ => counted(self.evicts().len() as u64, "job"),
         }
     }
 

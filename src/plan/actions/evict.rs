@@ -194,8 +194,8 @@ pub(super) fn plan(on: &PlannerInput<'_>, pod: &str) -> Result<Plan, Refusal> {
             "{key} has no controller: once evicted, no controller recreates it, and its work is lost"
         ));
     }
-    let nodes = once(node).collect();
-    plan.warnings.extend(unanswered::words(snapshot, &nodes));
+    plan.warnings
+        .extend(unanswered::words(snapshot, &once(node).collect()));
     plan.undo.notes = vec![String::from("an eviction cannot be undone")];
     if !bare {
         step.side_effects.notes.push(recreated(owner));

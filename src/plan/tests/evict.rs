@@ -128,6 +128,8 @@ fn a_name_alone_is_looked_up_in_the_namespace_of_the_context_first() {
 fn what_enter_does_names_the_pod_and_not_its_job() {
     let plan = planned(&mixed(), "evict ml/gang-0");
     assert_eq!(plan.evicts_words().as_deref(), Some("pod ml/gang-0"));
+    assert_eq!(plan.evicts_count(), "1 pod");
+    assert_eq!(planned(&mixed(), "drain a b").evicts_count(), "3 jobs");
 }
 
 /// A PodGroup is no controller: nothing recreates the pods of a gang of bare pods, one by one or with their node.
