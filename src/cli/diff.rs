@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use ::record::Archive;
 use model::base::{Exit, Failure, When};
 use table::changes;
 
@@ -52,7 +53,8 @@ pub(super) fn run(
             "diff needs a record: --record DIR",
         ));
     };
-    let changes = record::changes(situation, later, diff.from, err)?;
+    let from = |archive: &Archive, _| diff.from.in_record(archive.start(), archive.end());
+    let changes = record::changes(situation, later, from, err)?;
     for note in &changes.notes {
         out::print_message(err, note);
     }

@@ -338,18 +338,18 @@ pub(super) fn context(moment: &RecordMoment) -> Option<String> {
     }
 }
 
-/// The changes between two moments of a record, within the settings' scope.
+/// The changes between two moments of a record, within the settings' scope. `from` is the earlier one, by the later one.
 ///
 /// # Errors
 /// As [`open`]; the moments are in the wrong order, or nothing was recorded at the earlier one.
 pub(super) fn changes(
     situation: &Situation,
     moment: &RecordMoment,
-    from: When,
+    from: impl FnOnce(&Archive, Moment) -> Moment,
     err: &mut dyn Write,
 ) -> Result<FleetChanges, Failure> {
     let (archive, to) = open(moment, &situation.settings, situation.quiet, err)?;
-    let from = from.in_record(archive.start(), archive.end());
+    let from = from(&archive, to);
     if from >= to {
         let (from, to) = (from.rfc3339(), to.rfc3339());
         let message = format!("--from must be before --to: {from} is not before {to}");

@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep_until};
 use exec::blocking;
 use model::fleet::observe::Observation;
 use table::Facts;
+use table::changes::ChangeLog;
 
 use super::clock::SessionClock;
 use super::records::recorder::Tape;
@@ -41,6 +42,9 @@ pub async fn run(
         }
         (None, None) => {}
     }
+    // Of a single snapshot nothing is compared.
+    let mut log = (!store.rules.one_look).then(ChangeLog::default);
+    let mut before: Option<Arc<Facts>> = None;
     let mut batches: Vec<Vec<Observation>> = Vec::new();
     let (mut dirty, mut changed) = (false, false);
     let mut last = Instant::now();
@@ -85,7 +89,7 @@ pub async fn run(
         let begun = Instant::now();
         let facts = blocking(|| {
             let now = clock.now();
-            let facts = store.publish(tape.as_mut().map_or(now, |tape| tape.stamp(now)));
+            let mut facts = store.publish(tape.as_mut().map_or(now, |tape| tape.stamp(now)));
             let found = store.take_found();
             if let Some(tape) = &mut tape {
                 for mut one in found {
@@ -94,7 +98,11 @@ pub async fn run(
                 let judged = store.has_judged(facts.now);
                 tape.published(&store, &facts, judged);
             }
-            facts
+            if let Some(log) = &mut log {
+                log.see(before.as_deref(), &facts);
+                facts.changes = log.seen();
+            }
+            Arc::new(facts)
         });
         (dirty, changed) = (false, false);
         last = Instant::now();
@@ -103,7 +111,8 @@ pub async fn run(
         let floor = if calm { refresh } else { SPACING };
         soon = pause(last - begun, calm, false).max(floor);
         later = pause(last - begun, calm, true).max(floor);
-        if out.send(Some(Arc::new(facts))).is_err() {
+        before = log.is_some().then(|| Arc::clone(&facts));
+        if out.send(Some(facts)).is_err() {
             break;
         }
     }

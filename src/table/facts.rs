@@ -9,7 +9,7 @@ use model::fleet::Fleet;
 use model::fleet::history::History;
 
 use super::actions::ActionState;
-use super::changes::Compared;
+use super::changes::{Compared, SeenChanges};
 use super::query::scope::ScopedFleet;
 use super::silence::Silences;
 use super::spend::UsageFacts;
@@ -39,6 +39,8 @@ pub struct Facts {
     pub supposed: Arc<Suppositions>,
     /// Comparisons of this session, from a record.
     pub compared: Arc<Compared>,
+    /// What changed since reading began; `None` until the first lists are read, and of a record.
+    pub changes: Option<Arc<SeenChanges>>,
     /// Usage and budgets from the usage ledger.
     pub usage: Arc<UsageFacts>,
     /// The time of drawing on the server's clock; ages are relative to it.
@@ -61,6 +63,7 @@ impl Facts {
             acts: Arc::default(),
             supposed: Arc::default(),
             compared: Arc::default(),
+            changes: None,
             usage: Arc::default(),
         }
     }

@@ -92,6 +92,8 @@ pub enum RowScope {
     WhatIf(Name),
     /// What changed between two moments of a record, by the name of the comparison.
     Changes(Name),
+    /// The changes of one cause, one row each: of the comparison of this name, else of what this session saw; by the cause's key.
+    OneCause(Option<Name>, Name),
     /// Sources, one row each: those of one kind, or all.
     Sources(Option<Name>),
 }
@@ -115,6 +117,7 @@ impl RowScope {
             Self::Tree(of) => format!("tree of {}", of.name()),
             Self::WhatIf(changes) => format!("what if {changes}"),
             Self::Changes(_) => String::from("changes"),
+            Self::OneCause(..) => String::from("of one cause"),
             Self::Sources(kind) => kind.as_ref().map(Name::to_string).unwrap_or_default(),
         }
     }

@@ -8,7 +8,7 @@ use console::{App, AppOptions, Effect, Msg, render_text};
 use model::base::{Moment, When};
 use model::fleet::finding::Severity;
 use table::Facts;
-use table::changes::FleetChanges;
+use table::changes::{ChangeLog, FleetChanges, SeenChanges};
 use table::navigation::ViewId;
 use table::timeline::{Playback, Timeline, TimelineMark};
 
@@ -142,12 +142,8 @@ fn what_changed_since_a_typed_moment_is_asked_for_and_shown() {
     let fleet = Arc::make_mut(&mut before.fleet);
     let gone = fleet.nodes[0].name().clone();
     fleet.nodes = fleet.nodes[1..].into();
-    let changes = FleetChanges::between(&LARGE, &before);
-    let changes = FleetChanges {
-        from: *from,
-        to: *to,
-        ..changes
-    };
+    let mut changes = FleetChanges::between(&LARGE, &before);
+    (changes.from, changes.to) = (*from, *to);
     app.picture([Msg::Changes(name.clone(), Ok(changes))]);
     let shown = text(&app);
     for words in ["to 2026-", "1 change", "cost $", "gone", gone.as_str()] {
@@ -166,6 +162,51 @@ fn what_changed_since_a_typed_moment_is_asked_for_and_shown() {
     press(&mut app, "\u{1b}");
     assert_eq!(send(&mut app, ":diff 2030-01-01 00:00\n"), []);
     assert!(app.notice().unwrap_or_default().contains("must be before"));
+}
+
+#[test]
+fn what_changed_is_a_view_of_the_session_and_in_a_record_a_comparison() {
+    let mut app = console(&LARGE, ViewId::Fleet, SIZE, AppOptions::default());
+    assert_eq!(send(&mut app, ":changes\n"), []);
+    assert!(
+        text(&app).contains("the first lists are being read"),
+        "{}",
+        text(&app)
+    );
+    let mut later = LARGE.clone();
+    later.changes = Some(Arc::new(SeenChanges::stated(&LARGE, back(30))));
+    app.picture([Msg::Facts(later)]);
+    assert!(text(&app).contains("since "), "{}", text(&app));
+    // A node that fails is one row with the finding about it.
+    let mut log = ChangeLog::default();
+    log.see(None, &LARGE);
+    let mut failed = LARGE.clone();
+    failed.now = LARGE.now.plus(Duration::from_secs(300));
+    let fleet = Arc::make_mut(&mut failed.fleet);
+    let mut nodes = fleet.nodes.to_vec();
+    let name = nodes[1].name().clone();
+    let node = Arc::make_mut(&mut nodes[1]);
+    (node.ready, node.ready_since) = (None, Some(LARGE.now.plus(Duration::from_secs(290))));
+    fleet.nodes = nodes.into();
+    log.see(Some(&LARGE), &failed);
+    failed.changes = log.seen();
+    app.picture([Msg::Facts(failed)]);
+    let shown = text(&app);
+    let row = shown
+        .lines()
+        .find(|line| line.contains("not ready"))
+        .expect("a row");
+    assert!(
+        row.contains(name.as_str()) && row.contains("kubelet stopped"),
+        "{row}"
+    );
+    // In a record the same command compares with half an hour before.
+    let mut app = replay();
+    let effects = send(&mut app, ":changes\n");
+    let [Effect::Replay(Playback::Compare { from, to, .. })] = &effects[..] else {
+        panic!("{effects:?}");
+    };
+    assert_eq!((*from, *to), (back(30), LARGE.now));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io::Write;
+use std::time::Duration;
 
 use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
 use clap::error::ErrorKind;
@@ -18,6 +19,7 @@ use table::{
     Facts, Format, Kind, Needs, Query, Select, Sort, Template, Unanswered, Watch, losses, silent,
 };
 
+use super::common::flags::span;
 use super::common::setup::{self, Situation};
 use super::record::PastFlags;
 use super::{
@@ -25,6 +27,7 @@ use super::{
     common::{console_options, out},
 };
 
+mod changes;
 pub mod get_kind;
 pub mod objects;
 
@@ -81,6 +84,9 @@ pub struct Get {
     /// Of usage: up to this hour; without it, the end of the ledger
     #[arg(long, value_name = "T", value_parser = When::parse, allow_hyphen_values = true)]
     pub to: Option<When>,
+    /// Of changes: how far back (90s, 30m, 2h, 1d); half an hour without it
+    #[arg(long, value_name = "SPAN", value_parser = span)]
+    pub since: Option<Duration>,
     /// The moment of a record to look at instead
     #[command(flatten)]
     pub past: PastFlags,
@@ -222,6 +228,9 @@ pub(super) fn run(
         })?;
         return Ok(Exit::Done);
     }
+    if query.kind == Kind::Changes {
+        return changes::run(situation, get, &query, format, out, err);
+    }
     if query.kind == Kind::Advice {
         let facts = advise::with_pools(setup::half_hour(situation, None, err)?, &query);
         return advise::print(&facts, &query, format, out, err);
@@ -256,6 +265,10 @@ pub(super) fn part_of(facts: &Facts, query: &Query) -> Facts {
 pub(super) fn query(get: &Get, settings: &Settings) -> Result<Query, Failure> {
     if get.from.is_some() || get.to.is_some() {
         let message = "--from and --to belong to `get usage`; give --at for a moment of a record";
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    if get.since.is_some() && get.kind().snapshot_kind() != Some(Kind::Changes) {
+        let message = "--since belongs to `get changes`; give --at for a moment of a record";
         return Err(Failure::new(Exit::Usage, message));
     }
     let kind = get.kind().snapshot_kind().ok_or_else(|| {

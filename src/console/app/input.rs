@@ -135,6 +135,11 @@ impl App {
                 Ok(intent) => self.plan(ActionRequest::Intent(intent)),
                 Err(why) => self.hint(why),
             },
+            Navigation::Destination(Destination::Part(_, RowScope::Kind(kind, None)), filter)
+                if filter.is_empty() =>
+            {
+                self.open_kind(kind, effects);
+            }
             Navigation::Destination(place, words) => {
                 match place {
                     Destination::Part(id, RowScope::All) => self.show(id),
@@ -329,7 +334,7 @@ impl App {
                 self.overlay = Overlay::palette(self, &words);
             }
             Command::Waste => self.waste(),
-            Command::Kind(kind) => self.go(kind.destination()),
+            Command::Kind(kind) => self.open_kind(kind, effects),
             Command::Freeze => self.freeze(),
             Command::TimeBack => self.step(true),
             Command::TimeForward => self.step(false),

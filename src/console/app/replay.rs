@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use table::Facts;
+use table::changes::STATED_FOR;
 use table::navigation::{Destination, RowScope, ViewId};
 use table::timeline::{Playback, Timeline};
+use table::{Facts, Kind};
 
 use super::shown::ShownFacts;
 use super::{App, NOTICE, QUIET};
@@ -127,6 +128,17 @@ impl App {
             .is_some_and(|timeline| timeline.speed.is_none());
         self.aim = is_paused.then_some(at);
         effects.push(Effect::Replay(Playback::Go(at)));
+    }
+
+    /// Opens the rows of a kind. What changed is in a record a comparison with the half hour before.
+    pub(super) fn open_kind(&mut self, kind: Kind, effects: &mut Vec<Effect>) {
+        match (kind, &self.timeline) {
+            (Kind::Changes, Some(timeline)) => {
+                let back = self.facts.now.minus(STATED_FOR).max(timeline.from);
+                self.compare(When::at(back), effects);
+            }
+            _ => self.go(kind.destination()),
+        }
     }
 
     /// Compares an earlier moment with the one on screen, and opens the result.

@@ -205,6 +205,8 @@ pub(super) fn offers(
     }
     if let Some((verb, rest)) = text.split_once(char::is_whitespace)
         && DIFF.contains(&verb)
+        // Behind the name of the view, any other word is a filter.
+        && (verb == DIFF[0] || When::parse(rest).is_ok())
     {
         return (vec![diff(rest.trim())], 1);
     }

@@ -55,6 +55,9 @@ pub fn at(place: &Destination) -> Option<Box<dyn View>> {
 
 /// Opens a view of a scope; `RowScope::All` opens the tab's own view. What is not drawn in its own way is the table of its kind.
 pub fn open(id: ViewId, row_scope: RowScope) -> Box<dyn View> {
+    if let RowScope::Kind(Kind::Changes, _) = row_scope {
+        return Box::new(changes::ChangesView::new(row_scope));
+    }
     if let RowScope::Kind(kind, _) = row_scope {
         return of_kind(kind, row_scope);
     }
@@ -75,7 +78,9 @@ pub fn open(id: ViewId, row_scope: RowScope) -> Box<dyn View> {
         (ViewId::Pools, RowScope::Pool(pool)) => Box::new(detail::Detail::pool(pool)),
         (ViewId::Queues, row_scope) => Box::new(queues::QueuesView::new(row_scope)),
         (ViewId::Jobs, RowScope::WhatIf(changes)) => Box::new(what_if::WhatIfView::new(changes)),
-        (ViewId::Alerts, RowScope::Changes(name)) => Box::new(changes::ChangesView::new(name)),
+        (ViewId::Alerts, row_scope @ (RowScope::Changes(_) | RowScope::OneCause(..))) => {
+            Box::new(changes::ChangesView::new(row_scope))
+        }
         (id, row_scope) => match Kind::of_tab(id) {
             Some(kind) => of_kind(kind, row_scope),
             // Runs of plans are no facts.

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use model::base::Name;
 use model::base::quantities::{counted, first_named};
+use model::base::{Moment, Name};
 use model::fleet::admission::Eviction;
 use model::fleet::job::{Job, JobState};
 
@@ -46,6 +46,7 @@ fn change(job: &Job, event: FleetChangeKind, at: Option<Dated>, detail: String) 
         name: job.name().clone(),
         team: (!job.team.is_empty()).then(|| job.team.clone()),
         severity: None,
+        cause: Name::default(),
         detail,
     }
 }
@@ -81,6 +82,42 @@ fn came(job: &Job, out: &mut Vec<FleetChange>) {
         ),
         JobState::Done | JobState::Failed => ended(job),
     });
+}
+
+/// What a job states of the time since `from`: it was made and waits, it started, it ended, it was evicted.
+pub(super) fn stated(job: &Job, from: Moment, out: &mut Vec<FleetChange>) {
+    let is_recent = |at: Option<Moment>| at.is_some_and(|at| at >= from);
+    let moment = match job.state {
+        JobState::Waiting | JobState::Suspended | JobState::Starting => Some(job.created),
+        JobState::Running | JobState::Finishing => job.started,
+        JobState::Done | JobState::Failed => job.finished,
+    };
+    if is_recent(moment) {
+        came(job, out);
+    }
+    let last = evictions(job).first();
+    if let Some(last) = last.filter(|last| is_recent(last.at)) {
+        out.push(evicted(job, last));
+    }
+}
+
+fn evicted(job: &Job, last: &Eviction) -> FleetChange {
+    let mut detail = why(last);
+    if is_running(job) || job.state == JobState::Starting {
+        detail.push_str(match detail.is_empty() {
+            true => "runs again",
+            false => "; runs again",
+        });
+    }
+    let at = last.at.map(Dated::Reported);
+    FleetChange {
+        cause: Name::from(why(last)),
+        ..change(job, FleetChangeKind::Evicted, at, detail)
+    }
+}
+
+fn is_running(job: &Job) -> bool {
+    matches!(job.state, JobState::Running | JobState::Finishing)
 }
 
 fn ended(job: &Job) -> FleetChange {
@@ -129,24 +166,15 @@ fn nodes_of(nodes: &BTreeSet<&Name>) -> String {
 }
 
 fn changed(was: &Job, is: &Job, out: &mut Vec<FleetChange>) {
-    let runs = |job: &Job| matches!(job.state, JobState::Running | JobState::Finishing);
+    let runs = is_running;
     let holds = |job: &Job| runs(job) || job.state == JobState::Starting;
     let waits = |job: &Job| matches!(job.state, JobState::Waiting | JobState::Suspended);
     let over = |job: &Job| !job.is_live();
     let count = |job: &Job| evictions(job).iter().map(|own| own.count).sum::<u32>();
-    let evicted = count(is) > count(was);
-    if evicted {
-        let last = evictions(is).first();
-        let mut detail = last.map_or_else(String::new, why);
-        if holds(is) {
-            detail.push_str(if detail.is_empty() {
-                "runs again"
-            } else {
-                "; runs again"
-            });
-        }
-        let at = last.and_then(|last| last.at).map(Dated::Reported);
-        out.push(change(is, FleetChangeKind::Evicted, at, detail));
+    let is_evicted = count(is) > count(was);
+    if is_evicted {
+        let nothing = Eviction::default();
+        out.push(evicted(is, evictions(is).first().unwrap_or(&nothing)));
     }
     if over(is) {
         if is.state != was.state {
@@ -163,10 +191,10 @@ fn changed(was: &Job, is: &Job, out: &mut Vec<FleetChange>) {
             format!("{} on {}", request_text(is), nodes_of(&on))
         };
         out.push(change(is, FleetChangeKind::Started, at, on));
-    } else if waits(is) && holds(was) && !evicted {
+    } else if waits(is) && holds(was) && !is_evicted {
         let detail = format!("was on {}", nodes_of(&nodes(was)));
         out.push(change(is, FleetChangeKind::Displaced, None, detail));
-    } else if is.state == JobState::Starting && runs(was) && !evicted {
+    } else if is.state == JobState::Starting && runs(was) && !is_evicted {
         let why = is
             .failure
             .as_ref()
@@ -178,12 +206,10 @@ fn changed(was: &Job, is: &Job, out: &mut Vec<FleetChange>) {
             why.unwrap_or_default(),
         ));
     } else if is.state == JobState::Suspended && was.state == JobState::Waiting {
-        out.push(change(
-            is,
-            FleetChangeKind::Suspended,
-            None,
-            is.reason.to_string(),
-        ));
+        out.push(FleetChange {
+            cause: is.reason.clone(),
+            ..change(is, FleetChangeKind::Suspended, None, is.reason.to_string())
+        });
     } else if is.state == JobState::Waiting && was.state == JobState::Suspended {
         out.push(change(is, FleetChangeKind::Resumed, None, request_text(is)));
     } else if runs(is) && runs(was) {
@@ -191,7 +217,11 @@ fn changed(was: &Job, is: &Job, out: &mut Vec<FleetChange>) {
         let (held, holds) = (was.devices_allocated, is.devices_allocated);
         if held != holds {
             let detail = format!("{held} to {}", counted(u64::from(holds), "device"));
-            out.push(change(is, FleetChangeKind::Resized, None, detail));
+            // A job that grows and shrinks is one row.
+            out.push(FleetChange {
+                cause: Name::from(is.id.to_string()),
+                ..change(is, FleetChangeKind::Resized, None, detail)
+            });
         } else if from != to && !from.is_empty() && !to.is_empty() {
             let gone: BTreeSet<&Name> = from.difference(&to).copied().collect();
             let new: BTreeSet<&Name> = to.difference(&from).copied().collect();

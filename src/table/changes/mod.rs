@@ -3,7 +3,9 @@
 //! Only differences between the two snapshots are reported: an object that came and went in between is missing. When one snapshot
 //! lacks a list, its objects are not compared, and a note says so.
 
+mod causes;
 mod jobs;
+mod log;
 mod rest;
 #[cfg(test)]
 mod tests;
@@ -18,7 +20,12 @@ use model::fleet::observe::Table;
 
 use super::Facts;
 
-pub use text::{NOTHING_DIFFERS, document, is_by_list, money_lines, summary, text, when};
+pub use causes::CauseGroup;
+pub use log::{ChangeLog, STATED_FOR, SeenChanges};
+pub use text::{
+    NOTHING_DIFFERS, document, is_by_list, money_lines, seen_note, seen_summary, summary, text,
+    when,
+};
 
 /// The kind of object that changed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -149,7 +156,7 @@ impl FleetChangeKind {
 }
 
 /// When a change happened, and how that is known.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Dated {
     /// Reported by an object or an exporter.
     Reported(Moment),
@@ -180,6 +187,9 @@ pub struct FleetChange {
     pub team: Option<Name>,
     /// Severity of a finding; `None` for other topics.
     pub severity: Option<Severity>,
+    /// What caused it, where changes of several objects can have one cause: a finding's code, the pool whose nodes came or failed,
+    /// why jobs were evicted, the queue of several quotas. Empty for a change that stands alone.
+    pub cause: Name,
     /// Details in words: how many devices, where, why; may be empty.
     pub detail: String,
 }
@@ -257,18 +267,33 @@ pub struct FleetChanges {
     pub money: Vec<MoneyChange>,
     /// Lists that could not be compared, and why.
     pub notes: Vec<String>,
+    /// Places of the changes that are one row: those of one cause that came close together.
+    groups: Vec<Vec<u32>>,
 }
 
 impl FleetChanges {
+    /// No change yet, of the time from `from` to `to`.
+    pub const fn none(from: Moment, to: Moment) -> Self {
+        Self {
+            from,
+            to,
+            changes: Vec::new(),
+            money: Vec::new(),
+            notes: Vec::new(),
+            groups: Vec::new(),
+        }
+    }
+
     /// Compares two snapshots of one cluster, the earlier one first.
     pub fn between(before: &Facts, after: &Facts) -> Self {
-        let mut changes = Self {
-            from: before.now,
-            to: after.now,
-            changes: Vec::new(),
-            money: money_changes(before, after),
-            notes: Vec::new(),
-        };
+        let mut changes = Self::of_objects(before, after);
+        changes.money = money_changes(known_rates(before), known_rates(after));
+        changes
+    }
+
+    /// The same without the rates.
+    fn of_objects(before: &Facts, after: &Facts) -> Self {
+        let mut changes = Self::none(before.now, after.now);
         for topic in Topic::ALL {
             if !changes.may_compare(topic, before, after) {
                 continue;
@@ -343,6 +368,7 @@ impl FleetChanges {
                 .then_with(|| order(a).cmp(&order(b)))
                 .then_with(|| (&a.namespace, &a.name, &a.id).cmp(&(&b.namespace, &b.name, &b.id)))
         });
+        self.groups = causes::groups(&self.changes);
     }
 
     /// True when a change has no time.
@@ -419,10 +445,15 @@ impl Compared {
         all.find_map(|(at, (known, result))| (**known == *name).then_some((at, result)))
     }
 
-    /// A change, by the index of its comparison and its own index there.
-    pub fn change(&self, at: usize, change: usize) -> Option<&FleetChange> {
+    /// The name of a comparison, by its index.
+    pub fn name(&self, at: usize) -> Option<&Name> {
+        self.0.get(at).map(|(name, _)| name)
+    }
+
+    /// The changes of a comparison, by its index; `None` where it failed.
+    pub fn changes(&self, at: usize) -> Option<&FleetChanges> {
         let (_, result) = self.0.get(at)?;
-        result.as_ref().ok()?.changes.get(change)
+        result.as_ref().ok()
     }
 }
 
@@ -432,45 +463,38 @@ const CENT: i64 = 10_000;
 /// The number of lists named in a note; the rest are counted.
 const MOST_NAMED: usize = 3;
 
-/// The rate that `of` returns; `None` while the lists that rates depend on are still being read.
-fn known_rate(facts: &Facts, of: impl FnOnce(&SpendRates) -> Option<Money>) -> Option<Money> {
-    let is_read = facts.fleet.unread().is_empty();
-    of(&facts.spend_rates).filter(|_| is_read)
+/// The rates of a snapshot; `None` while the lists that rates depend on are still being read.
+fn known_rates(facts: &Facts) -> Option<&SpendRates> {
+    (facts.fleet.unread().is_empty()).then_some(&*facts.spend_rates)
+}
+
+/// A team's rate. A team without a row has no devices: its rate is zero where rates are known at all.
+fn team_rate(rates: &SpendRates, team: &Name) -> Option<Money> {
+    match rates.row(CostScope::Team, team) {
+        Some(row) => row.known().map(|spend| spend.rate),
+        None => rates.known().map(|_| Money::ZERO),
+    }
 }
 
 /// The rates of the fleet, and of each team whose rate differs by at least a cent an hour or is unknown in one snapshot.
-fn money_changes(before: &Facts, after: &Facts) -> Vec<MoneyChange> {
+fn money_changes(before: Option<&SpendRates>, after: Option<&SpendRates>) -> Vec<MoneyChange> {
     let all = |rates: &SpendRates| rates.known().map(|spend| spend.rate);
     let total = MoneyChange {
         team: None,
-        before: known_rate(before, all),
-        after: known_rate(after, all),
+        before: before.and_then(all),
+        after: after.and_then(all),
     };
-    let teams = |facts: &Facts| -> Vec<Name> {
-        let rows = facts.spend_rates.rows.get(&CostScope::Team);
-        rows.into_iter()
-            .flatten()
-            .map(|row| row.name.clone())
-            .collect()
-    };
-    let mut names = teams(before);
-    names.extend(teams(after));
+    let rows = [before, after].into_iter().flatten();
+    let rows = rows.filter_map(|rates| rates.rows.get(&CostScope::Team));
+    let mut names: Vec<Name> = rows.flatten().map(|row| row.name.clone()).collect();
     names.small_sort();
     names.dedup();
     let mut rows: Vec<MoneyChange> = names
         .into_iter()
-        .map(|team| {
-            // A team without a row has no devices: its rate is zero where rates are known at all.
-            let own = |rates: &SpendRates| match rates.row(CostScope::Team, &team) {
-                Some(row) => row.known().map(|spend| spend.rate),
-                None => rates.known().map(|_| Money::ZERO),
-            };
-            let (before, after) = (known_rate(before, own), known_rate(after, own));
-            MoneyChange {
-                team: Some(team),
-                before,
-                after,
-            }
+        .map(|team| MoneyChange {
+            before: before.and_then(|rates| team_rate(rates, &team)),
+            after: after.and_then(|rates| team_rate(rates, &team)),
+            team: Some(team),
         })
         .filter(|row| {
             let difference = row.difference().map_or(CENT, i64::abs);

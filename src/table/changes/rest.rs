@@ -28,8 +28,14 @@ fn change(
         name: name.clone(),
         team: None,
         severity: None,
+        cause: Name::default(),
         detail,
     }
+}
+
+/// The cause of nodes of a pool that failed together, and of the findings about them.
+fn failed_nodes(pool: &Name) -> Name {
+    Name::from(format!("nodes of {pool} not ready"))
 }
 
 pub(super) fn nodes(before: &Facts, after: &Facts, out: &mut Vec<FleetChange>) {
@@ -53,13 +59,10 @@ pub(super) fn nodes(before: &Facts, after: &Facts, out: &mut Vec<FleetChange>) {
             (None, Some(is)) => joined(is, "", out),
             (Some(was), None) => {
                 let detail = format!("had {}", machine(was));
-                out.push(change(
-                    Topic::Node,
-                    FleetChangeKind::Gone,
-                    &name,
-                    None,
-                    detail,
-                ));
+                out.push(FleetChange {
+                    cause: was.pool.clone(),
+                    ..change(Topic::Node, FleetChangeKind::Gone, &name, None, detail)
+                });
             }
             (None, None) => {}
         }
@@ -75,37 +78,74 @@ fn machine(node: &Node) -> String {
     format!("{devices}, pool {}", node.pool)
 }
 
-fn joined(node: &Node, how: &str, out: &mut Vec<FleetChange>) {
+pub(super) fn joined(node: &Node, how: &str, out: &mut Vec<FleetChange>) {
     let at = Some(Dated::Reported(node.seen.created));
-    let detail = format!("{how}{}", machine(node));
-    out.push(change(
-        Topic::Node,
-        FleetChangeKind::Joined,
-        node.name(),
-        at,
-        detail,
-    ));
+    let (event, detail) = (FleetChangeKind::Joined, format!("{how}{}", machine(node)));
+    out.push(FleetChange {
+        cause: node.pool.clone(),
+        ..change(Topic::Node, event, node.name(), at, detail)
+    });
+}
+
+/// A node that is no longer ready.
+pub(super) fn not_ready(node: &Node) -> FleetChange {
+    let why = match node.ready {
+        None => "kubelet stopped posting node status",
+        Some(_) => "",
+    };
+    let at = node.ready_since.map(Dated::Reported);
+    let event = FleetChangeKind::NotReady;
+    FleetChange {
+        cause: failed_nodes(&node.pool),
+        ..change(Topic::Node, event, node.name(), at, why.to_owned())
+    }
+}
+
+/// A node that is ready again.
+pub(super) fn ready(node: &Node) -> FleetChange {
+    let at = node.ready_since.map(Dated::Reported);
+    FleetChange {
+        cause: node.pool.clone(),
+        ..change(
+            Topic::Node,
+            FleetChangeKind::Ready,
+            node.name(),
+            at,
+            String::new(),
+        )
+    }
+}
+
+/// A node that was cordoned.
+pub(super) fn cordoned(node: &Node, cordon: &Cordon) -> FleetChange {
+    let (at, detail) = (cordon.at.map(Dated::Reported), words(cordon));
+    FleetChange {
+        cause: Name::new(&detail),
+        ..change(
+            Topic::Node,
+            FleetChangeKind::Cordoned,
+            node.name(),
+            at,
+            detail,
+        )
+    }
 }
 
 fn node(was: &Node, is: &Node, out: &mut Vec<FleetChange>) {
-    let ready_since = is.ready_since.map(Dated::Reported);
-    let mut say = |event, at, detail| out.push(change(Topic::Node, event, is.name(), at, detail));
-    match (was.ready == Some(true), is.ready) {
-        (true, Some(false)) => say(FleetChangeKind::NotReady, ready_since, String::new()),
-        (true, None) => {
-            let why = "kubelet stopped posting node status".to_owned();
-            say(FleetChangeKind::NotReady, ready_since, why);
-        }
-        (false, Some(true)) => say(FleetChangeKind::Ready, ready_since, String::new()),
+    match (was.ready == Some(true), is.ready == Some(true)) {
+        (true, false) => out.push(not_ready(is)),
+        (false, true) => out.push(ready(is)),
         _ => {}
     }
     match (&was.cordon, &is.cordon) {
-        (None, Some(cordon)) => say(
-            FleetChangeKind::Cordoned,
-            cordon.at.map(Dated::Reported),
-            words(cordon),
-        ),
-        (Some(_), None) => say(FleetChangeKind::Uncordoned, None, String::new()),
+        (None, Some(cordon)) => out.push(cordoned(is, cordon)),
+        (Some(_), None) => out.push(change(
+            Topic::Node,
+            FleetChangeKind::Uncordoned,
+            is.name(),
+            None,
+            String::new(),
+        )),
         _ => {}
     }
 }
@@ -197,6 +237,7 @@ fn quotas(was: &Queue, is: &Queue, out: &mut Vec<FleetChange>) {
         let mut say = |event, id: String, detail| {
             let mut own = change(Topic::Queue, event, is.name(), None, detail);
             own.id = Name::from(id);
+            own.cause = is.name().clone();
             out.push(own);
         };
         let (was, is) = match (before.get(place), after.get(place)) {
@@ -271,22 +312,40 @@ pub(super) fn findings(before: &Facts, after: &Facts, out: &mut Vec<FleetChange>
         return;
     }
     let (was, is) = (findings_by_id(before), findings_by_id(after));
-    let finding = |event, own: &Finding, at, detail: String| FleetChange {
-        id: own.id.clone(),
-        namespace: own.subject.key.namespace.clone(),
-        severity: Some(own.severity),
-        ..change(Topic::Finding, event, &own.subject.key.name, at, detail)
-    };
     for own in is.values().filter(|own| !was.contains_key(&own.id)) {
-        let at = match own.first_seen {
-            true => Dated::Seen(own.since),
-            false => Dated::Reported(own.since),
-        };
-        let detail = format!("{}: {}", own.code, own.message);
-        out.push(finding(FleetChangeKind::Began, own, Some(at), detail));
+        out.push(began(after, own));
     }
     for own in was.values().filter(|own| !is.contains_key(&own.id)) {
-        let detail = format!("{}: {}", own.code, own.message);
-        out.push(finding(FleetChangeKind::Cleared, own, None, detail));
+        out.push(of_finding(after, FleetChangeKind::Cleared, own, None));
+    }
+}
+
+/// A finding that began.
+pub(super) fn began(facts: &Facts, own: &Finding) -> FleetChange {
+    let at = match own.first_seen {
+        true => Dated::Seen(own.since),
+        false => Dated::Reported(own.since),
+    };
+    of_finding(facts, FleetChangeKind::Began, own, Some(at))
+}
+
+fn of_finding(
+    facts: &Facts,
+    event: FleetChangeKind,
+    own: &Finding,
+    at: Option<Dated>,
+) -> FleetChange {
+    let key = &own.subject.key;
+    let node = facts.fleet.node(&key.name);
+    let detail = format!("{}: {}", own.code, own.message);
+    FleetChange {
+        id: own.id.clone(),
+        namespace: key.namespace.clone(),
+        severity: Some(own.severity),
+        cause: match node.filter(|node| node.ready != Some(true)) {
+            Some(node) => failed_nodes(&node.pool),
+            None => own.code.clone(),
+        },
+        ..change(Topic::Finding, event, &key.name, at, detail)
     }
 }

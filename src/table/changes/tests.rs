@@ -13,7 +13,7 @@ use model::fleet::queue::{Queue, Quota};
 use model::fleet::{Fleet, TableState};
 
 use super::document;
-use super::{Dated, FleetChangeKind, FleetChanges, Topic, text};
+use super::{ChangeLog, Dated, FleetChangeKind, FleetChanges, SeenChanges, Topic, text};
 use crate::{Facts, Scope, sample};
 
 fn later(seconds: u64) -> Moment {
@@ -276,4 +276,138 @@ fn steps_in_between_date_what_no_object_dates() {
         moments,
         [(FleetChangeKind::Failed, Some(Dated::Seen(later(20))))]
     );
+}
+
+/// A log of a session that began with the first of these pictures.
+fn log(pictures: &[&Facts]) -> SeenChanges {
+    let mut log = ChangeLog::default();
+    let mut before = None;
+    for facts in pictures {
+        log.see(before, facts);
+        before = Some(*facts);
+    }
+    let seen = log.seen().expect("a complete first picture");
+    SeenChanges::clone(&seen)
+}
+
+fn rows(changes: &FleetChanges) -> Vec<(String, &'static str, String)> {
+    let rows = (0..changes.rows()).filter_map(|row| changes.row(row));
+    rows.map(|row| (row.subject(), row.first().event.name(), row.detail()))
+        .collect()
+}
+
+#[test]
+fn a_log_begins_with_what_objects_state_and_adds_what_differs() {
+    let first = picture(3600, |fleet| {
+        with_job(fleet, 0, |job| {
+            job.state = JobState::Running;
+            job.started = Some(later(3000));
+        });
+        with_job(fleet, 1, |job| {
+            job.state = JobState::Running;
+            // Longer ago than what is asked for.
+            job.started = Some(later(1000));
+        });
+    });
+    let [name, other] = [0, 1].map(|at| first.fleet.jobs[at].id.key.to_string());
+    let begun = log(&[&first]);
+    let started = |rows: &[(String, &str, String)], name: &str| {
+        let mut all = rows.iter();
+        all.any(|(subject, event, _)| subject == name && *event == "started")
+    };
+    let stated = rows(&begun.changes);
+    assert!(
+        started(&stated, &name) && !started(&stated, &other),
+        "{stated:?}"
+    );
+    // A quota has no time of its own: the snapshot that shows it dates it.
+    let second = picture(3700, |fleet| {
+        *fleet = (*first.fleet).clone();
+        let mut queue = (*fleet.queues[0]).clone();
+        queue.quotas[0].nominal = Some(32_000);
+        fleet.queues = Arc::from([Arc::new(queue)]);
+    });
+    let seen = log(&[&first, &second]);
+    let quota = seen.changes.changes.first().expect("the latest");
+    assert_eq!(
+        (quota.event, quota.at),
+        (FleetChangeKind::Lowered, Some(Dated::Seen(later(3700))))
+    );
+    assert_eq!(seen.changes.rows(), stated.len() + 1);
+    assert_eq!(seen.compared_since, later(3600));
+}
+
+#[test]
+fn changes_of_one_cause_are_one_row_and_those_of_two_are_two() {
+    let count = |fleet: &Fleet| fleet.nodes.len().min(3);
+    let free = picture(0, |fleet| {
+        let mut nodes = fleet.nodes.to_vec();
+        for node in &mut nodes {
+            Arc::make_mut(node).cordon = None;
+        }
+        fleet.nodes = nodes.into();
+    });
+    assert_eq!(count(&free.fleet), 3);
+    let cordoned = |reasons: [&'static str; 3], seconds: [u64; 3]| {
+        picture(600, |fleet| {
+            *fleet = (*free.fleet).clone();
+            let mut nodes = fleet.nodes.to_vec();
+            for (at, (reason, seconds)) in reasons.into_iter().zip(seconds).enumerate() {
+                Arc::make_mut(&mut nodes[at]).cordon = Some(Cordon {
+                    by: Some(Name::new("anna")),
+                    at: Some(later(seconds)),
+                    reason: Some(Name::new(reason)),
+                });
+            }
+            fleet.nodes = nodes.into();
+        })
+    };
+    for (reasons, seconds, expected) in [
+        (["fan", "fan", "fan"], [400, 420, 460], 1),
+        (["fan", "disk", "fan"], [400, 420, 460], 2),
+        // One reason again, much later.
+        (["fan", "fan", "fan"], [100, 110, 460], 2),
+    ] {
+        let changes = FleetChanges::between(&free, &cordoned(reasons, seconds));
+        assert_eq!(changes.changes.len(), 3, "{changes:?}");
+        assert_eq!(changes.rows(), expected, "{reasons:?} {seconds:?}");
+        let groups = (0..expected).filter_map(|row| changes.row(row));
+        assert_eq!(groups.map(|row| row.all().count()).sum::<usize>(), 3);
+    }
+    let changes = FleetChanges::between(&free, &cordoned(["fan"; 3], [400; 3]));
+    let (subject, event, detail) = rows(&changes).remove(0);
+    assert_eq!((subject.as_str(), event), ("3 nodes", "cordoned"));
+    for node in &free.fleet.nodes[..3] {
+        assert!(detail.contains(node.name().as_str()), "{detail}");
+    }
+}
+
+#[test]
+fn a_finding_of_the_first_readings_is_no_change_unless_something_states_when_it_began() {
+    let first = picture(3600, |_| ());
+    let found = |seconds: u64, first_seen: bool| {
+        picture(seconds, |fleet| {
+            let mut findings = fleet.findings.to_vec();
+            let mut own = findings[0].clone();
+            own.id = Name::new("later");
+            (own.since, own.first_seen) = (later(seconds), first_seen);
+            findings.push(own);
+            fleet.findings = findings.into();
+        })
+    };
+    let began = |facts: &Facts| {
+        let seen = log(&[&first, facts]);
+        let mut all = seen.changes.changes.iter();
+        all.any(|change| *change.id == *"later")
+    };
+    assert!(!began(&found(3620, true)));
+    assert!(began(&found(3620, false)));
+    assert!(began(&found(3900, true)));
+    // Stated to be older than the session, and found by its first readings.
+    let mut old = found(3620, false);
+    let fleet = Arc::make_mut(&mut old.fleet);
+    let mut findings = fleet.findings.to_vec();
+    findings.last_mut().expect("a finding").since = later(60);
+    fleet.findings = findings.into();
+    assert!(!began(&old));
 }

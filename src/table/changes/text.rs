@@ -7,7 +7,7 @@ use model::base::name::printable;
 use model::base::quantities::{counted, grouped};
 use model::cost::{LIST_MARK, LIST_NOTE, Money};
 
-use super::{CENT, Dated, FleetChange, FleetChanges, MoneyChange};
+use super::{CENT, Dated, FleetChange, FleetChanges, MoneyChange, SeenChanges};
 use crate::output::safe_json;
 use crate::rows::list_price::list_usd;
 use crate::table::{Layout, cell};
@@ -50,18 +50,35 @@ pub fn summary(changes: &FleetChanges) -> String {
     format!("{from} to {to} UTC · {count}")
 }
 
+/// `since 13:32 UTC · 14 changes`.
+pub fn seen_summary(seen: &SeenChanges) -> String {
+    let count = match seen.changes.rows() {
+        0 => "nothing changed".to_owned(),
+        count => counted(count as u64, "change"),
+    };
+    format!("since {} UTC · {count}", seen.changes.from.clock())
+}
+
+/// What the list of seen changes lacks.
+pub fn seen_note(seen: &SeenChanges) -> String {
+    let since = seen.compared_since.clock();
+    format!(
+        "until {since}, when reading began, only what objects state themselves: no quota changes, nothing that was deleted"
+    )
+}
+
 fn dollars(rate: Option<Money>) -> String {
     rate.map_or_else(|| UNKNOWN.to_owned(), Money::per_hour)
 }
 
 /// True where what is paid is not known of the money of one of them.
-pub fn is_by_list(changes: &FleetChanges) -> bool {
-    let mut rates = changes.money.iter().flat_map(|row| [row.before, row.after]);
+pub fn is_by_list(money: &[MoneyChange]) -> bool {
+    let mut rates = money.iter().flat_map(|row| [row.before, row.after]);
     rates.any(|rate| rate.is_some_and(Money::is_by_list))
 }
 
 /// Rates before, after and the difference; the whole view first, then the teams.
-pub fn money_lines(changes: &FleetChanges) -> Vec<[String; 4]> {
+pub fn money_lines(money: &[MoneyChange]) -> Vec<[String; 4]> {
     let line = |row: &MoneyChange| {
         let title = match &row.team {
             None => "cost".to_owned(),
@@ -85,7 +102,7 @@ pub fn money_lines(changes: &FleetChanges) -> Vec<[String; 4]> {
         };
         [title, dollars(row.before), dollars(row.after), by]
     };
-    changes.money.iter().map(line).collect()
+    money.iter().map(line).collect()
 }
 
 pub fn text(changes: &FleetChanges) -> String {
@@ -100,23 +117,29 @@ pub fn text(changes: &FleetChanges) -> String {
         ("AFTER", true),
         ("CHANGE", true),
     ];
-    let lines = money_lines(changes).into_iter().map(Vec::from).collect();
+    let lines = money_lines(&changes.money)
+        .into_iter()
+        .map(Vec::from)
+        .collect();
     let mut money = table(&titles, lines);
-    if is_by_list(changes) {
+    if is_by_list(&changes.money) {
         money.push_str(&format!("{LIST_NOTE}\n"));
     }
     let summary = summary(changes);
     if changes.changes.is_empty() {
         return format!("{summary}\n\n{money}");
     }
-    let titles = ["WHEN", "KIND", "CHANGE", "NAME", "DETAIL"].map(|title| (title, false));
-    let lines = changes.changes.iter().map(|change| {
+    let titles = ["WHEN", "KIND", "CHANGE", "NAME", "TEAM", "DETAIL"].map(|title| (title, false));
+    let lines = (0..changes.rows()).filter_map(|row| changes.row(row));
+    let lines = lines.map(|group| {
+        let first = group.first();
         vec![
-            when(change.at),
-            change.topic.name().to_owned(),
-            change.event.name().to_owned(),
-            cell(&change.subject()),
-            cell(&change.detail),
+            when(group.at()),
+            first.topic.name().to_owned(),
+            first.event.name().to_owned(),
+            cell(&group.subject()),
+            group.team().map(|team| cell(team)).unwrap_or_default(),
+            cell(&group.detail()),
         ]
     });
     format!("{summary}\n\n{money}\n{}", table(&titles, lines.collect()))

@@ -376,6 +376,7 @@ pub fn in_scope(row_scope: &RowScope, node: &Node, device: &Device) -> bool {
         | RowScope::Kind(_, None)
         | RowScope::WhatIf(_)
         | RowScope::Changes(_)
+        | RowScope::OneCause(..)
         | RowScope::Sources(_)
         | RowScope::Tree(_) => true,
         RowScope::Pool(pool) => node.pool == *pool,

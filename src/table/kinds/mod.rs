@@ -19,6 +19,8 @@ macro_rules! kinds {
             /// Teams with their jobs, devices and money.
             Teams = teams,
             Alerts = alerts,
+            /// What changed, newest first.
+            Changes = changes,
             /// Advice about jobs' devices.
             Advice = advice,
             /// Autoscalers of nodes and pods.
@@ -32,6 +34,7 @@ macro_rules! kinds {
 
 pub mod advice;
 pub mod alerts;
+pub mod changes;
 pub mod cost;
 mod described;
 pub mod devices;

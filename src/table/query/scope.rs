@@ -154,6 +154,16 @@ impl ScopedObjects {
         self.queues.contains(name)
     }
 
+    /// True when an object of the scope has this namespace and name.
+    pub fn has_named(&self, namespace: &Name, name: &Name) -> bool {
+        let key = ObjectKey::new(namespace.clone(), name.clone());
+        let all = [&self.devices, &self.nodes, &self.pools, &self.queues];
+        match namespace.is_empty() {
+            true => all.iter().any(|names| names.contains(name)),
+            false => self.jobs.contains(&key) || self.pods.contains(&key),
+        }
+    }
+
     /// True when the finding is about an object of the scope, or about what such an object depends on.
     fn concerns(&self, finding: &Finding, fleet: &Fleet) -> bool {
         let (subject, members) = (&finding.subject, &finding.members);
@@ -305,13 +315,18 @@ impl Facts {
         if scope.is_all() {
             return self.clone();
         }
-        Self {
+        let mut own = Self {
             spend_rates: Arc::new(spend_rates_of(&self.fleet, &self.spend_rates, |pod| {
                 scope.has_pod(pod)
             })),
             part: Some(Arc::new(ScopedFleet::of(self, scope))),
             ..self.clone()
-        }
+        };
+        own.changes = match (&own.changes, &own.part) {
+            (Some(changes), Some(part)) => Some(Arc::new(changes.scoped(&own, part))),
+            _ => None,
+        };
+        own
     }
 
     /// Rates of the whole fleet, in any scope: for pages of one object, which show the whole object.
