@@ -136,7 +136,7 @@ pub(super) fn print(
     }
     if judged.silent > 0 {
         let words = format!(
-            "{} of {} running jobs are not judged ({})",
+            "no verdict for {} of {} running jobs ({})",
             judged.silent, judged.jobs, judged.why
         );
         out::print_message(err, &words);
@@ -146,7 +146,7 @@ pub(super) fn print(
 
 fn none_judged(judged: &Judged) -> String {
     format!(
-        "no job is judged ({}). A verdict needs the readings of the last half hour: set `prometheus.url`, keep `stokehold record` running, or wait with `stokehold advise --for 30m`",
+        "no verdict for any job ({}). A verdict needs the readings of the last half hour: set `prometheus.url`, keep `stokehold record` running, or wait with `stokehold advise --for 30m`",
         judged.why
     )
 }

@@ -126,10 +126,10 @@ pub(super) fn run(
 pub(super) fn start_words(start: &Start, now: Moment) -> String {
     match start.p50 {
         Some(_) if start.basis == Basis::Now && !start.victims.is_empty() => {
-            format!("now, evicting {}", evicted_words(&start.victims))
+            format!("now, preempting {}", evicted_words(&start.victims))
         }
         Some(_) => eta(now, [start.p10, start.p50, start.p90]),
-        None => format!("{NO_ETA}: what it waits for has no known end"),
+        None => format!("{NO_ETA}: the wait has no known end"),
     }
 }
 
@@ -179,19 +179,19 @@ fn answer_text(
     line(
         "state",
         match explanation.state {
-            StartState::Waiting => "waits",
+            StartState::Waiting => "waiting",
             StartState::Ready if !explanation.victims.is_empty() => {
                 "would start now by preempting others"
             }
             StartState::Ready => "would start now: nothing blocks it",
-            StartState::Running => "runs",
-            StartState::Held => "is on hold",
-            StartState::Blocked => "waits; neither a queue nor the scheduler can start it",
-            StartState::Ending => "is ending",
+            StartState::Running => "running",
+            StartState::Held => "on hold",
+            StartState::Blocked => "blocked: no queue or scheduler can start it",
+            StartState::Ending => "terminating",
         },
     );
     if !explanation.victims.is_empty() {
-        line("evicts", &evicted_words(&explanation.victims));
+        line("preempts", &evicted_words(&explanation.victims));
     }
     if let Some(queue) = &explanation.queue {
         let place = explanation.position.map_or_else(String::new, |place| {
@@ -214,7 +214,7 @@ fn answer_text(
         line("ahead", &names.join(", "));
     }
     for reason in &explanation.reasons {
-        line("because", &reason.sentence());
+        line("reason", &reason.sentence());
     }
     // Kueue, Volcano and KAI keep priorities: a plan cannot change the priority of a job without a queue.
     let command = |unblock: &Unblock| match &unblock.changes[..] {
@@ -266,7 +266,7 @@ fn answer_text(
     }
     if let Some(preemption) = preemption {
         let words = format!(
-            "evict {}: starts now · stokehold plan admit {} --preempt",
+            "preempt {}: starts now · stokehold plan admit {} --preempt",
             named_victims(preemption),
             explanation.job
         );

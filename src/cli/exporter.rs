@@ -200,7 +200,7 @@ fn summary(from: &str, report: &PageReport) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(dialect) = &report.dialect {
         lines.push(format!(
-            "{from}: {dialect}, {} devices; {} series used, {} skipped, {} without a value, {} twice; {} bad lines",
+            "{from}: {dialect}, {} devices; {} series used, {} skipped, {} without a value, {} duplicate; {} bad lines",
             report.devices,
             report.series_used,
             report.series_skipped,

@@ -120,7 +120,7 @@ pub(super) fn run(
         };
         let does = match writes {
             true => "governs",
-            false => "observes, and writes nothing on,",
+            false => "observes, without writing,",
         };
         let namespace = &situation.settings.govern.namespace;
         let words = format!(

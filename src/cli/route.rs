@@ -101,11 +101,13 @@ pub(super) fn printed(routing: &Routing, now: Moment, format: TableOrJson) -> St
         hour(now)
     );
     let state = match routing.state {
-        StartState::Running => Some("it runs already: start and finish are as if it started now"),
-        StartState::Held => Some("it is suspended: start and finish are as if it were resumed now"),
-        StartState::Blocked => Some(
-            "neither a queue nor the scheduler can start it: start and finish are as if they could",
-        ),
+        StartState::Running => {
+            Some("it is already running: start and finish assume that it starts now")
+        }
+        StartState::Held => Some("it is suspended: start and finish assume that it is resumed now"),
+        StartState::Blocked => {
+            Some("no queue or scheduler can start it: start and finish assume that they could")
+        }
         StartState::Ending => Some("it is ending"),
         StartState::Waiting | StartState::Ready => None,
     };

@@ -122,7 +122,7 @@ pub fn rights(within: bool) -> Vec<RoleRule> {
 pub fn viewer(namespaces: &[String]) -> String {
     if namespaces.is_empty() {
         let mut out = String::from(
-            "# The least rights with which Stokehold shows everything: read nodes, pods, workloads and queues, and fetch the pages of\n\
+            "# The minimum permissions to show everything: read nodes, pods, workloads and queues, and fetch the pages of\n\
              # exporters and of Prometheus through the API server. Without the rules on proxies, devices are shown without their\n\
              # readings. Written by `stokehold rbac viewer`; grant it with\n\
              #   kubectl create clusterrolebinding stokehold-viewer --clusterrole=stokehold-viewer --user=NAME\n",
@@ -137,7 +137,7 @@ pub fn viewer(namespaces: &[String]) -> String {
         }
         let _ = writeln!(
             out,
-            "# The least rights with which a team sees its jobs and queues in the namespace {namespace}: no nodes, no proxies. Devices come from\n\
+            "# The minimum permissions for a team to see its jobs and queues in the namespace {namespace}: no nodes, no proxies. Devices come from\n\
              # a Prometheus at prometheus.url. Grant it with\n\
              #   kubectl -n {namespace} create rolebinding stokehold-viewer --role=stokehold-viewer --user=NAME"
         );
@@ -165,8 +165,8 @@ pub fn operator() -> String {
     let classes = Table::PriorityClasses.api();
     RoleRule::new(classes.group, &["get", "list"], PLANS).grant(classes.plural, &mut all);
     let mut out = String::from(
-        "# The least that Stokehold needs to carry out its plans, besides what `stokehold rbac viewer` prints: bind both. Leave out the\n\
-         # groups of systems that your cluster does not run, and Stokehold greys their keys.\n",
+        "# The minimum permissions to apply plans, in addition to what `stokehold rbac viewer` prints: bind both. Leave out the\n\
+         # groups of systems that your cluster does not run, and Stokehold grays out their keys.\n",
     );
     named(&mut out, "stokehold-operator", None, all);
     out
@@ -175,7 +175,7 @@ pub fn operator() -> String {
 /// The two roles of `govern` as YAML: its reads, without logs and details of pods and services, and its writes.
 pub fn govern() -> String {
     let mut out = String::from(
-        "# What `stokehold govern` decides by: nodes, pods, workloads, queues. Printed by `stokehold rbac govern`.\n",
+        "# What `stokehold govern` reads: nodes, pods, workloads, queues. Printed by `stokehold rbac govern`.\n",
     );
     let all = rights(false);
     let of_tables = all.into_iter().filter(|right| right.verbs == WATCHED);

@@ -324,7 +324,7 @@ fn right_side(screen: &dyn Screen, painter: &Painter<'_>, room: u16) -> Vec<Piec
         pieces.push(Piece { words, drop: 0 });
     }
     let (words, role) = match (&screen.facts().acts.may, wide) {
-        (May::Yes, true) => ("may write", Role::Warn),
+        (May::Yes, true) => ("read-write", Role::Warn),
         (May::Yes, false) => ("RW", Role::Warn),
         (_, true) => ("read-only", Role::Muted),
         (_, false) => ("RO", Role::Muted),
@@ -559,7 +559,7 @@ fn draw_banner(screen: &dyn Screen, overlay: &Overlay, painter: &mut Painter<'_>
     let accent = painter.render_style.bold(Role::Accent);
     let hint = keys
         .first()
-        .map(|key| (key.to_string(), " says how to fix it"));
+        .map(|key| (key.to_string(), " shows how to fix it"));
     let (key, words) = hint.unwrap_or_default();
     let needed = painter.width(&key) + painter.width(words) + 3;
     let y = area.y + 2;

@@ -63,7 +63,7 @@ fn no_session(fault: &str) -> Missing {
             "no such context",
             vec![
                 "kubectl config get-contexts   lists them",
-                "stokehold --context NAME      takes one of them",
+                "stokehold --context NAME      uses one of them",
             ],
         )
     } else {
@@ -93,7 +93,7 @@ fn not_visible(fleet: &Fleet) -> Option<Missing> {
     let mut mends = vec![format!("{HELP}   (an administrator applies it)")];
     if fleet.may_read_more() && !fleet.confined_to().is_empty() {
         mends.push(String::from(
-            "stokehold -n NAMESPACE,NAMESPACE   reads others, where you may",
+            "stokehold -n NAMESPACE,NAMESPACE   reads others, where you have access",
         ));
     } else if fleet.confined_to().is_empty() {
         mends.push(String::from(
@@ -103,7 +103,7 @@ fn not_visible(fleet: &Fleet) -> Option<Missing> {
     Some(Missing {
         title,
         why: String::from(
-            "it is shown as –, and left out of sums, reasons, suggestions and alerts",
+            "shown as –; totals, reasons, suggestions and alerts cover only what is visible",
         ),
         mends,
         grave: is_blind(fleet),
@@ -147,7 +147,7 @@ fn unreadable(fleet: &Fleet) -> Option<Missing> {
         title: format!("{} cannot be read", tables.join(", ")),
         why: why.to_owned(),
         mends: vec![String::from(
-            "press 0: each source with its last answer and what failed",
+            "press 0: each source, its last answer and its error",
         )],
         grave: is_blind(fleet),
         quiet: false,
@@ -182,10 +182,10 @@ fn no_exporters(fleet: &Fleet) -> Option<Missing> {
         return Some(Missing {
             title: String::from("no readings: exporters are not visible to you"),
             why: String::from(
-                "they run in other namespaces; utilization, memory, heat, power and faults are unknown",
+                "they run in other namespaces; utilization, memory, temperature, power and faults are unknown",
             ),
             mends: vec![String::from(
-                "name a Prometheus that you may query: prometheus.url in stokehold.toml",
+                "set prometheus.url in stokehold.toml to a Prometheus that you can query",
             )],
             grave: false,
             quiet: true,
@@ -202,7 +202,7 @@ fn no_exporters(fleet: &Fleet) -> Option<Missing> {
     if !failing {
         return None;
     }
-    let hidden = "utilization, memory, heat, power and faults are unknown";
+    let hidden = "utilization, memory, temperature, power and faults are unknown";
     if let Some(source) = exporters.first() {
         let why = if source.message.is_empty() {
             String::from("it does not answer")
@@ -213,7 +213,7 @@ fn no_exporters(fleet: &Fleet) -> Option<Missing> {
             title: String::from("no exporter answers"),
             why: format!("{hidden}; {}: {why}", source.name),
             mends: vec![
-                String::from("press 0: each source with its last answer and what failed"),
+                String::from("press 0: each source, its last answer and its error"),
                 String::from(
                     "a scrape through the API server needs `get` on pods/proxy; with `scrape.mode = \"direct\"` it needs none",
                 ),
@@ -228,7 +228,7 @@ fn no_exporters(fleet: &Fleet) -> Option<Missing> {
             "on GKE the TPU device plugin serves metrics; allow its port, or name it in [[scrape.target]]"
         }
         Vendor::Nvidia => {
-            "helm install dcgm-exporter gpu-helm-charts/dcgm-exporter, or the GPU operator, which brings it"
+            "helm install dcgm-exporter gpu-helm-charts/dcgm-exporter, or the GPU operator, which includes it"
         }
         _ => "install the metrics exporter of the vendor",
     };
@@ -237,7 +237,9 @@ fn no_exporters(fleet: &Fleet) -> Option<Missing> {
         why: format!("{hidden}; no visible pod matches a dialect"),
         mends: vec![
             install.to_owned(),
-            String::from("an exporter outside of the cluster: [[scrape.target]] in stokehold.toml"),
+            String::from(
+                "for an exporter outside the cluster, set [[scrape.target]] in stokehold.toml",
+            ),
             String::from("stokehold exporter list   lists the known dialects"),
         ],
         grave: false,
@@ -271,7 +273,7 @@ fn some_lost(facts: &Facts) -> Option<Missing> {
             first.name
         ),
         mends: vec![String::from(
-            "press 0: each source with its last answer and what failed",
+            "press 0: each source, its last answer and its error",
         )],
         grave: false,
         quiet: true,
@@ -306,12 +308,12 @@ fn no_prices(facts: &Facts) -> Option<Missing> {
                 counted(u64::from(burn.unpriced), "device")
             )
         },
-        why: format!("their cost is left out of every sum{of}"),
+        why: format!("their cost is not in the totals{of}"),
         mends: vec![
             String::from(
                 "stokehold.toml: [[prices.override]] with the class and usd_per_device_hour",
             ),
-            String::from("prices.files names a price book of your own"),
+            String::from("or set prices.files to your own price book"),
         ],
         grave: false,
         quiet: false,

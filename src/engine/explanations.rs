@@ -49,7 +49,7 @@ impl WorkloadExplanation {
         let several = self.later.len() > 1;
         self.later.iter().enumerate().map(move |(at, later)| {
             let condition = match at {
-                0 if several => " (once jobs that use its quota have ended)",
+                0 if several => " (after jobs that use its quota end)",
                 0 => "",
                 _ => " (no job that uses its quota has to end first)",
             };
@@ -183,7 +183,7 @@ pub fn find(snapshot: &Snapshot, name: &str) -> Result<WorkloadId, String> {
         [(_, one), (_, other), ..] => {
             let count = alike.len();
             return Err(format!(
-                "there are {count} jobs `{name}`, {one} and {other} among them; write NAMESPACE/NAME"
+                "there are {count} jobs `{name}`, such as {one} and {other}; write NAMESPACE/NAME"
             ));
         }
     }

@@ -113,7 +113,7 @@ async fn dry_run(plan: &Plan, reading: &Client, probe: Option<&Probe>) -> PlanCh
             NAME,
             Outcome::NotCheckableYet,
             format!(
-                "{} of {} steps checked; the others depend on earlier steps, or wait",
+                "{} of {} steps; the rest depend on earlier steps or wait",
                 plan.steps.len() - later,
                 plan.steps.len()
             ),

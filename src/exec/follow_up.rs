@@ -88,7 +88,7 @@ impl Looker {
                 Unseen::Refused(refusal) => refusal.to_string(),
                 Unseen::Failed(failure) => failure.message,
             };
-            let note = format!("whether it takes effect is not checked: {why}");
+            let note = format!("its effect is not checked: {why}");
             plan.steps[at].side_effects.notes.push(note);
         }
     }

@@ -245,8 +245,8 @@ impl Run {
         let count = self.steps.iter().filter(left).count();
         let steps = match count {
             0 => String::new(),
-            1 => "1 step was left undone".to_owned(),
-            more => format!("{more} steps were left undone"),
+            1 => "1 step was skipped".to_owned(),
+            more => format!("{more} steps were skipped"),
         };
         let all: Vec<&str> = [steps.as_str(), self.aftermath.as_str()]
             .into_iter()
@@ -328,7 +328,7 @@ impl Run {
             let before = restored(first.map_or(&Map::new(), |(_, _, _, before)| before));
             if trace.is_unresolved() {
                 plan.warnings.push(format!(
-                    "step {} was sent and not answered: it is checked first",
+                    "step {} was sent but not answered: it is checked first",
                     number + 1
                 ));
             }
@@ -349,7 +349,7 @@ impl Run {
         }
         if plan.steps.is_empty() {
             let sentence = if never.is_empty() {
-                format!("{} left no change: nothing to undo", self.name)
+                format!("{} changed nothing: nothing to undo", self.name)
             } else {
                 format!("{} cannot be undone: {}", self.name, never.join("; "))
             };
@@ -357,7 +357,7 @@ impl Run {
         }
         plan.reasons.push(format!("it undoes run {}", self.name));
         plan.effect = PlanEffect::Unknown {
-            why: "the scheduler decides what lands here".to_owned(),
+            why: "the scheduler decides what runs here".to_owned(),
         };
         plan.undo = Undo {
             possible: true,
@@ -371,9 +371,9 @@ impl Run {
 /// Describes how the result that a record reports differs from the plan; `None` for no difference.
 pub fn aftermath_words(record: &Record) -> Option<String> {
     match record {
-        Record::Behind { unknown, .. } if !unknown.is_empty() => Some(format!(
-            "whether its nodes are empty is not known: {unknown}"
-        )),
+        Record::Behind { unknown, .. } if !unknown.is_empty() => {
+            Some(format!("its nodes may not be empty: {unknown}"))
+        }
         Record::Behind { pods, .. } if pods.is_empty() => None,
         Record::Behind { pods, .. } => {
             let count = match pods.len() {
@@ -382,10 +382,10 @@ pub fn aftermath_words(record: &Record) -> Option<String> {
             };
             let named = pods[..pods.len().min(8)].join(", ");
             Some(format!(
-                "{count} still there, most likely created after the plan was made: {named}; plan the drain again"
+                "{count} still on its nodes, most likely created after the plan was made: {named}; plan the drain again"
             ))
         }
-        Record::NotStarted { job, why } => Some(format!("{job} does not run: {why}")),
+        Record::NotStarted { job, why } => Some(format!("{job} is not running: {why}")),
         _ => None,
     }
 }

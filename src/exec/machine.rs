@@ -297,7 +297,7 @@ impl Machine {
         let since = *self.lost.get_or_insert(now);
         if now.since(since) > PATIENCE.into() {
             let words = format!(
-                "the server does not answer for {}: {words}",
+                "no answer from the API server for {}: {words}",
                 now.since(since)
             );
             return self.fail(at, words);
@@ -390,7 +390,7 @@ impl Machine {
             .chain(facts)
             .find_map(|fact| mutations::check_fact(fact, object).err());
         if self.ended_by_itself(at, object) {
-            return self.over(at, StepResult::Already, "it has ended by itself".to_owned());
+            return self.over(at, StepResult::Already, "it has already ended".to_owned());
         }
         let there = object.filter(|_| broken.is_none());
         let Some(object) = there else {
@@ -471,7 +471,7 @@ impl Machine {
         self.over(
             at,
             StepResult::Already,
-            "unchanged: it was in this state already".to_owned(),
+            "unchanged: it was already in this state".to_owned(),
         );
     }
 
@@ -519,7 +519,7 @@ impl Machine {
                 self.fail(
                     at,
                     format!(
-                        "{} is changed by others all the time: {words}",
+                        "{} keeps being changed by others: {words}",
                         self.steps[at].object
                     ),
                 );
@@ -537,7 +537,7 @@ impl Machine {
             }
             // The pod to evict no longer exists.
             ResponseKind::Gone(_) if matches!(self.steps[at].mutation, Mutation::Evict { .. }) => {
-                self.over(at, StepResult::Already, "it was deleted already".to_owned());
+                self.over(at, StepResult::Already, "it was already deleted".to_owned());
             }
             ResponseKind::Gone(words) | ResponseKind::Refused(words) => {
                 self.fail(at, format!("{}: {words}", self.steps[at].object));
@@ -564,7 +564,7 @@ impl Machine {
         };
         if limit.is_some_and(|limit| now >= limit) {
             let words = format!(
-                "{}: its disruption budget has refused for {}: {words}",
+                "{}: its disruption budget has blocked the eviction for {}: {words}",
                 self.steps[at].object,
                 now.since(since)
             );

@@ -101,7 +101,7 @@ pub async fn identity(client: &Client) -> Result<String, String> {
     match found.map(|item| text(item, "/metadata/uid")) {
         Some(uid) if !uid.is_empty() => Ok(uid.to_owned()),
         _ if answer.code != Some(200) => Err(answer.words()),
-        _ if items.is_none() => Err("its answer is no list of namespaces".to_owned()),
+        _ if items.is_none() => Err("its answer is not a list of namespaces".to_owned()),
         _ => Err("it has no namespace kube-system".to_owned()),
     }
 }

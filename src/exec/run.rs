@@ -123,7 +123,7 @@ impl RunContext<'_> {
         let cluster = self.writer.named();
         if *cluster.context != **approved.context() {
             return Err(RunError::Refused(format!(
-                "the plan was approved for {}, and this is {}",
+                "the plan was approved for {}, but this cluster is {}",
                 approved.context(),
                 cluster.context
             )));
@@ -158,7 +158,7 @@ impl RunContext<'_> {
         let cluster = self.writer.cluster().await;
         if past.cluster.compare(&cluster) == Same::No {
             return Err(RunError::Refused(format!(
-                "{run} is a run on {}, and this is {cluster}",
+                "{run} ran on {}, but this cluster is {cluster}",
                 past.cluster
             )));
         }
@@ -349,7 +349,7 @@ impl RunContext<'_> {
 pub fn find(journal: &Journal, run: &str) -> Result<Run, RunError> {
     if !is_name_of_run(run) {
         return Err(RunError::Refused(format!(
-            "`{}` is no name of a run; `plan --log` lists them",
+            "`{}` is not the name of a run; `plan --log` lists them",
             printable(run)
         )));
     }
@@ -360,7 +360,7 @@ pub fn find(journal: &Journal, run: &str) -> Result<Run, RunError> {
         .find(|known| known.name == run)
         .ok_or_else(|| {
             RunError::Refused(format!(
-                "the journal {} has no run {run}; `plan --log` lists them; what a run of another machine has suspended is resumed by `plan undo {run}`",
+                "the journal {} has no run {run}; `plan --log` lists its runs; `plan undo {run}` resumes what a run of another machine has suspended",
                 journal.path().display()
             ))
         })
@@ -389,7 +389,7 @@ fn event(
     };
     let outcome = match how {
         StepResult::Failed => format!("could not {}: {words}", step.verb.word()),
-        StepResult::Left => format!("left undone: {}: {words}", step.verb.word()),
+        StepResult::Left => format!("skipped: {}: {words}", step.verb.word()),
         StepResult::Done | StepResult::Already => step.verb.word().to_owned(),
     };
     let why = if reason.is_empty() {

@@ -433,11 +433,11 @@ impl Looker {
                 above.filter(|above| text(&above.now, "/metadata/uid") == text(&owner, "/uid"))
             else {
                 let sentence = format!(
-                    "{} belongs to {kind} {name}, which has no known way to act on it",
+                    "{} belongs to {kind} {name}, which Stokehold cannot act on",
                     last.object
                 );
                 return Err(Refusal::new(RefusalCode::OwnedByAnother, sentence)
-                    .instead(format!("act on {kind} {name} by its own tool"))
+                    .instead(format!("act on {kind} {name} with its own tool"))
                     .into());
             };
             chain.push(above);
@@ -523,7 +523,7 @@ fn controller(now: &Value) -> Option<&Value> {
 }
 
 fn malformed(typed: &str) -> Refusal {
-    let sentence = format!("`{typed}` names nothing");
+    let sentence = format!("`{typed}` is not a valid name");
     Refusal::new(RefusalCode::NotFound, sentence)
         .instead("write NAME, NAMESPACE/NAME, KIND/NAME or KIND/NAMESPACE/NAME")
 }
@@ -540,7 +540,7 @@ fn ambiguous<'a>(typed: &str, all: impl Iterator<Item = &'a FoundObject>) -> Ref
             }
         })
         .collect();
-    let sentence = format!("`{typed}` may be {}", names.join(" or "));
+    let sentence = format!("`{typed}` is ambiguous: {}", names.join(" or "));
     Refusal::new(RefusalCode::Ambiguous, sentence).instead("name it with its kind")
 }
 

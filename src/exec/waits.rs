@@ -53,12 +53,12 @@ fn condition_text(wait: &Wait, since: Moment) -> String {
         Until::Elapsed { seconds } => {
             let at = since.plus(Duration::from_secs(*seconds));
             format!(
-                "until {}: jobs that earlier steps start get their nodes first",
+                "until {}: jobs started by earlier steps get their nodes first",
                 at.rfc3339()
             )
         }
         Until::Gone => "until it has ended".to_owned(),
-        Until::Checkpoint { .. } => "until its work is saved".to_owned(),
+        Until::Checkpoint { .. } => "until it saves a checkpoint".to_owned(),
         Until::Condition { name, status } => format!("until its condition {name} is {status}"),
         Until::Is { path, value } => format!("until {path} is {value}"),
     }

@@ -63,7 +63,7 @@ pub(super) fn resolved(grant: &Grant, choice: &ContextChoice) -> Result<Resolved
     let resolved = resolve(choice)?;
     if *resolved.context != **grant.context() {
         return Err(ConfigFault(format!(
-            "writing is granted for the context \"{}\", and this is \"{}\"",
+            "writing is granted for the context \"{}\", but this is \"{}\"",
             grant.context(),
             resolved.context
         )));

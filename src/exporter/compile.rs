@@ -513,7 +513,7 @@ fn span(text: &Spanned<String>, faults: &mut FileFaults<'_>) -> Duration {
         .unwrap_or_else(|| {
             faults.at(
                 text.span(),
-                format!("\"{}\" is not a span of time such as 30s", text.get_ref()),
+                format!("\"{}\" is not a duration such as 30s", text.get_ref()),
             );
             Duration::from_secs(30)
         })

@@ -45,7 +45,7 @@ impl Matchers {
                 .ok_or_else(|| format!("expected one of = != =~ !~ after `{label}`"))?;
             let value = after[operator.len()..].trim_start();
             let length = quoted(value)
-                .ok_or_else(|| format!("the value of `{label}` is not a text in quotes"))?;
+                .ok_or_else(|| format!("the value of `{label}` is not a quoted string"))?;
             if !out.is_empty() {
                 out.push(',');
             }

@@ -82,7 +82,9 @@ impl fmt::Display for BadAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(kind, words) => write!(f, "{kind}: {words}"),
-            Self::Nonsense(words) => write!(f, "this is no answer of a Prometheus API ({words})"),
+            Self::Nonsense(words) => {
+                write!(f, "this is not an answer of a Prometheus API ({words})")
+            }
             Self::TooMany => write!(f, "more than {MOST} series"),
         }
     }
@@ -421,7 +423,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for BorrowedText<'a> {
         impl<'de> Visitor<'de> for TextVisitor {
             type Value = Cow<'de, str>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text")
+                f.write_str("a string")
             }
             fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
                 Ok(Cow::Borrowed(text))

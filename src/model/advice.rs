@@ -183,7 +183,7 @@ impl Advice {
     pub fn words_idle(&self, idle_for: Option<&str>) -> String {
         let what = self.what(idle_for);
         match self.commitment.filter(|_| self.saves.is_some()) {
-            Some(billing) => format!("{what}; {}: frees them, saves no money", billing.name()),
+            Some(billing) => format!("{what}; {}: frees devices, saves no money", billing.name()),
             None => what,
         }
     }
@@ -205,7 +205,7 @@ impl Advice {
                     None if *idle == 1 => String::from("is idle"),
                     None => String::from("are idle"),
                 };
-                format!("ask for {fewer} fewer: {idle} of {} {are}", self.devices)
+                format!("request {fewer} fewer: {idle} of {} {are}", self.devices)
             }
             Action::SmallerDevice(to) => format!("run it on {to} instead of {class}: it fits"),
             Action::MigSlice(profile) => {
@@ -221,11 +221,11 @@ impl Advice {
             Action::FasterInput => {
                 let waits = if self.devices == 1 { "waits" } else { "wait" };
                 format!(
-                    "speed up its input (more loader workers, prefetch, local cache): its {devices} {waits}"
+                    "try more loader workers, prefetch or a local cache: its {devices} {waits} for data"
                 )
             }
             Action::UseTensorCores => {
-                String::from("compute in BF16 or TF32: its tensor cores do nothing")
+                String::from("compute in BF16 or TF32: its tensor cores are idle")
             }
             Action::AddNodes {
                 nodes,
@@ -253,23 +253,23 @@ impl Advice {
     /// Evidence that would refute the advice.
     pub const fn refuted_by(&self) -> &'static str {
         match self.action {
-            Action::Release => "work on these devices within the next half hour",
-            Action::FewerDevices(_) => "work on the devices that are idle now",
+            Action::Release => "these devices do work within the next half hour",
+            Action::FewerDevices(_) => "the idle devices do work",
             Action::SmallerDevice(_) => {
-                "a phase that needs more memory or compute than this half hour, or memory that the job would use if it had more"
+                "a later phase needs more memory or compute, or the job would use more memory if it had it"
             }
             Action::MigSlice(_) => {
-                "a phase that needs more than this half hour, or a rest of the device that stays unallocated"
+                "a later phase needs more, or the rest of the device stays unallocated"
             }
-            Action::Spot => "interruptions that cost more than the price difference saves",
-            Action::LeaveDevice { .. } => "a gang that is no faster without it",
-            Action::FasterInput => "SM activity that stays low with data in memory",
-            Action::UseTensorCores => "results that need FP32 or FP64",
+            Action::Spot => "interruptions cost more than the price difference saves",
+            Action::LeaveDevice { .. } => "the gang is no faster without it",
+            Action::FasterInput => "SM activity stays low with the data in memory",
+            Action::UseTensorCores => "the results need FP32 or FP64",
             Action::AddNodes { .. } => {
-                "no capacity at the cloud provider, or devices that become free before the nodes are ready"
+                "the cloud provider has no capacity, or devices become free before the nodes are ready"
             }
             Action::RemoveNodes(_) => {
-                "jobs submitted before nodes can be added again: new arrivals are not forecast"
+                "jobs arrive before nodes can be added again (new arrivals are not forecast)"
             }
         }
     }

@@ -126,7 +126,7 @@ pub(super) fn with(
     }
     let victims = choose(snapshot, work, (preempt, known))?;
     let mut plan = Plan::new(
-        format!("start {job}"),
+        format!("admit {job}"),
         Intent::Admit {
             job: job.clone(),
             preempt,
@@ -165,7 +165,7 @@ pub(super) fn with(
         for victim in &victims.chosen {
             let mut again = planner_context::again(snapshot, &snapshot.workloads[*victim])?;
             again.needs = vec![admitted];
-            again.reason = format!("it is requeued, behind {job}");
+            again.reason = format!("it is requeued behind {job}");
             let others_come = victims.for_nodes || victims.chosen.len() > 1;
             again.waits.extend(others_come.then(head_start));
             plan.steps.push(again);
@@ -182,7 +182,7 @@ pub(super) fn with(
     } else {
         if victims.chosen.is_empty() {
             let sentence = format!(
-                "{job} waits behind others, and {} has no way to move it first",
+                "{job} is behind other jobs, and {} cannot move it to the front",
                 system_words(snapshot, model)
             );
             return Err(Refusal::new(RefusalCode::Unsupported, sentence)
@@ -192,7 +192,7 @@ pub(super) fn with(
             then.workloads[*victim].status = Status::Held;
         }
         plan.warnings.push(
-            "evicted jobs are held until they are resumed: otherwise they would take their devices back"
+            "evicted jobs stay suspended until you resume them, or they would take the devices back"
                 .to_owned(),
         );
         for victim in &victims.chosen {
@@ -225,9 +225,7 @@ fn hold_back(
         // A rival that is admitted meanwhile is not stopped.
         let waits = fact(&hold.object, "/status/admission", Value::Null);
         hold.guards.push(waits);
-        hold.reason = format!(
-            "it waits, and would take devices that {job} needs before all of them are free"
-        );
+        hold.reason = format!("it would take devices that {job} needs before all of them are free");
         plan.steps.push(hold);
     }
     Ok(())
@@ -244,7 +242,7 @@ fn let_go_on(
         let mut again = planner_context::again(snapshot, &snapshot.workloads[*rival])?;
         again.needs = needs.to_vec();
         again.waits.push(head_start());
-        again.reason = "it is requeued, at its old place".to_owned();
+        again.reason = "it is requeued at its old position".to_owned();
         plan.steps.push(again);
     }
     Ok(())
@@ -305,10 +303,10 @@ fn finish(
             ));
         }
         _ if held.more => plan.warnings.push(format!(
-            "devices become free one job after the other: other waiting jobs may take some before {job} can start"
+            "devices are freed one job at a time: other waiting jobs may take some before {job} can start"
         )),
         _ => plan.warnings.push(format!(
-            "devices become free one job after the other: a job that is created meanwhile may take some before {job} can start"
+            "devices are freed one job at a time: a job created in the meantime may take some before {job} can start"
         )),
     }
     if !held.hold.is_empty() {
@@ -336,8 +334,8 @@ fn finish(
         0,
         Alternative {
             sentence: match by_itself {
-                Some(at) => format!("wait: it starts by itself about {}", at.rfc3339()),
-                None => "wait: when it starts by itself is not known".to_owned(),
+                Some(at) => format!("wait: it starts by itself at about {}", at.rfc3339()),
+                None => "wait: it is unknown when it starts by itself".to_owned(),
             },
             command: None,
         },
@@ -362,13 +360,13 @@ fn finish(
     plan.reasons.extend(news(&forecast, snapshot.at));
     plan.effect = PlanEffect::Forecast(forecast);
     let back = match later.back.is_empty() && !victims.evicted.is_empty() {
-        true => "held jobs are resumed, and restart when there is room",
+        true => "undo resumes the held jobs, which restart when there is room",
         false => "evicted jobs restart when there is room",
     };
     plan.undo = Undo {
         possible: true,
         notes: vec![format!(
-            "jobs that it started keep running; {back}, without the lost work"
+            "jobs that it started keep running; {back}; lost work stays lost"
         )],
     };
     Ok(plan)
@@ -398,7 +396,7 @@ fn by_itself(snapshot: &Snapshot, model: &Workload, before: &Picture) -> Refusal
         .collect();
     let sentence = match evicted_words(&victims) {
         words if words.is_empty() => format!("{job} starts by itself: nothing blocks it"),
-        words => format!("{job} starts by itself, evicting {words}"),
+        words => format!("{job} starts by itself, preempting {words}"),
     };
     already(sentence)
         .instead("wait for the next cycle of its scheduler")
@@ -426,7 +424,7 @@ fn seat(
     let evicted = evicted(compiled, &found.list);
     if !allowed {
         let sentence = format!(
-            "{job} is admitted, and its pods wait for nodes: they start only if others are evicted: {}",
+            "{job} has quota but no free nodes: it starts only if others are evicted: {}",
             evicted_words(&evicted)
         );
         return Err(Refusal::new(RefusalCode::Policy, sentence)
@@ -434,7 +432,7 @@ fn seat(
             .evicting(evicted));
     }
     let mut plan = Plan::new(
-        format!("start {job}"),
+        format!("admit {job}"),
         Intent::Admit {
             job: job.clone(),
             preempt: true,
@@ -450,7 +448,7 @@ fn seat(
     for victim in &found.list {
         let mut stop = planner_context::stop(snapshot, &snapshot.workloads[victim.work])?;
         stop.needs.clone_from(&held);
-        stop.reason = format!("{job} is admitted and needs its nodes");
+        stop.reason = format!("{job} has quota and needs its nodes");
         plan.steps.push(stop);
         leavers.extend(Leaver::whole(snapshot, victim.work));
         then.displace(victim.work, false);
@@ -461,7 +459,7 @@ fn seat(
         let mut again = planner_context::again(snapshot, &snapshot.workloads[victim.work])?;
         again.needs.clone_from(&stopped);
         again.waits.push(head_start());
-        again.reason = format!("it is requeued, behind {job}");
+        again.reason = format!("it is requeued behind {job}");
         plan.steps.push(again);
     }
     let_go_on(&mut plan, snapshot, &rivals, &stopped)?;
@@ -474,13 +472,13 @@ fn seat(
         .alternatives
         .extend(lesser((snapshot, work), &least, found.lost_ms));
     choice.reasons.push(format!(
-        "{job} is admitted, and its pods wait for nodes: jobs of lower priority, or of the same and created later, are evicted ({})",
+        "{job} has quota but no free nodes: jobs with lower (or equal, newer) priority are evicted ({})",
         lost_words(&found)
     ));
     if found.proven {
         choice
             .reasons
-            .push("no other set of these jobs loses less work: all sets were checked".to_owned());
+            .push("this is the cheapest set to stop (all were tried)".to_owned());
     }
     let changes = (choice, leavers, rivals);
     let later = Then {
@@ -517,13 +515,13 @@ fn system_words(snapshot: &Snapshot, model: &Workload) -> String {
 fn waits(model: &Workload) -> Result<(), Refusal> {
     let job = &model.key;
     if let Some(why) = &model.blocked {
-        let sentence = format!("neither a queue nor the scheduler can start {job}: {why}");
+        let sentence = format!("no queue or scheduler can start {job}: {why}");
         return Err(Refusal::new(RefusalCode::IllegalState, sentence));
     }
     match model.status {
         Status::Waiting => Ok(()),
         Status::Running if explanations::has_reserved_quota(model) => Ok(()),
-        Status::Running => Err(already(format!("{job} runs already"))),
+        Status::Running => Err(already(format!("{job} is already running"))),
         Status::Held => {
             let sentence = format!("{job} is held");
             Err(Refusal::new(RefusalCode::IllegalState, sentence)

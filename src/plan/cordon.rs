@@ -108,7 +108,7 @@ pub(super) fn cordon(
         }
     }
     if plan.steps.is_empty() {
-        return Err(already(format!("{} is cordoned already", words(names))));
+        return Err(already(format!("{} is already cordoned", words(names))));
     }
     plan.reasons
         .push("running pods stay; no new pod is scheduled there".to_owned());

@@ -153,7 +153,7 @@ impl Drain<'_> {
             }
             if pod.owner.is_empty() {
                 self.plan.warnings.push(format!(
-                    "{name} has no controller: once evicted, no controller recreates it"
+                    "{name} has no controller: nothing recreates it after the eviction"
                 ));
             }
             let object = planner_context::pod(&pod.namespace, &pod.name, &pod.uid);
@@ -209,7 +209,7 @@ impl Drain<'_> {
             if model.status == Status::Ending || here.iter().all(|(_, pod)| pod.deleted.is_some()) {
                 self.plan
                     .reasons
-                    .push(format!("{} is ending by itself", model.key));
+                    .push(format!("{} is already terminating", model.key));
                 continue;
             }
             let way = match planner_context::way(snapshot, model) {
@@ -286,7 +286,7 @@ impl Drain<'_> {
         }
         if bare && gone > 0 {
             self.plan.warnings.push(format!(
-                "{} has no controller: once evicted, no controller recreates it, and its work is lost",
+                "{} has no controller: nothing recreates it after the eviction, and its work is lost",
                 model.key
             ));
         }
@@ -368,10 +368,10 @@ impl Drain<'_> {
         }
         let job = planner_context::name(&model.key);
         self.plan.warnings.push(format!(
-            "{job}: its pods tolerate the cordon ({CORDON}) and may come straight back to the nodes: hold it while they are out of use, or keep it off by a node selector or affinity in its own manifest"
+            "{job}: its pods tolerate the cordon ({CORDON}) and may be scheduled on the nodes again: hold it while they are drained, or exclude the nodes by node selector or affinity in its manifest"
         ));
         self.plan.alternatives.push(Alternative {
-            sentence: format!("hold {job} while the nodes are out of use"),
+            sentence: format!("hold {job} while the nodes are drained"),
             command: Some(format!("plan hold {job}")),
         });
         true
@@ -384,7 +384,7 @@ impl Drain<'_> {
             true => self.plan.steps[step]
                 .side_effects
                 .notes
-                .push("its pods tolerate the cordon and may come straight back here".to_owned()),
+                .push("its pods tolerate the cordon and may be scheduled here again".to_owned()),
             false => self.relaunch_notes.push((step, key)),
         }
     }
@@ -447,13 +447,13 @@ impl Drain<'_> {
             let all = budget.pods.len();
             if planner_context::is_firm(budget) {
                 self.plan.warnings.push(format!(
-                    "disruption budget {key} needs {} of its {all} pods up and can never allow an eviction: raise the replicas or loosen the budget, or {} stay",
+                    "disruption budget {key} requires {} of {all} pods healthy and can never allow an eviction: add replicas or loosen the budget, or {} stay",
                     budget.desired_healthy,
                     pods.join(", ")
                 ));
             } else if (budget.allowed as usize) < pods.len() {
                 self.plan.warnings.push(format!(
-                    "the disruption budget {key} allows {} of {} evictions now: the others wait until replacements are up",
+                    "the disruption budget {key} allows {} of {} evictions now: the others wait until replacements are ready",
                     budget.allowed,
                     pods.len()
                 ));
@@ -492,7 +492,7 @@ impl Drain<'_> {
             .collect();
         if !hang.is_empty() {
             plan.warnings.push(format!(
-                "{} has a failed device allocated: it may save no further checkpoint, and waiting for one may not help",
+                "a failed device is allocated to {}: it may not save another checkpoint, and waiting for one may not help",
                 first_named(&hang, 5)
             ));
         }
@@ -509,10 +509,7 @@ impl Drain<'_> {
         plan.effect = PlanEffect::Forecast(forecast);
         plan.undo = Undo {
             possible: true,
-            notes: vec![
-                "nodes are uncordoned; evicted pods do not come back, and lost work stays lost"
-                    .to_owned(),
-            ],
+            notes: vec!["undo uncordons the nodes; it does not move work back".to_owned()],
         };
         plan
     }

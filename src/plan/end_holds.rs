@@ -19,19 +19,19 @@ pub fn end_holds(snapshot: &Snapshot, run: &str, jobs: &[&JobKey]) -> Result<Pla
         let found = snapshot.workloads.iter().find(|work| work.key == **key);
         let Some(work) = found else { continue };
         let mut step = planner_context::again(snapshot, work)?;
-        step.reason = format!("it states that run {run} has suspended it");
+        step.reason = format!("its annotation says that run {run} suspended it");
         plan.steps.push(step);
     }
     groups::on_all(snapshot, &mut plan);
     if plan.steps.is_empty() {
-        let sentence = format!("no job states that run {run} has suspended it");
+        let sentence = format!("no job has an annotation that run {run} suspended it");
         return Err(Refusal::new(RefusalCode::NotFound, sentence));
     }
     plan.reasons.push(format!(
-        "the journal of this machine does not have run {run}: only what its jobs state can be undone"
+        "run {run} is not in this machine's journal: only what its jobs' annotations record can be undone"
     ));
     plan.effect = PlanEffect::Unknown {
-        why: "the scheduler decides what lands here".to_owned(),
+        why: "the scheduler decides what runs here".to_owned(),
     };
     plan.undo = Undo {
         possible: true,

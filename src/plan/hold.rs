@@ -55,7 +55,7 @@ pub fn plan(target: &ActionTarget, named: &str, now: Moment) -> Result<Plan, Ref
         possible: true,
         notes: if steps.iter().any(|step| step.side_effects.interrupts) {
             vec![
-                "other jobs may have its devices by then, and work since the last checkpoint is lost"
+                "other jobs may have taken its devices by then; work since the last checkpoint is lost"
                     .to_owned(),
             ]
         } else {
@@ -76,7 +76,7 @@ fn job(subject: &JobSubject, now: Moment) -> Result<Vec<Step>, Refusal> {
             let made = subject.made_workloads()?;
             let active: Vec<&FoundObject> = made.iter().filter(|one| is_active(one)).collect();
             if active.is_empty() {
-                return Err(already(format!("{} is held already", subject.top().object)));
+                return Err(already(format!("{} is already held", subject.top().object)));
             }
             let steps = active.into_iter().map(|one| workload(subject, one, now));
             steps.collect()
@@ -120,7 +120,7 @@ fn top(subject: &JobSubject, now: Moment) -> Result<Step, Refusal> {
         StartSystem::VolcanoJob => {
             let phase = text(&top.now, "/status/state/phase");
             if matches!(phase, "Aborting" | "Aborted") {
-                return Err(already(format!("{} is held already", top.object)));
+                return Err(already(format!("{} is already held", top.object)));
             }
             let mut step = Step::new(
                 Verb::Suspend,
@@ -146,7 +146,7 @@ fn top(subject: &JobSubject, now: Moment) -> Result<Step, Refusal> {
                 if subject.system() == StartSystem::Ours && govern_hold(top).is_none() {
                     return kept_out(subject, &step);
                 }
-                return Err(already(format!("{} is held already", top.object)));
+                return Err(already(format!("{} is already held", top.object)));
             }
             step.guards
                 .extend(mutations::fields(&step).iter().map(|path| top.same(path)));
@@ -257,7 +257,7 @@ fn queue(found: &FoundObject, plan: &mut Plan) -> Result<Step, Refusal> {
     mutations::support(&step.object, &step.mutation)?;
     let policy = text(&found.now, "/spec/stopPolicy");
     if mutations::is_done(&step, Some(&found.now)) || policy == StopPolicy::HoldAndDrain.word() {
-        return Err(already(format!("{} is held already", found.object)));
+        return Err(already(format!("{} is already held", found.object)));
     }
     if matches!(step.mutation, Mutation::StopPolicy { .. }) {
         step.guards.push(found.same("/spec/stopPolicy"));

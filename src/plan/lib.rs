@@ -48,7 +48,7 @@ use actions::PlannerInput;
 /// The effect of a plan that is made from objects alone, without a forecast of the fleet.
 fn not_computed() -> PlanEffect {
     PlanEffect::Unknown {
-        why: "only this object was read: what starts earlier or later is not computed".to_owned(),
+        why: "only this object was read: effects on other jobs are not computed".to_owned(),
     }
 }
 
@@ -145,7 +145,7 @@ fn add_losses(snapshot: &Snapshot, plan: &mut Plan) {
         if sees_all && model.is_some_and(has_no_nodes) {
             any_waits = true;
             *effects = SideEffects {
-                notes: vec![String::from("its pods, which wait for nodes, are deleted")],
+                notes: vec![String::from("deletes its pods, which have no nodes yet")],
                 ..SideEffects::default()
             };
             continue;

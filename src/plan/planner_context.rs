@@ -55,9 +55,9 @@ pub(super) fn find(snapshot: &Snapshot, job: &JobName) -> Result<WorkloadId, Ref
         .collect();
     if let [_, _, ..] = same.as_slice() {
         let kinds: Vec<&str> = same.iter().map(|work| &*work.key.kind).collect();
-        let sentence = format!("{job} is the name of several jobs: {}", kinds.join(", "));
+        let sentence = format!("several jobs are named {job}: {}", kinds.join(", "));
         return Err(Refusal::new(RefusalCode::Ambiguous, sentence)
-            .instead("act on one of them by its own tool"));
+            .instead("act on one of them with its own tool"));
     }
     explanations::find(snapshot, &job.to_string()).map_err(|sentence| {
         Refusal::new(RefusalCode::NotFound, sentence)
@@ -93,7 +93,7 @@ pub(super) fn top(work: &Workload) -> Result<Object, Refusal> {
         (None, _) => {
             let sentence = format!("{kind} {} has no known way to act on it", work.key);
             return Err(Refusal::new(RefusalCode::OwnedByAnother, sentence)
-                .instead(format!("act on {kind} {} by its own tool", work.key)));
+                .instead(format!("act on {kind} {} with its own tool", work.key)));
         }
     };
     Ok(object.within(&work.key.key.namespace).with_uid(&work.uid))
@@ -320,7 +320,7 @@ pub(super) fn can_stop(snapshot: &Snapshot, work: WorkloadId) -> bool {
 /// # Errors
 /// Its kind does not support it.
 pub(super) fn stop(snapshot: &Snapshot, work: &Workload) -> Result<Step, Refusal> {
-    let note = "its pods are deleted; disruption budgets are not checked";
+    let note = "deletes its pods; ignores PodDisruptionBudgets";
     let runs = work.status == Status::Running;
     let mut step = match way(snapshot, work)? {
         EvictBy::Kueue(object) => {
@@ -516,7 +516,7 @@ pub(super) fn stuck(pod: &str, deleted: Option<Moment>, now: Moment) -> Option<S
     let since = now.since(deleted?);
     (since.seconds() >= STUCK).then(|| {
         format!(
-            "{pod} has been terminating for {since}: a finalizer or a dead kubelet keeps it; eviction does not help"
+            "{pod} has been terminating for {since}: a finalizer or a dead kubelet blocks it; eviction does not help"
         )
     })
 }

@@ -81,7 +81,7 @@ fn off(
                 plan.steps.push(step);
             }
             plan.alternatives.push(Alternative {
-                sentence: "keep it from starting: scale it to 0".to_owned(),
+                sentence: "scale it to 0 so that it does not restart".to_owned(),
                 command: Some(format!("plan hold {job}")),
             });
             plan.undo
@@ -96,18 +96,18 @@ fn off(
             let mut again = planner_context::again(snapshot, model)?;
             again.needs.push(1);
             again.reason = match planner_context::way(snapshot, model)? {
-                EvictBy::Kueue(_) => "it is requeued, at its old place among jobs of its priority",
+                EvictBy::Kueue(_) => "it is requeued at its old position within its priority",
                 _ => "it may start again",
             }
             .to_owned();
             plan.steps.push(again);
             plan.alternatives.push(Alternative {
-                sentence: "keep it from starting until it is resumed".to_owned(),
+                sentence: "hold it so that it does not restart".to_owned(),
                 command: Some(format!("plan hold {job}")),
             });
             plan.undo = Undo {
                 possible: true,
-                notes: vec!["other jobs may have its devices by then, and work since the last checkpoint is lost".to_owned()],
+                notes: vec!["other jobs may have taken its devices by then; work since the last checkpoint is lost".to_owned()],
             };
         }
     }
@@ -132,7 +132,7 @@ pub(super) fn require_allocated(snapshot: &Snapshot, work: WorkloadId) -> Result
     match model.status {
         Status::Running => Ok(()),
         Status::Waiting => {
-            let sentence = format!("{job} waits: it has no devices");
+            let sentence = format!("{job} is waiting: it has no devices");
             let name = planner_context::name(job);
             Err(Refusal::new(RefusalCode::IllegalState, sentence)
                 .instead(format!(

@@ -81,7 +81,7 @@ impl Raise {
             Some(by) => {
                 let who = by.map_or_else(|| "its queue".to_owned(), |by| by.to_string());
                 Err(format!(
-                    "its priority stays at {to}: back at {}, {who} would preempt it at once",
+                    "its priority stays at {to}: at {}, {who} would preempt it at once",
                     model.priority
                 ))
             }
@@ -114,7 +114,7 @@ pub(super) fn lift(model: &Workload, value: i32) -> Result<Step, Refusal> {
         name: "QuotaReserved".to_owned(),
         status: "True".to_owned(),
     }));
-    step.reason = "it is to start first".to_owned();
+    step.reason = "so that it starts first".to_owned();
     Ok(step)
 }
 

@@ -76,7 +76,7 @@ fn queue_object(queue: &SnapshotQueue) -> Result<Object, Refusal> {
         System::Kai => Ok(Object::of(Table::KaiQueues, name)),
         System::Stokehold | System::None => Err(Refusal::new(
             RefusalCode::Unsupported,
-            format!("the queue {name} is not an object of the cluster, it cannot be held"),
+            format!("queue {name} is not a Kubernetes object: it cannot be held"),
         )
         .instead("hold its jobs one by one")),
     }
@@ -117,7 +117,7 @@ pub(super) fn hold(snapshot: &Snapshot, named: &str) -> Result<Plan, Refusal> {
         QueueActionTarget::Job(work) => {
             let model = &snapshot.workloads[work];
             if model.status == Status::Held {
-                return Err(already(format!("{} is held already", model.key)));
+                return Err(already(format!("{} is already held", model.key)));
             }
             let step = match planner_context::way(snapshot, model)? {
                 EvictBy::Pods(object) if !model.sets.is_empty() => {
@@ -147,7 +147,7 @@ pub(super) fn hold(snapshot: &Snapshot, named: &str) -> Result<Plan, Refusal> {
         }
         QueueActionTarget::Queue(at, queue) => {
             if queue.stop != QueueStop::None {
-                return Err(already(format!("the queue {} is held already", queue.name)));
+                return Err(already(format!("the queue {} is already held", queue.name)));
             }
             let object = queue_object(queue)?;
             after.queues[at].stop = QueueStop::Hold;
@@ -173,7 +173,7 @@ pub(super) fn hold(snapshot: &Snapshot, named: &str) -> Result<Plan, Refusal> {
         possible: true,
         notes: match step.side_effects.interrupts {
             true => vec![
-                "other jobs may have its devices by then, and work since the last checkpoint is lost"
+                "other jobs may have taken its devices by then; work since the last checkpoint is lost"
                     .to_owned(),
             ],
             false => Vec::new(),
@@ -268,7 +268,7 @@ pub(super) fn resume(snapshot: &Snapshot, named: &str) -> Result<Plan, Refusal> 
     match blocked {
         Some(why) => {
             plan.effect = PlanEffect::Unknown {
-                why: format!("when it starts is not computed: {why}"),
+                why: format!("its start is not computed: {why}"),
             };
         }
         None => {
@@ -296,12 +296,12 @@ pub(super) fn reprioritise(
     let number: Option<i32> = priority.parse().ok();
     let (mut step, value) = order(snapshot, model, priority, number)?;
     if value == model.priority {
-        return Err(already(format!("{job} has the priority {value} already")));
+        return Err(already(format!("{job} already has priority {value}")));
     }
     step.job = Some(planner_context::reference(model));
     step.reason = "requested".to_owned();
     let mut plan = Plan::new(
-        format!("reprioritise {job} to {priority}"),
+        format!("set priority of {job} to {priority}"),
         Intent::Reprioritise {
             job: job.clone(),
             priority: priority.to_owned(),
@@ -311,7 +311,7 @@ pub(super) fn reprioritise(
     plan.undo = Undo {
         possible: true,
         notes: vec![
-            "its priority becomes what it was; jobs preempted meanwhile restart when there is room"
+            "undo restores the old priority; it does not bring back jobs that were preempted in between"
                 .to_owned(),
         ],
     };
@@ -325,7 +325,7 @@ pub(super) fn reprioritise(
     let mut after = snapshot.clone();
     after.workloads[work].priority = value;
     plan.reasons.push(format!(
-        "its priority is {} now, and becomes {value}",
+        "its priority changes from {} to {value}",
         model.priority
     ));
     plan.reasons.extend(places(snapshot, &after, work));
@@ -357,7 +357,7 @@ fn own_start(
     Some(match then.start(&model.key) {
         Some(at) if at <= snapshot.at => "it starts now, as it would anyway".to_owned(),
         Some(_) => "its own start does not change".to_owned(),
-        None => format!("its own start stays unknown: `explain job {job}` says what it lacks"),
+        None => format!("its own start stays unknown: `explain job {job}` shows the reason"),
     })
 }
 
@@ -379,9 +379,9 @@ fn places(before: &Snapshot, after: &Snapshot, work: WorkloadId) -> Option<Strin
     };
     let (was, is) = (place(before), place(after));
     Some(match was == is {
-        true => format!("it stays at place {is} of the jobs waiting in its queue"),
+        true => format!("it stays at position {is} of the jobs waiting in its queue"),
         false => {
-            format!("it moves from place {was} to place {is} of the jobs waiting in its queue")
+            format!("it moves from position {was} to {is} of the jobs waiting in its queue")
         }
     })
 }
@@ -458,7 +458,7 @@ fn order(
         System::Stokehold => {
             let Some(value) = number else {
                 let sentence =
-                    format!("`{priority}` is not a number, and stokehold.dev/priority is one");
+                    format!("`{priority}` is not a number; stokehold.dev/priority takes a number");
                 return Err(Refusal::new(RefusalCode::Unsupported, sentence));
             };
             let mutation = Mutation::Annotate {

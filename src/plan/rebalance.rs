@@ -45,7 +45,7 @@ pub(super) fn plan(snapshot: &Snapshot, pool: Option<&Name>) -> Result<Plan, Ref
             None => "no move gains more than it costs".to_owned(),
         };
         return Err(Refusal::new(RefusalCode::AlreadySo, sentence)
-            .instead("look at what waits, and for what: `get jobs`"));
+            .instead("see what waits and why: `get jobs`"));
     }
     let title = match pool {
         Some(pool) => format!("rebalance {pool}"),
@@ -78,7 +78,7 @@ pub(super) fn plan(snapshot: &Snapshot, pool: Option<&Name>) -> Result<Plan, Ref
             displaced.push((plan.steps.len() - 1, model.key.clone()));
             let mut again = planner_context::again(snapshot, model)?;
             again.needs.push(stopped);
-            again.reason = "it starts elsewhere".to_owned();
+            again.reason = "it restarts elsewhere".to_owned();
             if matches!(planner_context::way(snapshot, model)?, EvictBy::Kueue(_)) {
                 again.waits.push(Wait {
                     at_most_seconds: Some(hold::SETTLE),
@@ -131,7 +131,7 @@ pub(super) fn plan(snapshot: &Snapshot, pool: Option<&Name>) -> Result<Plan, Ref
     plan.reasons.extend(news(&forecast, snapshot.at));
     plan.effect = PlanEffect::Forecast(forecast);
     plan.alternatives.push(Alternative {
-        sentence: "leave it: jobs that end make room as well".to_owned(),
+        sentence: "do nothing: jobs that end also free devices".to_owned(),
         command: None,
     });
     plan.undo = Undo {

@@ -10,7 +10,7 @@ use super::hold::already;
 use super::{FoundObject, JobSubject, StartSystem, SubjectPriorityClass, not_computed};
 
 /// Warning about preemption after a priority change, where only the object is known.
-pub(super) const MAY_PREEMPT: &str = "a higher priority may preempt others, a lower one may be preempted, as its queue's policy says";
+pub(super) const MAY_PREEMPT: &str = "depending on its queue's policy, a job with a higher priority may preempt others, and one with a lower priority may be preempted";
 
 /// Note on a step that changes the priority class of a job of KAI. Source: KAI's pod-grouper, which reconciles pods and reads the
 /// labels of their owners.
@@ -41,7 +41,7 @@ pub fn plan(subject: &JobSubject, priority: &str, now: Moment) -> Result<Plan, R
         StartSystem::Ours => {
             let Some(number) = number else {
                 let sentence =
-                    format!("`{priority}` is not a number, and stokehold.dev/priority is one");
+                    format!("`{priority}` is not a number; stokehold.dev/priority takes a number");
                 return Err(Refusal::new(RefusalCode::Unsupported, sentence));
             };
             let mutation = Mutation::Annotate {
@@ -80,9 +80,7 @@ pub fn plan(subject: &JobSubject, priority: &str, now: Moment) -> Result<Plan, R
             && let Some(label) = mutations::entry(&found.now, "labels", key)
             && label.trim().parse() != Ok(number)
         {
-            let note = format!(
-                "the annotation counts from now on: the label {key}={label} does not count beside it"
-            );
+            let note = format!("the annotation now overrides the label {key}={label}");
             step.side_effects.notes.push(note);
         }
         if matches!(step.mutation, Mutation::WorkloadPriority { .. }) {
@@ -97,11 +95,11 @@ pub fn plan(subject: &JobSubject, priority: &str, now: Moment) -> Result<Plan, R
         steps.push(step);
     }
     let Some(first) = steps.first() else {
-        return Err(already(format!("{} has that priority already", top.object)));
+        return Err(already(format!("{} already has that priority", top.object)));
     };
     let of_kueue = matches!(first.mutation, Mutation::WorkloadPriority { .. });
     let mut plan = Plan::new(
-        format!("reprioritise {} to {priority}", subject.job()),
+        format!("set priority of {} to {priority}", subject.job()),
         Intent::Reprioritise {
             job: subject.job(),
             priority: priority.to_owned(),
@@ -116,7 +114,7 @@ pub fn plan(subject: &JobSubject, priority: &str, now: Moment) -> Result<Plan, R
     plan.undo = Undo {
         possible: true,
         notes: vec![
-            "its priority becomes what it was; jobs preempted meanwhile restart when there is room"
+            "undo restores the old priority; it does not bring back jobs that were preempted in between"
                 .to_owned(),
         ],
     };

@@ -50,7 +50,7 @@ pub fn plan(target: &ActionTarget, named: &str, now: Moment) -> Result<Plan, Ref
 }
 
 /// What a resume does to a job that a hold keeps in its queue of `govern`.
-pub(super) const QUEUED: &str = "it stays suspended in its queue: `govern` admits it in its turn, once its queue has quota and devices are free";
+pub(super) const QUEUED: &str = "it stays suspended in its queue: `govern` admits it once its queue has quota and devices are free";
 
 fn job(subject: &JobSubject) -> Result<Vec<Step>, Refusal> {
     if subject.system() != StartSystem::Kueue {
@@ -100,7 +100,7 @@ fn top(subject: &JobSubject) -> Result<Step, Refusal> {
         }
         _ if is_scaled(&top.object) => {
             let sentence = format!(
-                "{} is held by having no replicas, and only the journal knows how many it had",
+                "{} is held at 0 replicas, and only the journal has the previous number",
                 top.object
             );
             return Err(Refusal::new(RefusalCode::Unsupported, sentence)

@@ -82,7 +82,7 @@ pub fn plan(
     put_back(&top.object, scalers.keda_of(&top.object), was, replicas)?;
     if mutations::is_done(&step, Some(&top.now)) {
         return Err(already(format!(
-            "{} has {} already",
+            "{} already has {}",
             top.object,
             counted(replicas.into(), "replica")
         )));
@@ -120,14 +120,13 @@ pub(super) fn on_fleet(snapshot: &Snapshot, target: &str, replicas: u32) -> Resu
         _ => u32::try_from(model.device_count()).unwrap_or(u32::MAX) / was,
     };
     if each == 0 {
-        let sentence = format!(
-            "{object} has no pods with devices: what a replica of it asks for is not known of the fleet"
-        );
+        let sentence =
+            format!("{object} has no pods with devices: the devices per replica are unknown");
         return Err(Refusal::new(RefusalCode::Unknown, sentence));
     }
     if was == replicas {
         let replicas = counted(replicas.into(), "replica");
-        return Err(already(format!("{object} has {replicas} already")));
+        return Err(already(format!("{object} already has {replicas}")));
     }
     step.guards.push(planner_context::exists(&object));
     step.job = Some(planner_context::reference(model));
@@ -206,7 +205,7 @@ fn ending() -> SideEffects {
         interrupts: true,
         budgets: Budgets::Ignored,
         notes: vec![
-            "its controller ends the pods; disruption budgets are not checked, and requests under way have the pods' grace period"
+            "its controller deletes the pods and ignores PodDisruptionBudgets; requests in flight have the pods' grace period"
                 .to_owned(),
         ],
         ..SideEffects::default()
@@ -229,7 +228,7 @@ fn sizes(was: u32, replicas: u32, each: Option<u32>) -> String {
     let devices = u64::from(was.abs_diff(replicas)) * u64::from(each);
     let devices = counted(devices, "device");
     match replicas > was {
-        _ if each == 0 => format!("{change}; it asks for no devices"),
+        _ if each == 0 => format!("{change}; it requests no devices"),
         true => format!("{change}: needs {devices} more, {each} each"),
         false => format!("{change}: {devices} become free, {each} each"),
     }
@@ -278,11 +277,11 @@ fn owned(
     );
     let refusal = Refusal::new(RefusalCode::OwnedByAnother, sentence);
     if replicas == 0 && scaler.min == 0 {
-        return Err(refusal.instead("it scales to 0 itself once its metrics ask for none"));
+        return Err(refusal.instead("it scales to 0 by itself once its metrics need no replica"));
     }
     if replicas == 0 {
         return Err(refusal.instead(format!(
-            "hold it: `plan hold {}/{}` scales it to 0, at which the autoscaler is off",
+            "hold it: `plan hold {}/{}` scales it to 0, which turns the autoscaler off",
             object.namespace, object.name
         )));
     }
@@ -331,7 +330,7 @@ fn put_back(
         None => "by its triggers",
     };
     let sentence = format!(
-        "ScaledObject {} sets the replicas of {object} and would put them back {why}",
+        "ScaledObject {} sets the replicas of {object} and would reset them {why}",
         keda.key
     );
     Err(Refusal::new(RefusalCode::OwnedByAnother, sentence).instead(format!(
@@ -386,7 +385,7 @@ fn find(snapshot: &Snapshot, target: &str) -> Result<WorkloadId, Refusal> {
             && (kind == own || kind.strip_suffix('s') == Some(&*own))
     });
     found.ok_or_else(|| {
-        let sentence = format!("the fleet shows no {kind} {namespace}/{name} with devices");
+        let sentence = format!("there is no {kind} {namespace}/{name} with devices");
         Refusal::new(RefusalCode::NotFound, sentence)
             .instead("`get jobs` lists the jobs with devices; this one is not among them")
     })
@@ -489,16 +488,16 @@ fn freed(snapshot: &Snapshot, model: &Workload, was: u32, replicas: u32) -> Stri
         "Deployment" => {
             "the ReplicaSet controller chooses the pods: those that are not ready, then the newest"
         }
-        _ => "the highest ordinals end",
+        _ => "the highest ordinals are deleted",
     };
     let sum: Option<Money> = rates.sum();
     // Where some are unscheduled, or prices differ, it depends on which ones end.
     match sum.filter(|_| pods.len() == wanted as usize && was > 0) {
         Some(sum) => {
             let rate = sum.share(u64::from(was - replicas), u64::from(was));
-            format!("the ended pods cost about {}; {whose}", rate.per_hour())
+            format!("the deleted pods cost about {}; {whose}", rate.per_hour())
         }
-        None => format!("the ended pods cost an unknown rate; {whose}"),
+        None => format!("the deleted pods cost an unknown rate; {whose}"),
     }
 }
 
@@ -558,7 +557,7 @@ fn starting(
             format!(": {}", answer.explanation.reason)
         });
         sentences.push(format!(
-            "{} {} waiting, and no start is known{why}",
+            "{} {} waiting with no known start{why}",
             replicas(count),
             verb(count, "stay")
         ));
@@ -567,7 +566,7 @@ fn starting(
     if missing > 0 && !added.is_empty() {
         let pods = counted(missing, "pod");
         sentences.push(format!(
-            "{pods} of the present replicas {} on no node yet",
+            "{pods} of the current replicas {} not scheduled yet",
             match missing {
                 1 => "is",
                 _ => "are",

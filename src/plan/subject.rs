@@ -123,7 +123,7 @@ impl JobSubject {
     /// Note where the action acts on another object than the named one.
     pub fn detour(&self) -> Option<String> {
         let (named, top) = (&self.named().object, &self.top().object);
-        (named != top).then(|| format!("{named} belongs to {top}, which is acted on"))
+        (named != top).then(|| format!("{named} belongs to {top}: the action is on {top}"))
     }
 
     /// The system that decides when it runs.
@@ -269,7 +269,7 @@ impl JobSubject {
             }),
             gang_broken: reference.gang,
             overwritten_by: None,
-            notes: vec!["its pods are deleted; disruption budgets are not checked".to_owned()],
+            notes: vec!["deletes its pods; ignores PodDisruptionBudgets".to_owned()],
         }
     }
 }

@@ -256,7 +256,7 @@ impl Connections {
                 self.past = Some(session);
                 ConnectionEvent::Rewound(Box::new((*facts).clone()), timeline)
             }
-            _ => ConnectionEvent::Said("the record has no picture of that moment".to_owned()),
+            _ => ConnectionEvent::Said("the record has no data for that time".to_owned()),
         }
     }
 

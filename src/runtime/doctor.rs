@@ -164,7 +164,7 @@ fn skew(connection: &Connection) -> Point {
     match connection.stats.skew_ms() {
         None => Point::warn(
             CheckupItem::Clock,
-            "the server's answers have no Date header: ages are by this machine's clock",
+            "the server's answers have no Date header: ages use this machine's clock",
             "does a proxy before the API server remove the Date header?",
         ),
         Some(skew) if skew.abs() <= SKEW => {
@@ -173,7 +173,7 @@ fn skew(connection: &Connection) -> Point {
         Some(skew) => Point::warn(
             CheckupItem::Clock,
             format!(
-                "this machine's clock is {} s {} the server's; ages on screen are corrected by it",
+                "this machine's clock is {} s {} the server's; ages on screen are corrected for it",
                 skew.abs() / 1000,
                 if skew > 0 { "behind" } else { "ahead of" }
             ),
@@ -381,7 +381,7 @@ async fn judge(
         let message = format!("may not list and watch {place}: {}", names.join(", "));
         let mend = if narrow {
             format!(
-                "give -n {} (and your other namespaces behind it, with commas); for everything {HELP}",
+                "give -n {} (separate more namespaces with commas); for everything {HELP}",
                 readable.join(",")
             )
         } else {
@@ -394,7 +394,7 @@ async fn judge(
             [] => String::new(),
             known => format!(", nor in namespace {}", known.join(", ")),
         };
-        let message = format!("nothing may be read in the whole cluster{asked}");
+        let message = format!("no resource may be read cluster-wide{asked}");
         let mend = format!("give -n with your namespaces, or {HELP}");
         points.insert(
             0,

@@ -238,7 +238,7 @@ impl Settings {
                 .iter()
                 .any(|before| before.wanted == route.wanted)
             {
-                let message = "an earlier route matches the same jobs, so this one never counts";
+                let message = "an earlier route matches the same jobs, so this one never applies";
                 blame(message.to_owned());
             }
         }

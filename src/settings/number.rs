@@ -94,19 +94,19 @@ impl<'de> Deserialize<'de> for DurationSetting {
         impl Visitor<'_> for SpanVisitor {
             type Value = DurationSetting;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a span of time such as \"90s\", \"15m\" or \"1h30m\"")
+                f.write_str("a duration such as \"90s\", \"15m\" or \"1h30m\"")
             }
             fn visit_str<E: Error>(self, text: &str) -> Result<DurationSetting, E> {
                 parse_span(text).map(DurationSetting).ok_or_else(|| {
                     E::custom(format_args!(
-                        "`{text}` is not a span of time such as \"90s\", \"15m\" or \"1h30m\""
+                        "`{text}` is not a duration such as \"90s\", \"15m\" or \"1h30m\""
                     ))
                 })
             }
             fn visit_i64<E: Error>(self, seconds: i64) -> Result<DurationSetting, E> {
                 u64::try_from(seconds)
                     .map(|seconds| DurationSetting(Duration::from_secs(seconds)))
-                    .map_err(|_| E::custom("a span of time cannot be negative"))
+                    .map_err(|_| E::custom("a duration cannot be negative"))
             }
         }
         from.deserialize_any(SpanVisitor)
@@ -153,7 +153,7 @@ impl<'de> Deserialize<'de> for OneOrMany {
         impl<'de> Visitor<'de> for ListVisitor {
             type Value = OneOrMany;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text or a list of texts")
+                f.write_str("a string or a list of strings")
             }
             fn visit_str<E: Error>(self, text: &str) -> Result<OneOrMany, E> {
                 Ok(OneOrMany(vec![text.to_owned()]))

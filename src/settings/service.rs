@@ -48,7 +48,7 @@ impl<'de> Deserialize<'de> for ServiceSettings {
         document::whole(from, |raw: RawService| {
             if raw.ttft.is_none() && raw.tpot.is_none() {
                 return Err(
-                    "a service promises nothing: give ttft, tpot or both, such as ttft = \"800ms\""
+                    "a service has no latency target: give ttft, tpot or both, such as ttft = \"800ms\""
                         .to_owned(),
                 );
             }

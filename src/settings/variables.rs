@@ -51,8 +51,8 @@ pub(super) fn unknown(name: &str, keys: &[String]) -> DocumentFault {
         .chain(OTHERS.iter().map(|name| (*name).to_owned()))
         .collect();
     let message = match nearest(name, all.iter().map(String::as_str)) {
-        Some(near) => format!("is no setting; did you mean {near}?"),
-        None => "is no setting; unset it (`stokehold config print` lists the settings: scrape.mode is STOKEHOLD_SCRAPE_MODE)".to_owned(),
+        Some(near) => format!("is not a setting; did you mean {near}?"),
+        None => "is not a setting; unset it (`stokehold config print` lists the settings: scrape.mode is STOKEHOLD_SCRAPE_MODE)".to_owned(),
     };
     DocumentFault::new(name, "", message)
 }

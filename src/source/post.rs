@@ -64,7 +64,7 @@ pub(crate) async fn post(
         reply => format!(": {reply}"),
     };
     let fix = match status.as_u16() {
-        300..=399 => "redirects are not followed; write the address that it names",
+        300..=399 => "redirects are not followed; use the address that it redirects to",
         429 => "it is throttling",
         500.. => "it failed",
         _ => refusal(status),

@@ -44,11 +44,11 @@ impl StepState {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Todo => "not done",
-            Self::Waiting => "waits",
+            Self::Waiting => "waiting",
             Self::Unresolved => "sent, not answered",
             Self::Done => "done",
             Self::Already => "unchanged",
-            Self::Left => "left undone",
+            Self::Left => "skipped",
             Self::Failed => "failed",
         }
     }
@@ -90,7 +90,7 @@ impl RunState {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
-            Self::BrokenOff => "unfinished",
+            Self::BrokenOff => "interrupted",
             Self::Stopped => "stopped",
             Self::Failed => "failed",
             Self::Incomplete => "incomplete",
@@ -200,7 +200,7 @@ pub fn still_faulty<'a>(
         let here = nodes.iter().any(|known| known.as_str() == node);
         let fault = here.then(|| finding::fault(&finding.code)).flatten()?;
         Some(format!(
-            "{name} still {fault}: {verb} allows work to start there again"
+            "{name} still {fault}: {verb} allows new pods there"
         ))
     };
     findings.into_iter().filter_map(affected).collect()
@@ -222,10 +222,10 @@ pub fn not_started(fleet: &Fleet, job: &JobName) -> Option<String> {
             "it has {} of its {} devices{reason}",
             job.devices_allocated, job.devices_requested
         )),
-        JobState::Waiting if job.admission.as_ref().is_some_and(|it| it.has_quota()) => Some(
-            format!("it has its quota, and its pods wait for nodes{reason}"),
-        ),
-        JobState::Waiting => Some(format!("it waits{reason}")),
+        JobState::Waiting if job.admission.as_ref().is_some_and(|it| it.has_quota()) => {
+            Some(format!("it has quota, and its pods wait for nodes{reason}"))
+        }
+        JobState::Waiting => Some(format!("it is waiting{reason}")),
         JobState::Suspended => Some(String::from("it is held")),
         JobState::Failed => Some(format!("it failed{reason}")),
     }

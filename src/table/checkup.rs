@@ -251,11 +251,11 @@ fn exporters(facts: &Facts) -> Vec<Point> {
         match lost.first() {
             None => points.push(Point::ok(
                 CheckupItem::Exporters,
-                format!("{kind}: {live} answer"),
+                format!("{kind}: {live} live"),
             )),
             Some(first) => points.push(Point::warn(
                 CheckupItem::Exporters,
-                format!("{kind}: {live} answer, {} unreachable", lost.len()),
+                format!("{kind}: {live} live, {} unreachable", lost.len()),
                 format!("{}: {}", first.name, message(facts, first)),
             )),
         }
@@ -345,7 +345,7 @@ fn coverage(facts: &Facts) -> Vec<Point> {
     if stale > 0 {
         points.push(Point::warn(
             CheckupItem::Coverage,
-            format!("{stale} devices have readings that are older than three of their exporter's intervals"),
+            format!("{stale} devices have readings older than three scrape intervals"),
             "look under `stokehold get sources` for exporters that are stale or unreachable",
         ));
     }

@@ -102,7 +102,7 @@ pub fn usage(counters: &UsageCounters) -> Vec<MetricFamily> {
     let mut time = MetricFamily::new(
         Counter,
         "stokehold_usage_device_seconds_total",
-        "Time of whole devices since the recorder started, by what they were used for. Time that was not observed is in no sum.",
+        "Time of whole devices since the recorder started, by what they were used for. Time that was not observed is not included.",
     );
     let mut cost = MetricFamily::new(
         Counter,

@@ -326,7 +326,7 @@ pub fn serving(serving: &Serving) -> String {
     ];
     let words: Vec<String> = words.into_iter().flatten().collect();
     if words.is_empty() {
-        "requests, of which nothing is known".to_owned()
+        "serving requests, no request metrics".to_owned()
     } else {
         words.join(", ")
     }

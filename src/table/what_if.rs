@@ -258,12 +258,12 @@ pub const NO_JOB_AFFECTED: &str = "no job is affected";
 pub fn no_effect(outcome: &WhatIfResult) -> String {
     let waiting = outcome.after.waiting;
     match waiting {
-        0 => format!("{NO_JOB_AFFECTED}: none waits"),
+        0 => format!("{NO_JOB_AFFECTED}: no job waits"),
         1 => format!(
-            "{NO_JOB_AFFECTED}: neither does the job that waits; `stokehold explain job` says what would start it"
+            "{NO_JOB_AFFECTED}: the waiting job does not start; `stokehold explain job` shows what would start it"
         ),
         more => format!(
-            "{NO_JOB_AFFECTED}: none of the {more} waiting jobs starts; `stokehold explain job NAME` says what would start one"
+            "{NO_JOB_AFFECTED}: none of the {more} waiting jobs starts; `stokehold explain job NAME` shows what would start one"
         ),
     }
 }

@@ -168,5 +168,5 @@ pub(crate) fn size(text: &str) -> Result<(u16, u16), String> {
 pub(crate) fn span(text: &str) -> Result<Duration, String> {
     parse_span(text)
         .filter(|span| !span.is_zero())
-        .ok_or_else(|| "a span of time is written as 90s, 15m or 1h30m".to_owned())
+        .ok_or_else(|| "a duration is written as 90s, 15m or 1h30m".to_owned())
 }

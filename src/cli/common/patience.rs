@@ -28,7 +28,7 @@ pub(crate) async fn patiently<T>(
         }
         if waited >= LONGEST {
             let message = format!(
-                "the API server did not answer everything within {} s",
+                "the API server did not answer all requests within {} s",
                 LONGEST.as_secs()
             );
             return Err(Failure::new(Exit::Unreachable, message));

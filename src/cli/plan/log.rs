@@ -46,10 +46,7 @@ pub(super) fn log(
     if all.is_empty() {
         out::print_message(
             err,
-            &format!(
-                "nothing has been done yet; the journal is {}",
-                journal.path().display()
-            ),
+            &format!("no runs yet; the journal is {}", journal.path().display()),
         );
         return Ok(Exit::Done);
     }
@@ -121,7 +118,7 @@ fn status_text(now: Moment, run: &Run, undone_by: Option<&Run>, running: bool) -
         (None, Some(RunEnd::Stopped)) => "stopped".to_owned(),
         (None, Some(RunEnd::Failed { step, .. })) => format!("failed at step {step}"),
         (None, None) if running => "runs".to_owned(),
-        (None, None) => "unfinished".to_owned(),
+        (None, None) => "interrupted".to_owned(),
     };
     let ago = now.since(run.begun);
     let mut text = format!(

@@ -506,7 +506,7 @@ fn progress_line(
         StepStatus::Waiting(_) | StepStatus::Settling(_) => Some(format!("waits: {words}")),
         StepStatus::Finished(StepResult::Done) => Some("done".to_owned()),
         StepStatus::Finished(StepResult::Already) => Some(format!("nothing to do: {words}")),
-        StepStatus::Finished(StepResult::Left) => Some(format!("left undone: {words}")),
+        StepStatus::Finished(StepResult::Left) => Some(format!("skipped: {words}")),
         StepStatus::Finished(StepResult::Failed) => Some(format!("failed: {words}")),
     }
 }

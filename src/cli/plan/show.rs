@@ -19,7 +19,7 @@ use super::PlanFormat;
 use crate::cli::common::out;
 
 /// Printed for a step that evicts without a check of disruption budgets.
-const NOT_ASKED: &str = "disruption budgets are not checked";
+const NOT_ASKED: &str = "ignores PodDisruptionBudgets";
 
 /// Reports a refusal: as a document unless the format is a table, and in words on standard error, with exit code 3.
 pub(in crate::cli) fn report_refusal(
@@ -91,7 +91,7 @@ fn forecast_lines(forecast: &Forecast, plan: &Plan) -> Vec<String> {
     }
     for pool in &forecast.pools {
         lines.push(format!(
-            "{}: {} of {} devices in use, before: {}",
+            "{}: {} of {} devices allocated, before: {}",
             pool.pool, pool.allocated_after, pool.devices, pool.allocated_before
         ));
     }
@@ -186,7 +186,7 @@ pub(in crate::cli) fn plan_text(plan: &Plan, context: Option<&str>, format: Plan
         }
     }
     for reason in &plan.reasons {
-        line("because", reason);
+        line("reason", reason);
     }
     for warning in &plan.warnings {
         line("warning", warning);

@@ -58,8 +58,8 @@ impl GovernSeen {
         }
         if suspended != self.suspended {
             return Some(match suspended {
-                true => "is not running any more: it was suspended meanwhile",
-                false => "is not suspended any more: it was resumed meanwhile",
+                true => "is no longer running: it was suspended meanwhile",
+                false => "is no longer suspended: it was resumed meanwhile",
             });
         }
         if note(ADMITTED) != self.admitted.as_deref() {

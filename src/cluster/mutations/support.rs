@@ -96,7 +96,7 @@ pub fn supports(object: &Object, mutation: &Mutation) -> Result<(), Refusal> {
         ),
         Mutation::VolcanoQueueWeight { value } => {
             if *value == 0 {
-                let sentence = "a weight of a Volcano queue is at least 1";
+                let sentence = "the weight of a Volcano queue is at least 1";
                 return Err(Refusal::new(RefusalCode::IllegalState, sentence));
             }
             only(&[("scheduling.volcano.sh", "queues")], "weight")
@@ -116,7 +116,7 @@ pub fn supports(object: &Object, mutation: &Mutation) -> Result<(), Refusal> {
         Mutation::Taint { effect, .. } => {
             if !matches!(&**effect, "NoSchedule" | "PreferNoSchedule" | "NoExecute") {
                 let sentence = format!(
-                    "`{effect}` is no effect of a taint: NoSchedule, PreferNoSchedule, NoExecute"
+                    "`{effect}` is not a taint effect: use NoSchedule, PreferNoSchedule, NoExecute"
                 );
                 return Err(Refusal::new(RefusalCode::IllegalState, sentence));
             }
@@ -265,7 +265,7 @@ pub fn illegal(step: &Step, object: &Value) -> Result<(), Refusal> {
         }
         Mutation::Evict { .. } => {
             if is_mirror(object) {
-                let sentence = format!("{it} is a static pod: no API call ends it");
+                let sentence = format!("{it} is a static pod: the API cannot evict it");
                 return Err(Refusal::new(RefusalCode::IllegalState, sentence));
             }
             if let Some(("DaemonSet", name)) = controller(object) {

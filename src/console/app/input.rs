@@ -260,15 +260,17 @@ impl App {
             }
             CommandOutcome::Hush(..) if self.timeline.is_some() => {
                 self.notify(String::from(
-                    "nothing is changed in a record: mute or acknowledge it in a live console",
+                    "a record is read-only: mute or acknowledge in a live console",
                 ));
                 return;
             }
             CommandOutcome::Hush(id, entry) => {
                 self.notify(String::from(match entry.map(|entry| entry.silence) {
                     Some(Silence::Muted) => "muted for a week; press again to unmute",
-                    Some(Silence::Acknowledged) => "acked until it ends; press again to undo",
-                    None => "heard again",
+                    Some(Silence::Acknowledged) => {
+                        "acknowledged until it ends; press again to undo"
+                    }
+                    None => "unmuted",
                 }));
                 self.silence(id.clone(), entry);
                 effects.push(Effect::Hush(id, entry));
@@ -293,7 +295,7 @@ impl App {
                     let known = self.facts.acts.run(&run).map(|run| run.state);
                     match known.filter(|state| *state != RunState::Running) {
                         Some(state) => {
-                            self.hint(format!("it is {}: there is nothing to stop", state.name()));
+                            self.hint(format!("nothing to stop: the run is {}", state.name()));
                         }
                         None => self.stop(run.to_string(), effects),
                     }
@@ -421,7 +423,7 @@ impl App {
 
     /// Stops a run after its current step.
     fn stop(&mut self, run: String, effects: &mut Vec<Effect>) {
-        self.notify(String::from("it stops after the current step"));
+        self.notify(String::from("the run stops after the current step"));
         effects.push(Effect::Stop(run.clone()));
         self.stopping = Some(run);
     }
@@ -487,7 +489,7 @@ impl App {
         };
         match text {
             Some(text) => self.put_on_clipboard(name, text, effects),
-            None => self.notify(String::from("kubectl knows no such object")),
+            None => self.notify(String::from("kubectl has no such object")),
         }
     }
 
@@ -503,7 +505,7 @@ impl App {
         let clean = lines.join("\n");
         if clean.len() > clipboard::LONGEST {
             self.notify(format!(
-                "{} kB are too much for a terminal's clipboard; `stokehold get -o csv` writes all",
+                "{} kB is too much for a terminal's clipboard; `stokehold get -o csv` writes all",
                 clean.len() / 1000
             ));
             return;

@@ -145,7 +145,7 @@ impl App {
     pub(super) fn compare(&mut self, when: When, effects: &mut Vec<Effect>) {
         let Some(timeline) = &self.timeline else {
             self.notify(String::from(
-                "no record is shown: T goes into one; `stokehold diff` compares its moments",
+                "no record is open: T opens it; `stokehold diff` compares two times of a record",
             ));
             return;
         };
@@ -154,7 +154,7 @@ impl App {
         if from >= to {
             let clock = to.clock();
             self.notify(format!(
-                "the earlier moment must be before {clock}, which is on screen"
+                "the earlier time must be before {clock}, the time on screen"
             ));
             return;
         }

@@ -262,10 +262,10 @@ impl App {
         let Some(facts) = past_facts::at(&newest, to) else {
             self.notify(match newest.history.readings_since() {
                 Some(since) => format!(
-                    "no readings are kept before {}; T goes to a time in the record",
+                    "no readings before {}; T goes to a time in the record",
                     since.clock()
                 ),
-                None => String::from("no readings are kept yet"),
+                None => String::from("no readings yet"),
             });
             return;
         };

@@ -17,35 +17,38 @@ use crate::view::scroll::PopupScroll;
 
 /// The meaning of the symbols used throughout.
 const SIGNS: [(&str, &str); 14] = [
-    ("●", "well: ready, running, live; of a finding: look at it"),
+    (
+        "●",
+        "healthy: ready, running, live; on a finding: look at it",
+    ),
     (
         "◐",
-        "in part: cordoned, starting, ending, some nodes of a pool not ready, a source that is late",
+        "partial: cordoned, starting, ending, a pool with nodes that are not ready, a stale source",
     ),
     (
         "○",
-        "waits, or has work that waits; of a pool: mostly free; of a finding: good to know",
+        "waiting, or has waiting jobs; on a pool: mostly free; on a finding: info",
     ),
     (
         "▲",
-        "act on it; after a share or money: allocated but idle, or a high idle cost",
+        "act now; after a share or an amount: allocated but idle, or a high idle cost",
     ),
     ("×", "broken or failed; on the heatmap a fault"),
     ("□", "on hold or stopped"),
-    ("✓", "done; of a finding: acked"),
-    ("·", "a free device; in a trend nothing was read"),
-    ("–", "unknown, which is never zero"),
+    ("✓", "done; on a finding: acknowledged"),
+    ("·", "free device; in a trend: no reading"),
+    ("–", "unknown (never means zero)"),
     (
         "~",
-        "inferred: after a pod by counting, after a place by our own order; before a change: computed, not tried",
+        "estimate: after a pod, the device is a guess by count; after a place, our own queue order; before a change, computed but not tested",
     ),
     (
         "no ETA",
-        "it does not start by itself, or what it waits for has no known end; `b` and its page say what would start it",
+        "does not start by itself, or the wait has no known end; `b` and its page show what would start it",
     ),
     (
         "idle, wasted",
-        "idle: allocated and below 1 % busy, or free; wasted: allocated and idle, or all of a gang that has stalled",
+        "idle: allocated and below 1 % busy, or free; wasted: allocated and idle, or all devices of a stalled gang",
     ),
     (
         "~ ↓ ↑",
@@ -53,7 +56,7 @@ const SIGNS: [(&str, &str); 14] = [
     ),
     (
         "+",
-        "after money: some devices have no price and are left out",
+        "after an amount: devices without a price are not included",
     ),
 ];
 
@@ -136,7 +139,7 @@ pub(super) fn draw(
         area.height.saturating_sub(2).max(3),
     );
     let may = match &screen.facts().acts.may {
-        May::Yes => "may write",
+        May::Yes => "read-write",
         _ => screen.readonly_reason(),
     };
     let note = format!("stokehold {} · {may}", env!("CARGO_PKG_VERSION"));

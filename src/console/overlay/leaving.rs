@@ -36,7 +36,7 @@ pub(super) fn paragraphs(screen: &dyn Screen, run: &str) -> Vec<(String, Role)> 
             ),
             Role::Title,
         ),
-        None => (format!("run {run} has just begun."), Role::Title),
+        None => (format!("run {run} has just started."), Role::Title),
     });
     let jobs = screen.facts().fleet.jobs.iter();
     let holds = jobs.filter_map(|job| job.held.as_deref());
@@ -55,12 +55,12 @@ pub(super) fn paragraphs(screen: &dyn Screen, run: &str) -> Vec<(String, Role)> 
         all.push((with_hours(&words, screen.present()), Role::Warn));
     }
     let words = match known.is_some_and(|row| row.state != RunState::Running) {
-        true => "The run has ended meanwhile.",
+        true => "The run has ended.",
         false if suspended > 0 => {
-            "If you leave, the run goes on in a process of its own and resumes what it has suspended; view 9 of the next console shows it."
+            "If you leave, the run continues in its own process and resumes what it has suspended; view 9 of the next console shows it."
         }
         false => {
-            "If you leave, the run goes on in a process of its own; view 9 of the next console shows it."
+            "If you leave, the run continues in its own process; view 9 of the next console shows it."
         }
     };
     all.push((words.to_owned(), Role::Text));
@@ -92,8 +92,8 @@ pub(super) fn draw(screen: &dyn Screen, painter: &mut Painter<'_>, area: Rect, r
             continue;
         };
         let words = match spec.command {
-            Command::Accept => "leave, it goes on",
-            Command::StopRun => "stop it after its step",
+            Command::Accept => "leave, run continues",
+            Command::StopRun => "stop after this step",
             _ => "stay",
         };
         let left = inside.right().saturating_sub(x);

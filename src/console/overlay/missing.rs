@@ -43,9 +43,8 @@ pub(crate) fn draw_in_place(screen: &dyn Screen, painter: &mut Painter<'_>, area
     let keys = screen.keys().keys(Context::Global, Command::Missing);
     if let Some(key) = keys.first() {
         lines.push(Indented(0, String::new(), Role::Text));
-        let words = format!(
-            "{key} opens this, with keys to try again, for another context and for the demo"
-        );
+        let words =
+            format!("{key} opens this: try again, choose another context, or open the demo");
         lines.push(Indented(0, words, Role::Muted));
     }
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX);
@@ -57,7 +56,7 @@ pub(crate) fn draw_in_place(screen: &dyn Screen, painter: &mut Painter<'_>, area
 
 fn title(screen: &dyn Screen) -> &'static str {
     match screen.missing().first() {
-        Some(first) if first.grave => "nothing can be seen yet",
+        Some(first) if first.grave => "nothing is visible yet",
         _ => "what is missing",
     }
 }
@@ -110,7 +109,7 @@ fn lines(screen: &dyn Screen, room: usize) -> Vec<Indented> {
                 Role::Muted,
             ),
             (true, 0) => (
-                "nothing: every table is read, devices are measured, and all have a price"
+                "nothing is missing: all resources are read, and devices have readings and prices"
                     .to_owned(),
                 Role::Ok,
             ),

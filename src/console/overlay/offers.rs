@@ -42,7 +42,7 @@ fn diff(typed: &str) -> Offer {
         Ok(when) => Offer {
             label,
             doc: String::from(
-                "what changed from then to the moment on screen; -10m is before that",
+                "changes from that time to the time on screen; -10m: 10 minutes before it",
             ),
             go: Navigation::Diff(when),
         },
@@ -439,7 +439,7 @@ fn commands(screen: &dyn Screen) -> impl Iterator<Item = Offer> {
     };
     let port_forwards = Offer {
         label: String::from("port-forwards"),
-        doc: String::from("port-forwards that run, each to be stopped"),
+        doc: String::from("running port-forwards, to stop one"),
         go: Navigation::Palette(String::from("port-forwards ")),
     };
     COMMANDS

@@ -209,7 +209,7 @@ impl Dialog {
             Newer::Plan(_, words) => words,
             Newer::Refused(refusal) => &refusal.sentence,
         };
-        Some(format!("{words}; ctrl-r makes the plan anew"))
+        Some(format!("{words}; ctrl-r recomputes the plan"))
     }
 
     /// Shows what is known now in the place of the plan that stood still.
@@ -462,12 +462,12 @@ impl Dialog {
                 return Verdict::Stay;
             }
             May::Unknown => {
-                self.error = Some(String::from("whether writing is granted is not known yet"));
+                self.error = Some(String::from("write access is not known yet"));
                 return Verdict::Stay;
             }
         }
         if let Some(changed) = self.changed() {
-            self.refuse(format!("not run: {changed}"));
+            self.refuse(format!("not started: {changed}"));
             return Verdict::Stay;
         }
         if let Some(check) = plan.failed_check() {
@@ -479,7 +479,7 @@ impl Dialog {
         if plan.needs_typed_name() && self.reason.text().trim() == wanted {
             self.chosen = Focus::Reason;
             self.error = Some(format!(
-                "{wanted} confirms the plan: type it in the other field, the reason here"
+                "type {wanted} in the other field; this field is for the reason"
             ));
             return Verdict::Stay;
         }

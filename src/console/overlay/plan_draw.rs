@@ -133,7 +133,7 @@ fn draw_value(
         .draw(painter, inside.x + 2, y, inside.width.saturating_sub(2));
     let (words, role) = match &dialog.error {
         Some(error) => (error.as_str(), Role::Crit),
-        None => ("enter makes the plan, esc cancels", Role::Muted),
+        None => ("enter computes the plan, esc cancels", Role::Muted),
     };
     painter.text_in_role(inside.x, y + 1, inside.width, words, role);
     position
@@ -150,9 +150,7 @@ fn replicas(id: &JobKey, screen: &dyn Screen) -> String {
         Some(scaler) => {
             let max = scaler.max.map_or(UNKNOWN.to_owned(), |max| max.to_string());
             let (min, key) = (scaler.min, &scaler.key);
-            format!(
-                "now {pods}; HorizontalPodAutoscaler {key} keeps {min} to {max} and owns the number"
-            )
+            format!("now {pods}; HorizontalPodAutoscaler {key} sets the replicas, {min} to {max}")
         }
         None => format!("now {pods}; the number of replicas"),
     }
@@ -273,7 +271,7 @@ fn draw_foot(
     });
     let (words, role) = match (&dialog.error, &dialog.phase, &screen.facts().acts.may) {
         (Some(error), ..) => (error.as_str(), Role::Crit),
-        (None, PlanPhase::Sent(_), _) => ("confirmed: it is starting…", Role::Info),
+        (None, PlanPhase::Sent(_), _) => ("confirmed, starting…", Role::Info),
         (None, _, May::No { sentence, .. }) => (sentence.as_str(), Role::Warn),
         (None, ..) if evicts.is_some() => (evicts.as_deref().unwrap_or_default(), Role::Warn),
         (None, ..) if matches!(plan.intent, Intent::Undo { .. }) => (

@@ -35,7 +35,7 @@ pub(super) fn draw_run(
     let width = up_to(130, area.width);
     let Some(run) = facts.acts.run(name) else {
         let frame = centred(area, 60.min(area.width), 3);
-        let inside = popup(painter, frame, "PLAN  begins", "");
+        let inside = popup(painter, frame, "PLAN  starting", "");
         let words = format!("run {name}");
         painter.text_in_role(inside.x, inside.y, inside.width, &words, Role::Muted);
         return;
@@ -61,7 +61,7 @@ pub(super) fn draw_run(
     let frame = centred(area, width, wanted);
     let title = format!("PLAN  {}", run.title);
     let note = format!(
-        "{} of {} · begun {} ago",
+        "{} of {} · started {} ago",
         run.over(),
         run.steps.len(),
         painter.age(run.begun)
@@ -104,7 +104,7 @@ pub(super) fn draw_run(
     };
     let mut y = inside.y + high + 1;
     if below > 0 {
-        let head = "jobs that it started or stopped, as they are now";
+        let head = "current state of the jobs that it started or stopped";
         painter.text_in_role(inside.x, y, inside.width, head, Role::Muted);
         for (job, words, role) in jobs.iter().take(named) {
             y += 1;
@@ -113,7 +113,10 @@ pub(super) fn draw_run(
         }
         if named < jobs.len() {
             y += 1;
-            let words = format!("and {} more: d on this run in view 9", jobs.len() - named);
+            let words = format!(
+                "and {} more: press d on this run in view 9",
+                jobs.len() - named
+            );
             painter.text_in_role(inside.x, y, inside.width, &words, Role::Muted);
         }
         y += 2;
@@ -130,7 +133,9 @@ pub(super) fn draw_run(
 fn ends(run: &RunRow, state: RunState) -> (String, Role) {
     match state {
         RunState::Running => (
-            String::from("esc closes; it runs on; x in view 9 stops it after the current step"),
+            String::from(
+                "esc closes; the run continues; x in view 9 stops it after the current step",
+            ),
             Role::Muted,
         ),
         RunState::Done => match &run.no_undo {
@@ -144,7 +149,7 @@ fn ends(run: &RunRow, state: RunState) -> (String, Role) {
         ),
         RunState::Stopped | RunState::BrokenOff => (
             format!(
-                "{}; H in 9 plans continues it, U undoes it",
+                "{}; H in view 9 continues it, U undoes it",
                 run.state.name()
             ),
             Role::Warn,

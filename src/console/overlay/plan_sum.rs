@@ -34,9 +34,9 @@ pub(super) fn sum(dialog: &Dialog, plan: &Plan, screen: &dyn Screen) -> Vec<Line
     if let PlanEffect::Forecast(forecast) = &plan.effect {
         parts.extend(total_lost(forecast));
     }
-    say("in sum", parts.join(", "), Role::Text);
+    say("total", parts.join(", "), Role::Text);
     match &plan.effect {
-        PlanEffect::Unknown { why } => say("effect", format!("not known: {why}"), Role::Muted),
+        PlanEffect::Unknown { why } => say("effect", format!("unknown: {why}"), Role::Muted),
         PlanEffect::Forecast(forecast) => {
             if let Some(words) = starts(forecast, screen.facts().now) {
                 say("starts", words, Role::Text);
@@ -86,7 +86,7 @@ fn evicts(plan: &Plan) -> Option<String> {
     let whole = plan.evicts().difference(&of).count() as u64;
     Some(match (pods, of.len() as u64, whole) {
         (0, _, 0) if matches!(plan.effect, PlanEffect::Unknown { .. }) => return None,
-        (0, _, 0) => String::from("evicts no running work"),
+        (0, _, 0) => String::from("evicts no running jobs"),
         (0, _, whole) => format!("evicts {}", counted(whole, "job")),
         (pods, of, whole) => {
             let of = match of {

@@ -139,15 +139,15 @@ fn phrases(step: &Step) -> Vec<String> {
         Mutation::VolcanoQueueWeight { value } => format!("Volcano: weight {value}"),
         Mutation::KaiPriorityClass { name } => format!("KAI priority class {name}"),
         Mutation::Evict { .. } => String::from("eviction, PDBs checked"),
-        Mutation::Cordon { .. } => String::from("unschedulable, user and reason"),
+        Mutation::Cordon { .. } => String::from("cordon, and record who and why"),
         Mutation::Uncordon => String::from("schedulable again"),
         Mutation::Taint { key, effect, .. } => format!("taint {key}:{effect}"),
-        Mutation::Untaint { key, effect } => format!("no taint {key}:{effect}"),
+        Mutation::Untaint { key, effect } => format!("remove taint {key}:{effect}"),
         Mutation::Ungate { gate } => format!("scheduling gate {gate} removed"),
         Mutation::Scale { replicas } => counted(u64::from(*replicas), "replica"),
         Mutation::Annotate { key, value } => match value {
             Some(value) => format!("{key}={value}"),
-            None => format!("no {key}"),
+            None => format!("remove {key}"),
         },
     }];
     let effects = &step.side_effects;
@@ -155,7 +155,7 @@ fn phrases(step: &Step) -> Vec<String> {
         words.push(format!("gang of {gang} stops"));
     }
     if effects.timer_reset {
-        words.push(String::from("activeDeadlineSeconds restarts"));
+        words.push(String::from("its time limit starts over"));
     }
     if let Some(who) = &effects.overwritten_by {
         words.push(format!("{who} may revert it"));
@@ -192,7 +192,7 @@ pub(super) fn about(
     }
     match &plan.effect {
         PlanEffect::Unknown { why } => {
-            lines.push(line("effect", format!("not known: {why}"), Role::Muted));
+            lines.push(line("effect", format!("unknown: {why}"), Role::Muted));
         }
         PlanEffect::Forecast(forecast) => {
             let mut label = "effect";
@@ -203,7 +203,7 @@ pub(super) fn about(
             let room = usize::from(width.saturating_sub(LABEL.min(width / 3)));
             let losses = lost_work::lines(plan, forecast, now, room, LOSERS);
             if !losses.is_empty() {
-                lines.push(Line::Table("who loses", losses));
+                lines.push(Line::Table("lost work", losses));
             }
         }
     }
@@ -213,7 +213,7 @@ pub(super) fn about(
         say(label, words, Role::Muted);
         label = "";
     }
-    let mut label = "because";
+    let mut label = "reason";
     for reason in plan.reasons.iter().take(4) {
         say(label, with_keys(reason, screen.keys()), Role::Muted);
         label = "";

@@ -67,16 +67,16 @@ pub(super) fn hint(name: &JobName, facts: &Facts) -> String {
         ),
         (QueueSystem::Stokehold, _) => String::from("type a number, higher goes first"),
         (QueueSystem::Volcano | QueueSystem::Kai, true) => format!(
-            "{} takes the name of a PriorityClass and no number; no PriorityClass is seen here",
+            "{} takes a PriorityClass name, not a number; no PriorityClass found",
             word(system)
         ),
         (QueueSystem::Volcano | QueueSystem::Kai, false) => format!(
-            "{} takes one of these PriorityClasses, and no other number: {}",
+            "{} takes only these PriorityClasses: {}",
             word(system),
             named(&classes)
         ),
         (QueueSystem::None, _) => String::from(
-            "no queueing system is seen to order this job: a pod's own priority cannot be changed",
+            "no queueing system manages this job, and a pod's own priority cannot be changed",
         ),
     };
     let others = job.and_then(|job| others(job, facts)).unwrap_or_default();
@@ -131,7 +131,9 @@ pub(super) fn refused(name: &JobName, typed: &str, facts: &Facts) -> Option<Stri
         return None;
     }
     Some(match number {
-        Some(value) => format!("no PriorityClass has the value {value}: type one of those above"),
+        Some(value) => {
+            format!("no PriorityClass has the value {value}: type one of the values above")
+        }
         None => format!("no such class: `{typed}`"),
     })
 }

@@ -36,7 +36,7 @@ pub(super) fn offers(fleet: &Fleet, typed: &str) -> Vec<Offer> {
         let changes = typed.trim();
         all.push(Offer {
             label: format!("what-if {changes}"),
-            doc: String::from("what it would change; writes nothing"),
+            doc: String::from("what would change; writes nothing"),
             go: Navigation::WhatIf(Name::new(changes)),
         });
     }
@@ -145,7 +145,7 @@ fn after(fleet: &Fleet, words: &[&str]) -> Vec<(String, String)> {
         ["job", _] => {
             let mut all = plain(&["removed"], "the job is removed");
             all.extend(plain(&["priority"], "another priority"));
-            all.extend(plain(&["flavor"], "it asks for this flavor alone"));
+            all.extend(plain(&["flavor"], "it requests only this flavor"));
             all.extend(plain(&["+1"], "more waiting jobs like it"));
             all
         }

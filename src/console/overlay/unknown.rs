@@ -58,7 +58,7 @@ pub(super) fn unknown<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>)
 pub(super) fn which(verb: &str, choices: usize) -> Offer {
     let doc = match (verb, choices) {
         ("ctx", 0) => "no other context; `stokehold --context NAME`".to_owned(),
-        (_, 0) => format!("{verb}: there is none to choose"),
+        (_, 0) => format!("{verb}: none found"),
         ("ns", _) => "which namespace? enter, then choose or type it".to_owned(),
         ("ctx", _) => "which context? enter, then choose or type it".to_owned(),
         _ => "which? enter, then choose or type it".to_owned(),

@@ -18,7 +18,7 @@ const MOST_BUDGETS: usize = 5;
 /// Cells of a budget's bar.
 const BAR: u16 = 20;
 /// Shown where nothing was recorded.
-const NO_RECORD: &str = "no record: `stokehold record` keeps what the month costs";
+const NO_RECORD: &str = "no record: run `stokehold record` to record costs";
 
 /// A period is compared with the one before where so much of that was seen.
 const COMPARABLE: f64 = 0.9;
@@ -118,7 +118,7 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
             true => format!(
                 "{:>24}",
                 match (sums.before.ratio * 100.0).round() {
-                    0.0 => String::from("not observed"),
+                    0.0 => String::from("no data"),
                     percent => format!("only {percent:.0} % observed"),
                 }
             ),
@@ -212,7 +212,14 @@ fn budget(state: &BudgetState, facts: &Facts, painter: &mut Painter<'_>, area: R
     words.push_str("   forecast ");
     words.push_str(&or_unknown(state.forecast_words()));
     if let Some(when) = exhausted_words(state, facts.now) {
-        words.push_str(&format!("   spent by {when}"));
+        words.push_str(&format!(
+            "   {} {when}",
+            if when.starts_with('~') {
+                "runs out"
+            } else {
+                "ran out"
+            }
+        ));
     }
     if state.observed_ratio < 0.99 {
         let seen = (state.observed_ratio * 1_000.0).floor() / 10.0;

@@ -169,7 +169,7 @@ impl Heatmap {
         };
         if self.scale == Scale::Outlier {
             if mean.abs() < APART {
-                return format!("straggler by its alert: {place}");
+                return format!("straggler (alert): {place}");
             }
             let side = if *mean < 0.0 { "below" } else { "above" };
             let apart = self.points(mean.abs());

@@ -258,14 +258,14 @@ impl LogView {
             all => format!(" of {all}"),
         };
         let which = if self.previous() {
-            "   the run before"
+            "   previous run"
         } else {
             ""
         };
         let (state, role) = match (&self.wrong, self.follow) {
             (Some(why), _) => (why.clone(), Role::Crit),
             _ if self.pods.is_empty() => (
-                String::from("none of its pods is on a node: there is no log"),
+                String::from("no logs: none of its pods is scheduled"),
                 Role::Muted,
             ),
             _ if !self.heard => (String::from("reading…"), Role::Muted),
@@ -511,7 +511,7 @@ impl View for LogView {
                 self.ended += 1;
                 if let Some(why) = why {
                     let current = match self.previous() {
-                        true => "; p reads the log of the current run",
+                        true => "; p shows the current run",
                         false => "",
                     };
                     let words = format!("– {why}{current}");

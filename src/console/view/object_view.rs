@@ -165,7 +165,7 @@ impl ObjectView {
         match &self.state {
             ReadState::Nothing if self.sort == ObjectText::Describe => (String::new(), Role::Muted),
             ReadState::Nothing => (
-                String::from("not an object of the cluster: nothing to read"),
+                String::from("not a Kubernetes object: nothing to read"),
                 Role::Muted,
             ),
             ReadState::Asked => (String::from("reading…"), Role::Muted),

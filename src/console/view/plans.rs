@@ -26,7 +26,7 @@ pub static KIND: KindSpec = KindSpec {
                 Value::Part(run.over() as u64, run.steps.len() as u64)
             })
         }),
-        Column::number("begun", "BEGUN", 0, 6, |facts, row| {
+        Column::number("begun", "STARTED", 0, 6, |facts, row| {
             of(facts, row, |run| Value::Since(run.begun))
         }),
         Column::words("by", "BY", 4, (6, 20), |facts, row| {
@@ -66,7 +66,7 @@ pub static KIND: KindSpec = KindSpec {
     last: |_, _| false,
     searched: None,
     sort: None,
-    none: "no run on this cluster from this machine is known: capital letters open a plan",
+    none: "no runs from this machine on this cluster; capital letters open a plan",
 };
 
 fn run(facts: &Facts, row: Row) -> Option<&RunRow> {

@@ -292,7 +292,7 @@ impl View for QueuesView {
 /// How old the answers are, behind a count: nothing while they are of just now.
 pub(super) fn answered(facts: &Facts, painter: &mut Painter<'_>) -> String {
     match facts.answers.at {
-        None => String::from(" · working out why"),
+        None => String::from(" · computing reasons"),
         Some(at) if facts.now.since(at) < std::time::Duration::from_secs(30).into() => {
             String::new()
         }

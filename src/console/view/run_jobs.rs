@@ -47,13 +47,13 @@ pub fn in_sum(facts: &Facts, run: &RunRow) -> Option<String> {
     }
     const WORDS: [(Back, &str); 8] = [
         (Back::Running, "running again"),
-        (Back::Starting, "starting again"),
+        (Back::Starting, "restarting"),
         (Back::Waiting, "waiting"),
-        (Back::Not, "not back"),
-        (Back::Ended, "ended"),
+        (Back::Not, "not running"),
+        (Back::Ended, "completed"),
         (Back::Kept, "not stopped yet"),
         (Back::Gone, "not restarted yet"),
-        (Back::Unknown, "not known"),
+        (Back::Unknown, "unknown"),
     ];
     let all: Vec<Back> = run
         .stopped
@@ -83,7 +83,7 @@ fn find<'a>(facts: &'a Facts, job: &JobName) -> Result<&'a Job, (Back, String, R
         Some(job) => Ok(job),
         None if facts.fleet.is_complete() => Err((Back::Not, String::from("deleted"), Role::Warn)),
         None => {
-            let words = String::from("not known: the fleet has not been read yet");
+            let words = String::from("unknown: the fleet has not been read yet");
             Err((Back::Unknown, words, Role::Muted))
         }
     }
@@ -95,7 +95,7 @@ fn is_older(facts: &Facts, run: &RunRow) -> bool {
 }
 
 /// Shown until the picture is as new as the run.
-const NOT_READ: &str = "not read yet since the last step";
+const NOT_READ: &str = "not read since the last step";
 
 /// Whether a job that was to be started runs.
 fn started(facts: &Facts, name: &JobName) -> (String, Role) {
@@ -105,7 +105,7 @@ fn started(facts: &Facts, name: &JobName) -> (String, Role) {
     };
     match (not_started(&facts.fleet, name), job.state) {
         (Some(why), _) => (format!("not started: {why}"), Role::Warn),
-        (None, JobState::Done) => (String::from("ran, and has ended"), Role::Ok),
+        (None, JobState::Done) => (String::from("ran to completion"), Role::Ok),
         (None, JobState::Starting) => (
             format!(
                 "starting on {}",
@@ -153,12 +153,12 @@ fn became(facts: &Facts, run: &RunRow, name: &JobName) -> (Back, String, Role) {
             (Back::Running, words, Role::Ok)
         }
         JobState::Starting if job.pods.iter().any(|pod| pod.seen.deleted.is_some()) => {
-            let words = String::from("starting again; its old pods are stopping");
+            let words = String::from("restarting; its old pods are stopping");
             (Back::Starting, words, Role::Info)
         }
         JobState::Starting => {
             let words = format!(
-                "starting again on {}{short}",
+                "restarting on {}{short}",
                 table::rows::job_place::where_or_why(facts, job)
             );
             (Back::Starting, words, Role::Info)
@@ -190,7 +190,7 @@ fn became(facts: &Facts, run: &RunRow, name: &JobName) -> (Back, String, Role) {
                 true if run.state == RunState::Failed => {
                     String::from("on hold: this run failed; U undoes it")
                 }
-                _ => String::from("on hold: it does not come back until it is resumed (H)"),
+                _ => String::from("on hold until you resume it (H)"),
             };
             (Back::Not, words, Role::Warn)
         }
@@ -201,7 +201,7 @@ fn became(facts: &Facts, run: &RunRow, name: &JobName) -> (Back, String, Role) {
             );
             (Back::Not, words, Role::Crit)
         }
-        JobState::Done => (Back::Ended, String::from("ended well"), Role::Muted),
+        JobState::Done => (Back::Ended, String::from("completed"), Role::Muted),
     }
 }
 
@@ -215,7 +215,7 @@ fn with_old_pods(
     let gone = |pod: &ObjectKey| job.pods.iter().all(|known| known.key() != pod);
     let new = new_pods(job, run.begun);
     if new > 0 {
-        let words = format!("starting again: {new} of its new pods run{short}");
+        let words = format!("restarting: {new} of its new pods running{short}");
         return (Back::Starting, words, Role::Info);
     }
     let mut leaving = job.pods.iter().filter_map(|pod| pod.seen.deleted);
@@ -240,7 +240,7 @@ fn with_old_pods(
     // A job that its queue or scheduler is to stop shows as stopped only a moment later.
     let is_news = facts.fleet.at.since(run.begun) < Age::from_millis(60_000);
     let words = match run.state {
-        RunState::Undone | RunState::Done if !is_news => "running with the pods that it had",
+        RunState::Undone | RunState::Done if !is_news => "still running with its old pods",
         _ => "not stopped yet",
     };
     (Back::Kept, words.to_owned(), Role::Muted)

@@ -276,7 +276,7 @@ pub fn time_strip(facts: &Facts, painter: &mut Painter<'_>, area: Rect, signal: 
     let clock = facts.now.clock();
     let clock = clock.get(..5).unwrap_or_default();
     let note = if is_past {
-        format!("shown: {clock} UTC, {back} before the newest")
+        format!("showing {clock} UTC, {back} before the latest")
     } else {
         format!("now {clock} UTC")
     };
@@ -293,7 +293,7 @@ pub fn time_strip(facts: &Facts, painter: &mut Painter<'_>, area: Rect, signal: 
     // One point makes no line; say that there is no history yet.
     let Some(past) = past.filter(|past| past.values.iter().flatten().count() > 1) else {
         let inside = panel(painter, area, "utilization", &note);
-        let words = "no history yet: it is drawn from the second reading on";
+        let words = "no history yet: it needs two readings";
         painter.text_in_role(inside.x, inside.y, inside.width, words, Role::Muted);
         return;
     };

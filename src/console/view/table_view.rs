@@ -266,7 +266,7 @@ impl TableView {
                 ("", _) => String::from("nothing is faulty  ·  esc shows everything"),
                 (filter, false) => format!("nothing matches {filter}  ·  esc shows everything"),
                 (filter, true) => format!(
-                    "nothing faulty matches {filter}  ·  esc clears the filter, z shows what is not faulty"
+                    "no faulty row matches {filter}  ·  esc clears the filter, z shows all rows"
                 ),
             };
             (words, Role::Muted)

@@ -190,7 +190,7 @@ fn short_of(facts: &Facts, outcome: &WhatIfResult) -> String {
     for job in waiting {
         let what = match facts.answers.job(&job.id) {
             Some(explained) => lacks(explained, job.class.as_deref()),
-            None => String::from("for reasons still being worked out"),
+            None => String::from("for reasons still being computed"),
         };
         match kinds.iter_mut().find(|(known, _)| *known == what) {
             Some((_, count)) => *count += 1,
@@ -209,7 +209,7 @@ fn short_of(facts: &Facts, outcome: &WhatIfResult) -> String {
     // (As of now, like the header: the figures below are as of their request.)
     match words.is_empty() {
         true => String::new(),
-        false => format!("; what jobs wait for now: {}", words.join(", ")),
+        false => format!("; waiting now: {}", words.join(", ")),
     }
 }
 
@@ -249,12 +249,12 @@ fn grows_by_hand(facts: &Facts, change: &str) -> Option<String> {
             Some(_) => "its autoscaler keeps it at this size",
         };
         return Some(format!(
-            "{target} is a static pool: {why}, these are added by hand"
+            "{target} is a static pool: {why}; add these nodes by hand"
         ));
     }
     let max = pool.maximum_below(more)?;
     Some(format!(
-        "{target} has {} of at most {max} nodes: its autoscaler does not add these unless its maximum is raised",
+        "{target} has {} of at most {max} nodes: raise its autoscaler's maximum to add these",
         pool.nodes.total
     ))
 }
@@ -425,7 +425,7 @@ impl View for WhatIfView {
         };
         match self.answer(facts) {
             None => {
-                let words = "this is no longer kept: ctrl-r computes it again";
+                let words = "result expired: ctrl-r computes it again";
                 say(painter, 0, words, Role::Muted);
             }
             Some(Supposed::Asked) => {

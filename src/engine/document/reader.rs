@@ -56,7 +56,7 @@ fn kind(value: &Value) -> &'static str {
         Value::Null => "null",
         Value::Bool(_) => "true or false",
         Value::Number(_) => "a number",
-        Value::String(_) => "a text",
+        Value::String(_) => "a string",
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     }
@@ -223,7 +223,7 @@ impl<'a> DocumentCell<'a> {
     pub(super) fn text(&self) -> Read<&'a str> {
         match self.value {
             Value::String(text) => Ok(text),
-            _ => self.expected("a text"),
+            _ => self.expected("a string"),
         }
     }
 

@@ -181,13 +181,13 @@ impl UnblockChange {
                 format!("tolerate {}", names.join(" and "))
             }
             Self::RelaxTopology { level } => format!("prefer one {level} instead of requiring it"),
-            Self::Flavor { flavor } => format!("ask for flavor {flavor}"),
+            Self::Flavor { flavor } => format!("request flavor {flavor}"),
             Self::Labels { keys } => {
                 let keys: Vec<&str> = keys.iter().map(Name::as_str).collect();
                 format!("remove node selector {}", keys.join(" and "))
             }
             Self::Ask { resource, from, to } => format!(
-                "ask for {} a pod instead of {}",
+                "request {} per pod instead of {}",
                 with_resource(resource, *to),
                 amount(resource, *from)
             ),
@@ -202,7 +202,7 @@ impl UnblockChange {
                 add,
                 ..
             } => format!(
-                "raise queue {queue}'s quota by {}",
+                "raise {queue}'s quota by {}",
                 of_flavor(resource, flavor, *add)
             ),
             Self::Nodes {
@@ -215,8 +215,8 @@ impl UnblockChange {
                 let what = instance_type.as_ref().unwrap_or(like);
                 let node = if *count == 1 { "node" } else { "nodes" };
                 match no_more {
-                    Some(why) => format!("{count} more {node} like {like} ({what}; {why})"),
-                    None => format!("{count} more {node} like {like} ({what})"),
+                    Some(why) => format!("add {count} {node} like {like} ({what}; {why})"),
+                    None => format!("add {count} {node} like {like} ({what})"),
                 }
             }
         }
@@ -420,7 +420,7 @@ impl Unblock {
         };
         match self.proven {
             true => ("", ""),
-            false if self.changes.iter().all(is_amount) => ("about ", ""),
+            false if self.changes.iter().all(is_amount) => ("estimate: ", ""),
             false => ("", " (estimated)"),
         }
     }
@@ -445,7 +445,7 @@ impl Unblock {
             })
         };
         let more = nodes.or_else(quota)?;
-        (more > 0).then(|| format!("{more} of which go to other jobs first"))
+        (more > 0).then(|| format!("{more} of them for jobs ahead of it"))
     }
 
     pub(crate) fn new(changes: Vec<UnblockChange>, proven: bool) -> Self {
@@ -459,12 +459,12 @@ impl Unblock {
         victims: Vec<Evicted>,
     ) -> Self {
         let all: Vec<String> = changes.iter().map(UnblockChange::sentence).collect();
-        let mut sentence = all.join(", and ");
+        let mut sentence = all.join(" and ");
         let named = |change: &UnblockChange| matches!(change, UnblockChange::Preempt { .. });
         if let ([UnblockChange::Preempt { .. }], [_]) = (&changes[..], &victims[..]) {
             sentence = format!("preempt {}", evicted_words(&victims));
         } else if !victims.is_empty() && !changes.iter().any(named) {
-            sentence = format!("{sentence}, evicting {}", evicted_words(&victims));
+            sentence = format!("{sentence}, preempting {}", evicted_words(&victims));
         }
         Self {
             sentence,

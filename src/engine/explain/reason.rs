@@ -165,7 +165,7 @@ impl NodeSupply {
     pub fn apart(&self) -> &'static str {
         match self.apart {
             None => "",
-            Some(Apart::Devices) => ", not together",
+            Some(Apart::Devices) => ", fragmented",
             Some(Apart::Cpu) => ", on nodes short of CPU",
             Some(Apart::Memory) => ", on nodes short of memory",
         }
@@ -174,7 +174,7 @@ impl NodeSupply {
     /// Which of a workload's pod sets: ` of its set worker`; empty if it has only one.
     fn of_set(&self) -> String {
         let name = self.set_name.as_ref();
-        name.map_or_else(String::new, |name| format!(" of its set {name}"))
+        name.map_or_else(String::new, |name| format!(" of pod set {name}"))
     }
 }
 
@@ -263,7 +263,7 @@ impl Reason {
 
     pub fn sentence(&self) -> String {
         match self {
-            Self::Held => "it is held: suspended or deactivated".to_owned(),
+            Self::Held => "held: suspended or deactivated".to_owned(),
             Self::Blocked { why } => why.to_string(),
             Self::NotVisible { what } => {
                 format!("unknown: {}", unseen_words(what))
@@ -272,7 +272,9 @@ impl Reason {
                 format!("admitted by queue {queue}: its pods wait for nodes")
             }
             Self::NoQueue { queue } => format!("there is no queue {queue}"),
-            Self::Cohort { queue } => format!("{queue} is a cohort, which admits nothing"),
+            Self::Cohort { queue } => {
+                format!("{queue} is a cohort, not a queue: it admits no jobs")
+            }
             Self::Stopped { queue } => format!("queue {queue} is stopped"),
             Self::NotCovered { queue, resource } => {
                 format!("queue {queue} has no quota for {resource}")
@@ -281,14 +283,11 @@ impl Reason {
                 let names: Vec<&str> = offered.iter().map(Name::as_str).collect();
                 match names.is_empty() {
                     true => format!("no flavor of queue {queue} fits its request"),
-                    false => format!(
-                        "no flavor of queue {queue} fits its request, but {}",
-                        names.join(", ")
-                    ),
+                    false => format!("queue {queue} has quota only for {}", names.join(", ")),
                 }
             }
             Self::FlavorTaint { flavor, key } => {
-                format!("it does not tolerate {key} of flavor {flavor}")
+                format!("it does not tolerate taint {key} of flavor {flavor}")
             }
             Self::FlavorLabels { flavor } => {
                 format!("flavor {flavor} does not match its node selector")
@@ -317,7 +316,7 @@ impl Reason {
                 let (all, own) = (amount(resource, *used), amount(resource, *nominal));
                 // Borrowed usage is in addition to the nominal quota.
                 let in_use = match used > nominal {
-                    true => format!("{all} in use, {own} of them its own"),
+                    true => format!("{all} in use, {own} of its own quota"),
                     false => format!("{all} of {own} in use"),
                 };
                 let needs = of_flavor(resource, flavor, *asked);
@@ -325,14 +324,16 @@ impl Reason {
                 // Less is free than the nominal quota leaves: the cohort borrows it. More is free: the queue may borrow.
                 match (*free).max(0).cmp(&(nominal - used).max(0)) {
                     Ordering::Less => format!(
-                        "needs {needs}; the cohort of queue {queue} has {left} left (the queue: {in_use})"
+                        "insufficient quota: needs {needs}, the cohort of queue {queue} has {left} left (the queue: {in_use})"
                     ),
                     Ordering::Equal => {
-                        format!("needs {needs}; queue {queue} has {left} left ({in_use})")
+                        format!(
+                            "insufficient quota: needs {needs}, queue {queue} has {left} left ({in_use})"
+                        )
                     }
                     Ordering::Greater => {
                         format!(
-                            "needs {needs}; queue {queue} has {left} left with borrowing ({in_use})"
+                            "insufficient quota: needs {needs}, queue {queue} has {left} left including borrowing ({in_use})"
                         )
                     }
                 }
@@ -375,24 +376,27 @@ impl Reason {
             } => {
                 let names: Vec<&str> = taints.iter().map(|taint| taint.key.as_str()).collect();
                 format!(
-                    "{}, with taints that it does not tolerate: {}",
+                    "{}, but also taints that it does not tolerate: {}",
                     nodes_with_room(*nodes, *room),
                     names.join(", ")
                 )
             }
             Self::Labels { nodes, room } => {
                 let held = nodes_with_room(*nodes, *room);
-                format!("{held}, without the labels that it needs")
+                format!("{held}, but not the node labels it asks for")
             }
             Self::Closed { nodes, room } => {
-                format!("{nodes} nodes with room for {room} pods are cordoned or not ready")
+                format!(
+                    "{}, but cordoned or not ready",
+                    nodes_with_room(*nodes, *room)
+                )
             }
             Self::Topology { level, asked, best } => {
-                format!("no one {level} has room for {asked} pods; the best has room for {best}")
+                format!("no single {level} has room for {asked} pods; the best has room for {best}")
             }
-            Self::Behind { job } => format!("its queue is strict, and {job} is before it"),
+            Self::Behind { job } => format!("its queue is strict FIFO, and {job} is ahead of it"),
             Self::Reserved { job } => {
-                format!("devices are reserved for {job}, which it would delay")
+                format!("devices are reserved for {job}; starting this job first would delay it")
             }
         }
     }

@@ -59,7 +59,7 @@ pub(super) fn uncounted(fleet: &Fleet, job: &Job, has_quota: bool) -> Option<Nam
         let other = devices.find(|resource| !covers(queue, resource))?;
         let why = options::unread(fleet);
         return Some(Name::from(format!(
-            "queue {name} has no quota named {other}, and what Kueue counts {other} as is unknown: {why}"
+            "queue {name} has no quota named {other}, and it is unknown which quota Kueue charges for {other}: {why}"
         )));
     };
     let class = asked.find_map(|set| resources.uncounted(&set.request))?;

@@ -222,7 +222,7 @@ fn weigh(
         format!("it starts at {}", at.rfc3339())
     } else {
         match state.find(work, &Relaxation::default()) {
-            Ok(_) => "other jobs are ahead of it, and their ends are unknown".to_owned(),
+            Ok(_) => "jobs ahead of it have no known end".to_owned(),
             Err(misses) => {
                 let reasons = super::explain::read(&mut state, work, &misses);
                 let first = reasons.first();

@@ -13,7 +13,7 @@ use super::context::{CheckContext, FindingDraft, subject};
 use super::{Check, CheckWalk, Verdict};
 
 /// Repair for faults that name no repair.
-const REPAIR: &str = "read its log and its events; its last values stay, with their age";
+const REPAIR: &str = "check its logs and events; its last values stay on screen with their age";
 
 pub(super) const CHECK: Check = Check {
     code: "source-lost",
@@ -80,9 +80,9 @@ fn whole(context: &mut CheckContext<'_>, outage: &Outage<'_>) {
             format!("{}: {}", outage.title(), outage.message),
             match outage.kind {
                 LostKind::Unreachable => {
-                    "check the VPN, the proxy and the server's address (`kubectl cluster-info`); the last values stay, with their age"
+                    "check the VPN, the proxy and the server's address (`kubectl cluster-info`); the last values stay on screen with their age"
                 }
-                LostKind::Login => "log in again; the last values stay, with their age",
+                LostKind::Login => "log in again; the last values stay on screen with their age",
                 LostKind::Rights => "ask for the role that `stokehold rbac viewer` prints",
             },
         )

@@ -9,7 +9,7 @@ use super::prices::Price;
 pub const LIST_MARK: &str = "*";
 
 /// What the mark says, once beside the amounts.
-pub const LIST_NOTE: &str = "* list price: what is paid is not known";
+pub const LIST_NOTE: &str = "* list price; the price actually paid is unknown";
 
 /// Money an hour, unless stated otherwise. Ordered by the total.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]

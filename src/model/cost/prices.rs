@@ -444,7 +444,7 @@ const fn other_billing(billing: Option<Billing>, price: Purchase) -> Option<&'st
         }
         (Some(Billing::Spot), Purchase::OnDemand) => Some("no spot price known"),
         (Some(Billing::OnDemand), Purchase::Spot) => Some("no on-demand price known"),
-        (Some(Billing::Reserved), _) => Some("reserved: no commitment price in the book"),
+        (Some(Billing::Reserved), _) => Some("reserved: no commitment price in the price book"),
         (Some(Billing::Owned), _) => Some("list price, no amortization known"),
         (None, _) => Some("list price, billing not known"),
     }
@@ -471,7 +471,7 @@ fn priced(
     source.push_str(row.purchase.name());
     let mut remarks: Vec<&str> = Vec::new();
     if !by_instance && node.instance_type.is_some() && book.provider.as_str() != MARKET {
-        remarks.push("by class, the machine type is not in the book");
+        remarks.push("by class: the instance type is not in the price book");
     }
     let other = other_billing(billing, row.purchase);
     remarks.extend(other);

@@ -128,7 +128,7 @@ pub struct BudgetChange {
 }
 
 /// How the change of a budget is computed.
-pub const ASSUMPTION: &str = "budgets: the change in $/h, until the period or the job ends";
+pub const ASSUMPTION: &str = "budgets: the $/h change applies until the period or the job ends";
 
 impl BudgetChange {
     /// A forecast as a range: `$48 700–$55 900`.

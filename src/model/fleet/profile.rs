@@ -97,7 +97,7 @@ impl Bottleneck {
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Idle => "its devices are idle",
-            Self::Input => "its devices wait for input",
+            Self::Input => "its devices wait for data",
             Self::Memory => "device memory bandwidth limits it",
             Self::Tensor => "it uses tensor cores",
             Self::Compute => "it computes without tensor cores",
@@ -132,15 +132,15 @@ impl NotJudged {
     pub fn words(self) -> String {
         match self {
             Self::Slices => {
-                String::from("it has slices of devices, and only whole devices are measured")
+                String::from("it uses device slices, and only whole devices are profiled")
             }
             Self::Short => format!(
-                "less than {:.0} of the last {} min are known",
+                "less than {:.0} of the last {} min have readings",
                 KNOWN * WINDOW.seconds() as f64 / 60.0,
                 WINDOW.seconds() / 60
             ),
             Self::Stopped => format!(
-                "it has stopped: below {:.0} % for {} min",
+                "no activity: below {:.0} % for {} min",
                 STOPPED_BELOW * 100.0,
                 STOPPED_FOR.seconds() / 60
             ),
@@ -161,7 +161,7 @@ impl NotJudged {
                     .into_iter()
                     .filter_map(|(missing, name)| missing.then_some(name))
                     .collect();
-                format!("not read: {}", named.join(", "))
+                format!("missing metrics: {}", named.join(", "))
             }
         }
     }

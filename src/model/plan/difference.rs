@@ -132,7 +132,7 @@ impl Plan {
 fn moved_words(too: &[&JobName], spared: &[&JobName]) -> Option<String> {
     Some(match (too, spared) {
         ([], []) => return None,
-        (more, []) => format!("evicts {} too", names(more)),
+        (more, []) => format!("also evicts {}", names(more)),
         ([], fewer) => format!("no longer evicts {}", names(fewer)),
         (come, gone) => format!("evicts {} instead of {}", names(come), names(gone)),
     })

@@ -68,7 +68,7 @@ pub fn evicted_words(all: &[Evicted]) -> String {
         if it.only_releases_quota() {
             let quota = counted(it.quota_devices, "device");
             return format!(
-                "{} (holds no devices: releases its quota for {quota})",
+                "{} (no devices allocated: releases its quota for {quota})",
                 it.job
             );
         }

@@ -26,9 +26,9 @@ pub(super) const SPEC: ActionSpec = ActionSpec {
     command: "start",
     key: Some("A"),
     done_by: None,
-    title: "start",
+    title: "admit",
     run_title: None,
-    doc: "plan: start the waiting job, preempting others if need be",
+    doc: "plan: admit the waiting job, preempting others if needed",
     fits: &[ObjectKind::Job, ObjectKind::Scalable],
     rights: PATCH_WORK,
     request,
@@ -63,7 +63,7 @@ fn availability(selected: &Selected<'_>) -> Availability {
     match job.state {
         JobState::Suspended => Availability::Idle(String::from("it is held: press H")),
         JobState::Waiting if has_quota() && !(selected.can_start)(&job.id) => Availability::Idle(
-            String::from("its pods wait for nodes, and no eviction is known to start it"),
+            String::from("its pods wait for nodes, and no known eviction starts it"),
         ),
         JobState::Waiting => Availability::Available,
         _ => Availability::Hidden,

@@ -111,7 +111,7 @@ fn find<'a>(snapshot: &'a Snapshot, named: &str) -> Result<(ObjectKey, Found<'a>
     all.pop().ok_or_else(|| {
         let sentence = format!("no pod {named} is on a node");
         Refusal::new(RefusalCode::NotFound, sentence)
-            .instead("`get pods` lists the pods that ask for devices")
+            .instead("`get pods` lists the pods that request devices")
     })
 }
 
@@ -159,9 +159,10 @@ pub(super) fn plan(on: &PlannerInput<'_>, pod: &str) -> Result<Plan, Refusal> {
     };
     if let Some(at) = deleted {
         let since = snapshot.at.since(at);
-        let sentence = format!("{key} has been terminating for {since}: it is evicted already");
+        let sentence =
+            format!("{key} has already been evicted: it has been terminating for {since}");
         return Err(Refusal::new(RefusalCode::IllegalState, sentence).instead(
-            "wait until it is deleted; a finalizer or a kubelet that does not answer keeps it",
+            "wait until it is deleted; a finalizer or an unresponsive kubelet blocks it",
         ));
     }
     let owner = match &found {
@@ -191,7 +192,7 @@ pub(super) fn plan(on: &PlannerInput<'_>, pod: &str) -> Result<Plan, Refusal> {
     let bare = planner_context::has_no_controller(owner);
     if bare {
         plan.warnings.push(format!(
-            "{key} has no controller: once evicted, no controller recreates it, and its work is lost"
+            "{key} has no controller: nothing recreates it after the eviction, and its work is lost"
         ));
     }
     plan.warnings

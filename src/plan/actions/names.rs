@@ -49,7 +49,7 @@ impl NameResolver<'_> {
                     match explanations::find(self.snapshot, name) {
                         Err(why) => why,
                         Ok(_) => {
-                            format!("`{text}` is a queue as well; write NAMESPACE/NAME of the job")
+                            format!("`{text}` is also a queue; write NAMESPACE/NAME of the job")
                         }
                     },
                 )),

@@ -41,7 +41,7 @@ impl UndoArguments {
 fn request(selected: &Selected<'_>) -> Result<ActionRequest, String> {
     let run = selected.run.as_ref().ok_or("no run to undo")?;
     match &run.undone {
-        Some(words) => Err(format!("{} is undone already: {words}", run.name)),
+        Some(words) => Err(format!("{} is already undone: {words}", run.name)),
         None => Ok(ActionRequest::Intent(Intent::Undo {
             run: run.name.clone(),
         })),

@@ -279,14 +279,14 @@ impl Picture {
             }
             _ if self.contested.contains(key) => CONTESTED.to_owned(),
             (_, Some(at)) if self.quota_reserved.contains(key) => format!(
-                "has its quota again at once, and finds nodes about {}",
+                "gets its quota back at once, and nodes at about {}",
                 at.rfc3339()
             ),
             _ if self.quota_reserved.contains(key) => {
-                "has its quota again at once, and waits for room on nodes".to_owned()
+                "gets its quota back at once, and waits for nodes".to_owned()
             }
-            (_, Some(at)) => format!("waits, and starts again about {}", at.rfc3339()),
-            _ => "waits, and when it starts again is unknown".to_owned(),
+            (_, Some(at)) => format!("waits, and restarts at about {}", at.rfc3339()),
+            _ => "waits; restart time unknown".to_owned(),
         }
     }
 }
@@ -443,7 +443,7 @@ pub(crate) fn queue_news(before: &Picture, then: &Picture) -> Vec<String> {
     let reserved = reserved.filter(|key| !before.placed.contains_key(*key));
     let waits = reserved.take(NAMED);
     words
-        .chain(waits.map(|key| format!("{key} has its quota then, and waits for room on nodes")))
+        .chain(waits.map(|key| format!("{key} gets its quota then, and waits for nodes")))
         .collect()
 }
 
@@ -483,15 +483,15 @@ pub(crate) fn news(forecast: &Forecast, now: Moment) -> Vec<String> {
     let soon = earlier.len() - at_once.len();
     if soon > 0 {
         all.push(match soon {
-            1 => "1 job starts earlier than it would".to_owned(),
-            more => format!("{more} jobs start earlier than they would"),
+            1 => "1 job starts earlier".to_owned(),
+            more => format!("{more} jobs start earlier"),
         });
     }
     if later > 0 {
         all.push(match later {
-            1 => "1 job starts later than it would, or its start becomes unknown".to_owned(),
+            1 => "1 job starts later, or its start becomes unknown".to_owned(),
             more => {
-                format!("{more} jobs start later than they would, or their start becomes unknown")
+                format!("{more} jobs start later, or their start becomes unknown")
             }
         });
     }

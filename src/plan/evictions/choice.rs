@@ -153,9 +153,9 @@ pub(crate) fn choose(
         .reasons
         .push(format!("evicted for it: {}", lost_words(picked)));
     if picked.proven {
-        choice.reasons.push(
-            "no other set that may be evicted loses less work: all sets were checked".to_owned(),
-        );
+        choice
+            .reasons
+            .push("this is the cheapest set to stop (all were tried)".to_owned());
     }
     Ok(choice)
 }
@@ -171,7 +171,7 @@ pub(crate) fn lesser(
     let helps = is_much_less && starts_without(snapshot, work, &victims);
     helps.then(|| Alternative {
         sentence: format!(
-            "close this plan and make a new one: it would now evict other jobs, {}",
+            "close this plan and make a new one: it would lose less work, {}",
             lost_words(found)
         ),
         command: Some(format!(
@@ -235,7 +235,7 @@ fn by_hand(
         chosen = works;
     }
     let mut choice = EvictionChoice {
-        reasons: vec![format!("evicted by hand: {}", evicted_words(&evicted))],
+        reasons: vec![format!("evicted by this plan: {}", evicted_words(&evicted))],
         chosen,
         evicted,
         ..EvictionChoice::default()
@@ -279,7 +279,7 @@ pub(crate) fn overridden(
         }
     };
     Some(format!(
-        "queue {} {policy}: {} would not be preempted, this plan evicts by hand",
+        "queue {} {policy}: {} would not be preempted by the queue, but this plan evicts",
         queue.name,
         first_named(&spared, 5)
     ))
@@ -305,7 +305,7 @@ pub(crate) fn hopeless(
         preempt::NoPreemption::TooFew => (
             RefusalCode::Policy,
             format!(
-                "preempting would not start {job}: the jobs that may be preempted for it would not free enough"
+                "preempting would not start {job}: the jobs that it may preempt would not free enough devices"
             ),
         ),
         preempt::NoPreemption::Needless | preempt::NoPreemption::Hopeless(_) => (

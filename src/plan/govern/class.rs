@@ -95,7 +95,7 @@ pub(super) fn waiting_class(job: &GovernedJob, snapshot: &Snapshot) -> GovernCla
         Some(_) => {}
     }
     if !job.is_known {
-        return GovernClass::Held("what it asks for is not known yet".to_owned());
+        return GovernClass::Held("its resource requests are not known yet".to_owned());
     }
     match governed.moment(REQUEUE_AT) {
         Some(at) if at > snapshot.at => GovernClass::Held(format!(

@@ -165,7 +165,7 @@ impl DecisionRun<'_> {
                     self.write(key, Purpose::Hold, None, notes, words);
                 }
                 GovernClass::LeftSuspended(hold) => {
-                    let words = format!("{}: it waits in its queue again", hold.late_words());
+                    let words = format!("{}; it is requeued", hold.late_words());
                     let mut notes = vec![(REASON, Some(words.clone()))];
                     notes.extend([HELD, ADMITTED, FLAVOR].map(|key| (key, None)));
                     self.write(key, Purpose::Requeue, None, notes, words);
@@ -175,7 +175,8 @@ impl DecisionRun<'_> {
                     let mut notes = vec![(ADMITTED, Some(since.rfc3339()))];
                     let flavor = self.flavor_in_use(key);
                     notes.extend(flavor.map(|flavor| (FLAVOR, Some(flavor))));
-                    let words = "its pods ran before it was governed: it counts as admitted";
+                    let words =
+                        "its pods were running before govern managed it: treated as admitted";
                     self.write(key, Purpose::Adopt, None, notes, words.to_owned());
                 }
                 _ => {}

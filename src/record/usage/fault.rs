@@ -63,7 +63,7 @@ impl fmt::Display for UsageFault {
                         "; another program holds it: end its transaction"
                     }
                     Some(ErrorCode::DatabaseCorrupt) => {
-                        "; move it away: it is made again from the record"
+                        "; move it away: it is rebuilt from the record"
                     }
                     _ => "",
                 };

@@ -298,10 +298,7 @@ impl ActionService {
             Same::ByAddress => Ok(Some(doubt(why.as_deref()))),
             Same::No => Err(Failure::new(
                 Exit::Refused,
-                format!(
-                    "{run} was carried out on {}, and this is {here}",
-                    past.cluster
-                ),
+                format!("{run} ran on {}, but this cluster is {here}", past.cluster),
             )),
         }
     }
@@ -342,7 +339,7 @@ impl ActionService {
         match self.target(namespace, name).await? {
             ActionTarget::Job(subject) => Ok(reprioritise::plan(&subject, priority, self.now())?),
             ActionTarget::Queue(queue) => {
-                let sentence = format!("{} is a queue; a priority is a job's", queue.object);
+                let sentence = format!("{} is a queue: only jobs have a priority", queue.object);
                 Err(Refusal::new(RefusalCode::Unsupported, sentence).into())
             }
         }
@@ -369,8 +366,7 @@ impl ActionService {
         };
         let mut plan = scale::plan(&subject, &scalers, replicas, self.now())?;
         plan.warnings.extend(
-            unseen
-                .map(|why| format!("whether an autoscaler sets its replicas is not known: {why}")),
+            unseen.map(|why| format!("an autoscaler may set its replicas, this is unknown: {why}")),
         );
         Ok(plan)
     }
@@ -404,7 +400,7 @@ impl ActionService {
         let pages = journal.read();
         let pages = pages.map_err(|fault| Unseen::Failed(exec::RunError::from(fault).into()))?;
         if let Some(undo) = exec::undone_by(&exec::runs(&pages), run) {
-            let sentence = format!("{run} was undone by {} already", undo.name);
+            let sentence = format!("{run} was already undone by {}", undo.name);
             return Err(Refusal::new(RefusalCode::AlreadySo, sentence).into());
         }
         let mut plan = past.undo(self.now())?;
@@ -564,7 +560,7 @@ impl ActionService {
 fn doubt(why: Option<&str>) -> String {
     let why = why.unwrap_or("the run's record does not name it");
     format!(
-        "whether this is the cluster of the run is known by its context and address alone: the UID of namespace kube-system is not known ({why})"
+        "the run's cluster is identified by context and address only: the UID of namespace kube-system is unknown ({why})"
     )
 }
 

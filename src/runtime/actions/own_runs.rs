@@ -85,7 +85,7 @@ impl OwnRuns {
                 .spawn();
             match begun {
                 Ok(process) => format!(
-                    "run {run} goes on in process {}; `stokehold plan --log` shows it",
+                    "run {run} continues in process {}; `stokehold plan --log` shows it",
                     process.id()
                 ),
                 Err(error) => format!(

@@ -19,10 +19,10 @@ use super::picture_plans::plan_on;
 use model::base::Name;
 
 /// Message why nothing can be changed in a record.
-pub const RECORDED: &str = "this is a record: plans are computed, and nothing can be changed in it";
+pub const RECORDED: &str = "this is a record: plans can be computed but not applied";
 
 /// Message why a run cannot be undone or continued in a record.
-pub const OF_JOURNAL: &str = "undo and continue are about the journal, not about a record";
+pub const OF_JOURNAL: &str = "undo and continue use the journal and do not work on a record";
 
 /// Makes plans on a replay.
 pub struct PastPlans {
@@ -103,7 +103,7 @@ pub fn plannable(source: PlannedFrom) -> Result<(), Failure> {
         PlannedFrom::Fleet | PlannedFrom::ObjectOrFleet => return Ok(()),
         PlannedFrom::Object => {
             let these = verbs(&[PlannedFrom::Object]);
-            format!("{these} read the object itself, and a record holds no manifests")
+            format!("{these} need the object's manifest, which a record does not have")
         }
         PlannedFrom::Journal => OF_JOURNAL.to_owned(),
     };

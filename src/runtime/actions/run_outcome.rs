@@ -36,7 +36,7 @@ impl RunOutcome {
     pub fn unmet(&self) -> Option<String> {
         let record = self.aftermath.as_ref()?;
         let words = exec::history::aftermath_words(record)?;
-        Some(format!("every step is done, but {words}"))
+        Some(format!("all steps are done, but {words}"))
     }
 
     /// Pods that a drain left on its nodes, as `NAMESPACE/NAME on NODE`.
@@ -78,7 +78,7 @@ async fn unstarted(job: &JobName, look: &FleetLook) -> Option<Record> {
     loop {
         let why = match look().await {
             Some(facts) => not_started(&facts.fleet, job)?,
-            None => String::from("the fleet could not be read: whether it runs is not known"),
+            None => String::from("the fleet could not be read: its state is unknown"),
         };
         if begun.elapsed() >= PATIENCE {
             let job = job.to_string();

@@ -197,7 +197,7 @@ fn valid(name: &str, is: fn(&str) -> bool) -> Result<&str, String> {
     match is(name) {
         true => Ok(name),
         false => Err(format!(
-            "`{}` is no name that Kubernetes allows: kubectl is not run with it",
+            "`{}` is not a valid Kubernetes name: kubectl is not run with it",
             printable(name)
         )),
     }

@@ -205,7 +205,7 @@ impl TapeControl {
                 }
                 (None, true) => {
                     self.fails = false;
-                    let words = "recording continues; what came meanwhile is missing";
+                    let words = "recording continues; data from the gap is missing";
                     return Some(words.to_owned());
                 }
                 _ => {}

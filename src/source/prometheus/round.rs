@@ -96,7 +96,7 @@ impl Feed {
             .await
             .map_err(|_| {
                 NoPage::failed(
-                    "the samples could not be read: a fault of this program, please report it",
+                    "the samples could not be read: a bug in Stokehold, please report it",
                 )
             })?;
         state.targets = done.kept;
@@ -320,7 +320,7 @@ pub(super) async fn ask(
         Err(_) => (
             Samples::default(),
             Err(NoPage::failed(
-                "the answer could not be read: a fault of this program, please report it",
+                "the answer could not be read: a bug in Stokehold, please report it",
             )),
         ),
     }
@@ -496,18 +496,16 @@ impl ReadingsInput {
         let number = self.number;
         self.kept.retain(|_, kept| kept.round + 10 >= number);
         let mut message = match counts.as_slice() {
-            [] => "no exporter's samples now; does Prometheus still scrape them? They are scraped by this program".to_owned(),
+            [] => "no current exporter samples; does Prometheus still scrape them? Stokehold scrapes the exporters instead".to_owned(),
             counts => format!("targets: {}", counts.join(", ")),
         };
         if late > 0 {
             message.push_str(&format!(
-                "; {late} not scraped lately, scraped by this program"
+                "; {late} not scraped lately, scraped by Stokehold instead"
             ));
         }
         if timeless > 0 {
-            message.push_str(&format!(
-                "; of {timeless} the time of the scrape is not known"
-            ));
+            message.push_str(&format!("; scrape time unknown for {timeless}"));
         }
         Done {
             pages,

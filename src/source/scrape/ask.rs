@@ -178,9 +178,7 @@ impl Direct {
                 .ok()
                 .zip(HeaderValue::try_from(value.as_str()).ok());
             let (name, value) = header.ok_or_else(|| {
-                NoPage::failed(format!(
-                    "\"{name}\" is no header that can be sent; correct {place}"
-                ))
+                NoPage::failed(format!("\"{name}\" is not a valid header; correct {place}"))
             })?;
             asked.insert(name, value);
         }

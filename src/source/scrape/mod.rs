@@ -568,9 +568,7 @@ impl ParseInput {
         tokio::task::spawn_blocking(move || self.done())
             .await
             .map_err(|_| {
-                NoPage::failed(
-                    "the page could not be read: a fault of this program, please report it",
-                )
+                NoPage::failed("the page could not be read: a bug in Stokehold, please report it")
             })
     }
 }

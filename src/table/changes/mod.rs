@@ -332,7 +332,7 @@ impl FleetChanges {
                     let (since, at) = (lost.since.clock(), at.clock());
                     let table = table.name();
                     self.note(format!(
-                        "{table}: lost since {since}, what is compared as of {at} is what was known then"
+                        "{table}: unreachable since {since}; for {at} the last known values are compared"
                     ));
                 }
             }

@@ -53,7 +53,7 @@ pub(super) fn nodes(before: &Facts, after: &Facts, out: &mut Vec<FleetChange>) {
         match (was, is) {
             (Some(was), Some(is)) if Arc::ptr_eq(was, is) => {}
             (Some(was), Some(is)) if was.seen.uid != is.seen.uid && !was.seen.uid.is_empty() => {
-                joined(is, "another machine of the same name, ", out);
+                joined(is, "replaced by another machine of the same name, ", out);
             }
             (Some(was), Some(is)) => node(was, is, out),
             (None, Some(is)) => joined(is, "", out),
@@ -73,7 +73,7 @@ pub(super) fn nodes(before: &Facts, after: &Facts, out: &mut Vec<FleetChange>) {
 fn machine(node: &Node) -> String {
     let devices = match node.is_counted() {
         true => counted(node.devices.len() as u64, "device"),
-        false => "devices that are not known".to_owned(),
+        false => "unknown devices".to_owned(),
     };
     format!("{devices}, pool {}", node.pool)
 }
@@ -186,12 +186,12 @@ pub(super) fn queues(before: &Facts, after: &Facts, out: &mut Vec<FleetChange>) 
                     match is.stop {
                         Stop::None => say(FleetChangeKind::Opened, "admits again".to_owned()),
                         Stop::Hold => {
-                            say(FleetChangeKind::Stopped, "admits nothing new".to_owned())
+                            say(FleetChangeKind::Stopped, "admits no new jobs".to_owned())
                         }
                         Stop::Drain => {
                             say(
                                 FleetChangeKind::Stopped,
-                                "admits nothing, evicts what runs".to_owned(),
+                                "admits no jobs, evicts running jobs".to_owned(),
                             );
                         }
                     }
@@ -243,7 +243,7 @@ fn quotas(was: &Queue, is: &Queue, out: &mut Vec<FleetChange>) {
         let (was, is) = match (before.get(place), after.get(place)) {
             (Some(was), Some(is)) => (was, is),
             (None, Some(is)) => {
-                let nominal = amount(is.nominal, is.measure, "without bound");
+                let nominal = amount(is.nominal, is.measure, "unlimited");
                 say(
                     FleetChangeKind::Created,
                     title.clone(),
@@ -255,14 +255,14 @@ fn quotas(was: &Queue, is: &Queue, out: &mut Vec<FleetChange>) {
                 say(
                     FleetChangeKind::Gone,
                     title.clone(),
-                    format!("{title}: no quota any more"),
+                    format!("{title}: quota removed"),
                 );
                 continue;
             }
             (None, None) => continue,
         };
         let bounds = [
-            ("quota", was.nominal, is.nominal, "without bound"),
+            ("quota", was.nominal, is.nominal, "unlimited"),
             (
                 "borrowing limit",
                 was.borrow_limit,

@@ -43,7 +43,7 @@ pub const NOTHING_DIFFERS: &str = "no job, node, queue or finding differs";
 pub fn summary(changes: &FleetChanges) -> String {
     let count = match changes.changes.len() {
         0 if changes.notes.is_empty() => NOTHING_DIFFERS.to_owned(),
-        0 => "nothing that can be compared differs".to_owned(),
+        0 => "no differences in what can be compared".to_owned(),
         count => counted(count as u64, "change"),
     };
     let (from, to) = (stamp(changes.from), stamp(changes.to));

@@ -170,7 +170,7 @@ pub static KIND: KindSpec = KindSpec {
             of(facts, row, |advice| Value::text(advice.team.as_str()))
         })
         .by("team"),
-        Column::words("bound", "BOUND BY 30m", 3, (6, 13), |facts, row| {
+        Column::words("bound", "LIMITED BY (30 min)", 3, (6, 13), |facts, row| {
             of(facts, row, |advice| {
                 Value::known(advice.bound, |bound| Value::text(bound.name()))
             })
@@ -220,7 +220,7 @@ pub static KIND: KindSpec = KindSpec {
         })
         .by("evidence.dram_active_ratio")
         .wide(),
-        Column::words("refuted-by", "REFUTED BY", 8, (20, 80), |facts, row| {
+        Column::words("refuted-by", "WRONG IF", 8, (20, 80), |facts, row| {
             of(facts, row, |advice| Value::text(advice.refuted_by()))
         })
         .by("refuted_by")
@@ -255,7 +255,7 @@ pub static KIND: KindSpec = KindSpec {
     last: |facts, row| silence_at(facts, row).is_some(),
     searched: None,
     sort: None,
-    none: "no advice: the last half hour is not read yet (then BOUND BY of view 5 is empty), or no job could do better",
+    none: "no advice: nothing to improve, or the last 30 min are still being collected (LIMITED BY in view 5 is then empty)",
 };
 
 /// How `get` finds and writes the rows.
@@ -350,7 +350,7 @@ pub fn total(facts: &Facts, rows: impl Iterator<Item = Row>) -> Option<String> {
         .filter(|(_, silence)| *silence != Some(Silence::Muted));
     let words = total_words(counted.map(|(own, _)| own))?;
     // The money by team in view 7 is of this moment: a job may work again, or have just begun to idle.
-    Some(format!("{words} (by the last 30 min; view 7: now)"))
+    Some(format!("{words}; based on the last 30 min (view 7: now)"))
 }
 
 /// Whether the advice was muted or acknowledged.
@@ -476,19 +476,15 @@ pub fn total_words<'a>(all: impl Iterator<Item = &'a Advice>) -> Option<String> 
     }
     let freed = match committed {
         0 => None,
-        1 => Some(String::from(
-            "1 frees reserved or owned devices and saves no money",
-        )),
-        count => Some(format!(
-            "{count} free reserved or owned devices and save no money"
-        )),
+        1 => Some(String::from("1 only frees reserved or owned devices")),
+        count => Some(format!("{count} only free reserved or owned devices")),
     };
     let saved = match (count, unknown) {
         (0, _) => return freed,
-        (_, 0) => format!("all advice saves {} a month", sum.dollars()),
-        _ if unknown == count => String::from("what it saves is not known before it is tried"),
+        (_, 0) => format!("known savings: {} a month", sum.dollars()),
+        _ if unknown == count => String::from("savings cannot be priced"),
         _ => format!(
-            "what is known saves {} a month; {unknown} of {count} save a sum that is not known before they are tried",
+            "known savings: {} a month; {unknown} of {count} cannot be priced",
             sum.dollars()
         ),
     };
@@ -564,12 +560,12 @@ pub fn verdict_words(facts: &Facts, job: &Job) -> String {
     match profile.map(|profile| (profile.verdict, evidence_words(&profile.evidence))) {
         Some((Ok(bound), evidence)) => {
             format!(
-                "{name}: bound by {}: {} ({evidence})",
+                "{name}: limited by {}: {} ({evidence})",
                 bound.name(),
                 bound.meaning()
             )
         }
-        Some((Err(why), _)) => format!("{name}: not judged: {}", why.words()),
-        None => format!("{name}: not judged: it has no device, or no readings"),
+        Some((Err(why), _)) => format!("{name}: no verdict: {}", why.words()),
+        None => format!("{name}: no verdict: it has no device, or no readings"),
     }
 }

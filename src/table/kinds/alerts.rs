@@ -303,7 +303,7 @@ pub fn looked_once(facts: &Facts) -> Option<String> {
     let is_single = since.is_none_or(|since| facts.now.since(since) < FIRST_LOOK);
     is_single.then(|| {
         format!(
-            "these are of one reading, which does not show what lasts ({}): `stokehold get alerts --watch` and the console keep reading, and show what may be noise once it has lasted",
+            "from a single reading, without findings that must persist ({}): `stokehold get alerts --watch` and the console keep reading and show them",
             LASTING.join(", ")
         )
     })

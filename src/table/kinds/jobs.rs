@@ -85,7 +85,7 @@ pub static KIND: KindSpec = KindSpec {
         Column::number("util", "UTIL", 5, 5, util)
             .by("util_ratio")
             .wide_output(),
-        Column::words("bound", "BOUND BY", 9, (6, 13), |facts, row| {
+        Column::words("bound", "LIMITED BY", 9, (6, 13), |facts, row| {
             of(facts, row, |job| match job.devices_allocated {
                 0 => Value::Empty,
                 _ => Value::known(jobs::bound(facts, job), |bound| Value::text(bound.name())),
@@ -191,7 +191,7 @@ pub static KIND: KindSpec = KindSpec {
     last: |_, _| false,
     searched: None,
     sort: None,
-    none: "no job asks for an accelerator",
+    none: "no job requests an accelerator",
 };
 
 /// How `get` finds and writes the rows.

@@ -66,7 +66,7 @@ pub static KIND: KindSpec = KindSpec {
         Column::words("class", "CLASS", 5, (4, 14), class).wide_output(),
         Column::number("devices", "DEVICES", 0, 5, allocated_cell)
             .by("devices.allocated")
-            .whole("HELD/NODE DEVICES"),
+            .whole("ALLOC/NODE TOTAL"),
         Column::graphic("alloc", "ALLOCATED", 7, (4, 8), allocated).wide_output(),
         Column::number("util", "UTIL", 1, 4, util)
             .by("util_ratio")

@@ -172,7 +172,7 @@ pub static KIND: KindSpec = KindSpec {
     last: |facts, row| pod(facts, row).is_some_and(|pod| pod.seen.phase == Phase::Succeeded),
     searched: None,
     sort: None,
-    none: "no pod asks for an accelerator",
+    none: "no pod requests an accelerator",
 };
 
 /// How `get` finds and writes the rows.
@@ -181,14 +181,14 @@ pub static OUTPUT: RowOutput = RowOutput {
         plural: "pods",
         singular: "pod",
         aliases: &["pod", "po"],
-        help: "Pods that ask for devices",
+        help: "Pods that request devices",
         title: "Pods",
         description: "Pods that request devices. Unknown is null, never 0; units are in the names; times are RFC 3339.",
         schema: of_rows::<PodRow<'_>>,
     },
     view: KindView::under(
         ViewId::Jobs,
-        "pods that ask for devices: node, readiness, restarts, job, money",
+        "pods that request devices: node, readiness, restarts, job, money",
     )
     .by_namespace(),
     reads: is_needed_for_jobs,

@@ -132,7 +132,7 @@ pub static KIND: KindSpec = KindSpec {
     last: |_, _| false,
     searched: None,
     sort: None,
-    none: "no queue: neither Kueue, Volcano nor KAI is here, and no job names one",
+    none: "no queues: no Kueue, Volcano or KAI found, and no job names a queue",
 };
 
 /// How `get` finds and writes the rows.

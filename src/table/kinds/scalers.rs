@@ -35,7 +35,7 @@ pub static KIND: KindSpec = KindSpec {
             count(facts, row, |own| own.now)
         })
         .by("now"),
-        Column::number("wanted", "WANTED", 1, 4, |facts, row| {
+        Column::number("wanted", "DESIRED", 1, 4, |facts, row| {
             count(facts, row, |own| own.wanted)
         })
         .by("wanted"),
@@ -102,7 +102,7 @@ pub static KIND: KindSpec = KindSpec {
     last: |_, _| false,
     searched: None,
     sort: None,
-    none: "no autoscaler is known: no NodePool, no status of the cluster autoscaler, no HorizontalPodAutoscaler, no ScaledObject",
+    none: "no autoscalers found: no NodePool, cluster autoscaler status, HorizontalPodAutoscaler or ScaledObject",
 };
 
 /// How `get` finds and writes the rows.

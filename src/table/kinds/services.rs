@@ -177,7 +177,7 @@ pub static KIND: KindSpec = KindSpec {
     last: |_, _| false,
     searched: None,
     sort: None,
-    none: "no model server is known: none of their pages was read yet, or there is none",
+    none: "no model servers found, or their metrics are not read yet",
 };
 
 /// How `get` finds and writes the rows.

@@ -343,7 +343,7 @@ impl<'t> TemplateParser<'t> {
         let near = nearest(first, heads.iter().copied());
         let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
         format!(
-            "{} have no field `{first}`{near}; they have: {}",
+            "no field `{first}` in {}{near}; fields: {}",
             self.kind.name(),
             heads.join(", ")
         )

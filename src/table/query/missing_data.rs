@@ -87,7 +87,7 @@ fn loss(facts: &Facts, table: Table) -> Option<(Exit, String)> {
         TableState::NotVisible(_) | TableState::Live | TableState::Absent => None,
         TableState::Waiting => Some((
             Exit::Unreachable,
-            format!("{name}: not listed in time; the output lacks them"),
+            format!("{name}: not listed in time, missing from the output"),
         )),
         TableState::Lost(lost) => {
             let exit = match lost.kind {
@@ -115,7 +115,7 @@ pub fn gaps(facts: &Facts) -> Result<Vec<String>, Failure> {
         }
     }
     if let Some(confined) = facts.fleet.confined() {
-        let message = format!("{confined}; a plan needs the pods of all: {HELP}");
+        let message = format!("{confined}; a plan needs the pods of all namespaces: {HELP}");
         return Err(Failure::new(Exit::Refused, message));
     }
     let lost = losses(facts, Kind::Fleet);

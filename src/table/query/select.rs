@@ -251,7 +251,7 @@ pub fn named(kind: Kind, name: &str) -> Result<String, String> {
     let near = nearest(wanted, all.iter().map(|field| &**field));
     let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
     Err(format!(
-        "{} have no field `{name}`{near}; they have: {}",
+        "no field `{name}` in {}{near}; fields: {}",
         kind.name(),
         all.iter()
             .filter(|field| !field.starts_with("signals."))

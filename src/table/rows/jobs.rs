@@ -109,7 +109,7 @@ pub fn money(facts: &Facts, job: &Job) -> Option<Spend> {
 /// Why the cost so far of a job with devices is unknown: its devices have no price (`is_priced` is false), or it released devices.
 pub const fn no_cost(is_priced: bool) -> &'static str {
     match is_priced {
-        true => "what it had allocated before is not kept",
+        true => "its past allocation is not recorded",
         false => "none of its devices has a price",
     }
 }

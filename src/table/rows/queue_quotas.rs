@@ -218,7 +218,7 @@ fn left_of_each(facts: &Facts, left: impl Fn(FlavorPart<'_>) -> Option<Left>) ->
         all.push(some.join(", "));
     }
     if !none.is_empty() {
-        all.push(format!("no {}", none.join(", ")));
+        all.push(format!("{}: none left", none.join(", ")));
     }
     if !lent.is_empty() {
         all.push(format!("{} lent out", lent.join(", ")));

@@ -406,7 +406,7 @@ fn of_scaled<'a>(object: &'a ScaledObject, facts: &'a Facts) -> ScalerRow<'a> {
         (None, false, true, _) => Some(String::from("a trigger fails: scaled by its fallback")),
         (None, false, false, Some(false)) => Some(String::from("no trigger is active")),
         (None, false, false, None) if object.is_unseen() => Some(String::from(
-            "it has no status: KEDA's operator has not looked at it",
+            "no status: the KEDA operator has not reconciled it",
         )),
         (None, false, false, _) => own.as_ref().and_then(|own| own.why.clone()),
     };

@@ -255,11 +255,11 @@ impl PeriodCost {
             lines.push(format!("Unit costs: {}", words.join(" · ")));
         }
         if total.energy_mwh.is_some() {
-            lines.push("Energy is that of the devices that count it.".to_owned());
+            lines.push("Energy covers only the devices that report it.".to_owned());
         }
         if total.unpriced_ms > 0 {
             lines.push(format!(
-                "Without a price, and in no sum: {:.1} device-hours",
+                "Without a price, not in the totals: {:.1} device-hours",
                 device_hours(total.unpriced_ms)
             ));
         }

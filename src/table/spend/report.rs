@@ -167,14 +167,14 @@ impl Report {
                 zone.name,
                 coverage_words(self.seen.ratio)
             ),
-            "estimates from list prices, not a bill; what was not observed is in no sum".to_owned(),
+            "estimates from list prices, not a bill; time that was not observed is not in the totals".to_owned(),
         ];
         if self.open > 0 {
             notes.push("the month is not over: its last hour is still open".to_owned());
         }
         if self.total.unpriced_ms > 0 {
             notes.push(format!(
-                "{:.1} device-hours have no price and are in no sum",
+                "{:.1} device-hours have no price and are not in the totals",
                 device_hours(self.total.unpriced_ms)
             ));
         }

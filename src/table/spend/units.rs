@@ -116,7 +116,7 @@ pub fn unit_words(totals: &UsageTotals, energy: EnergyRates) -> Vec<String> {
             false => grouped(hours.round() as i64),
         };
         words.push(format!(
-            "{hours} spot device-hours: saving not known, a spot or an on-demand price is missing"
+            "for {hours} spot device-hours the spot or on-demand price is unknown"
         ));
     }
     if let Some(mwh) = totals.energy_mwh {

@@ -350,7 +350,7 @@ fn offers(
         let priced = price.map(|price| (price.rate.usd(), source(&price)));
         priced.ok_or_else(|| {
             format!(
-                "no {} price of it is in a book: set [[prices.override]]",
+                "the price books have no {} price for it: set [[prices.override]]",
                 purchase.name()
             )
         })
@@ -368,7 +368,7 @@ fn offers(
         )),
         (None, Some(_), Err(why)) => Err(why.clone()),
         (None, None, _) => Err(String::from(
-            "books have no commitments: set tco.reserved, or an override with billing = \"reserved\"",
+            "the price books have no commitments: set tco.reserved, or an override with billing = \"reserved\"",
         )),
     };
     let mut machines = inputs.owned.iter();
@@ -391,9 +391,7 @@ fn offers(
             .usd_per_device_hour(*devices)
             .map(|rate| (rate, source.clone()))
             .ok_or_else(|| format!("{source}: no device or no years")),
-        None => Err(String::from(
-            "what a machine costs is not known: set [[tco.owned]]",
-        )),
+        None => Err(String::from("machine cost unknown: set [[tco.owned]]")),
     };
     let even = machine.as_ref().zip(on_demand.as_ref().ok());
     let even = even.and_then(|((owned, devices, _), (rate, _))| break_even(*rate, owned, *devices));
@@ -461,7 +459,7 @@ pub fn text(rows: &[TcoRow], at: Moment, month: Option<Span>) -> String {
     }
     for row in rows {
         let waits = match (row.jobs_waiting, row.wait_p50_seconds) {
-            (0, _) => String::from("none waits"),
+            (0, _) => String::from("none waiting"),
             (jobs, wait) => {
                 let wait = match wait {
                     Some(seconds) => format!(
@@ -472,7 +470,10 @@ pub fn text(rows: &[TcoRow], at: Moment, month: Option<Span>) -> String {
                     None => String::from("no start is forecast"),
                 };
                 let jobs = counted(jobs as u64, "job");
-                format!("{} waited for by {jobs}, {wait}", row.devices_waiting)
+                format!(
+                    "{} requested by {jobs} waiting, {wait}",
+                    row.devices_waiting
+                )
             }
         };
         let _ = write!(
@@ -531,7 +532,7 @@ pub fn text(rows: &[TcoRow], at: Moment, month: Option<Span>) -> String {
                 ),
                 (false, Some(months)) => writeln!(
                     out,
-                    "  owned costs less than on demand above {} use; it has paid off after {months:.0} months of full use",
+                    "  owned costs less than on demand above {} use; it pays off after {months:.0} months of full use",
                     percent(Some(ratio))
                 ),
                 (false, None) => writeln!(
@@ -544,7 +545,7 @@ pub fn text(rows: &[TcoRow], at: Moment, month: Option<Span>) -> String {
         for other in &row.instead {
             let _ = writeln!(
                 out,
-                "  as much by BF16 peak: {:.0} × {} on demand, {} a month ({})",
+                "  same BF16 peak: {:.0} × {} on demand, {} a month ({})",
                 other.devices,
                 other.class,
                 usd(Some(other.usd_per_month)),
@@ -553,7 +554,7 @@ pub fn text(rows: &[TcoRow], at: Moment, month: Option<Span>) -> String {
         }
     }
     if rows.is_empty() {
-        let _ = writeln!(out, "{UNKNOWN} no device is allocated or waited for");
+        let _ = writeln!(out, "{UNKNOWN} no device is allocated or requested");
     }
     out
 }

@@ -52,7 +52,7 @@ pub fn named_victims(now: &Now) -> String {
 pub fn victims_words(now: &Now) -> String {
     let jobs = counted(now.jobs.len() as u64, "job");
     if now.only_quota {
-        return format!("{jobs} (no devices held: quota is released)");
+        return format!("{jobs} (no devices allocated: quota is released)");
     }
     match now.lost {
         Some(lost) => format!("{jobs} ({} lost)", lost.dollars()),

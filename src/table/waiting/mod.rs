@@ -93,7 +93,7 @@ pub fn why_and_start(facts: &Facts, job: &Job) -> String {
     match explanation_of(facts, job)
         .is_some_and(|answer| answer.now.is_some() && !is_stuck(facts, job, answer))
     {
-        true => format!("A starts it · {why}"),
+        true => format!("A admits it · {why}"),
         false => why,
     }
 }
@@ -104,7 +104,7 @@ fn brief(reason: &Reason, job: &Job) -> String {
     let number = |milli: i64| grouped((milli + 999) / 1_000);
     match reason {
         Reason::QuotaReserved { .. } => String::from("admitted, waiting for nodes"),
-        Reason::Held => String::from("held: suspended, taken out of its queue, or gated"),
+        Reason::Held => String::from("held: suspended, deactivated or gated"),
         Reason::Quota {
             queue,
             flavor,
@@ -168,7 +168,7 @@ fn brief(reason: &Reason, job: &Job) -> String {
             devices_milli: all,
             ..
         }) => format!(
-            "needs {}; eligible nodes have {} in all",
+            "needs {}; eligible nodes have {} total",
             number(*asked),
             number(*all)
         ),
@@ -265,7 +265,7 @@ pub fn change_words(change: &Unblock, job: &Job, now: Moment) -> String {
     let others = others.map_or_else(String::new, |words| format!(", {words}"));
     format!(
         "{mark}{}{others}{}{end}",
-        all.join(", and "),
+        all.join(" and "),
         victims.unwrap_or_default()
     )
 }
@@ -282,7 +282,7 @@ pub fn later_words(later: &ChangeWithStart, now: Moment) -> String {
 
 /// `, evicting 4 jobs`; `None` for 0.
 fn evicts(jobs: usize) -> Option<String> {
-    (jobs > 0).then(|| format!(", evicting {}", counted(jobs as u64, "job")))
+    (jobs > 0).then(|| format!(", preempting {}", counted(jobs as u64, "job")))
 }
 
 /// When it starts: `~14:40`, and the moment; empty where nothing waits or nothing is known yet.
@@ -325,7 +325,7 @@ pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
     }
     if is_stuck(facts, job, answer) {
         return Some(format!(
-            "{NO_ETA}: {}, and it does not start; see its events",
+            "{NO_ETA}: {}, but it does not start; see its events",
             stuck_words(explanation)
         ));
     }
@@ -334,7 +334,7 @@ pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
     let when = match (eta.as_deref(), start) {
         (Some("now" | "any moment"), _) => String::from("starts in the next scheduling cycle"),
         (None | Some("unknown"), _) => {
-            format!("{NO_ETA}: what it waits for has no known end")
+            format!("{NO_ETA}: the wait has no known end")
         }
         (Some(_), Some(start)) => {
             let ends = [start.p10, start.p50, start.p90];
@@ -371,7 +371,7 @@ pub fn confidence(start: &Start) -> Option<String> {
     start.p50?;
     let basis = match start.basis {
         Basis::Now | Basis::None => return None,
-        Basis::Limits => "runtimes that jobs state",
+        Basis::Limits => "runtimes set on the jobs",
         Basis::History => "past runs of the same owners",
     };
     let range = if start.p10 == start.p90 {
@@ -380,6 +380,6 @@ pub fn confidence(start: &Start) -> Option<String> {
         "80% range"
     };
     Some(format!(
-        "{range}, from {basis}; without preemption, without new arrivals"
+        "{range}, from {basis}; assumes no preemption and no new jobs"
     ))
 }

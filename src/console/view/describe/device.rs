@@ -230,10 +230,10 @@ fn holders(table: &mut Description, facts: &Facts, device: &Device, painter: &mu
         Role::Title,
     );
     let how = match attribution {
-        Attribution::Exporter => "stated by the exporter",
-        Attribution::Claim => "stated by the API",
-        Attribution::Counted => "~ counted: which of the node's devices is a guess",
-        Attribution::None => "not known how",
+        Attribution::Exporter => "reported by the exporter",
+        Attribution::Claim => "reported by the API server",
+        Attribution::Counted => "~ by count: which device of the node is a guess",
+        Attribution::None => "attribution unknown",
     };
     table.words("", how, Role::Muted);
     let others = device.holders().count() - 1;
@@ -261,11 +261,11 @@ fn holders(table: &mut Description, facts: &Facts, device: &Device, painter: &mu
     table.words("job", words, Role::Text);
     table.known("queue", pod.queue.as_ref());
     table.words("team", pod.team.to_string(), Role::Text);
-    table.words("held", painter.age(pod.held_since()), Role::Text);
+    table.words("alloc for", painter.age(pod.held_since()), Role::Text);
     if let Some(idle) = device.idle() {
         let age = painter.age(idle.since);
         let words = match idle.at_least {
-            true => format!(">{age}: it was idle when first read"),
+            true => format!(">{age}: idle since the first reading"),
             false => age,
         };
         table.words("idle for", words, Role::IdleMoney);

@@ -154,7 +154,7 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
     }
     let made = format!("{} ago", painter.age(job.created));
     match waited(job) {
-        Some(Waited::SinceMade) | None => table.words("made", made, Role::Text),
+        Some(Waited::SinceMade) | None => table.words("created", made, Role::Text),
         Some(_) => table.words_if_any("waiting", waited_words(job, |at| painter.age(at))),
     }
     // A Job has a start time as soon as its controller has processed it: a waiting job has not started.
@@ -237,13 +237,13 @@ fn bound_by(table: &mut Description, facts: &Facts, job: &Job) {
     match profile.verdict {
         Ok(bound) => {
             let words = format!("{}: {} (last 30 min)", bound.name(), bound.meaning());
-            table.words("bound by", words, Role::Text);
+            table.words("limited by", words, Role::Text);
             table.words("", evidence_words(&profile.evidence), Role::Muted);
             roof(table, facts, job, profile);
         }
         Err(why) => {
-            let words = format!("not judged: {}", why.words());
-            table.words("bound by", words, Role::Muted);
+            let words = format!("no verdict: {}", why.words());
+            table.words("limited by", words, Role::Muted);
             let mut devices = facts.fleet.devices().map(|(_, device)| device);
             let own = |device: &&model::fleet::device::Device| {
                 device.holders().any(|(pod, _)| pod.job == job.id)
@@ -260,7 +260,7 @@ fn bound_by(table: &mut Description, facts: &Facts, job: &Job) {
             table.words("", command, Role::Text);
         }
         let words = format!(
-            "certainty {} · disproved by: {}",
+            "confidence {} · wrong if: {}",
             advice.certainty.name(),
             advice.refuted_by()
         );
@@ -282,7 +282,7 @@ fn shares(table: &mut Description, facts: &Facts, job: &Job) {
     };
     table.words(
         "share",
-        format!("{held}: money and times here are the job's; device rows are of the whole device"),
+        format!("{held}: cost and times here are the job's; device rows show the whole device"),
         Role::Text,
     );
 }
@@ -307,7 +307,7 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
     if let Some(position) = explanation.position {
         let of = match &explanation.queue {
             Some(_) => "in its queue",
-            None => "of the pods in no queue",
+            None => "of the pods without a queue",
         };
         let mut words = format!("{position} {of}");
         if !explanation.ahead_first.is_empty() {
@@ -343,7 +343,7 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
     }
     if !explanation.victims.is_empty() {
         let words = evicted_words(&explanation.victims);
-        table.words("evicts", words, Role::Warn);
+        table.words("preempts", words, Role::Warn);
     }
     let mut label = "change";
     let mut line = |table: &mut Description, words: String| {
@@ -360,7 +360,7 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
     }
     if let Some(now) = &explained.now {
         let proven = if now.proven {
-            " (no other set loses less)"
+            " (the cheapest set)"
         } else {
             ""
         };
@@ -391,15 +391,14 @@ const OLD: Age = Age::from_seconds(60);
 
 /// How old the engine's answer is, and whether the job has changed since.
 fn worked_out(facts: &Facts, job: &Job, at: Moment, painter: &mut Painter<'_>) -> (String, Role) {
-    let words = format!("worked out {} ago", painter.age(at));
+    let words = format!("this answer is {} old", painter.age(at));
     if job.waiting_since.is_some_and(|since| since > at) {
-        let words =
-            format!("{words}, before this job was waiting: a newer answer is being computed");
+        let words = format!("{words}, from before this job was waiting; recomputing");
         return (words, Role::Warn);
     }
     match facts.now.since(at) > OLD {
         true => (
-            format!("{words}: old, the fleet may have changed since"),
+            format!("{words}; the fleet may have changed since"),
             Role::Warn,
         ),
         false => (words, Role::Muted),
@@ -434,9 +433,12 @@ fn gang(table: &mut Description, job: &Job) {
     let whole = if bound >= gang.size {
         (String::from("complete"), Role::Ok)
     } else if bound >= gang.min {
-        (format!("{} short, works", gang.size - bound), Role::Warn)
+        (
+            format!("{} short, minimum met", gang.size - bound),
+            Role::Warn,
+        )
     } else if bound == 0 {
-        (String::from("none placed"), Role::Muted)
+        (String::from("none scheduled"), Role::Muted)
     } else {
         let short = gang.min - bound;
         (format!("broken: {short} short of its minimum"), Role::Crit)
@@ -444,7 +446,7 @@ fn gang(table: &mut Description, job: &Job) {
     table.words(
         "gang",
         format!(
-            "{bound} of {} placed, {ready} ready, at least {} together: {}",
+            "{bound} of {} scheduled, {ready} ready, minimum {}: {}",
             counted(u64::from(gang.size), "pod"),
             gang.min,
             whole.0
@@ -553,12 +555,12 @@ pub(super) fn pod_lines(
         Role::Text,
     );
     for (resource, count) in &pod.seen.requests.devices {
-        table.words("asks for", format!("{count} {resource}"), Role::Text);
+        table.words("requests", format!("{count} {resource}"), Role::Text);
     }
     table.known("priority", Some(pod.seen.priority));
     table.known("address", pod.seen.ip.as_ref());
     table.words(
-        "made",
+        "created",
         format!("{} ago", painter.age(pod.seen.created)),
         Role::Text,
     );

@@ -192,7 +192,7 @@ pub fn describe(
             );
             let age = painter.age(finding.since);
             let since = match finding.first_seen {
-                true => format!("first seen by us {age} ago"),
+                true => format!("first seen {age} ago"),
                 false => format!("for {age}"),
             };
             let mut what = format!("{} {}, {since}", finding.severity.name(), finding.code);
@@ -250,7 +250,7 @@ pub fn describe(
             if let Some((at, first_seen)) = facts.fleet.fails_since(source) {
                 let age = painter.age(at);
                 let words = match first_seen {
-                    true => format!("failing, first seen by us {age} ago"),
+                    true => format!("failing, first seen {age} ago"),
                     false => format!("failing for {age}"),
                 };
                 table.words("since", words, role);
@@ -262,15 +262,12 @@ pub fn describe(
             }
             let answered = match source.last_ok {
                 Some(at) => format!("{} ago", painter.age(at)),
-                None => String::from("never, since this program started"),
+                None => String::from("never since stokehold started"),
             };
             table.words("last answer", answered, Role::Text);
             table.known("latency", source.latency_ms.map(|ms| format!("{ms} ms")));
             if source.errors > 0 {
-                let words = format!(
-                    "{} requests failed since this program started",
-                    source.errors
-                );
+                let words = format!("{} requests failed since stokehold started", source.errors);
                 table.words("errors", words, Role::Text);
             }
             table.known("series used", source.series_used);
@@ -302,7 +299,11 @@ pub fn describe(
                 of(|state| matches!(state, JobState::Starting | JobState::Running)),
                 of(|state| *state == JobState::Waiting),
             );
-            table.words("jobs", format!("{hold} run, {wait} wait"), Role::Text);
+            table.words(
+                "jobs",
+                format!("{hold} running, {wait} waiting"),
+                Role::Text,
+            );
             let queues = facts.fleet.queues.iter().enumerate();
             for (at, _) in
                 queues.filter(|(_, queue)| queue.name() == name && queue.key.kind == kind)
@@ -331,13 +332,13 @@ pub fn describe(
                 table.words("reason", run.reason.clone(), Role::Text);
             }
             table.words(
-                "begun",
+                "started",
                 format!("{} ago", painter.age(run.begun)),
                 Role::Text,
             );
             let jobs = run_jobs::lines(facts, run);
             if !jobs.is_empty() {
-                table.head("jobs that it started or stopped, as they are now");
+                table.head("current state of the jobs that it started or stopped");
                 for (job, words, role) in jobs {
                     table.words("", format!("{job}: {words}"), role);
                 }

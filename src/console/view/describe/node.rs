@@ -64,14 +64,14 @@ pub(super) fn lines(
                 String::from("unknown: allocated by claim, and you may not list ResourceSlices")
             }
             Some((what, count)) if node.devices.is_empty() => {
-                format!("unknown: claims {count} ({what}), ignored")
+                format!("unknown: reports {count} ({what}), ignored")
             }
             Some((what, count)) => format!(
-                "{} seen; claims {count} ({what}), ignored",
+                "{} found; reports {count} ({what}), ignored",
                 node.devices.len()
             ),
             None => format!(
-                "{} seen, {} allocatable of {}",
+                "{} found, {} of {} allocatable",
                 node.devices.len(),
                 node.device_allocatable,
                 node.device_capacity
@@ -108,7 +108,7 @@ pub(super) fn lines(
         false => String::new(),
     };
     table.words(
-        "in use",
+        "usage",
         format!("{held} allocated{idle_words}{free} · {util}{pods}"),
         if idle > 0 {
             Role::IdleMoney

@@ -25,7 +25,7 @@ pub(super) fn lines(
     // A scope's own numbers are in the table above.
     table.note = match facts.part {
         Some(_) => format!(
-            "{} · the whole pool, not this scope alone",
+            "{} · the whole pool, not only this scope",
             kinds::pools::classes(pool)
         ),
         None => kinds::pools::classes(pool),
@@ -78,7 +78,7 @@ pub(super) fn lines(
             String::new()
         }
         (Some(all), Some(unhealthy_pods)) if !unhealthy_pods.is_zero() => {
-            format!("; {all} unhealthy in all")
+            format!("; {all} unhealthy in total")
         }
         (all, _) => format!("; {} unhealthy", number(all)),
     };
@@ -105,7 +105,7 @@ pub(super) fn lines(
     }
     if pool.waiting_devices > 0 {
         let words = format!(
-            "{} devices wanted",
+            "{} devices requested",
             grouped(i64::from(pool.waiting_devices))
         );
         table.words("waiting", words, Role::Warn);
@@ -134,7 +134,7 @@ pub(super) fn lines(
         table.words(
             "idle",
             format!(
-                "{} free, {} allocated",
+                "{} unallocated, {} allocated",
                 per_hour(spend.and_then(|spend| spend.free)),
                 per_hour(spend.and_then(|spend| spend.idle_allocated))
             ),

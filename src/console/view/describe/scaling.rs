@@ -36,11 +36,11 @@ pub(super) fn pool(table: &mut Description, facts: &Facts, pool: &Pool, painter:
             Role::Text,
         ),
         (Some(PoolMode::Static), min, max) if min == max => {
-            let words = format!("{nodes}, kept at {}", end(min));
+            let words = format!("{nodes}, fixed at {}", end(min));
             table.words("autoscaler", words, Role::Text);
         }
         (_, Some(min), None) => {
-            let words = format!("{nodes}, {min} at least; no bound on their number");
+            let words = format!("{nodes}, minimum {min}, no maximum");
             table.words("autoscaler", words, Role::Text);
         }
         (_, min, max) => {
@@ -49,7 +49,7 @@ pub(super) fn pool(table: &mut Description, facts: &Facts, pool: &Pool, painter:
                 "{nodes} of {} to {}{}",
                 end(min),
                 end(max),
-                if full { ": at its largest" } else { "" }
+                if full { ": at maximum" } else { "" }
             );
             let role = if full && pool.waiting_devices > 0 {
                 Role::Warn
@@ -74,14 +74,14 @@ pub(super) fn pool(table: &mut Description, facts: &Facts, pool: &Pool, painter:
 fn one(table: &mut Description, scaler: &Scaler, now: Moment, painter: &mut Painter<'_>) {
     let mut words = format!("{} {}", scaler.kind.name(), scaler.name);
     let counts = [
-        (scaler.now, "there"),
+        (scaler.now, "current"),
         (
             scaler.ready.filter(|ready| Some(*ready) != scaler.now),
             "ready",
         ),
         (
             scaler.target.filter(|target| Some(*target) != scaler.now),
-            "wanted",
+            "desired",
         ),
     ];
     for (count, of) in counts {
@@ -96,7 +96,7 @@ fn one(table: &mut Description, scaler: &Scaler, now: Moment, painter: &mut Pain
     let age = scaler.since.map(|since| painter.age(since));
     let state = match (scaler.state, scaler.kind, &age) {
         (ScalerState::Steady, ScalerKind::NodeGroup, Some(age)) => format!("no scale-up for {age}"),
-        (ScalerState::Steady, ..) => String::from("nothing to add"),
+        (ScalerState::Steady, ..) => String::from("no scale-up needed"),
         (state, _, Some(age)) => format!("{} for {age}", state.name()),
         (state, _, None) => state.name().to_owned(),
     };
@@ -109,14 +109,14 @@ fn one(table: &mut Description, scaler: &Scaler, now: Moment, painter: &mut Pain
     table.words("", with_why(state, &scaler.why), role);
     if let Some(silent) = scaler.silent_ms(now) {
         let words = format!(
-            "has not reported for {} min; is the cluster autoscaler running? The values here are that old",
+            "no report for {} min: values are that old; is the cluster autoscaler running?",
             silent / 60_000
         );
         table.words("", words, Role::Warn);
     }
     if scaler.resource_unready > 0 {
         let words = format!(
-            "{} ready without offering devices; is the driver up?",
+            "{} ready without allocatable devices; is the driver running?",
             counted(u64::from(scaler.resource_unready), "node")
         );
         table.words("", words, Role::Warn);
@@ -130,10 +130,10 @@ fn one(table: &mut Description, scaler: &Scaler, now: Moment, painter: &mut Pain
     }
     if let Some(candidates) = scaler.candidates.filter(|count| *count > 0) {
         let words = format!("would remove {}", counted(u64::from(candidates), "node"));
-        table.words("shrinks", words, Role::IdleMoney);
+        table.words("scale-down", words, Role::IdleMoney);
     }
     if !scaler.disruption.is_empty() {
-        table.words("shrinks", scaler.disruption.to_string(), Role::Muted);
+        table.words("scale-down", scaler.disruption.to_string(), Role::Muted);
     }
 }
 
@@ -288,7 +288,7 @@ fn pod_scaler_words(scaler: &PodScaler, painter: &mut Painter<'_>) -> String {
     }
     for (label, why) in [
         ("cannot scale", &scaler.failing),
-        ("held back", &scaler.limited),
+        ("limited", &scaler.limited),
     ] {
         if let Some(why) = why {
             words.push_str(" · ");

@@ -40,7 +40,7 @@ fn check_device(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
                 memory.changed.clock(),
                 on_it(input.device)
             ),
-            "drain the node, then reset the GPU; restart the jobs that were on it; replace the GPU if more errors come",
+            "drain the node, then reset the GPU; restart the jobs that were on it; replace the GPU if the errors recur",
         )
         .value(errors)
         .threshold(threshold)

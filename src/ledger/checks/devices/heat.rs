@@ -28,7 +28,7 @@ fn check_device(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
                 on_it(input.device)
             ),
             None => format!(
-                "{:.0} °C beyond its limit ({}); {}",
+                "{:.0} °C above its limit ({}); {}",
                 heat.beyond,
                 heat.source,
                 on_it(input.device)

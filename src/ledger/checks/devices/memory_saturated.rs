@@ -20,7 +20,7 @@ fn check_device(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
                 share * 100.0,
                 on_it(input.device)
             ),
-            "lower the batch or the cache of the program, unless it takes all memory on purpose",
+            "reduce the batch size or the cache, unless the program preallocates memory on purpose",
         )
         .value(share)
         .threshold(threshold);

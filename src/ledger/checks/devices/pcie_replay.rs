@@ -38,7 +38,7 @@ fn look(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
         FindingDraft::new(
             subject("Device", id),
             format!("{replays:.0} PCIe replays a minute; {}", on_it(input.device)),
-            "drain the node, then reseat the GPU or its riser; if the replays go on, replace the slot or the GPU",
+            "drain the node, then reseat the GPU or its riser; if the replays continue, replace the slot or the GPU",
         )
         .value(replays)
         .threshold(threshold)

@@ -20,7 +20,7 @@ fn check_device(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
         FindingDraft::new(
             subject("Device", &input.device.id),
             format!(
-                "runs into a power limit of {:.0} % of its model's",
+                "power capped at {:.0} % of its model's limit",
                 share * 100.0
             ),
             "raise the limit, unless it was set on purpose",
@@ -29,7 +29,7 @@ fn check_device(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
         .threshold(threshold)
         .group(
             subject("Node", input.node.name()),
-            "devices run into a power limit below their model's",
+            "devices power capped below their model's limit",
         )
     });
 }

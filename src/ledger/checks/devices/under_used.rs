@@ -99,7 +99,7 @@ fn check_fleet(context: &mut CheckContext<'_>) {
             FindingDraft::new(
                 job_subject(&job.id),
                 format!(
-                    "{} at a mean of {:.0} % over the last {window}",
+                    "{} at {:.0} % mean utilization over the last {window}",
                     counted(job.devices_allocated as usize, "device"),
                     util * 100.0
                 ),

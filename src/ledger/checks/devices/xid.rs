@@ -72,7 +72,7 @@ fn check_device(context: &mut CheckContext<'_>, input: &CheckInput<'_>) {
     context.report(&key(&device.id, now_code), verdict, |_| {
         let blame = match (xid.severity, device.first_holder()) {
             (XidSeverity::App, Some((pod, _))) => {
-                format!("most likely the program of {}", pod.key())
+                format!("most likely caused by the program in {}", pod.key())
             }
             _ => on_it(device),
         };

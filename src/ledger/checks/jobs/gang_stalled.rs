@@ -68,7 +68,7 @@ fn judge(context: &mut CheckContext<'_>, job: &Job, members: &[GangMember<'_>]) 
                 ),
             ),
             None => (
-                String::from("one rank may hang"),
+                String::from("one rank may be hung"),
                 String::from(
                     "look in its pods' logs for the rank that stopped logging; restart the gang from its last checkpoint",
                 ),

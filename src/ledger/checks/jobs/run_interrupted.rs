@@ -76,7 +76,10 @@ fn check_fleet(context: &mut CheckContext<'_>) {
             let (why, repair) = match (held.open, held.stated) {
                 (Some(open), _) => (format!("{}'s run {}", open.by, open.fate()), open.repair()),
                 (None, Some((until, by))) => (
-                    format!("{by}'s run was to resume {them} by {}", until.rfc3339()),
+                    format!(
+                        "{by}'s run should have resumed {them} by {}",
+                        until.rfc3339()
+                    ),
                     format!("undo it: `stokehold plan undo {run} --apply`"),
                 ),
                 (None, None) => (String::new(), String::new()),

@@ -26,7 +26,7 @@ fn check_node(context: &mut CheckContext<'_>, node: &Node) {
         FindingDraft::new(
             subject("Node", node.name()),
             format!("reports {count:.0} devices ({what}): the count is ignored"),
-            "Find what writes this number: the device plugin, GPU Feature Discovery, a DRA driver, an exporter, or a user with the right to patch nodes",
+            "find what writes this number: the device plugin, GPU Feature Discovery, a DRA driver, an exporter, or a user with the right to patch nodes",
         )
         .value(count)
     });

@@ -35,7 +35,7 @@ fn check_node(context: &mut CheckContext<'_>, node: &Node) {
                 counted(devices as usize, "device"),
                 counted(node.pods.len(), "pod")
             ),
-            "check kubelet, network and power of the node; drain it if it does not come back",
+            "check kubelet, network and power of the node; drain it if it stays NotReady",
         )
         .value(devices)
     });

@@ -42,7 +42,7 @@ fn check_node(context: &mut CheckContext<'_>, node: &Node) {
             format!("0 of {} devices allocatable", node.device_capacity)
         } else {
             let promise = promise(node).unwrap_or("of the node");
-            format!("label {promise} announces devices, but the node has none allocatable")
+            format!("label {promise} advertises devices, but the node has none allocatable")
         };
         FindingDraft::new(
             subject("Node", node.name()),

@@ -266,7 +266,7 @@ pub(crate) fn reason(
             return (
                 Some("deactivated"),
                 why.cloned()
-                    .unwrap_or_else(|| Name::new("taken out of its queue: spec.active is false")),
+                    .unwrap_or_else(|| Name::new("deactivated: spec.active is false")),
             );
         }
         let sentence = match &admission.seen.pending {
@@ -292,9 +292,7 @@ pub(crate) fn reason(
             (JobState::Waiting, Some(queue)) => (
                 Some("queued"),
                 match standing.is_unseen() {
-                    true => Name::from(format!(
-                        "not yet seen by Kueue: it has no Workload in queue {queue}"
-                    )),
+                    true => Name::from(format!("no Kueue Workload in queue {queue} yet")),
                     false => Name::from(format!("not admitted by queue {queue} yet")),
                 },
             ),
@@ -302,7 +300,7 @@ pub(crate) fn reason(
         };
     }
     if state == JobState::Suspended {
-        return (Some("scaled-to-zero"), Name::new("asks for no pods"));
+        return (Some("scaled-to-zero"), Name::new("requests no pods"));
     }
     if let Some(reason) = standing.blocked_role() {
         return (Some("role-waits"), reason);
@@ -339,7 +337,7 @@ pub(crate) fn reason(
     }
     (
         Some("incomplete"),
-        Name::new("not all pods of its gang run"),
+        Name::new("not all pods of its gang are running"),
     )
 }
 
@@ -403,7 +401,7 @@ pub(crate) fn failure(standing: &JobFacts<'_>) -> Option<WorkloadFailure> {
     if restarts > 0 && eviction.is_none() {
         let created = pods.iter().map(|pod| pod.seen.created);
         return Some(WorkloadFailure {
-            message: Name::new("its controller has created all of its pods again"),
+            message: Name::new("its controller recreated all of its pods"),
             restarts,
             restarted: created.min(),
             last_eviction,

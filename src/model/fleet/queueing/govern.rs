@@ -67,9 +67,9 @@ impl GovernState {
     pub fn fault_words(&self) -> Option<String> {
         let fault = self.fault.as_deref()?;
         let then = match self.is_read {
-            true => "the queues of the last valid one apply",
+            true => "the queues of the last valid version stay in effect",
             false => {
-                "no valid one was read here: a `govern` that has read one goes on by it, one that starts now decides nothing"
+                "no valid version was read here: a running `govern` keeps using the last valid one; one that starts now decides nothing"
             }
         };
         Some(format!("ConfigMap {}: {fault}; {then}", self.key))
@@ -78,7 +78,7 @@ impl GovernState {
 
 /// Reason why a job is not admitted when its label names a parent queue.
 pub fn parent_words(queue: &str) -> String {
-    format!("{queue} is a parent of queues, which admits nothing: name one of its queues")
+    format!("{queue} is a parent queue and admits no jobs: use one of its queues")
 }
 
 /// Data of a job with the label [`QUEUE`].
@@ -171,7 +171,7 @@ impl Governed {
     /// Reason for the hold.
     pub fn hold_words(&self) -> &'static str {
         match self.is_suspended_by_other() {
-            true => "held: suspended by a user; resume it to put it into its queue again",
+            true => "held: suspended by a user; resume it to requeue it",
             false => "held by its annotation stokehold.dev/hold",
         }
     }
@@ -182,7 +182,7 @@ impl Governed {
         let note = self.notes.get(PRIORITY)?;
         let number: i32 = note.trim().parse().ok()?;
         (label.trim().parse() != Ok(number)).then(|| {
-            format!("priority {number} is that of its annotation; the label {PRIORITY}={label} does not count beside it")
+            format!("priority {number} is from its annotation, which overrides the label {PRIORITY}={label}")
         })
     }
 

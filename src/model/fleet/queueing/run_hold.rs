@@ -56,7 +56,7 @@ impl RunHold {
     /// Its text once its time is over: `run 20261128154200-0a1b2c was to resume it by 2026-11-28T15:42:00Z`.
     pub fn late_words(&self) -> String {
         format!(
-            "run {} was to resume it by {}",
+            "run {} should have resumed it by {}",
             self.run,
             self.until.rfc3339()
         )
@@ -91,7 +91,7 @@ impl OpenRun {
     /// Its end in words: `was broken off`.
     pub const fn fate(&self) -> &'static str {
         match self.stop {
-            RunStop::BrokenOff => "was broken off",
+            RunStop::BrokenOff => "was interrupted",
             RunStop::Stopped => "was stopped",
             RunStop::Failed => "failed",
         }

@@ -249,9 +249,7 @@ impl JobPodSet {
                 "its role {} waits until role {on} is {until}",
                 self.name
             )),
-            StartBlock::NoPlacement => {
-                Name::new("where its pods may run is not known: its JobSet was not found")
-            }
+            StartBlock::NoPlacement => Name::new("pod placement unknown: its JobSet was not found"),
         })
     }
 

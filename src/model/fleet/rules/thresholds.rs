@@ -244,7 +244,7 @@ impl Thresholds {
                 let text = value
                     .get_ref()
                     .as_str()
-                    .ok_or_else(|| (at, format!("[xid.code.{code}] {word} must be a text")))?;
+                    .ok_or_else(|| (at, format!("[xid.code.{code}] {word} must be a string")))?;
                 match word {
                     "meaning" => xid.meaning = text.to_owned(),
                     "repair" => xid.repair = text.to_owned(),
@@ -257,7 +257,7 @@ impl Thresholds {
                             _ => {
                                 return Err((
                                     at,
-                                    format!("`{text}` is no severity: crit, warn, info or app"),
+                                    format!("`{text}` is not a severity: crit, warn, info or app"),
                                 ));
                             }
                         };
@@ -310,7 +310,7 @@ fn span(value: &DeValue<'_>) -> Result<Duration, String> {
     value
         .as_str()
         .and_then(parse_span)
-        .ok_or_else(|| String::from("must be a span of time such as \"90s\", \"10m\" or \"1h30m\""))
+        .ok_or_else(|| String::from("must be a duration such as \"90s\", \"10m\" or \"1h30m\""))
 }
 
 fn number(value: &DeValue<'_>) -> Result<f64, String> {
