@@ -10,11 +10,12 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::runtime::actions::explanation_task;
+use crate::runtime::screen::effects;
 use console::{App, AppOptions, ColorDepth, Key, KeyPress, Msg, Theme, ansi, buffer_text, picture};
 use model::base::{Exit, Failure, Moment, When};
 use settings::ColorChoice;
 use table::navigation::ViewId;
-use table::{Facts, Needs};
+use table::{Facts, Kind, Needs};
 
 use super::common::flags::size;
 use super::common::setup::{self, Situation};
@@ -60,9 +61,9 @@ pub enum ShotFormat {
 /// Draw a view as a picture
 #[derive(Args, Clone, Debug)]
 pub struct Shot {
-    /// The view: fleet, pools, devices, queues, jobs, nodes, cost, alerts, plans or sources
+    /// The view: that of a tab (fleet, pools, …), or one that is opened under a tab (services, teams, changes, …)
     #[arg(value_parser = view, required_unless_present = "all")]
-    view: Option<ViewId>,
+    view: Option<ShotView>,
     /// Size in columns and lines, `120x40`
     #[arg(long, value_name = "WxH", value_parser = size)]
     size: Option<(u16, u16)>,
@@ -117,19 +118,26 @@ impl Shot {
     }
 }
 
+/// A view by its name: a tab's, or one of a kind of rows that is opened under a tab.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum ShotView {
+    Tab(ViewId),
+    Under(Kind),
+}
+
 /// Parses the name of a view.
 ///
 /// # Errors
 /// There is no view of this name.
-fn view(name: &str) -> Result<ViewId, String> {
-    ViewId::ALL
-        .iter()
-        .copied()
-        .find(|view| view.name() == name)
-        .ok_or_else(|| {
-            let known: Vec<&str> = ViewId::ALL.iter().map(|view| view.name()).collect();
-            format!("there is no such view; there are {}", known.join(", "))
-        })
+fn view(name: &str) -> Result<ShotView, String> {
+    let tabs = ViewId::ALL.iter().map(|tab| (tab.name(), ShotView::Tab(*tab)));
+    let under = Kind::ALL.into_iter().filter(|kind| kind.view().doc.is_some());
+    let all = tabs.chain(under.map(|kind| (kind.name(), ShotView::Under(kind))));
+    let found = all.clone().find(|(known, _)| *known == name);
+    found.map(|(_, view)| view).ok_or_else(|| {
+        let known: Vec<&str> = all.map(|(known, _)| known).collect();
+        format!("there is no such view; there are {}", known.join(", "))
+    })
 }
 
 #[derive(Clone, Default, Debug)]
@@ -229,11 +237,15 @@ impl Screenshot {
     fn new(
         options: AppOptions,
         facts: &Facts,
-        view: ViewId,
+        view: ShotView,
         (width, height): (u16, u16),
         keys: &[KeyPress],
     ) -> Self {
         let theme = options.theme.clone();
+        let (view, opened) = match view {
+            ShotView::Tab(tab) => (tab, String::new()),
+            ShotView::Under(kind) => (kind.view().tab, format!(":{}\n", kind.name())),
+        };
         let mut app = App::new(AppOptions { view, ..options });
         app.picture([
             Msg::Resize(width, height),
@@ -245,7 +257,14 @@ impl Screenshot {
             Msg::ActionState(Arc::clone(&facts.acts)),
             Msg::Facts(facts.clone()),
         ]);
-        app.picture(keys.iter().copied().map(Msg::Key));
+        let typed = opened.chars().map(|c| match c {
+            '\n' => KeyPress::plain(Key::Enter),
+            c => KeyPress::plain(Key::Char(c)),
+        });
+        for press in typed.chain(keys.iter().copied()) {
+            let asked = app.update(Msg::Key(press));
+            app.picture(asked.into_iter().filter_map(|effect| effects::answer(facts, effect)));
+        }
         let area = Rect::new(0, 0, width, height);
         let mut buf = Buffer::empty(area);
         app.draw(area, &mut buf);
@@ -278,7 +297,7 @@ fn gallery(
             theme,
             ..base.clone()
         };
-        let drawn = Screenshot::new(options, facts, *view, *size, &[]);
+        let drawn = Screenshot::new(options, facts, ShotView::Tab(*view), *size, &[]);
         let path = folder.join(format!("{name}.svg"));
         fs::write(&path, drawn.svg()).map_err(|error| wrong(&path, error))?;
         out::write(out, &format!("{}\n", path.display()))?;
@@ -289,6 +308,14 @@ fn gallery(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_view_has_a_name_and_no_other_word_is_one() {
+        assert_eq!(view("jobs"), Ok(ShotView::Tab(ViewId::Jobs)));
+        assert_eq!(view("services"), Ok(ShotView::Under(Kind::Services)));
+        let why = view("diff").expect_err("no view");
+        assert!(why.contains("sources") && why.contains("teams"), "{why}");
+    }
 
     #[test]
     fn typed_keys_are_parsed_and_control_characters_refused() {

@@ -6,8 +6,9 @@ use crate::commands::Command;
 use crate::overlay::Overlay;
 use crate::view;
 use crate::view::view_trait::View;
+use model::cost::SpendScope;
 use model::fleet::job::JobKey;
-use table::navigation::{Destination, RowScope, ViewId};
+use table::navigation::{Destination, RowScope, Selection, ViewId};
 
 use super::App;
 
@@ -198,6 +199,21 @@ impl App {
         self.refresh(true);
     }
 
+    /// Opens a view of everything that is under a tab, as a digit opens a tab: it does not pile up on what is open.
+    pub(super) fn open_whole(&mut self, tab: ViewId, rows: RowScope) {
+        let to = Destination::Part(tab, rows);
+        let here = self.places.stack.as_slice();
+        let is_here = self.places.tab == tab && matches!(here, [(own, _)] if *own == to);
+        if let Some(view) = view::at(&to).filter(|_| !is_here) {
+            self.places.push_history();
+            self.places.keep(0);
+            self.places.tab = tab;
+            self.places.open_tab(tab);
+            self.places.stack.push((to, view));
+        }
+        self.enter();
+    }
+
     /// Opens a destination: a view above this one, or an overlay.
     pub(super) fn go(&mut self, to: Destination) {
         if let Destination::Facts(selection) = to {
@@ -220,10 +236,24 @@ impl App {
     pub(super) fn waste(&mut self) {
         let by_job = Destination::Part(ViewId::Cost, RowScope::Idle);
         let here = self.places.stack.last().map(|(place, _)| place);
-        self.go(match here == Some(&by_job) {
-            true => Destination::Part(ViewId::Devices, RowScope::Idle),
-            false => by_job,
-        });
+        let is_by_job = here == Some(&by_job);
+        // On a team, or on its page, those of this team.
+        let team = match self.view().selection(&self.facts) {
+            _ if is_by_job => None,
+            Some(Selection::Cost(SpendScope::Team, team)) => Some(team),
+            _ => match here {
+                Some(Destination::Part(ViewId::Cost, RowScope::Team(team))) => Some(team.clone()),
+                _ => None,
+            },
+        };
+        match is_by_job {
+            true => self.go(Destination::Part(ViewId::Devices, RowScope::Idle)),
+            false => self.open_whole(ViewId::Cost, RowScope::Idle),
+        }
+        if let Some(team) = team {
+            // The rest of the fleet is a key away.
+            self.filter(&format!("team={team}"));
+        }
     }
 
     /// Opens the longest-waiting job; from there, the next one.

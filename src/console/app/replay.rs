@@ -137,7 +137,10 @@ impl App {
                 let back = self.facts.now.minus(STATED_FOR).max(timeline.from);
                 self.compare(When::at(back), effects);
             }
-            _ => self.go(kind.destination()),
+            _ => match kind.destination() {
+                Destination::Part(tab, rows) => self.open_whole(tab, rows),
+                other => self.go(other),
+            },
         }
     }
 

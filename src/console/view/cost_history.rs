@@ -6,6 +6,7 @@ use crate::painter::Painter;
 use crate::text::wrap;
 use crate::widget::bar::bar;
 use crate::widget::panel::{foot, panel};
+use model::base::Moment;
 use table::Facts;
 use table::budgets::exhausted_words;
 use table::role::Role;
@@ -174,16 +175,7 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
 /// One budget: its bar with a mark where it would be by now, what is spent, the forecast.
 fn budget(state: &BudgetState, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
     let budget = &state.budget;
-    let over = |amount: i64| amount > budget.limit;
-    let exceeds = state
-        .forecast
-        .as_ref()
-        .is_some_and(|forecast| over(forecast.mid));
-    let role = match state.spent {
-        Some(spent) if over(spent) => Role::Crit,
-        Some(_) if exceeds => Role::Warn,
-        _ => Role::Ok,
-    };
+    let role = role_of(state);
     let title = painter.render_style.fg(Role::Title);
     painter.text(area.x, area.y, 16, &budget.name, title);
     let x = area.x + 18;
@@ -201,6 +193,20 @@ fn budget(state: &BudgetState, facts: &Facts, painter: &mut Painter<'_>, area: R
     let pace = state.expected as f64 / budget.limit.max(1) as f64 * f64::from(BAR);
     let mark = (pace as u16).min(BAR - 1);
     painter.sign(x + mark, area.y, "│", title);
+    let (words, _) = budget_words(state, facts.now);
+    painter.text_in_role(
+        x + BAR + 1,
+        area.y,
+        area.right().saturating_sub(x + BAR + 1),
+        &words,
+        Role::Text,
+    );
+}
+
+/// A budget in words: share and sum that are spent, forecast, when it runs out, how much of the period was observed; and the role of
+/// its state.
+pub(super) fn budget_words(state: &BudgetState, now: Moment) -> (String, Role) {
+    let budget = &state.budget;
     let unit = budget.unit;
     let spent = or_unknown(state.spent.map(|spent| unit.words(spent)));
     let mut words = format!(
@@ -211,7 +217,7 @@ fn budget(state: &BudgetState, facts: &Facts, painter: &mut Painter<'_>, area: R
     );
     words.push_str("   forecast ");
     words.push_str(&or_unknown(state.forecast_words()));
-    if let Some(when) = exhausted_words(state, facts.now) {
+    if let Some(when) = exhausted_words(state, now) {
         words.push_str(&format!(
             "   {} {when}",
             if when.starts_with('~') {
@@ -225,13 +231,18 @@ fn budget(state: &BudgetState, facts: &Facts, painter: &mut Painter<'_>, area: R
         let seen = (state.observed_ratio * 1_000.0).floor() / 10.0;
         words.push_str(&format!("   observed {seen:.1} %"));
     }
-    painter.text_in_role(
-        x + BAR + 1,
-        area.y,
-        area.right().saturating_sub(x + BAR + 1),
-        &words,
-        Role::Text,
-    );
+    (words, role_of(state))
+}
+
+/// Exceeded, forecast to be, or neither.
+fn role_of(state: &BudgetState) -> Role {
+    let over = |amount: i64| amount > state.budget.limit;
+    let exceeds = (state.forecast.as_ref()).is_some_and(|forecast| over(forecast.mid));
+    match state.spent {
+        Some(spent) if over(spent) => Role::Crit,
+        Some(_) if exceeds => Role::Warn,
+        _ => Role::Ok,
+    }
 }
 
 fn used(state: &BudgetState) -> Option<String> {

@@ -9,13 +9,18 @@ use crate::commands::{Command, Context};
 use crate::painter::{Painter, RenderStyle};
 use crate::theme::Theme;
 use crate::widget::panel::foot;
-use model::base::Name;
-use model::fleet::job::JobKey;
+use model::base::{Name, ObjectKey};
+use model::cost::SpendScope;
+use model::fleet::job::{JobKey, JobState};
+use model::object::{LogWant, ObjectNews, ObjectPart, ObjectRequest};
 use table::Facts;
+use table::column::KindSpec;
+use table::kinds;
 use table::navigation::{RowScope, Selection, ViewId};
 use table::role::Role;
 
-use super::describe::{describe, draw_columns, draw_panel};
+use super::describe::{Description, describe, draw_columns, draw_panel};
+use super::subject;
 use super::table_view::TableView;
 use super::view_trait::{CommandOutcome, CopiedRows, TABLE, View};
 
@@ -28,50 +33,105 @@ pub struct Detail {
     lines: u16,
     /// The cursor is on a row of the table; else it is on the object itself.
     on_row: bool,
+    /// Of a failed job, the last lines of the log of the pod that failed.
+    log: Option<LogTail>,
+}
+
+/// The last lines of a pod's log.
+struct LogTail {
+    request: ObjectRequest,
+    pod: ObjectKey,
+    lines: Vec<String>,
+    /// Why there is no log.
+    wrong: Option<String>,
+    /// The read has ended, or failed.
+    is_read: bool,
+}
+
+/// Lines of a failed pod's log that its job's page shows.
+const LOG_LINES: u32 = 6;
+
+impl LogTail {
+    /// The request for the log of the pod of a failed job that failed; `None` where it has no such pod.
+    fn of(facts: &Facts, job: &JobKey) -> Option<Self> {
+        let state = facts.fleet.job(job)?.state;
+        let pods = subject::pods(facts, &Selection::Job(job.clone()));
+        let pod = pods.into_iter().next().filter(|_| state == JobState::Failed)?;
+        Some(Self {
+            request: ObjectRequest {
+                part: ObjectPart::Logs(LogWant {
+                    pods: vec![pod.clone()],
+                    container: None,
+                    previous: false,
+                    tail: LOG_LINES,
+                }),
+                turn: 0,
+            },
+            pod,
+            lines: Vec::new(),
+            wrong: None,
+            is_read: false,
+        })
+    }
+
+    fn add_to(&self, table: &mut Description) {
+        table.words("log of", format!("{}, its last lines (l shows all)", self.pod), Role::Muted);
+        for line in &self.lines {
+            table.words("", line.as_str(), Role::Text);
+        }
+        let words = match (&self.wrong, self.lines.is_empty()) {
+            (Some(wrong), _) => wrong.as_str(),
+            (None, true) if self.is_read => "the log is empty",
+            (None, true) => "reading…",
+            (None, false) => return,
+        };
+        table.words("", words, Role::Muted);
+    }
 }
 
 impl Detail {
     /// A pool and its nodes.
     pub fn pool(name: Name) -> Self {
-        Self {
-            subject: Selection::Pool(name.clone()),
-            table: TableView::new(
-                ViewId::Pools,
-                &table::kinds::nodes::KIND,
-                RowScope::Pool(name),
-            ),
-            width: 120,
-            lines: 10,
-            on_row: false,
-        }
+        let (subject, rows) = (Selection::Pool(name.clone()), RowScope::Pool(name));
+        Self::of(subject, ViewId::Pools, &kinds::nodes::KIND, rows)
     }
 
+    /// A node and its devices.
     pub fn node(name: Name) -> Self {
+        let (subject, rows) = (Selection::Node(name.clone()), RowScope::Node(name));
+        Self::of(subject, ViewId::Nodes, &kinds::devices::KIND, rows)
+    }
+
+    /// A job and its devices.
+    pub fn job(id: JobKey) -> Self {
+        let (subject, rows) = (Selection::Job(id.clone()), RowScope::Job(id));
+        Self::of(subject, ViewId::Jobs, &kinds::devices::KIND, rows)
+    }
+
+    /// A team and the money of its jobs.
+    pub fn team(name: Name) -> Self {
+        let subject = Selection::Cost(SpendScope::Team, name.clone());
+        Self::of(subject, ViewId::Cost, &kinds::cost::KIND, RowScope::Team(name))
+    }
+
+    fn of(subject: Selection, tab: ViewId, kind: &'static KindSpec, rows: RowScope) -> Self {
         Self {
-            subject: Selection::Node(name.clone()),
-            table: TableView::new(
-                ViewId::Nodes,
-                &table::kinds::devices::KIND,
-                RowScope::Node(name),
-            ),
+            subject,
+            table: TableView::new(tab, kind, rows),
             width: 120,
             lines: 10,
             on_row: false,
+            log: None,
         }
     }
 
-    pub fn job(id: JobKey) -> Self {
-        Self {
-            subject: Selection::Job(id.clone()),
-            table: TableView::new(
-                ViewId::Jobs,
-                &table::kinds::devices::KIND,
-                RowScope::Job(id),
-            ),
-            width: 120,
-            lines: 10,
-            on_row: false,
+    /// All that is known of the object, with the log of a failed job.
+    fn described(&self, facts: &Facts, painter: &mut Painter<'_>) -> Option<Description> {
+        let mut known = describe(facts, &self.subject, painter)?;
+        if let Some(log) = &self.log {
+            log.add_to(&mut known);
         }
+        Some(known)
     }
 
     /// What is known takes the height that it was seen to need, up to three fifths and what the table does not fill; the
@@ -104,7 +164,7 @@ impl Detail {
         let mut buf = Buffer::empty(Rect::new(0, 0, 1, 1));
         let mut painter = Painter::new(&mut buf, &render_style, facts.now);
         self.width = width;
-        self.lines = match describe(facts, &self.subject, &mut painter) {
+        self.lines = match self.described(facts, &mut painter) {
             Some(table) => {
                 let none = Rect::new(0, 0, width.saturating_sub(4), 0);
                 draw_columns(&mut painter, none, &table.lines)
@@ -128,8 +188,33 @@ impl View for Detail {
         self.measure(facts, area.width);
     }
     fn refresh(&mut self, facts: &Facts, settle: bool) {
+        if let (None, Selection::Job(job)) = (&self.log, &self.subject) {
+            self.log = LogTail::of(facts, job);
+        }
         self.measure(facts, self.width);
         self.table.refresh(facts, settle);
+    }
+    fn object_request(&self) -> Option<&ObjectRequest> {
+        let log = self.log.as_ref()?;
+        (!log.is_read).then_some(&log.request)
+    }
+    fn on_object_news(&mut self, news: &ObjectNews, facts: &Facts) {
+        let Some(log) = &mut self.log else { return };
+        match news {
+            ObjectNews::Lines(lines) => {
+                log.lines.extend(lines.iter().map(|line| line.words.clone()));
+                let over = log.lines.len().saturating_sub(LOG_LINES as usize);
+                log.lines.drain(..over);
+            }
+            ObjectNews::Ended(_, why) => {
+                log.is_read = true;
+                // The end of a log that has lines is no news.
+                log.wrong = why.clone().filter(|_| log.lines.is_empty());
+            }
+            ObjectNews::Failed(why) => (log.is_read, log.wrong) = (true, Some(why.clone())),
+            ObjectNews::Containers(..) | ObjectNews::Text(_) | ObjectNews::Events(..) => {}
+        }
+        self.measure(facts, self.width);
     }
     fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> CommandOutcome {
         let (_, below) = self.split(area);
@@ -201,7 +286,7 @@ impl View for Detail {
 
     fn draw(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         let (above, below) = self.split(area);
-        match describe(facts, &self.subject, painter) {
+        match self.described(facts, painter) {
             Some(table) => {
                 let hidden = draw_panel(painter, above, &table, !self.on_row);
                 // The object that keys act on is named where it is not the one in the title.

@@ -34,8 +34,16 @@ impl TableWithFacts {
             return (area, Rect { height: 0, ..area });
         }
         let rows = u16::try_from(self.table.table_model.rows().len()).unwrap_or(u16::MAX);
-        // Rows take precedence, as long as the facts below have a few lines.
-        let most = (area.height / 2).max(area.height - 8);
+        // Rows take precedence, as long as the facts below have a few lines. Where jobs and nodes fill a small screen, they have it all.
+        let kept = match self.id() {
+            ViewId::Jobs | ViewId::Nodes if area.height < 26 => 0,
+            ViewId::Jobs | ViewId::Nodes => area.height / 3,
+            _ => 8,
+        };
+        let most = (area.height / 2).max(area.height - kept);
+        if kept == 0 && rows >= most {
+            return (area, Rect { height: 0, ..area });
+        }
         let above = rows.saturating_add(1).clamp(4, most);
         let air = u16::from(area.width > 60);
         let below = Rect::new(

@@ -66,12 +66,7 @@ impl PastPlans {
     /// Makes a plan on the facts shown.
     pub fn plan(&self, ask: PlanRequest) {
         self.spawn(move |facts| {
-            let made = match past_plan(facts.as_deref(), &ask.intent, &ask.known) {
-                Ok(plan) => PlanOutcome::Plan(Box::new(plan)),
-                Err(Unseen::Refused(refusal)) => PlanOutcome::Refused(refusal),
-                Err(Unseen::Failed(failure)) => PlanOutcome::Failed(failure.message),
-            };
-            ActionEvent::PlanOutcome(ask.number, made)
+            ActionEvent::PlanOutcome(ask.number, outcome(facts.as_deref(), &ask))
         });
     }
 
@@ -110,6 +105,15 @@ pub fn plannable(source: PlannedFrom) -> Result<(), Failure> {
     let others = verbs(&[PlannedFrom::Fleet, PlannedFrom::ObjectOrFleet]);
     let message = format!("{why}; these can be planned on a record: {others}");
     Err(Failure::new(Exit::Refused, message))
+}
+
+/// The plan that is asked for, on facts without a cluster behind them.
+pub fn outcome(facts: Option<&Facts>, ask: &PlanRequest) -> PlanOutcome {
+    match past_plan(facts, &ask.intent, &ask.known) {
+        Ok(plan) => PlanOutcome::Plan(Box::new(plan)),
+        Err(Unseen::Refused(refusal)) => PlanOutcome::Refused(refusal),
+        Err(Unseen::Failed(failure)) => PlanOutcome::Failed(failure.message),
+    }
 }
 
 /// The plan for an intent on facts of a record; `known` as for [`plan::plan_again`].

@@ -5,10 +5,11 @@ use std::collections::VecDeque;
 use console::action_keys::PlanOutcome;
 use console::{App, Effect, Msg};
 use model::base::Moment;
+use table::Facts;
 use table::what_if::Supposed;
 
 use crate::runtime::actions::action_task::{ActionEvent, ActionTask};
-use crate::runtime::actions::past_plans::{PastPlans, RECORDED};
+use crate::runtime::actions::past_plans::{self, PastPlans, RECORDED};
 use crate::runtime::connection::{ConnectionEvent, Connections, UNCONNECTED};
 use crate::runtime::kubectl::Kubectl;
 use crate::runtime::records::playback::ReplayEvent;
@@ -213,6 +214,21 @@ pub fn perform(connections: &mut Connections, effect: Effect) -> Vec<Msg> {
         | Effect::SavePicture(_) => {}
     }
     Vec::new()
+}
+
+/// What a picture of one moment answers to an effect: plans and what-ifs on its facts. Nothing else can be carried out there.
+pub fn answer(facts: &Facts, effect: Effect) -> Option<Msg> {
+    match effect {
+        Effect::Plan(ask) => {
+            let made = past_plans::outcome(Some(facts), &ask);
+            Some(Msg::PlanOutcome(ask.number, made))
+        }
+        Effect::Suppose(changes) => {
+            let supposed = Supposed::of(facts, &changes);
+            Some(Msg::Supposed(changes, supposed))
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]

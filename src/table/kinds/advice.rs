@@ -1,6 +1,7 @@
 //! Advice: recommendations for jobs and pools, largest savings first. Keys on a row act on its job or pool.
 
 use std::cmp::Reverse;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -255,7 +256,7 @@ pub static KIND: KindSpec = KindSpec {
     last: |facts, row| silence_at(facts, row).is_some(),
     searched: None,
     sort: None,
-    none: "no advice: nothing to improve, or the last 30 min are still being collected (LIMITED BY in view 5 is then empty)",
+    none: "nothing to improve is known",
 };
 
 /// How `get` finds and writes the rows.
@@ -348,9 +349,23 @@ pub fn total(facts: &Facts, rows: impl Iterator<Item = Row>) -> Option<String> {
     let counted = rows
         .filter_map(of_row)
         .filter(|(_, silence)| *silence != Some(Silence::Muted));
-    let words = total_words(counted.map(|(own, _)| own))?;
     // The money by team in view 7 is of this moment: a job may work again, or have just begun to idle.
-    Some(format!("{words}; based on the last 30 min (view 7: now)"))
+    let words = total_words(counted.map(|(own, _)| own));
+    let words = words.map(|words| format!("{words}; based on the last 30 min (view 7: now)"));
+    match (words, collecting(facts)) {
+        (Some(words), Some(later)) => Some(format!("{words} · {later}")),
+        (words, later) => words.or(later),
+    }
+}
+
+/// When advice about jobs can be given, until the readings reach back far enough; and what is known before that.
+pub fn collecting(facts: &Facts) -> Option<String> {
+    let begun = facts.history.readings_since()?;
+    let ready = begun.plus(Duration::from_millis(WINDOW.millis()));
+    (ready > facts.now).then(|| {
+        let ready = ready.clock();
+        format!("collecting: advice about jobs from {ready} UTC; $ shows idle devices now")
+    })
 }
 
 /// Whether the advice was muted or acknowledged.

@@ -240,6 +240,11 @@ fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
             rows.sort_by_cached_key(|at| Reverse(so_far(facts, *at).map(|money| money.all)));
             rows
         }
+        RowScope::Team(name) => {
+            let mut rows: Vec<Row> = rows(SpendScope::Job).collect();
+            rows.retain(|at| team(facts, *at) == Some(name.as_str()));
+            rows
+        }
         row_scope => rows(scope_of(row_scope)).collect(),
     }
 }
@@ -373,7 +378,7 @@ pub fn as_idle(cell: Cell<'_>) -> Cell<'_> {
 pub const fn scope_of(row_scope: &RowScope) -> SpendScope {
     match row_scope {
         RowScope::Cost(scope) => *scope,
-        RowScope::Idle => SpendScope::Job,
+        RowScope::Idle | RowScope::Team(_) => SpendScope::Job,
         _ => SpendScope::Team,
     }
 }
@@ -511,7 +516,7 @@ fn open(facts: &Facts, at: Row) -> Option<Destination> {
     Some(match row.scope {
         SpendScope::Pool => Destination::Part(ViewId::Pools, RowScope::Pool(name)),
         SpendScope::Queue => Destination::Part(ViewId::Jobs, RowScope::Queue(name)),
-        SpendScope::Team => Destination::Part(ViewId::Jobs, RowScope::Team(name)),
+        SpendScope::Team => Destination::Part(ViewId::Cost, RowScope::Team(name)),
         SpendScope::Class => Destination::Part(ViewId::Nodes, RowScope::Class(name)),
         SpendScope::Job => match facts.fleet.job_named(&name) {
             Some(job) => Destination::Part(ViewId::Jobs, RowScope::Job(job.id.clone())),

@@ -205,7 +205,7 @@ pub static OUTPUT: RowOutput = RowOutput {
         description: UNKNOWN_IS_NULL,
         schema: of_rows::<JobRow<'_>>,
     },
-    view: KindView::tab(ViewId::Jobs).words(&["jo"]),
+    view: KindView::tab(ViewId::Jobs).words(&["jo"]).with_facts(),
     reads: is_needed_for_jobs,
     exporters: |asked| match asked.format {
         Format::Table if !asked.uses_readings => Exporters::Priced,

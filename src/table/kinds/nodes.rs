@@ -264,7 +264,7 @@ pub static OUTPUT: RowOutput = RowOutput {
         description: UNKNOWN_IS_NULL,
         schema: of_rows::<NodeRow<'_>>,
     },
-    view: KindView::tab(ViewId::Nodes),
+    view: KindView::tab(ViewId::Nodes).with_facts(),
     reads: |table| matches!(table, Table::Nodes | Table::Pods),
     exporters: |asked| match asked.format {
         Format::Table if !asked.uses_readings => Exporters::DevicesUnknown,

@@ -190,6 +190,7 @@ pub static OUTPUT: RowOutput = RowOutput {
         ViewId::Jobs,
         "pods that request devices: node, readiness, restarts, job, money",
     )
+    .with_facts()
     .by_namespace(),
     reads: is_needed_for_jobs,
     exporters: |asked| asked.exporters(Exporters::All),

@@ -196,6 +196,7 @@ pub static OUTPUT: RowOutput = RowOutput {
         "model servers: requests, cache, latencies, tokens, $ per million tokens",
     )
     .key("f3")
+    .with_facts()
     .by_namespace(),
     reads: |table| {
         // Its autoscaler.

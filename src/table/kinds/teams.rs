@@ -113,7 +113,7 @@ pub static KIND: KindSpec = KindSpec {
     },
     open: |facts, row| {
         let team = team(facts, row)?.clone();
-        Some(Destination::Part(ViewId::Jobs, RowScope::Team(team)))
+        Some(Destination::Part(ViewId::Cost, RowScope::Team(team)))
     },
     faulty: |facts, row| rate(facts, row).is_some_and(|rate| rate.unpriced > 0),
     worst: None,
@@ -138,7 +138,8 @@ pub static OUTPUT: RowOutput = RowOutput {
         ViewId::Cost,
         "teams: jobs that run and wait, devices, rate, idle rate, quota left",
     )
-    .key("f5"),
+    .key("f5")
+    .with_facts(),
     reads: is_needed_for_jobs,
     exporters: |_| Exporters::All,
     note: |_, _| None,

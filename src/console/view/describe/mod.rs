@@ -8,6 +8,7 @@ pub mod page;
 mod pool;
 mod scaling;
 mod sources_of_kind;
+mod team;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -15,12 +16,12 @@ use std::collections::BTreeSet;
 use crate::painter::Painter;
 use crate::text::{UNKNOWN, per_hour};
 use model::base::{Name, Rate};
-use model::cost::{LIST_NOTE, Money};
+use model::cost::{LIST_NOTE, Money, SpendScope};
 use model::fleet::finding::{Finding, Severity};
 use model::fleet::history::Track;
 use model::fleet::job::JobState;
 use model::fleet::queue::QueueKind;
-use table::Facts;
+use table::{Facts, UNATTRIBUTED};
 use table::actions::{RunState, still_faulty};
 use table::kinds::sources::{fault, words_of};
 use table::role::Role;
@@ -359,9 +360,11 @@ pub fn describe(
             let spend = row.known();
             let burn = per_hour(spend.map(|spend| spend.rate));
             table.words("rate", burn, Role::Accent);
-            let free = spend.and_then(|spend| ::table::rows::pools::unallocated(facts, &spend));
-            let free = per_hour(free);
-            table.words("unallocated", free, Role::IdleMoney);
+            // What a team or a job has is allocated.
+            if !matches!(scope, SpendScope::Team | SpendScope::Job) || **name == *UNATTRIBUTED {
+                let free = spend.and_then(|spend| ::table::rows::pools::unallocated(facts, &spend));
+                table.words("unallocated", per_hour(free), Role::IdleMoney);
+            }
             let idle = per_hour(spend.and_then(|spend| spend.idle_allocated));
             table.words("idle alloc", idle, Role::IdleMoney);
             if let Some(micros) = month_of(facts, row) {
@@ -376,6 +379,9 @@ pub fn describe(
                 QuotaLeft::None => {}
                 QuotaLeft::Unknown => table.words("quota left", UNKNOWN, Role::Muted),
                 QuotaLeft::Words(words) => table.words("quota left", words, Role::Text),
+            }
+            if *scope == SpendScope::Team {
+                team::lines(&mut table, facts, name, painter);
             }
             table.known("no price", Some(row.unpriced));
             table.known("price from", row.price_source.as_ref());
