@@ -12,17 +12,18 @@ use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use model::base::Name;
-use model::cost::Prices;
+use model::cost::tco::MONTH_HOURS;
+use model::cost::{BudgetUnit, Prices, SpendScope};
 use model::fleet::Fleet;
 use model::fleet::device::Device;
 use model::fleet::node::Billing;
 use model::fleet::signal::Signal;
 use record::usage::{UsageFault, UsageFile};
 use sim::world::noise::{hash, smooth};
-use table::Facts;
+use table::{Facts, UNATTRIBUTED};
 use table::spend::{UsageFacts, UsageStatus};
 use usage::{
-    GAP, HOUR_MS, HourUsage, UsageClass, UsageFold, UsageKey, UsageRow, UsageSample, hour_of,
+    BudgetPeriod, BudgetScope, Dimension, GAP, HOUR_MS, HourUsage, Period, TimeZone, UsageBudget, UsageClass, UsageFold, UsageKey, UsageRow, UsageSample, hour_of,
     start_of,
 };
 
@@ -81,6 +82,7 @@ pub(crate) fn followed(
                 let Some(ledger) = ledger.as_mut() else {
                     return Ok(UsageFacts::default());
                 };
+                let reader = reader.or_budgets(budgets(&seen));
                 if sees_all {
                     ledger.take(sample(&seen, &prices))?;
                     ledger.flush()?;
@@ -135,6 +137,46 @@ fn opened(facts: &Facts, prices: &Prices) -> Result<UsageLedger, UsageFault> {
         at = at.plus(GAP / 2);
     }
     Ok(ledger)
+}
+
+/// Budgets of a demo whose settings have none, of the calendar month: one of the fleet that suffices, one of the team with the highest
+/// rate that is nearly spent.
+fn budgets(facts: &Facts) -> Vec<UsageBudget> {
+    /// Least part of the month that the team's budget covers: early in a month a budget that is nearly spent would be a small one.
+    const LEAST: f64 = 0.2;
+    let (span, _) = Period::Month.spans(facts.now, &TimeZone::UTC);
+    let so_far = (hour_of(facts.now) - span.from) as f64;
+    let month = |rate: f64, part: f64| {
+        // Three digits, as a person would write it.
+        let exact = rate * MONTH_HOURS * part;
+        let digit = 10f64.powf(exact.max(1.0).log10().floor() - 2.0);
+        (exact / digit).ceil() * digit
+    };
+    let of = |name: &str, scope: BudgetScope, usd: f64| UsageBudget {
+        name: Name::new(name),
+        scope,
+        unit: BudgetUnit::Usd,
+        limit: BudgetUnit::Usd.amount(usd).max(1),
+        period: BudgetPeriod::Month,
+        zone: TimeZone::UTC,
+        zone_name: "UTC".to_owned(),
+        steps: vec![80, 100],
+        warns_of_forecast: true,
+    };
+    let rates = &facts.spend_rates;
+    let Some(all) = rates.known().map(|spend| spend.rate.usd()) else {
+        return Vec::new();
+    };
+    let mut budgets = vec![of("fleet", BudgetScope::Fleet, month(all, 1.02))];
+    let teams = rates.rows.get(&SpendScope::Team).into_iter().flatten();
+    let teams = teams.filter(|row| *row.name != *UNATTRIBUTED);
+    let top = teams.filter_map(|row| Some((row.known()?.rate.usd(), &row.name)));
+    if let Some((rate, team)) = top.max_by(|a, b| a.0.total_cmp(&b.0)) {
+        let scope = BudgetScope::Part(Dimension::Team, team.clone());
+        let part = (so_far / MONTH_HOURS).max(LEAST);
+        budgets.push(of(team, scope, month(rate, part)));
+    }
+    budgets
 }
 
 /// Power draw of each device, W.

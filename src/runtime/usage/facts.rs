@@ -57,6 +57,15 @@ impl UsageReader {
         }
     }
 
+    /// Takes these budgets where the settings have none.
+    #[must_use]
+    pub fn or_budgets(mut self, budgets: Vec<UsageBudget>) -> Self {
+        if self.budgets.as_ref().is_ok_and(Vec::is_empty) {
+            self.budgets = Ok(budgets);
+        }
+        self
+    }
+
     /// Restricts the reader to budgets.
     #[must_use]
     pub fn of_budgets(mut self) -> Self {
