@@ -130,8 +130,12 @@ enum ShotView {
 /// # Errors
 /// There is no view of this name.
 fn view(name: &str) -> Result<ShotView, String> {
-    let tabs = ViewId::ALL.iter().map(|tab| (tab.name(), ShotView::Tab(*tab)));
-    let under = Kind::ALL.into_iter().filter(|kind| kind.view().doc.is_some());
+    let tabs = ViewId::ALL
+        .iter()
+        .map(|tab| (tab.name(), ShotView::Tab(*tab)));
+    let under = Kind::ALL
+        .into_iter()
+        .filter(|kind| kind.view().doc.is_some());
     let all = tabs.chain(under.map(|kind| (kind.name(), ShotView::Under(kind))));
     let found = all.clone().find(|(known, _)| *known == name);
     found.map(|(_, view)| view).ok_or_else(|| {
@@ -263,7 +267,11 @@ impl Screenshot {
         });
         for press in typed.chain(keys.iter().copied()) {
             let asked = app.update(Msg::Key(press));
-            app.picture(asked.into_iter().filter_map(|effect| effects::answer(facts, effect)));
+            app.picture(
+                asked
+                    .into_iter()
+                    .filter_map(|effect| effects::answer(facts, effect)),
+            );
         }
         let area = Rect::new(0, 0, width, height);
         let mut buf = Buffer::empty(area);

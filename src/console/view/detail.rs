@@ -56,7 +56,10 @@ impl LogTail {
     fn of(facts: &Facts, job: &JobKey) -> Option<Self> {
         let state = facts.fleet.job(job)?.state;
         let pods = subject::pods(facts, &Selection::Job(job.clone()));
-        let pod = pods.into_iter().next().filter(|_| state == JobState::Failed)?;
+        let pod = pods
+            .into_iter()
+            .next()
+            .filter(|_| state == JobState::Failed)?;
         Some(Self {
             request: ObjectRequest {
                 part: ObjectPart::Logs(LogWant {
@@ -75,7 +78,11 @@ impl LogTail {
     }
 
     fn add_to(&self, table: &mut Description) {
-        table.words("log of", format!("{}, its last lines (l shows all)", self.pod), Role::Muted);
+        table.words(
+            "log of",
+            format!("{}, its last lines (l shows all)", self.pod),
+            Role::Muted,
+        );
         for line in &self.lines {
             table.words("", line.as_str(), Role::Text);
         }
@@ -111,7 +118,12 @@ impl Detail {
     /// A team and the money of its jobs.
     pub fn team(name: Name) -> Self {
         let subject = Selection::Cost(SpendScope::Team, name.clone());
-        Self::of(subject, ViewId::Cost, &kinds::cost::KIND, RowScope::Team(name))
+        Self::of(
+            subject,
+            ViewId::Cost,
+            &kinds::cost::KIND,
+            RowScope::Team(name),
+        )
     }
 
     fn of(subject: Selection, tab: ViewId, kind: &'static KindSpec, rows: RowScope) -> Self {
@@ -202,7 +214,8 @@ impl View for Detail {
         let Some(log) = &mut self.log else { return };
         match news {
             ObjectNews::Lines(lines) => {
-                log.lines.extend(lines.iter().map(|line| line.words.clone()));
+                log.lines
+                    .extend(lines.iter().map(|line| line.words.clone()));
                 let over = log.lines.len().saturating_sub(LOG_LINES as usize);
                 log.lines.drain(..over);
             }

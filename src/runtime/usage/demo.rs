@@ -20,11 +20,11 @@ use model::fleet::node::Billing;
 use model::fleet::signal::Signal;
 use record::usage::{UsageFault, UsageFile};
 use sim::world::noise::{hash, smooth};
-use table::{Facts, UNATTRIBUTED};
 use table::spend::{UsageFacts, UsageStatus};
+use table::{Facts, UNATTRIBUTED};
 use usage::{
-    BudgetPeriod, BudgetScope, Dimension, GAP, HOUR_MS, HourUsage, Period, TimeZone, UsageBudget, UsageClass, UsageFold, UsageKey, UsageRow, UsageSample, hour_of,
-    start_of,
+    BudgetPeriod, BudgetScope, Dimension, GAP, HOUR_MS, HourUsage, Period, TimeZone, UsageBudget,
+    UsageClass, UsageFold, UsageKey, UsageRow, UsageSample, hour_of, start_of,
 };
 
 use super::facts::UsageReader;

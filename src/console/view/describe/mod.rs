@@ -21,11 +21,11 @@ use model::fleet::finding::{Finding, Severity};
 use model::fleet::history::Track;
 use model::fleet::job::JobState;
 use model::fleet::queue::QueueKind;
-use table::{Facts, UNATTRIBUTED};
 use table::actions::{RunState, still_faulty};
 use table::kinds::sources::{fault, words_of};
 use table::role::Role;
 use table::rows::{queue_quotas, queue_tree};
+use table::{Facts, UNATTRIBUTED};
 
 use super::{object_tree, plans, run_jobs, subject, table_view};
 use ::table::kinds::alerts;

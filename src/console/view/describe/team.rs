@@ -6,11 +6,11 @@ use crate::painter::Painter;
 use crate::view::cost_history::budget_words;
 use model::base::{Name, SmallSort};
 use model::fleet::job::{Job, JobState};
+use table::role::Role;
 use table::rows::job_failure::why_failed;
 use table::rows::jobs::{class_words, failed_at};
 use table::waiting;
 use table::{Facts, Scope, budgets};
-use table::role::Role;
 
 use super::Description;
 
@@ -27,43 +27,70 @@ pub(super) fn lines(
         team: Some(name.clone()),
         ..Scope::default()
     };
-    for state in facts.budgets().filter(|state| budgets::is_of(&scope, &state.budget.scope)) {
+    for state in facts
+        .budgets()
+        .filter(|state| budgets::is_of(&scope, &state.budget.scope))
+    {
         let (words, role) = budget_words(state, facts.now);
         table.words("budget", words, role);
     }
     let is_own = |job: &&Job| job.team == *name && facts.has_job(job);
-    let jobs: Vec<&Job> = facts.fleet.jobs.iter().map(|job| &**job).filter(is_own).collect();
+    let jobs: Vec<&Job> = facts
+        .fleet
+        .jobs
+        .iter()
+        .map(|job| &**job)
+        .filter(is_own)
+        .collect();
     let count = |state: JobState| jobs.iter().filter(|job| job.state == state).count();
     let counts = [
-        (count(JobState::Running) + count(JobState::Finishing), "running"),
+        (
+            count(JobState::Running) + count(JobState::Finishing),
+            "running",
+        ),
         (count(JobState::Starting), "starting"),
         (count(JobState::Waiting), "waiting"),
         (count(JobState::Suspended), "suspended"),
         (count(JobState::Failed), "failed"),
     ];
     let counts = counts.iter().filter(|(count, _)| *count > 0);
-    let counts: Vec<String> = counts.map(|(count, state)| format!("{count} {state}")).collect();
+    let counts: Vec<String> = counts
+        .map(|(count, state)| format!("{count} {state}"))
+        .collect();
     if !counts.is_empty() {
         table.words("jobs", counts.join(", "), Role::Text);
     }
     let waiting = waiting::longest_first(facts);
-    let waiting = waiting.iter().filter_map(|at| facts.fleet.jobs.get(*at as usize));
+    let waiting = waiting
+        .iter()
+        .filter_map(|at| facts.fleet.jobs.get(*at as usize));
     let waiting: Vec<&Job> = waiting.map(|job| &**job).filter(is_own).collect();
     for job in waiting.iter().take(MOST) {
         let age = painter.age(job.waiting_since.unwrap_or(job.created));
         let class = class_words(job).unwrap_or_default();
         let (key, devices) = (&job.id.key, job.devices_requested);
         let why = waiting::why(facts, job);
-        table.words("waiting", format!("{key} · {devices} {class} · {age} · {why}"), Role::Warn);
+        table.words(
+            "waiting",
+            format!("{key} · {devices} {class} · {age} · {why}"),
+            Role::Warn,
+        );
     }
     more(table, waiting.len());
     let mut failed: Vec<&Job> = jobs;
     failed.retain(|job| job.state == JobState::Failed);
     failed.small_sort_by_key(|job| Reverse(failed_at(job)));
     for job in failed.iter().take(MOST) {
-        let why = job.failure.as_ref().map(|failure| why_failed(failure, facts.now));
+        let why = job
+            .failure
+            .as_ref()
+            .map(|failure| why_failed(failure, facts.now));
         let ago = failed_at(job).map(|at| format!("{} ago: ", painter.age(at)));
-        let (key, ago, why) = (&job.id.key, ago.unwrap_or_default(), why.unwrap_or_default());
+        let (key, ago, why) = (
+            &job.id.key,
+            ago.unwrap_or_default(),
+            why.unwrap_or_default(),
+        );
         table.words("failed", format!("{key} · {ago}{why}"), Role::Crit);
     }
     more(table, failed.len());
