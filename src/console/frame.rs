@@ -552,10 +552,12 @@ fn draw_banner(screen: &dyn Screen, overlay: &Overlay, painter: &mut Painter<'_>
         count => format!(", and {} more", count - 1),
     };
     let why = first.why.lines().next().unwrap_or_default();
-    let (warn, muted) = (
-        painter.render_style.fg(Role::Warn),
-        painter.render_style.fg(Role::Muted),
-    );
+    let muted = painter.render_style.fg(Role::Muted);
+    // Whose rights end at a namespace has done nothing wrong: one quiet line.
+    let (sign, warn, why) = match first.by_rights {
+        true => ("○", muted, ""),
+        false => ("▲", painter.render_style.fg(Role::Warn), why),
+    };
     let accent = painter.render_style.bold(Role::Accent);
     let hint = keys
         .first()
@@ -564,7 +566,7 @@ fn draw_banner(screen: &dyn Screen, overlay: &Overlay, painter: &mut Painter<'_>
     let needed = painter.width(&key) + painter.width(words) + 3;
     let y = area.y + 2;
     let room = area.width.saturating_sub(needed + 4);
-    let title = format!("▲ {}{more}", first.title);
+    let title = format!("{sign} {}{more}", first.title);
     let used = painter.pieces(
         area.x + 2,
         y,

@@ -23,6 +23,8 @@ pub struct Missing {
     pub grave: bool,
     /// True when it is shown on request only, not above every view: the header counts it.
     pub quiet: bool,
+    /// It is what the user may see and no fault: the line is muted.
+    pub by_rights: bool,
 }
 
 /// Everything that is missing, most severe first. `fault` is why no session could be opened.
@@ -78,6 +80,7 @@ fn no_session(fault: &str) -> Missing {
         mends: mends.into_iter().map(str::to_owned).collect(),
         grave: true,
         quiet: false,
+        by_rights: false,
     }
 }
 
@@ -108,6 +111,7 @@ fn not_visible(fleet: &Fleet) -> Option<Missing> {
         mends,
         grave: is_blind(fleet),
         quiet: false,
+        by_rights: !fleet.confined_to().is_empty(),
     })
 }
 
@@ -131,6 +135,7 @@ fn outage(fleet: &Fleet) -> Option<Missing> {
         mends: mends.into_iter().map(str::to_owned).collect(),
         grave: is_blind(fleet),
         quiet: false,
+        by_rights: false,
     })
 }
 
@@ -151,6 +156,7 @@ fn unreadable(fleet: &Fleet) -> Option<Missing> {
         )],
         grave: is_blind(fleet),
         quiet: false,
+        by_rights: false,
     })
 }
 
@@ -172,6 +178,7 @@ fn no_devices(fleet: &Fleet) -> Option<Missing> {
         ],
         grave: false,
         quiet: false,
+        by_rights: false,
     })
 }
 
@@ -189,6 +196,7 @@ fn no_exporters(fleet: &Fleet) -> Option<Missing> {
             )],
             grave: false,
             quiet: true,
+            by_rights: false,
         });
     }
     let exporters: Vec<_> = fleet
@@ -220,6 +228,7 @@ fn no_exporters(fleet: &Fleet) -> Option<Missing> {
             ],
             grave: false,
             quiet: false,
+            by_rights: false,
         });
     }
     let install = match vendor {
@@ -244,6 +253,7 @@ fn no_exporters(fleet: &Fleet) -> Option<Missing> {
         ],
         grave: false,
         quiet: false,
+        by_rights: false,
     })
 }
 
@@ -277,6 +287,7 @@ fn some_lost(facts: &Facts) -> Option<Missing> {
         )],
         grave: false,
         quiet: true,
+        by_rights: false,
     })
 }
 
@@ -317,5 +328,6 @@ fn no_prices(facts: &Facts) -> Option<Missing> {
         ],
         grave: false,
         quiet: false,
+        by_rights: false,
     })
 }

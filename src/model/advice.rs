@@ -359,7 +359,7 @@ pub fn advise(fleet: &Fleet, burn: &SpendRates, profiles: &Profiles) -> Vec<Advi
 }
 
 /// True for a serving workload: a model server, Deployment or StatefulSet.
-fn serves(job: &Job) -> bool {
+pub fn serves(job: &Job) -> bool {
     job.serving.is_some() || matches!(job.id.kind.as_str(), "Deployment" | "StatefulSet")
 }
 

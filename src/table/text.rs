@@ -314,15 +314,15 @@ pub fn decimal(number: f64) -> String {
     }
 }
 
-/// Request metrics of a job's pods: `12 running, 3 waiting, cache 38%, first token 0.10s, answer 2.5s`.
+/// Request metrics of a job's pods: `12 running, 3 waiting, cache 38% mean, first token 0.10s mean, answer 2.5s mean`.
 pub fn serving(serving: &Serving) -> String {
     let get = |signal| serving.signals.get(signal);
     let words = [
         get(Signal::RequestsRunning).map(|value| format!("{value:.0} running")),
         get(Signal::RequestsWaiting).map(|value| format!("{value:.0} waiting")),
-        get(Signal::KvCache).map(|value| format!("cache {}", percent(Some(value)))),
-        get(Signal::Ttft).map(|value| format!("first token {}", seconds(Some(value)))),
-        get(Signal::E2e).map(|value| format!("answer {}", seconds(Some(value)))),
+        get(Signal::KvCache).map(|value| format!("cache {} mean", percent(Some(value)))),
+        get(Signal::Ttft).map(|value| format!("first token {} mean", seconds(Some(value)))),
+        get(Signal::E2e).map(|value| format!("answer {} mean", seconds(Some(value)))),
     ];
     let words: Vec<String> = words.into_iter().flatten().collect();
     if words.is_empty() {

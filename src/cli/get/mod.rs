@@ -84,6 +84,9 @@ pub struct Get {
     /// Of usage: up to this hour; without it, the end of the ledger
     #[arg(long, value_name = "T", value_parser = When::parse, allow_hyphen_values = true)]
     pub to: Option<When>,
+    /// Of cost: only this scope
+    #[arg(long, value_name = "SCOPE", value_parser = ["pool", "queue", "team", "job", "class"])]
+    pub by: Option<String>,
     /// Of changes: how far back (90s, 30m, 2h, 1d); half an hour without it
     #[arg(long, value_name = "SPAN", value_parser = span)]
     pub since: Option<Duration>,
@@ -282,7 +285,16 @@ pub(super) fn query(get: &Get, settings: &Settings) -> Result<Query, Failure> {
         return Err(Failure::new(Exit::Usage, message));
     }
     let usage = |message: String| Failure::new(Exit::Usage, message);
-    let select = Select::parse(kind, &get.selector, &get.field_selector).map_err(usage)?;
+    let mut fields = get.field_selector.clone();
+    if let Some(scope) = &get.by {
+        if kind != Kind::Cost {
+            let message = "--by belongs to `get cost`";
+            return Err(usage(message.to_owned()));
+        }
+        let comma = if fields.trim().is_empty() { "" } else { "," };
+        fields.push_str(&format!("{comma}scope={scope}"));
+    }
+    let select = Select::parse(kind, &get.selector, &fields).map_err(usage)?;
     if !get.names.is_empty() && !select.is_all() {
         let message = "give a name, or -l and --field-selector, not both";
         return Err(usage(message.to_owned()));

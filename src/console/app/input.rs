@@ -23,6 +23,7 @@ use table::navigation::{Destination, RowScope, Selection, ViewId};
 
 use table::actions::RunState;
 use table::silence::Silence;
+use table::waiting;
 
 use super::App;
 
@@ -374,7 +375,12 @@ impl App {
         match of {
             Selection::Pool(pool) => format!("nodes {pool} "),
             Selection::Node(node) | Selection::Device(node, _) => nodes(&node),
-            Selection::Job(id) => format!("job {} ", id.key),
+            // Of a waiting job the change that its page offers.
+            Selection::Job(id) => {
+                let offered = fleet.job(&id);
+                let offered = offered.and_then(|job| waiting::supposed(&self.facts, job));
+                offered.unwrap_or_else(|| format!("job {} ", id.key))
+            }
             Selection::Queue(queue) => format!("quota {queue}/"),
             _ => String::new(),
         }

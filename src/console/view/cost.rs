@@ -4,7 +4,7 @@ use ratatui::layout::Rect;
 
 use crate::commands::{Command, Context};
 use crate::painter::Painter;
-use crate::text::{dollars, per_hour};
+use crate::text::{UNKNOWN, dollars, per_hour};
 use crate::widget::cell::devices_words;
 use model::base::DeviceAmount;
 use model::cost::SpendScope;
@@ -28,6 +28,9 @@ pub(super) fn idle_sum(facts: &Facts) -> (&'static str, String, String) {
     }
     let free = dollars(known.and_then(|spend| unallocated(facts, &spend)));
     let held = dollars(known.and_then(|spend| spend.idle_allocated));
+    if free == UNKNOWN && held == UNKNOWN {
+        return ("idle ", "unknown".to_owned(), String::new());
+    }
     (
         "idle ",
         both,

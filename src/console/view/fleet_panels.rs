@@ -1,5 +1,7 @@
 //! The panels of the fleet: what waits, what burns, what needs you.
 
+use std::cmp::Reverse;
+
 use ratatui::layout::Rect;
 
 use crate::painter::Painter;
@@ -7,14 +9,17 @@ use crate::text::{clean, counted, dollars, per_hour, wrap};
 use crate::widget::bar::bar;
 use crate::widget::panel::panel;
 use crate::widget::spark::chart;
+use model::base::SmallSort;
 use model::cost::SpendScope as By;
 use model::fleet::finding::Finding;
 use model::fleet::history::{FleetSignal, Track};
+use model::fleet::job::{Job, JobState};
 use model::fleet::observe::Table;
 use table::Facts;
 use table::kinds::alerts;
 use table::role::Role;
-use table::rows::jobs::waits_anew;
+use table::rows::job_failure::why_failed;
+use table::rows::jobs::{failed_at, waits_anew};
 
 use super::cost;
 use super::fleet::{FleetView, Panel};
@@ -110,7 +115,9 @@ impl FleetView {
             if !compact && y < inside.bottom() && left > 2 {
                 let reason = table::waiting::why(facts, job);
                 y = under(painter, inside, y, &reason, Role::Muted);
-                if let Some(words) = table::waiting::outlook(facts, job) {
+                // What is not visible is said once, above: under its queue's own answer it says nothing.
+                let outlook = table::waiting::outlook(facts, job);
+                if let Some(words) = outlook.filter(|_| !table::waiting::is_blind(facts, job)) {
                     y = under(painter, inside, y, &words, Role::Text);
                 }
             }
@@ -203,11 +210,19 @@ impl FleetView {
         if area.height < 3 {
             return;
         }
-        let note = match self.needs.len() {
+        let failed = match self.needs.len() {
+            0 => own_failed(facts),
+            _ => Vec::new(),
+        };
+        let note = match self.needs.len() + failed.len() {
             0 => String::new(),
             some => some.to_string(),
         };
         let inside = panel(painter, area, "needs you", &note);
+        if !failed.is_empty() {
+            draw_failed(facts, painter, inside, &failed);
+            return;
+        }
         if self.needs.is_empty() {
             // A finding shows once it has lasted: with unhealthy devices, it may still be pending.
             let broken = facts
@@ -304,6 +319,47 @@ impl FleetView {
     fn under_cursor(&self, panel: Panel, at: usize, heights: &[u16]) -> Option<u16> {
         let here = self.panel == panel && self.row == at;
         here.then(|| heights.get(at).copied().unwrap_or(1))
+    }
+}
+
+/// In a scope, or with rights that end at some namespaces: the failed jobs in sight, the latest first. In a whole fleet they are
+/// their owners'.
+fn own_failed(facts: &Facts) -> Vec<&Job> {
+    if facts.part.is_none() && facts.fleet.confined_to().is_empty() {
+        return Vec::new();
+    }
+    let jobs = facts.fleet.jobs.iter().map(|job| &**job);
+    let is_failed = |job: &&Job| job.state == JobState::Failed && facts.has_job(job);
+    let mut failed: Vec<&Job> = jobs.filter(is_failed).collect();
+    failed.small_sort_by_key(|job| Reverse(failed_at(job)));
+    failed
+}
+
+/// Failed jobs, each with when and why.
+fn draw_failed(facts: &Facts, painter: &mut Painter<'_>, inside: Rect, failed: &[&Job]) {
+    let mut y = inside.y;
+    for (at, job) in failed.iter().enumerate() {
+        let left = inside.bottom().saturating_sub(y);
+        let more = failed.len() - at;
+        if left == 0 || (left == 1 && more > 1 && at > 0) {
+            if left == 1 {
+                let words = format!("+{more} more");
+                painter.text_in_role(inside.x, y, inside.width, &words, Role::Muted);
+            }
+            return;
+        }
+        let room = inside.width.saturating_sub(2 + 8);
+        painter.text_in_role(inside.x, y, 1, "×", Role::Crit);
+        painter.text_in_role(inside.x + 2, y, room, &job.id.key.to_string(), Role::Title);
+        if let Some(at) = failed_at(job) {
+            let (age, muted) = (painter.age(at), painter.render_style.fg(Role::Muted));
+            painter.text_right(inside.right(), y, 7, &age, muted);
+        }
+        y += 1;
+        let why = job.failure.as_ref().map(|failure| why_failed(failure, facts.now));
+        if let Some(why) = why.filter(|_| y < inside.bottom()) {
+            y = under(painter, inside, y, &format!("failed: {why}"), Role::Text);
+        }
     }
 }
 

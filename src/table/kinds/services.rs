@@ -14,9 +14,9 @@ use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
 use crate::row_labels::{RowLabels, label_of_job};
 use crate::rows::jobs::money;
-use crate::rows::services::{ServiceRow, at, key, places, row, scaler};
+use crate::rows::services::{ServiceRow, at, key, places, row, scaler, within_objectives};
 use crate::rows::token_cost::per_million_tokens;
-use crate::text::{UNKNOWN, bounded_latency, decimal, usd};
+use crate::text::{UNKNOWN, bounded_latency, decimal, percent, usd};
 
 /// Services. A row is the index of its workload among all jobs, and of its model in that.
 pub static KIND: KindSpec = KindSpec {
@@ -109,6 +109,21 @@ pub static KIND: KindSpec = KindSpec {
         })
         .by("tpot_seconds.p99")
         .wide(),
+        Column::words("objective", "OBJECTIVE", 5, (8, 22), |facts, row| {
+            of(facts, row, |_, one| Value::known(objective(one), Value::text)).role(Role::Muted)
+        })
+        .on_screen()
+        .rare(),
+        Column::number("within", "WITHIN", 3, 4, |facts, row| {
+            let share = service(facts, row).and_then(|(_, one)| within_objectives(one));
+            let role = match share {
+                Some(share) if share < MET => Role::Crit,
+                _ => Role::Text,
+            };
+            of(facts, row, |_, one| Value::known(within_objectives(one), Value::Ratio)).role(role)
+        })
+        .by("within_objectives_ratio")
+        .rare(),
         Column::number("tokens", "TOK/S", 4, 5, |facts, row| {
             whole(facts, row, |one| one.tokens_per_second)
         })
@@ -301,7 +316,7 @@ fn latency(
         return Cell::new(Value::Unknown);
     };
     let missed = promised.is_some_and(|limit| measured.seconds > limit);
-    let role = if missed { Role::Warn } else { Role::Text };
+    let role = if missed { Role::Crit } else { Role::Text };
     Cell::new(Value::Latency(measured.seconds, measured.at_least)).role(role)
 }
 
@@ -314,13 +329,26 @@ fn sign(one: &ServedModel) -> (&'static str, Role) {
     }
 }
 
-/// Goodput as a range, or as one number where both ends read the same.
+/// Goodput: the least that is known, marked where it may be more.
 fn goodput((low, high): (f64, f64)) -> String {
     let (low, high) = (decimal(low), decimal(high));
     match low == high {
         true => low,
-        false => format!("{low}-{high}"),
+        false => format!("≥{low}"),
     }
+}
+
+/// Objectives are those of the 95th percentile: as many requests as this are to meet them.
+const MET: f64 = 0.95;
+
+/// The objectives in words: `TTFT 2.0s, TPOT 80ms`; `None` without any.
+fn objective(one: &ServedModel) -> Option<String> {
+    let all = [("TTFT", one.objectives.ttft), ("TPOT", one.objectives.tpot)];
+    let all = all.into_iter().filter_map(|(name, limit)| Some((name, limit?)));
+    let all: Vec<String> = all
+        .map(|(name, limit)| format!("{name} {}", bounded_latency(limit, false)))
+        .collect();
+    (!all.is_empty()).then(|| all.join(", "))
 }
 
 /// `saturated: waiting, kv-cache`, `ok`, or `-`.
@@ -335,15 +363,17 @@ fn verdict(saturated: Option<bool>, by: impl Iterator<Item = &'static str>) -> S
 /// A service in one line, for its workload's page; unknown values are left out.
 pub fn words(facts: &Facts, job: &Job, served: &ServedModel) -> String {
     let row = row(facts, job, served);
-    let p95 = |name: &str, latency: &Latency| {
+    let p95 = |name: &str, latency: &Latency, limit: Option<f64>| {
         let quantile = latency.quantile(0.95)?;
         let words = bounded_latency(quantile.seconds, quantile.at_least);
-        Some(format!("{name} p95 {words}"))
+        let limit = limit.map(|limit| format!(" (objective {})", bounded_latency(limit, false)));
+        Some(format!("{name} p95 {words}{}", limit.unwrap_or_default()))
     };
     let all = [
         Some(format!("{} × {}", row.replicas, row.engine)),
-        p95("TTFT", &served.ttft),
-        p95("TPOT", &served.tpot),
+        p95("TTFT", &served.ttft, served.objectives.ttft),
+        p95("TPOT", &served.tpot, served.objectives.tpot),
+        row.within_objectives_ratio.map(|share| format!("{} within objectives", percent(Some(share)))),
         row.tokens_per_second.map(|rate| format!("{rate:.0} tok/s")),
         served
             .goodput()

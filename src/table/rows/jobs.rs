@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use model::advice::serves;
 use model::base::quantities::counted;
 use model::base::{Age, Moment};
 use model::cost::{Money, Spend};
@@ -307,10 +308,12 @@ pub fn util(job: &Job) -> Option<f64> {
     job.util.filter(|_| job.devices_allocated > 0)
 }
 
-/// A job's bottleneck, where classified.
+/// A job's bottleneck, where classified. Devices of a model server that wait for input wait for requests, which is no bottleneck.
 pub fn bound(facts: &Facts, job: &Job) -> Option<Bottleneck> {
     let profile = facts.history.profiles().get(&job.id)?;
-    profile.verdict.ok().filter(|_| job.devices_allocated > 0)
+    let is_meant = |bound: &Bottleneck| *bound != Bottleneck::Input || !serves(job);
+    let bound = profile.verdict.ok().filter(|_| job.devices_allocated > 0);
+    bound.filter(is_meant)
 }
 
 pub fn row<'a>(facts: &Facts, job: &'a Job) -> JobRow<'a> {

@@ -156,6 +156,9 @@ pub struct ServiceRow<'a> {
     pub preemptions: Option<f64>,
     /// Requests per second that meet all objectives: histograms tell how many meet each objective, not which, so it is a range.
     pub goodput: GoodputCell,
+    /// Least share of requests that meet all objectives, 0 to 1; null without objectives or requests.
+    #[schemars(range(min = 0, max = 1))]
+    pub within_objectives_ratio: Option<f64>,
     /// The objectives that `[[service]]` of the settings gives.
     pub objectives: ObjectivesCell,
     /// Rate of its workload's devices, USD/h.
@@ -222,6 +225,13 @@ pub fn scaler<'a>(facts: &'a Facts, job: &'a Job) -> Option<&'a str> {
     non_empty(&scalers.next()?.key.name)
 }
 
+/// Least share of requests that meet all objectives, 0 to 1; `None` without objectives, or while no request is answered.
+pub fn within_objectives(served: &ServedModel) -> Option<f64> {
+    let (low, _) = served.goodput()?;
+    let rate = served.requests_per_second.filter(|rate| *rate > 0.0)?;
+    Some((low / rate).clamp(0.0, 1.0))
+}
+
 /// The row of one service.
 pub fn row<'a>(facts: &'a Facts, job: &'a Job, served: &'a ServedModel) -> ServiceRow<'a> {
     let (low, high) = served.goodput().unzip();
@@ -254,6 +264,7 @@ pub fn row<'a>(facts: &'a Facts, job: &'a Job, served: &'a ServedModel) -> Servi
         requests_per_second: served.requests_per_second,
         preemptions: served.preemptions,
         goodput: GoodputCell { low, high },
+        within_objectives_ratio: within_objectives(served),
         objectives: ObjectivesCell {
             ttft_seconds: served.objectives.ttft,
             tpot_seconds: served.objectives.tpot,

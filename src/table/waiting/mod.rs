@@ -221,6 +221,49 @@ pub fn mend(facts: &Facts, job: &Job) -> String {
     }
 }
 
+/// The change that [`mend`] offers, in the grammar of what-if; `None` where it has no words for it.
+pub fn supposed(facts: &Facts, job: &Job) -> Option<String> {
+    let answer = &explanation_of(facts, job)?.answer;
+    if answer.explanation.reasons.iter().any(Reason::is_blind) {
+        return None;
+    }
+    if let Some(later) = answer.later.first() {
+        return supposed_change(job, &later.change);
+    }
+    let changes = answer.explanation.unblock.as_ref()?.changes.iter();
+    let words: Option<Vec<String>> = changes.map(|change| supposed_change(job, change)).collect();
+    words.filter(|words| !words.is_empty()).map(|words| words.join("; "))
+}
+
+/// One change in the grammar of [`engine::what_if::GRAMMAR`].
+fn supposed_change(job: &Job, change: &UnblockChange) -> Option<String> {
+    let of_job = |words: String| Some(format!("job {} {words}", job.id.key));
+    match change {
+        UnblockChange::Quota {
+            queue,
+            flavor,
+            resource,
+            add,
+            ..
+        } => {
+            // Only quotas of devices, in whole ones.
+            let is_whole = add % 1_000 == 0 && resource.contains('/') && **flavor != *ANY_FLAVOR;
+            is_whole.then(|| format!("quota {queue}/{flavor} +{}", add / 1_000))
+        }
+        UnblockChange::Nodes { like, count, .. } => Some(format!("nodes {like} +{count}")),
+        UnblockChange::Priority { to, .. } => of_job(format!("priority {to}")),
+        UnblockChange::Flavor { flavor } => of_job(format!("flavor {flavor}")),
+        UnblockChange::Wait { .. }
+        | UnblockChange::Tolerate { .. }
+        | UnblockChange::RelaxTopology { .. }
+        | UnblockChange::Labels { .. }
+        | UnblockChange::Ask { .. }
+        | UnblockChange::ResumeQueue { .. }
+        | UnblockChange::Preempt { .. }
+        | UnblockChange::Uncordon { .. } => None,
+    }
+}
+
 /// A change as short text.
 fn short_change(change: &UnblockChange, proven: bool, now: Moment) -> String {
     match change {
@@ -308,6 +351,13 @@ pub fn eta(facts: &Facts, job: &Job) -> Option<(String, Option<Moment>)> {
         (_, Some(_)) => eta_alone(facts.now, [start.p10, start.p50, start.p90]),
     };
     Some((words, start.p50))
+}
+
+/// True when objects that are not visible keep it unknown what would start the job, and its queueing system or scheduler itself says
+/// why it waits.
+pub fn is_blind(facts: &Facts, job: &Job) -> bool {
+    let reasons = explanation_of(facts, job).map(|answer| &answer.answer.explanation.reasons);
+    !job.reason.is_empty() && reasons.is_some_and(|all| all.iter().any(Reason::is_blind))
 }
 
 /// Predicted start, and what would start the job now, in one line: `starts ~14:40 (13:55–15:30), or now by preempting 4 jobs ($212)`.

@@ -3,12 +3,13 @@
 use crate::painter::Painter;
 use crate::text::{UNKNOWN, counted, dollars, per_hour};
 use crate::widget::roofline::{Roofline, roofline};
+use model::advice::serves;
 use model::base::{Age, Moment, ObjectKey, SmallSort, natural};
 use model::fleet::device::Pod;
 use model::fleet::finding::Finding;
 use model::fleet::job::{Job, JobState};
 use model::fleet::observe::Phase;
-use model::fleet::profile::JobProfile;
+use model::fleet::profile::{Bottleneck, JobProfile};
 use model::plan::evicted_words;
 use table::Facts;
 use table::kinds::advice::{evidence_words, page_text};
@@ -235,6 +236,8 @@ fn bound_by(table: &mut Description, facts: &Facts, job: &Job) {
         return;
     };
     match profile.verdict {
+        // A model server's devices wait for requests, not for data: its own lines say whether it is saturated.
+        Ok(Bottleneck::Input) if serves(job) => {}
         Ok(bound) => {
             let words = format!("{}: {} (last 30 min)", bound.name(), bound.meaning());
             table.words("limited by", words, Role::Text);
@@ -375,6 +378,9 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
     // What takes several changes at once is the hardest to do.
     for words in at_once(false) {
         line(table, format!("{words}: starts now"));
+    }
+    if let Some(words) = table::waiting::supposed(facts, job) {
+        table.words("", format!("u: what-if {words}"), Role::Muted);
     }
     for change in changes().filter(|change| table::waiting::only_waits(change)) {
         let words = table::waiting::change_words(change, job, facts.now);

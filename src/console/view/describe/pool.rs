@@ -82,8 +82,9 @@ pub(super) fn lines(
         }
         (all, _) => format!("; {} unhealthy", number(all)),
     };
-    table.words(
-        "devices",
+    let is_unknown = counts.total.is_none() && counts.allocated.is_none();
+    table.words_if_any("devices", is_unknown.then_some("unknown"));
+    let counts_of = || {
         format!(
             "{}: {} allocated, {} idle; {}{}",
             number(counts.total),
@@ -93,9 +94,11 @@ pub(super) fn lines(
                 .free_words()
                 .unwrap_or_else(|| format!("{UNKNOWN} free")),
             unhealthy
-        ),
-        Role::Text,
-    );
+        )
+    };
+    if !is_unknown {
+        table.words("devices", counts_of(), Role::Text);
+    }
     for class in &pool.classes {
         table.words(
             "class",
