@@ -19,6 +19,7 @@ mod pod_access;
 mod replay;
 mod same;
 mod scoped;
+mod second_look;
 mod served;
 mod spent;
 mod sums;

@@ -1,0 +1,141 @@
+//! What a second trial asked for: a team's page, `$` on a team, the change of a waiting job as a what-if, the log of a failed job,
+//! views that do not pile up, the failed jobs of a user who sees one namespace.
+
+use std::sync::Arc;
+
+use console::{AppOptions, Effect, Msg, render_text};
+use model::base::Name;
+use model::fleet::Fleet;
+use model::fleet::job::JobState;
+use model::object::{LogLine, ObjectNews, ObjectPart};
+use table::navigation::ViewId;
+use table::{Facts, Scope};
+
+use crate::frames::{LARGE, console, press};
+use crate::keys::answer_for;
+
+const SIZE: (u16, u16) = (160, 48);
+
+fn open(facts: &Facts, view: ViewId, keys: &str) -> (console::App, String) {
+    let mut app = console(facts, view, SIZE, AppOptions::default());
+    press(&mut app, keys);
+    let text = render_text(&app, SIZE.0, SIZE.1);
+    (app, text)
+}
+
+/// The fleet with its first job that has devices failed.
+fn with_failed() -> (Facts, String) {
+    let mut facts = LARGE.clone();
+    let fleet: &mut Fleet = Arc::make_mut(&mut facts.fleet);
+    let mut jobs = fleet.jobs.to_vec();
+    let at = jobs.iter().position(|job| !job.pods.is_empty()).expect("one with pods");
+    let job = Arc::make_mut(&mut jobs[at]);
+    job.state = JobState::Failed;
+    job.finished = Some(facts.now);
+    let name = job.id.key.to_string();
+    fleet.jobs = jobs.into();
+    (facts, name)
+}
+
+#[test]
+fn a_team_has_a_page_with_its_jobs_and_dollar_means_this_team() {
+    let (mut app, list) = open(&LARGE, ViewId::Cost, "");
+    let team = LARGE.spend_rates.rows[&model::cost::SpendScope::Team][0].name.clone();
+    assert!(list.contains(team.as_str()), "{list}");
+    press(&mut app, &format!("/name={team}\n\n"));
+    let page = render_text(&app, SIZE.0, SIZE.1);
+    let own = LARGE.fleet.jobs.iter().filter(|job| job.team == team);
+    let waiting = own.clone().filter(|job| job.state == JobState::Waiting).count();
+    for words in ["rate", "idle alloc", "jobs ", &format!("{waiting} waiting")] {
+        assert!(page.contains(words), "{words}\n{page}");
+    }
+    // Its jobs are below, and no other team's.
+    let is_listed = |page: &str, job: &model::fleet::job::Job| page.contains(&job.id.key.to_string());
+    let others = LARGE.fleet.jobs.iter().filter(|job| job.team != team && !job.team.is_empty());
+    for job in others {
+        assert!(!is_listed(&page, job), "{}\n{page}", job.id);
+    }
+    assert!(own.clone().any(|job| is_listed(&page, job)), "{page}");
+    press(&mut app, "$");
+    let wasted = render_text(&app, SIZE.0, SIZE.1);
+    assert!(wasted.contains(&format!("team={team}")), "{wasted}");
+}
+
+#[test]
+fn u_on_a_waiting_job_begins_with_the_change_that_its_page_offers() {
+    let job = "llm-70b-sft-next";
+    let mut app = console(&LARGE, ViewId::Jobs, SIZE, AppOptions::default());
+    let _ = app.update(Msg::JobExplanations(Arc::new(answer_for(job))));
+    press(&mut app, &format!("/{job}\n"));
+    press(&mut app, "\n");
+    let page = render_text(&app, SIZE.0, SIZE.1);
+    assert!(page.contains("u: what-if job") && page.contains("priority 91"), "{page}");
+    press(&mut app, "u");
+    let asked = press(&mut app, "\n");
+    let is_it = |effect: &Effect| {
+        matches!(effect, Effect::Suppose(changes) if changes.ends_with(&format!("{job} priority 91")))
+    };
+    assert!(asked.iter().any(is_it), "{asked:?}");
+}
+
+#[test]
+fn the_page_of_a_failed_job_has_the_last_lines_of_its_log() {
+    let (facts, name) = with_failed();
+    let mut app = console(&facts, ViewId::Jobs, SIZE, AppOptions::default());
+    let short = name.split('/').next_back().unwrap_or_default();
+    let mut asked = press(&mut app, &format!("/{short}\n"));
+    asked.extend(press(&mut app, "\n"));
+    let request = asked.into_iter().find_map(|effect| match effect {
+        Effect::Read(Some(request)) => Some(request),
+        _ => None,
+    });
+    let request = request.expect("the log is asked for");
+    assert!(matches!(&request.part, ObjectPart::Logs(want) if want.pods.len() == 1));
+    let waiting = render_text(&app, SIZE.0, SIZE.1);
+    assert!(waiting.contains("reading…"), "{waiting}");
+    let line = |words: &str| LogLine {
+        pod: 0,
+        at: None,
+        words: words.to_owned(),
+    };
+    let lines = vec![line("step 12"), line("CUDA out of memory")];
+    for news in [ObjectNews::Lines(lines), ObjectNews::Ended(0, None)] {
+        let _ = app.update(Msg::ObjectNews(request.clone(), news));
+    }
+    let page = render_text(&app, SIZE.0, SIZE.1);
+    assert!(page.contains("CUDA out of memory"), "{page}");
+    assert!(!page.contains("reading…"), "{page}");
+}
+
+#[test]
+fn views_of_everything_do_not_pile_up_in_the_trail() {
+    let mut app = console(&LARGE, ViewId::Jobs, SIZE, AppOptions::default());
+    for command in [":services\n", ":scalers\n", "$", ":teams\n"] {
+        press(&mut app, command);
+        assert!(app.trail().len() <= 1, "{command}: {:?}", app.trail());
+    }
+    // The way back still leads through them.
+    press(&mut app, "-");
+    assert_eq!(app.view().id(), ViewId::Cost);
+}
+
+#[test]
+fn in_a_scope_the_failed_jobs_need_you() {
+    let (facts, name) = with_failed();
+    let (namespace, _) = name.split_once('/').expect("a namespace");
+    let mut quiet = facts.clone();
+    Arc::make_mut(&mut quiet.fleet).findings = Arc::default();
+    let options = AppOptions {
+        scope: Scope {
+            team: None,
+            namespaces: vec![Name::new(namespace)],
+        },
+        ..AppOptions::default()
+    };
+    let own = console(&quiet, ViewId::Fleet, SIZE, options);
+    let own = render_text(&own, SIZE.0, SIZE.1);
+    assert!(own.contains(&name) && own.contains("failed"), "{own}");
+    // Of a whole fleet they are their owners'.
+    let (_, whole) = open(&quiet, ViewId::Fleet, "");
+    assert!(!whole.contains(&name), "{whole}");
+}
