@@ -9,7 +9,7 @@ use model::fleet::Fleet;
 use model::fleet::job::JobState;
 use model::object::{LogLine, ObjectNews, ObjectPart};
 use table::navigation::ViewId;
-use table::{Facts, Scope};
+use table::Facts;
 
 use crate::frames::{LARGE, console, press};
 use crate::keys::answer_for;
@@ -100,7 +100,7 @@ fn the_page_of_a_failed_job_has_the_last_lines_of_its_log() {
     };
     let lines = vec![line("step 12"), line("CUDA out of memory")];
     for news in [ObjectNews::Lines(lines), ObjectNews::Ended(0, None)] {
-        let _ = app.update(Msg::ObjectNews(request.clone(), news));
+        let _ = app.update(Msg::Read(request.clone(), news));
     }
     let page = render_text(&app, SIZE.0, SIZE.1);
     assert!(page.contains("CUDA out of memory"), "{page}");
@@ -126,10 +126,7 @@ fn in_a_scope_the_failed_jobs_need_you() {
     let mut quiet = facts.clone();
     Arc::make_mut(&mut quiet.fleet).findings = Arc::default();
     let options = AppOptions {
-        scope: Scope {
-            team: None,
-            namespaces: vec![Name::new(namespace)],
-        },
+        namespaces: vec![Name::new(namespace)],
         ..AppOptions::default()
     };
     let own = console(&quiet, ViewId::Fleet, SIZE, options);
