@@ -235,7 +235,13 @@ impl Fleet {
 
     /// How to get the missing permissions: within the namespaces that are read, or on the whole cluster.
     pub fn rights_help(&self) -> String {
-        help_within(self.extent.namespaces().unwrap_or_default())
+        match &self.extent {
+            // The context's namespace is refused, too: which one is meant is not known.
+            ListedNamespaces::Fallback { .. } if self.is_hidden(Table::Pods) => {
+                help_within(&["NAMESPACE"])
+            }
+            extent => help_within(extent.namespaces().unwrap_or_default()),
+        }
     }
 
     /// Limits a statement to the listed namespaces: `nothing waits in namespace lab`.
@@ -334,6 +340,8 @@ mod tests {
             team.rights_help(),
             "ask for the role that `stokehold rbac viewer -n lab` prints, or without -n for the whole cluster"
         );
+        let nobody = fleet(Table::ALL, lab());
+        assert!(nobody.rights_help().contains("viewer -n NAMESPACE`"));
         assert_eq!(
             viewer_of(&["lab", "nlp"]),
             "`stokehold rbac viewer -n lab,nlp`"
