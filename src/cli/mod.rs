@@ -260,7 +260,8 @@ fn run(
         false => cluster(),
     };
     if cli.command.is_some() && cli.console != ConsoleFlags::default() {
-        let message = "--size and --for belong to a console: stokehold, stokehold demo or stokehold replay";
+        let message =
+            "--size and --for belong to a console: stokehold, stokehold demo or stokehold replay";
         return Err(Failure::new(Exit::Usage, message));
     }
     match &cli.command {
