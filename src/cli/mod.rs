@@ -13,6 +13,7 @@ mod export;
 mod exporter;
 pub mod get;
 mod govern;
+mod help;
 mod keys;
 mod man;
 mod money;
@@ -33,6 +34,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use model::base::{Exit, Failure};
@@ -47,7 +49,7 @@ use common::{load, out, setup, simulated};
 ///
 /// Without a command, opens the console on the current kubeconfig context. Read-only unless --write or the settings grant writing.
 #[derive(Parser, Clone, Debug)]
-#[command(name = "stokehold", version, max_term_width = 100)]
+#[command(name = "stokehold", version, max_term_width = help::MAX_WIDTH)]
 pub struct Cli {
     #[command(flatten)]
     global: GlobalFlags,
@@ -201,11 +203,25 @@ fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
         .first()
         .and_then(|name| Path::new(name).file_stem())
         .is_some_and(|name| name == "kubectl-stokehold");
-    let mut command = Cli::command();
-    if plugin {
-        command = command.bin_name("kubectl stokehold");
-    }
-    Cli::from_arg_matches(&command.try_get_matches_from(arguments)?)
+    let command = || match plugin {
+        true => Cli::command().bin_name("kubectl stokehold"),
+        false => Cli::command(),
+    };
+    let matches = match command().try_get_matches_from(arguments) {
+        // Only help needs its own command line.
+        Err(error) if is_help(error.kind()) => {
+            help::grouped(command()).try_get_matches_from(arguments)?
+        }
+        other => other?,
+    };
+    Cli::from_arg_matches(&matches)
+}
+
+fn is_help(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    )
 }
 
 fn run(
@@ -244,7 +260,8 @@ fn run(
         false => cluster(),
     };
     if cli.command.is_some() && cli.console != ConsoleFlags::default() {
-        let message = "--size and --for belong to a console: stokehold, or stokehold demo";
+        let message =
+            "--size and --for belong to a console: stokehold, stokehold demo or stokehold replay";
         return Err(Failure::new(Exit::Usage, message));
     }
     match &cli.command {

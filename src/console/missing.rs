@@ -3,7 +3,6 @@
 use model::base::{DeviceAmount, SmallSort};
 use model::fleet::accelerator::Vendor;
 use model::fleet::observe::{LostKind, SourceState, Table};
-use model::fleet::visibility::HELP;
 use model::fleet::{Fleet, TableState};
 use table::Facts;
 use table::kinds::sources::message;
@@ -93,7 +92,8 @@ fn is_blind(fleet: &Fleet) -> bool {
 /// Everything that RBAC hides, as one message for all kinds.
 fn not_visible(fleet: &Fleet) -> Option<Missing> {
     let title = fleet.not_visible()?;
-    let mut mends = vec![format!("{HELP}   (an administrator applies it)")];
+    let help = fleet.rights_help();
+    let mut mends = vec![format!("{help}   (an administrator applies it)")];
     if fleet.may_read_more() && !fleet.confined_to().is_empty() {
         mends.push(String::from(
             "stokehold -n NAMESPACE,NAMESPACE   reads others, where you have access",
@@ -118,6 +118,7 @@ fn not_visible(fleet: &Fleet) -> Option<Missing> {
 /// An outage of the API server, as one message for all tables.
 fn outage(fleet: &Fleet) -> Option<Missing> {
     let outage = fleet.outage()?;
+    let help = fleet.rights_help();
     let mends = match outage.kind {
         LostKind::Unreachable => vec![
             "kubectl cluster-info   checks whether kubectl can connect",
@@ -127,7 +128,7 @@ fn outage(fleet: &Fleet) -> Option<Missing> {
             "log in as your provider asks: `aws sso login`, `gcloud auth login`, `az login`, `kubelogin`",
             "kubectl get nodes   checks whether the login works",
         ],
-        LostKind::Rights => vec![HELP],
+        LostKind::Rights => vec![&*help],
     };
     Some(Missing {
         title: outage.title().to_owned(),

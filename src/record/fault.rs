@@ -57,6 +57,15 @@ pub enum RecordFault {
 }
 
 impl RecordFault {
+    /// True if nothing was recorded there: the directory does not exist, or holds no segment.
+    pub fn is_absent(&self) -> bool {
+        match self {
+            Self::Empty(_) => true,
+            Self::Io(_, _, error) => error.kind() == io::ErrorKind::NotFound,
+            _ => false,
+        }
+    }
+
     pub(crate) fn io<'a>(
         what: &'static str,
         path: &'a Path,
@@ -126,7 +135,7 @@ impl fmt::Display for RecordFault {
                         "; give a directory that you may write to (--dir, or record.dir in the settings)"
                     }
                     io::ErrorKind::NotFound if what.starts_with("read") => {
-                        "; name a directory that `stokehold record` wrote"
+                        "; run `stokehold record`, or name a directory that it wrote"
                     }
                     _ => "",
                 };

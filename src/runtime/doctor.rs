@@ -9,7 +9,7 @@ use futures::{StreamExt, stream};
 use cluster::rights::{VISIBILITY, rights};
 use model::base::Exit;
 use model::fleet::observe::Table;
-use model::fleet::visibility::HELP;
+use model::fleet::visibility::{HELP, help_within, viewer_of};
 use source::api_error::{ApiError, clipped};
 use source::client::{Connection, connect};
 use source::kubeconfig::{self, ContextChoice};
@@ -230,6 +230,8 @@ struct Question {
     name: &'static str,
     what: &'static str,
     table: bool,
+    /// True if the role for single namespaces has the right.
+    within: bool,
 }
 
 /// The rights that we have and lack, as points.
@@ -245,6 +247,7 @@ async fn allowed(
         Ok(request) => connection.client.request_text(request).await.is_ok(),
         Err(_) => false,
     };
+    let within = rights(true);
     let mut questions = Vec::new();
     for right in rights(false) {
         for resource in &right.resources {
@@ -282,6 +285,12 @@ async fn allowed(
                         what: right.what,
                         // Rights in one namespace only add to the view.
                         table: table.is_some() && right.namespace.is_none(),
+                        within: within.iter().any(|other| {
+                            (other.group, other.only, other.namespace)
+                                == (right.group, right.only, right.namespace)
+                                && other.resources.contains(resource)
+                                && other.verbs.contains(verb)
+                        }),
                     });
                 }
             }
@@ -306,39 +315,26 @@ async fn allowed(
         .buffered(AT_ONCE)
         .collect()
         .await;
-    judge(connection, known, answers).await
+    judge(connection, chosen, known, answers).await
 }
 
 async fn judge(
     connection: &Connection,
+    chosen: &[String],
     known: &[String],
     answers: Vec<(Question, Result<bool, String>)>,
 ) -> Vec<Point> {
     let mut granted: Vec<String> = Vec::new();
-    let mut refused: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let mut without: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut denied: Vec<Question> = Vec::new();
     let mut points = Vec::new();
     for (question, answer) in answers {
-        let place = match &*question.namespace {
-            "" => "in the whole cluster".to_owned(),
-            namespace => format!("in namespace {namespace}"),
-        };
         match answer {
             Ok(true) => {
                 if !granted.contains(&question.resource) {
                     granted.push(question.resource);
                 }
             }
-            Ok(false) if question.table => {
-                refused.entry(place).or_default().insert(question.resource);
-            }
-            Ok(false) => {
-                let right = format!(
-                    "{} {} ({})",
-                    question.verb, question.resource, question.what
-                );
-                without.entry(place).or_default().push(right);
-            }
+            Ok(false) => denied.push(question),
             Err(why) => {
                 let message = format!(
                     "the server does not report whether we may {} {}",
@@ -349,16 +345,10 @@ async fn judge(
             }
         }
     }
-    for (place, actions) in without {
-        points.push(Point::warn(
-            CheckupItem::Rights,
-            format!("may not, {place}: {}", actions.join(", ")),
-            HELP,
-        ));
-    }
     // With rights in single namespaces only, these may be readable: check the ones that the kubeconfig names.
-    let mut readable: Vec<&str> = Vec::new();
-    if refused.values().any(|all| all.contains("pods")) {
+    let mut readable: Vec<String> = Vec::new();
+    let is_pods = |question: &Question| question.table && question.resource == "pods";
+    if denied.iter().any(is_pods) {
         for namespace in known {
             let pods = Permission {
                 verb: "list",
@@ -367,25 +357,70 @@ async fn judge(
                 namespace,
                 name: "",
             };
-            let again = readable.contains(&namespace.as_str());
+            let again = readable.contains(namespace);
             if !again && may(&connection.client, pods).await == Ok(true) {
-                readable.push(namespace);
+                readable.push(namespace.clone());
             }
         }
     }
     let narrow = !readable.is_empty();
-    let lacking: BTreeSet<&String> = refused.values().flatten().collect();
-    granted.retain(|resource| !lacking.contains(resource));
+    // The namespaces that the session is confined to: those of -n and the settings, or those that may be read at all.
+    let confined: &[String] = match chosen {
+        [] => readable.as_slice(),
+        chosen => chosen,
+    };
+    let mut refused: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    let mut without: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut left_out: BTreeSet<String> = BTreeSet::new();
+    for question in &denied {
+        let place = match &*question.namespace {
+            "" => "in the whole cluster".to_owned(),
+            namespace => format!("in namespace {namespace}"),
+        };
+        if !confined.is_empty() && !question.within {
+            let namespace = &question.namespace;
+            left_out.insert(match namespace.is_empty() || confined.contains(namespace) {
+                true => question.resource.clone(),
+                false => format!("{} in {namespace}", question.resource),
+            });
+        } else if question.table {
+            refused.entry(place).or_default().insert(&question.resource);
+        } else if chosen.is_empty() && narrow {
+            // Asked for the whole cluster only: the point about the tables says to give -n.
+        } else {
+            let right = format!(
+                "{} {} ({})",
+                question.verb, question.resource, question.what
+            );
+            without.entry(place).or_default().push(right);
+        }
+    }
+    let help = help_within(confined);
+    for (place, actions) in without {
+        points.push(Point::warn(
+            CheckupItem::Rights,
+            format!("may not, {place}: {}", actions.join(", ")),
+            help.clone(),
+        ));
+    }
+    let denied_tables = denied.iter().filter(|question| question.table);
+    let lacking: BTreeSet<&str> = denied_tables.map(|it| it.resource.as_str()).collect();
+    granted.retain(|resource| !lacking.contains(resource.as_str()));
     for (place, resources) in &refused {
-        let names: Vec<&str> = resources.iter().map(String::as_str).collect();
+        let names: Vec<&str> = resources.iter().copied().collect();
         let message = format!("may not list and watch {place}: {}", names.join(", "));
         let mend = if narrow {
             format!(
                 "give -n {} (separate more namespaces with commas); for everything {HELP}",
                 readable.join(",")
             )
+        } else if chosen.is_empty() {
+            format!(
+                "give -n with your namespaces, or {}",
+                help_within(&["NAMESPACE"])
+            )
         } else {
-            format!("give -n with your namespaces, or {HELP}")
+            help.clone()
         };
         points.insert(0, Point::warn(CheckupItem::Rights, message, mend));
     }
@@ -395,7 +430,10 @@ async fn judge(
             known => format!(", nor in namespace {}", known.join(", ")),
         };
         let message = format!("no resource may be read cluster-wide{asked}");
-        let mend = format!("give -n with your namespaces, or {HELP}");
+        let mend = format!(
+            "give -n with your namespaces, or {}",
+            help_within(&["NAMESPACE"])
+        );
         points.insert(
             0,
             Point::fail(CheckupItem::Rights, Exit::Refused, message, mend),
@@ -408,6 +446,15 @@ async fn judge(
                 format!("may read {}", granted.join(", ")),
             ),
         );
+    }
+    if !left_out.is_empty() {
+        let names: Vec<String> = left_out.into_iter().collect();
+        let message = format!(
+            "without {}: the role of {} leaves them out",
+            names.join(", "),
+            viewer_of(confined)
+        );
+        points.push(Point::ok(CheckupItem::Rights, message));
     }
     points
 }

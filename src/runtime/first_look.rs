@@ -6,7 +6,6 @@ use std::time::Duration;
 use model::base::{Exit, Failure};
 use model::fleet::observe::LostKind;
 use model::fleet::queue::QueueSystem;
-use model::fleet::visibility::HELP;
 use model::fleet::{Fleet, TableState};
 use source::scrape_coverage::ScrapedNodes;
 use table::{Facts, Needs};
@@ -202,7 +201,8 @@ fn why_nothing(fleet: &Fleet, server: &str) -> Failure {
         return Failure::new(Exit::Refused, format!("{at}{message}"));
     }
     if let Some(hidden) = fleet.not_visible() {
-        let message = format!("nothing may be read: {hidden}; {HELP}");
+        let help = fleet.rights_help();
+        let message = format!("nothing may be read: {hidden}; {help}");
         return Failure::new(Exit::Refused, message);
     }
     let message = format!("{at}the API server has not answered in time");

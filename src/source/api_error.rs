@@ -6,6 +6,7 @@ use kube::runtime::watcher;
 
 use model::base::name::printable;
 use model::fleet::observe::{LostKind, Table};
+use model::fleet::visibility::{HELP, viewer_of};
 
 use super::counting_layer::{NotKubernetes, ResponseTimeout};
 use super::gate::Refused;
@@ -153,9 +154,10 @@ impl ApiError {
         };
         let detail = message_in_brackets(&status.message);
         let narrower = if place.namespaced {
-            ", or give -n NAMESPACE"
+            let role = viewer_of(&["NAMESPACE"]);
+            format!(", or give -n NAMESPACE, with the role of {role}")
         } else {
-            ""
+            String::new()
         };
         let (what, message) = match status.code {
             401 => (
@@ -167,7 +169,7 @@ impl ApiError {
             403 => (
                 What::Forbidden,
                 format!(
-                    "403: may not {verb} {resource}{detail}; ask for a role with the verbs list and watch on {resource} (`stokehold rbac viewer` prints it){narrower}"
+                    "403: may not {verb} {resource}{detail}; {HELP}: it has the verbs list and watch on {resource}{narrower}"
                 ),
             ),
             404 => (

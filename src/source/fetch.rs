@@ -8,6 +8,7 @@ use cluster::discovery::PlainGroup;
 use cluster::event::EventObject;
 use model::base::{ObjectKey, SmallSort};
 use model::fleet::kinds;
+use model::fleet::visibility::help_within;
 use model::object::{EventSeen, ObjectRef};
 use model::value::Json;
 
@@ -210,7 +211,8 @@ pub(super) fn failure_message(error: &kube::Error, what: &str) -> String {
     match status.code {
         401 => String::from("401: the API server does not accept our credentials; log in again"),
         403 => {
-            format!("403: may not {what}: {message}; ask for the role of `stokehold rbac viewer`")
+            let help = help_within(&["NAMESPACE"]);
+            format!("403: may not {what}: {message}; {help}")
         }
         404 => format!("404: {message}"),
         code => format!("{code}: {message}"),

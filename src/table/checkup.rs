@@ -295,7 +295,15 @@ fn prometheus(facts: &Facts) -> Point {
 
 fn coverage(facts: &Facts) -> Vec<Point> {
     if let Some(hidden) = facts.fleet.hidden_of(&[Table::Nodes]) {
-        return vec![Point::warn(CheckupItem::Coverage, hidden, HELP)];
+        // A role for namespaces has no nodes: nothing is wrong.
+        let within = facts.fleet.extent.namespaces().is_some();
+        return vec![match within && !facts.fleet.is_hidden(Table::Pods) {
+            true => Point::ok(
+                CheckupItem::Coverage,
+                format!("{hidden}: devices without readings are not counted"),
+            ),
+            false => Point::warn(CheckupItem::Coverage, hidden, HELP),
+        }];
     }
     let with: Vec<_> = facts
         .fleet

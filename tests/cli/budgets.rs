@@ -200,6 +200,7 @@ fn without_a_budget_record_or_time_zone_the_fix_is_printed() {
     let (code, out, message) = run(&["get", "budgets", "--record", &none]);
     assert_eq!((code, out.as_str()), (Some(1), ""));
     assert!(message.contains("stokehold record"), "{message}");
+    assert!(message.contains(&none), "{message}");
     // A record of another time: unknown, and nothing is 0.
     let folder = ledger(&home);
     let (code, out, message) = run(&[

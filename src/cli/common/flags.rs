@@ -13,7 +13,7 @@ use source::kubeconfig::ContextChoice;
 /// Flags before or behind any command.
 #[derive(Args, Clone, Debug, Default)]
 pub struct GlobalFlags {
-    /// The kubeconfig file (for `sim`: the one to write)
+    /// The kubeconfig file
     #[arg(long, global = true, value_name = "FILE", help_heading = "Cluster")]
     pub kubeconfig: Option<PathBuf>,
     /// The kubeconfig context
@@ -62,25 +62,25 @@ pub struct GlobalFlags {
     #[arg(long, global = true, help_heading = "Safety")]
     pub write: bool,
     /// Only this team
-    #[arg(long, global = true, value_name = "NAME", help_heading = "Look")]
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Display")]
     pub team: Option<String>,
     /// No progress on standard error; what could not be read is named all the same
-    #[arg(long, global = true, help_heading = "Look")]
+    #[arg(long, global = true, help_heading = "Display")]
     pub quiet: bool,
     /// How often to redraw what has changed, `2s` say
-    #[arg(long, global = true, value_name = "SPAN", help_heading = "Look")]
+    #[arg(long, global = true, value_name = "SPAN", help_heading = "Display")]
     pub refresh: Option<String>,
     /// The theme
-    #[arg(long, global = true, value_name = "NAME", help_heading = "Look")]
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Display")]
     pub theme: Option<String>,
     /// Draw with ASCII only
-    #[arg(long, global = true, help_heading = "Look")]
+    #[arg(long, global = true, help_heading = "Display")]
     pub ascii: bool,
     /// Which colors to use
-    #[arg(long, global = true, value_name = "WHEN", help_heading = "Look")]
+    #[arg(long, global = true, value_name = "WHEN", help_heading = "Display")]
     pub color: Option<ColorChoice>,
     /// Where to log; nothing is logged without it
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Look")]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Display")]
     pub log_file: Option<PathBuf>,
 }
 
@@ -145,14 +145,17 @@ impl Global {
     }
 }
 
+/// Heading of the flags that only a console takes: the program without a command, `demo` and `replay`.
+const CONSOLE: &str = "Console (no command, demo, replay)";
+
 /// How a console runs.
 #[derive(Args, Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ConsoleFlags {
     /// Size of the one frame that is printed where the output is not a terminal
-    #[arg(long, value_name = "WxH", value_parser = size)]
+    #[arg(long, value_name = "WxH", value_parser = size, help_heading = CONSOLE)]
     pub size: Option<(u16, u16)>,
     /// End after this time, `30s` say
-    #[arg(long = "for", value_name = "SPAN", value_parser = span)]
+    #[arg(long = "for", value_name = "SPAN", value_parser = span, help_heading = CONSOLE)]
     pub end_after: Option<Duration>,
 }
 

@@ -51,7 +51,15 @@ impl ValueEnum for GetKind {
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
         let names = self.names();
-        let value = PossibleValue::new(names.plural).help(names.help);
+        let short = names.aliases.iter().copied();
+        let short: Vec<&str> = short
+            .filter(|alias| alias.len() < names.singular.len())
+            .collect();
+        let help = match short.as_slice() {
+            [] => names.help.to_owned(),
+            short => format!("{} ({})", names.help, short.join(", ")),
+        };
+        let value = PossibleValue::new(names.plural).help(help);
         Some(value.aliases(names.aliases))
     }
 }

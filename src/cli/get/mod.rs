@@ -33,6 +33,23 @@ pub mod objects;
 
 use objects::{Objects, ObjectsParser};
 
+/// What the help of `get` ends with.
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  # Jobs of a namespace, the one with the most devices first
+  stokehold get jobs -n nlp --sort-by -devices
+
+  # One node, and the pods on it
+  stokehold get node/a100-1 -o yaml
+  stokehold get pods --field-selector spec.nodeName=a100-1
+
+  # What each team spends
+  stokehold get cost --field-selector scope=team
+
+  # The ids of all devices with a fault
+  stokehold get devices --field-selector health=fault -o jsonpath='{.items[*].id}'
+";
+
 /// What to get.
 ///
 /// As kubectl has it: -o name, -o jsonpath=TEMPLATE, -l, --field-selector, --sort-by, -w.
@@ -41,8 +58,9 @@ use objects::{Objects, ObjectsParser};
 /// those of -o json; unknown is null. A path without braces that begins with $ is RFC 9535 on the array that -o json prints. What
 /// cannot be translated is refused with the reason.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
+#[command(after_long_help = EXAMPLES)]
 pub struct Get {
-    /// What to list: a kind, several as KIND,KIND, or objects as KIND/NAME, as -o name prints them
+    /// What to list: a kind (its singular and short name too), several as KIND,KIND, or objects as KIND/NAME, as -o name prints them
     #[arg(id = "kind", value_name = "KIND", value_parser = ObjectsParser)]
     pub objects: Objects,
     /// Only the objects of these names (jobs and pods also as NAMESPACE/NAME, devices also by node or UUID);

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
+use ::record::Archive;
 use ::record::usage::{UsageFault, UsageFile};
-use ::record::{Archive, RecordFault};
 use ::usage::{Span, UsageFilter, hour_of, start_of};
 use console::clipboard::quoted;
 use model::base::{Exit, Failure, Moment, When};
@@ -64,16 +64,18 @@ pub(crate) fn ledger(
         Ok(path) => path,
         Err(failure) => return from_prometheus(situation, err, moment, looks_at)?.ok_or(failure),
     };
-    let is_none = match Archive::open(&path) {
-        Err(RecordFault::Empty(_)) => true,
-        Err(RecordFault::Io(_, _, error)) => error.kind() == std::io::ErrorKind::NotFound,
-        _ => false,
-    };
-    if is_none
-        && matches!(UsageFile::open_to_read(&path), Err(UsageFault::Absent(_)))
-        && let Some(printed) = from_prometheus(situation, err, moment, looks_at)?
-    {
-        return Ok(printed);
+    let is_none = Archive::open(&path).is_err_and(|fault| fault.is_absent());
+    if is_none && matches!(UsageFile::open_to_read(&path), Err(UsageFault::Absent(_))) {
+        if let Some(printed) = from_prometheus(situation, err, moment, looks_at)? {
+            return Ok(printed);
+        }
+        if moment.flags.record.is_none() {
+            let message = format!(
+                "no record of this context yet: run `stokehold record` (it is kept in {}; --record names another)",
+                path.display()
+            );
+            return Err(failed(message));
+        }
     }
     let setup = situation.setup(true);
     let begun = Stopwatch::start();

@@ -339,7 +339,7 @@ async fn make_plan(
         ActionArguments::Reprioritise(arguments) => {
             let job = named(&arguments.job);
             action_service
-                .reprioritise(namespace, &job, &arguments.priority)
+                .reprioritise(namespace, &job, arguments.priority())
                 .await?
         }
         ActionArguments::Scale(scale) => {

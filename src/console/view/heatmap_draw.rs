@@ -274,7 +274,7 @@ impl Heatmap {
                 model::fleet::TableState::NotVisible(_) => {
                     format!(
                         "nodes are not visible to you: {}",
-                        model::fleet::visibility::HELP
+                        facts.fleet.rights_help()
                     )
                 }
                 model::fleet::TableState::Waiting => String::from("reading nodes…"),

@@ -13,7 +13,6 @@ use model::base::{Moment, Name};
 use model::cost::LIST_NOTE;
 use model::fleet::TableState;
 use model::fleet::observe::{SourceState, Table};
-use model::fleet::visibility::HELP;
 use table::Facts;
 use table::cell::{Cell, Value};
 use table::column::ColumnHead;
@@ -325,7 +324,8 @@ fn nothing_known(facts: &Facts, id: ViewId) -> Option<(String, Role)> {
         _ => &[Table::Nodes],
     };
     if let Some(hidden) = facts.fleet.hidden_of(tables) {
-        return Some((format!("{hidden}: {HELP}"), Role::Muted));
+        let help = facts.fleet.rights_help();
+        return Some((format!("{hidden}: {help}"), Role::Muted));
     }
     for table in tables {
         match facts.fleet.visibility(*table) {

@@ -79,11 +79,13 @@ fn whole(context: &mut CheckContext<'_>, outage: &Outage<'_>) {
             subject("Source", &api),
             format!("{}: {}", outage.title(), outage.message),
             match outage.kind {
-                LostKind::Unreachable => {
-                    "check the VPN, the proxy and the server's address (`kubectl cluster-info`); the last values stay on screen with their age"
+                LostKind::Unreachable => String::from(
+                    "check the VPN, the proxy and the server's address (`kubectl cluster-info`); the last values stay on screen with their age",
+                ),
+                LostKind::Login => {
+                    String::from("log in again; the last values stay on screen with their age")
                 }
-                LostKind::Login => "log in again; the last values stay on screen with their age",
-                LostKind::Rights => "ask for the role that `stokehold rbac viewer` prints",
+                LostKind::Rights => fleet.rights_help(),
             },
         )
         .severity(match outage.kind {

@@ -271,6 +271,38 @@ mod tests {
     }
 
     #[test]
+    fn a_priority_and_a_number_of_replicas_may_be_flags() {
+        for line in [
+            "reprioritise a/b -9",
+            "reprioritize a/b --priority -9",
+            "reprioritise --priority=-9 a/b",
+        ] {
+            let Ok(ActionArguments::Reprioritise(typed)) = action(line) else {
+                panic!("{line}");
+            };
+            assert_eq!((&*typed.job, typed.priority()), ("a/b", "-9"), "{line}");
+        }
+        for line in ["reprioritise a/b", "reprioritise a/b 9 --priority 8"] {
+            let wrong = action(line).expect_err(line);
+            assert!(wrong.contains("PRIORITY"), "{line}: {wrong}");
+        }
+        for line in [
+            "scale lws a/b 5",
+            "scale lws/a/b 5",
+            "scale lws a/b --replicas 5",
+            "scale lws/a/b --replicas=5",
+        ] {
+            let Ok(ActionArguments::Scale(typed)) = action(line) else {
+                panic!("{line}");
+            };
+            let read = typed.target_and_replicas();
+            assert_eq!(read, Ok((String::from("lws/a/b"), 5)), "{line}");
+        }
+        let usage = action("scale").expect_err("no workload");
+        assert!(usage.contains("[KIND] NAMESPACE/NAME REPLICAS"), "{usage}");
+    }
+
+    #[test]
     fn a_line_is_split_as_a_shell_splits_it() {
         assert_eq!(action("plan drain 'a' \"b\""), action("drain a b"));
         assert!(action("drain 'a").is_err(), "an open quotation");

@@ -17,14 +17,29 @@ pub struct ReprioritiseArguments {
     /// NAME, NAMESPACE/NAME, KIND/NAME or KIND/NAMESPACE/NAME
     pub job: String,
     /// A number, or the name of a priority class
-    #[arg(allow_negative_numbers = true)]
-    pub priority: String,
+    #[arg(
+        required_unless_present = "priority_flag",
+        allow_negative_numbers = true
+    )]
+    priority: Option<String>,
+    /// The same as PRIORITY after the job
+    #[arg(
+        long = "priority",
+        value_name = "PRIORITY",
+        conflicts_with = "priority",
+        allow_negative_numbers = true
+    )]
+    priority_flag: Option<String>,
 }
 
 pub(super) const SPEC: ActionSpec = ActionSpec {
     verb: "reprioritise",
     planned_from: PlannedFrom::Object,
-    completes: &[("job", Values::Jobs), ("priority", Values::PriorityClasses)],
+    completes: &[
+        ("job", Values::Jobs),
+        ("priority", Values::PriorityClasses),
+        ("priority_flag", Values::PriorityClasses),
+    ],
     command: "priority",
     key: Some("P"),
     done_by: None,
@@ -38,10 +53,18 @@ pub(super) const SPEC: ActionSpec = ActionSpec {
 };
 
 impl ReprioritiseArguments {
+    /// The priority, from either form; clap requires one of them.
+    pub fn priority(&self) -> &str {
+        let priority = self.priority.as_deref();
+        priority
+            .or(self.priority_flag.as_deref())
+            .unwrap_or_default()
+    }
+
     pub(super) fn intent(&self, names: &NameResolver<'_>) -> Result<Intent, ParseError> {
         Ok(Intent::Reprioritise {
             job: names.job(&self.job)?,
-            priority: self.priority.clone(),
+            priority: self.priority().to_owned(),
         })
     }
 }

@@ -10,10 +10,17 @@ use super::{
 
 /// Change the number of replicas of a Deployment, StatefulSet or LeaderWorkerSet
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
+#[command(
+    override_usage = "stokehold plan scale [OPTIONS] [KIND] NAMESPACE/NAME REPLICAS\n       \
+        stokehold plan scale [OPTIONS] [KIND] NAMESPACE/NAME --replicas REPLICAS"
+)]
 pub struct ScaleArguments {
     /// [KIND] NAMESPACE/NAME REPLICAS, such as deployment prod/chat 5
-    #[arg(required = true, num_args = 2..=3, value_name = "WORDS")]
+    #[arg(required = true, num_args = 1..=3, value_name = "WORKLOAD")]
     words: Vec<String>,
+    /// The number of replicas, if it is not the last word
+    #[arg(long)]
+    replicas: Option<String>,
 }
 
 pub(super) const SPEC: ActionSpec = ActionSpec {
@@ -48,15 +55,28 @@ impl ScaleArguments {
     /// # Errors
     /// The words have another form.
     pub fn target_and_replicas(&self) -> Result<(String, u32), String> {
-        let (target, replicas) = match self.words.as_slice() {
-            [target, replicas] => (target.clone(), replicas),
-            [kind, name, replicas] if !kind.contains('/') => (format!("{kind}/{name}"), replicas),
-            words => {
-                let written = words.join(" ");
-                return Err(format!(
-                    "`{written}` is not understood; write [KIND] NAMESPACE/NAME REPLICAS, such as deployment prod/chat 5"
-                ));
-            }
+        let misread = || {
+            let written = self.words.join(" ");
+            format!(
+                "`{written}` is not understood; write [KIND] NAMESPACE/NAME REPLICAS, such as deployment prod/chat 5"
+            )
+        };
+        let (named, replicas) = match (&self.replicas, self.words.split_last()) {
+            (Some(flag), Some((last, named))) => match last.parse::<u32>() {
+                Ok(_) if !named.is_empty() => {
+                    return Err(format!(
+                        "the number of replicas is given twice: `{last}` and --replicas {flag}"
+                    ));
+                }
+                _ => (self.words.as_slice(), flag),
+            },
+            (None, Some((last, named))) => (named, last),
+            (_, None) => return Err(misread()),
+        };
+        let target = match named {
+            [target] => target.clone(),
+            [kind, name] if !kind.contains('/') => format!("{kind}/{name}"),
+            _ => return Err(misread()),
         };
         let count = replicas.parse().ok();
         let count = count.filter(|count| *count <= i32::MAX as u32);

@@ -381,6 +381,8 @@ fn what_cannot_be_scaled_or_read_is_refused() {
         "scale ml/web -1",
         "scale ml/web 9999999999",
         "scale a/b c/d 3",
+        "scale ml/web 3 --replicas 4",
+        "scale a/b c/d --replicas 3",
     ] {
         let parsed = read(&snapshot, wrong);
         assert!(

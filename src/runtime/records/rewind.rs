@@ -1,11 +1,10 @@
 //! Switches from a live console to the record of its cluster and back; the live session continues meanwhile.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use console::msg::Rewind;
 use model::base::{Age, Exit, Failure, Moment, Name};
-use record::{Archive, RecordFault};
+use record::Archive;
 use table::silence::{SilenceEntry, Silences};
 use table::timeline::Playback;
 
@@ -90,14 +89,9 @@ impl PastRecord {
     /// There is no record, it belongs to another cluster, or it has no data at that time.
     pub(crate) fn open(&self, to: Rewind, now: Moment) -> Result<Session, Failure> {
         let failed = |message: String| Failure::new(Exit::Failed, message);
-        let archive = Archive::open(&self.place).map_err(|fault| match &fault {
-            RecordFault::Empty(_) => {
-                failed(format!("there is no record of {}: {NONE}", self.context))
-            }
-            RecordFault::Io(_, _, error) if error.kind() == ErrorKind::NotFound => {
-                failed(format!("there is no record of {}: {NONE}", self.context))
-            }
-            _ => failed(fault.to_string()),
+        let archive = Archive::open(&self.place).map_err(|fault| match fault.is_absent() {
+            true => failed(format!("there is no record of {}: {NONE}", self.context)),
+            false => failed(fault.to_string()),
         })?;
         if archive.context() != self.context.as_str() {
             let place = self.place.display();

@@ -16,6 +16,7 @@ use crate::api_stats::{ApiStats, retry_after};
 use crate::scrape::ask::{Direct, Endpoint, unreachable};
 use crate::scrape::page::{NoPage, PageFault, beginning, gathered, unpacked};
 use model::base::Moment;
+use model::fleet::visibility::HELP;
 
 /// The largest answer in bytes, decompressed. A metric of 80,000 devices takes some 30 MiB.
 const LARGEST: usize = 64 << 20;
@@ -272,15 +273,15 @@ impl PrometheusClient {
         let detail = error_in_brackets(body);
         let proxied = matches!(self.endpoint, PrometheusEndpoint::Service(_));
         let code = status.as_u16();
+        let forbidden = format!(
+            "querying Prometheus through the API server is not allowed (get on services/proxy); {HELP}, or give prometheus.url"
+        );
         let (why, words) = match (code, proxied) {
             (401, true) => (
                 PageFault::Refused,
                 "the API server does not accept our credentials; log in again",
             ),
-            (403, true) => (
-                PageFault::Refused,
-                "querying Prometheus through the API server is not allowed; ask for the verb get on services/proxy (`stokehold rbac viewer`), or give prometheus.url",
-            ),
+            (403, true) => (PageFault::Refused, &*forbidden),
             (401, false) => (
                 PageFault::Refused,
                 "Prometheus asks for credentials; give a bearer_file or headers under [prometheus]",

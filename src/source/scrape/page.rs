@@ -8,6 +8,7 @@ use flate2::read::MultiGzDecoder;
 use futures::{Stream, StreamExt};
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
 use http::{HeaderValue, StatusCode};
+use model::fleet::visibility::HELP;
 
 use crate::api_error::clipped;
 use crate::api_stats::retry_after;
@@ -71,15 +72,15 @@ pub fn refusal(status: StatusCode, asked: ScrapeRoute, headers: &HeaderMap, body
     let proxied = asked == ScrapeRoute::Proxy;
     let detail = error_in_brackets(body);
     let code = status.as_u16();
+    let forbidden = format!(
+        "reading exporters through the API server is not allowed (get on pods/proxy); {HELP}, or set scrape.mode = \"direct\""
+    );
     let (why, words) = match (code, proxied) {
         (401, true) => (
             PageFault::Refused,
             "the API server does not accept our credentials; log in again",
         ),
-        (403, true) => (
-            PageFault::Refused,
-            "reading exporters through the API server is not allowed (get on pods/proxy); ask for the role that `stokehold rbac viewer` prints, or set scrape.mode = \"direct\"",
-        ),
+        (403, true) => (PageFault::Refused, &*forbidden),
         (401, false) => (
             PageFault::Refused,
             "the exporter asks for credentials; give a bearer_file or headers for it under [[scrape.target]]",

@@ -25,7 +25,8 @@ pub fn losses(facts: &Facts, kind: Kind) -> Vec<(Exit, String)> {
     ];
     let hidden: Vec<String> = hidden.into_iter().flatten().collect();
     if !hidden.is_empty() {
-        messages.push((Exit::Refused, format!("{}; {HELP}", hidden.join("; "))));
+        let help = fleet.rights_help();
+        messages.push((Exit::Refused, format!("{}; {help}", hidden.join("; "))));
     }
     let lost: Vec<(Exit, String)> = tables
         .iter()

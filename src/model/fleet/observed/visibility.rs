@@ -2,6 +2,7 @@
 //! suggestions and alerts check it here.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use crate::base::Name;
 
@@ -10,8 +11,25 @@ use super::observe::ListedNamespaces;
 use crate::fleet::fleet::{Fleet, TableState};
 use crate::fleet::pool::{PoolSight, VisibleCounts};
 
-/// How to get the missing permissions.
+/// How to get the missing permissions on the whole cluster.
 pub const HELP: &str = "ask for the role that `stokehold rbac viewer` prints";
+
+/// The command that prints the role for reading within these namespaces.
+pub fn viewer_of<N: Display>(namespaces: &[N]) -> String {
+    let names: Vec<String> = namespaces.iter().map(ToString::to_string).collect();
+    format!("`stokehold rbac viewer -n {}`", names.join(","))
+}
+
+/// How to get the missing permissions within these namespaces; on the whole cluster where there is none.
+pub fn help_within<N: Display>(namespaces: &[N]) -> String {
+    match namespaces {
+        [] => HELP.to_owned(),
+        _ => format!(
+            "ask for the role that {} prints, or without -n for the whole cluster",
+            viewer_of(namespaces)
+        ),
+    }
+}
 
 /// Workloads outside of the namespaces that the operator chose, in [`Fleet::unseen`]: a choice, not missing permissions.
 const NOT_CHOSEN: &str = "namespaces that were not chosen";
@@ -215,6 +233,17 @@ impl Fleet {
         matches!(self.extent, ListedNamespaces::Fallback { .. })
     }
 
+    /// How to get the missing permissions: within the namespaces that are read, or on the whole cluster.
+    pub fn rights_help(&self) -> String {
+        match &self.extent {
+            // The context's namespace is refused, too: which one is meant is not known.
+            ListedNamespaces::Fallback { .. } if self.is_hidden(Table::Pods) => {
+                help_within(&["NAMESPACE"])
+            }
+            extent => help_within(extent.namespaces().unwrap_or_default()),
+        }
+    }
+
     /// Limits a statement to the listed namespaces: `nothing waits in namespace lab`.
     pub fn within(&self, words: &str) -> String {
         match self.extent.namespaces() {
@@ -299,6 +328,23 @@ mod tests {
         assert_eq!(
             sentence,
             format!("not visible to you: nodes, pods, namespaces and {rest} other kinds")
+        );
+    }
+
+    #[test]
+    fn a_session_within_namespaces_is_sent_to_the_role_for_them() {
+        let all = fleet(&[Table::Nodes], ListedNamespaces::All);
+        assert_eq!(all.rights_help(), HELP);
+        let team = fleet(&[Table::Nodes], lab());
+        assert_eq!(
+            team.rights_help(),
+            "ask for the role that `stokehold rbac viewer -n lab` prints, or without -n for the whole cluster"
+        );
+        let nobody = fleet(Table::ALL, lab());
+        assert!(nobody.rights_help().contains("viewer -n NAMESPACE`"));
+        assert_eq!(
+            viewer_of(&["lab", "nlp"]),
+            "`stokehold rbac viewer -n lab,nlp`"
         );
     }
 
