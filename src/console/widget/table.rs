@@ -1,7 +1,6 @@
 //! A table: columns with a width policy and a priority; columns that do not fit are dropped. Numbers are never cut.
 
 use ratatui::layout::Rect;
-use ratatui::style::Style;
 
 use model::base::SmallSort;
 
@@ -13,7 +12,7 @@ use table::role::Role;
 
 use super::bar::bar;
 use super::cell::words;
-use super::spark::{level, spark};
+use super::spark::spark;
 
 /// Width of the number beside a graphic, cells: ` 100%`.
 const BESIDE: u16 = 5;
@@ -80,8 +79,6 @@ pub fn table(
         }
         for slot in &layout {
             if let (Some(cell), Some(words)) = (row.get(slot.column), words.get(slot.column)) {
-                // The ramp is readable on the screen's background, but not on the cursor's.
-                let heat = cell.heat.filter(|_| look.selected != Some(line));
                 paint(
                     painter,
                     area.x + EDGE + slot.x,
@@ -90,7 +87,6 @@ pub fn table(
                     &heads[slot.column],
                     cell,
                     words,
-                    heat,
                 );
             }
         }
@@ -345,7 +341,6 @@ fn header(painter: &mut Painter<'_>, area: Rect, head: &ColumnHead, slot: &Slot,
     }
 }
 
-#[allow(clippy::too_many_arguments)]
 fn paint(
     painter: &mut Painter<'_>,
     x: u16,
@@ -354,18 +349,12 @@ fn paint(
     head: &ColumnHead,
     cell: &Cell<'_>,
     words: &str,
-    heat: Option<f64>,
 ) {
     let role = match (&cell.value, cell.stale) {
         (Value::Unknown, _) | (_, true) => Role::Muted,
         _ => cell.role,
     };
-    let style = match heat {
-        Some(share) if role != Role::Muted => {
-            Style::new().fg(painter.render_style.heat_for_text(level(share), false))
-        }
-        _ => painter.render_style.fg(role),
-    };
+    let style = painter.render_style.fg(role);
     let graphic = width.saturating_sub(BESIDE);
     match &cell.value {
         Value::Bar(ratio) if graphic > 0 => {

@@ -74,9 +74,9 @@ const COLUMNS: &[Column] = &[
         let cell = reading(facts, row, |_| {
             Value::known(signal_of(facts, row, Signal::Temp), Value::Celsius)
         });
-        let hot = device(facts, row)
-            .is_some_and(|(_, device)| judge::device_is_hot(device, &facts.fleet.policy));
-        if hot { cell.role(Role::Warn) } else { cell }
+        let severity = device(facts, row)
+            .and_then(|(_, device)| judge::device_heat_severity(device, &facts.fleet.policy));
+        cell.severity(severity)
     })
     .by("signals.temp_celsius"),
     Column::number("power", "POWER", 7, 5, |facts, row| {
