@@ -388,7 +388,14 @@ fn paint(
             painter.text_right(x + width, y, painter.width(&numbers), &numbers, style);
         }
         _ if head.align == Align::Right => {
-            painter.text_right(x + width, y, width, words, style);
+            let mut number = words;
+            if let Some((sign, role)) = cell.sign {
+                // One below the other, whatever the width of the numbers.
+                let style = painter.render_style.fg(role);
+                painter.text(x, y, width, sign, style);
+                number = words.strip_prefix(sign).map_or(words, str::trim_start);
+            }
+            painter.text_right(x + width, y, width, number, style);
         }
         _ => {
             let mut at = x;
