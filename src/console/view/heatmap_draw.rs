@@ -22,7 +22,7 @@ use super::view_trait::View;
 const PANEL: u16 = 44;
 const PANEL_FROM: u16 = 100;
 /// A device that lies nearer to the median of its gang is no outlier, a share of the whole range.
-pub(super) const APART: f64 = 0.05;
+pub(super) const APART: f64 = table::rows::gangs::NEAR_MEDIAN;
 /// Lines above the map.
 const HEAD: u16 = 2;
 /// A tile of the one-node zoom.
