@@ -389,13 +389,14 @@ fn every_queue_shows_what_is_left_of_its_quotas_and_their_use_where_there_is_roo
     let prod = row(&narrow, "· prod");
     assert!(prod.contains("h100 128, a100 64"), "{narrow}");
     let wide = screen(&LARGE, ViewId::Queues, WIDE, "");
-    let head = row(&wide, "LEFT");
+    let head = row(&wide, "used/quota");
     assert!(
         ["h100", "a100", "l4"]
             .iter()
-            .all(|flavor| head.contains(flavor)),
+            .all(|flavor| head.contains(&format!("{flavor} used/quota"))),
         "{wide}"
     );
+    assert!(!head.contains("LEFT"), "the bars say it: {wide}");
     assert!(row(&wide, "speech").contains("12/64"), "{wide}");
 }
 

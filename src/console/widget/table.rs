@@ -56,12 +56,7 @@ pub fn table(
     if area.width <= EDGE + 1 || area.height == 0 {
         return Vec::new();
     }
-    let texts = texts(painter, rows);
-    let mut needs = needs(painter, heads, widest, &texts);
-    for (column, title) in &look.titles {
-        needs[*column] = needs[*column].max(painter.width(title));
-    }
-    let layout = slots(painter, heads, &needs, area.width);
+    let (texts, layout) = measured(painter, area.width, heads, widest, rows, look);
     for slot in &layout {
         header(painter, area, &heads[slot.column], slot, look);
     }
@@ -95,6 +90,37 @@ pub fn table(
         }
     }
     layout.iter().map(|slot| slot.column).collect()
+}
+
+/// The columns that fit into this width.
+pub fn fitting(
+    painter: &mut Painter<'_>,
+    width: u16,
+    heads: &[ColumnHead],
+    widest: &[u16],
+    rows: &[Vec<Cell<'_>>],
+    look: &TableLook,
+) -> Vec<usize> {
+    let (_, layout) = measured(painter, width, heads, widest, rows, look);
+    layout.iter().map(|slot| slot.column).collect()
+}
+
+/// The text of each cell, and the columns that fit.
+fn measured(
+    painter: &mut Painter<'_>,
+    width: u16,
+    heads: &[ColumnHead],
+    widest: &[u16],
+    rows: &[Vec<Cell<'_>>],
+    look: &TableLook,
+) -> (Vec<Vec<String>>, Vec<Slot>) {
+    let texts = texts(painter, rows);
+    let mut needs = needs(painter, heads, widest, &texts);
+    for (column, title) in &look.titles {
+        needs[*column] = needs[*column].max(painter.width(title));
+    }
+    let layout = slots(painter, heads, &needs, width);
+    (texts, layout)
 }
 
 /// The text of each cell, row by row.
