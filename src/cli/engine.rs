@@ -220,7 +220,7 @@ fn forecast(all: &[Start], now: Moment, options: &[Used], format: TableOrJson) -
             explain::start_words(start, now)
         );
     }
-    for used in options {
+    for used in options::changed(options) {
         let _ = writeln!(text, "option  {}", printable(&used.to_string()));
     }
     text

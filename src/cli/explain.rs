@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use engine::explain::{Reason, StartState, Unblock, UnblockChange};
 use engine::explanations::{ChangeWithStart, WorkloadExplanation};
 use engine::forecast::{Basis, Start};
+use engine::options;
 use engine::snapshot::Snapshot;
 use model::base::name::printable;
 use model::base::{Exit, Failure, Moment};
@@ -281,7 +282,7 @@ fn answer_text(
     for one in several {
         change(&mut line, &words(one));
     }
-    for used in &answer.options {
+    for used in options::changed(&answer.options) {
         line("settings", &used.to_string());
     }
     text

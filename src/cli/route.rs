@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 
 use engine::explain::StartState;
 use engine::explanations;
+use engine::options;
 use engine::route::{FlavorCandidate, Routing};
 use model::base::name::printable;
 use model::base::{Exit, Failure, Moment, Rate};
@@ -150,7 +151,7 @@ pub(super) fn printed(routing: &Routing, now: Moment, format: TableOrJson) -> St
     if let Some(note) = note(&text) {
         let _ = writeln!(text, "  {note}");
     }
-    for used in &routing.options {
+    for used in options::changed(&routing.options) {
         let _ = writeln!(text, "  settings   {}", printable(&used.to_string()));
     }
     text

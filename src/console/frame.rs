@@ -423,12 +423,11 @@ fn freshness(screen: &dyn Screen, room: u16) -> (String, Role) {
     }
 }
 
+/// Width of a tab that is a digit alone, cells.
+const DIGIT_TAB: u16 = 3;
+
 /// The position of each tab: view, column and width.
-fn tab_places(
-    screen: &dyn Screen,
-    parts: &[(String, Role)],
-    line: Rect,
-) -> Vec<(ViewId, u16, u16)> {
+fn tab_places(parts: &[(String, Role)], line: Rect) -> Vec<(ViewId, u16, u16)> {
     let tabs = ViewId::ALL.len() as u16;
     let whole: u16 = ViewId::ALL
         .iter()
@@ -452,13 +451,11 @@ fn tab_places(
     let mut x = line.x + 1;
     let mut places = Vec::new();
     for id in ViewId::ALL {
-        let open = *id == screen.view().id();
+        // The same whichever is open: tabs stand still.
         let width = match (short, brief) {
             (false, _) => id.name().len() as u16 + 4,
-            (true, true) => id.short_name().len() as u16 + 3 + u16::from(open),
-            // On a narrow screen only the open tab shows its name.
-            (true, false) if open => id.name().len() as u16 + 4,
-            (true, false) => 3,
+            (true, true) => id.short_name().len() as u16 + 3,
+            (true, false) => DIGIT_TAB,
         };
         places.push((*id, x, width));
         x += width + if short { 0 } else { gap };
@@ -472,7 +469,7 @@ pub fn tab_at(screen: &dyn Screen, area: Rect, x: u16, y: u16) -> Option<ViewId>
         return None;
     }
     let line = Rect::new(area.x, y, area.width, 1);
-    tab_places(screen, &header_texts(screen), line)
+    tab_places(&header_texts(screen), line)
         .into_iter()
         .find(|(_, from, width)| (*from..from + width).contains(&x))
         .map(|(id, ..)| id)
@@ -497,17 +494,26 @@ fn header_texts(screen: &dyn Screen) -> Vec<(String, Role)> {
 fn draw_tabs(screen: &dyn Screen, painter: &mut Painter<'_>, line: Rect) {
     let right = header_texts(screen);
     let mut end = line.x;
-    for (id, x, width) in tab_places(screen, &right, line) {
+    // On a narrow screen only the open view shows its name, behind the digits.
+    let mut behind = "";
+    for (id, x, width) in tab_places(&right, line) {
         let open = id == screen.view().id();
         let name = match usize::from(width).saturating_sub(id.name().len()) {
             4.. => id.name(),
-            _ if width > 3 => id.short_name(),
+            _ if width > DIGIT_TAB => id.short_name(),
             _ => "",
         };
         let digit = id.digit().to_string();
         if open {
-            let words = format!(" {digit} {name} ");
-            painter.text(x, line.y, width, &words, painter.render_style.tab());
+            let words = match name {
+                "" => format!(" {digit} "),
+                name => format!(" {digit} {name} "),
+            };
+            if name.is_empty() {
+                behind = id.name();
+            }
+            // It may cover the blank before the next one.
+            painter.text(x, line.y, width + 1, &words, painter.render_style.tab());
         } else {
             let digit_style = painter.render_style.fg(Role::Muted);
             let name_style = painter.render_style.fg(Role::Muted);
@@ -519,6 +525,10 @@ fn draw_tabs(screen: &dyn Screen, painter: &mut Painter<'_>, line: Rect) {
             );
         }
         end = x + width;
+    }
+    if !behind.is_empty() {
+        end += 1;
+        end += painter.text_in_role(end, line.y, line.width, behind, Role::Title);
     }
     let mut edge = line.right().saturating_sub(1);
     for (words, role) in right.iter().rev() {

@@ -53,10 +53,11 @@ fn twin(sign: &str) -> Option<&'static str> {
         "▸" | "▶" | "→" => ">",
         "▾" | "↓" => "v",
         "↑" => "^",
-        "←" => "<",
+        "←" | "↶" => "<",
+        "≥" => ">=",
         "│" | "▏" | "▌" | "┃" => "|",
         "╭" | "╮" | "╰" | "╯" | "┼" => "+",
-        "█" | "▆" | "■" | "▓" => "#",
+        "█" | "▀" | "▆" | "■" | "▓" => "#",
         "░" | "▒" => ".",
         "✓" => "+",
         "±" => "~",
@@ -242,6 +243,7 @@ mod tests {
     fn hostile_text_is_disarmed_and_ascii_is_ascii() {
         assert!(!clean("a\u{1b}[2J", false).contains('\u{1b}'));
         assert_eq!(clean("71° ▲", true), "71C !");
+        assert_eq!(clean("≥80 ↶", true), ">=80 <");
         assert_eq!(clean("日本", true), "????");
     }
 

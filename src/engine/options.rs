@@ -59,6 +59,29 @@ pub fn used(snapshot: &Snapshot, workload: Option<&Workload>) -> Vec<Used> {
     all
 }
 
+/// The options that a text shows: those that differ from their defaults, and those that are assumed. Documents have all of them.
+pub fn changed(all: &[Used]) -> impl Iterator<Item = &Used> {
+    let defaults = defaults();
+    all.iter().filter(move |used| match used.source {
+        OptionSource::Default => false,
+        OptionSource::Assumed => true,
+        _ => {
+            let is_same = |it: &Used| it.option == used.option && it.value == used.value;
+            !defaults.iter().any(is_same)
+        }
+    })
+}
+
+/// Every option with its default.
+fn defaults() -> Vec<Used> {
+    let mut all = used(&Snapshot::default(), Some(&Workload::default()));
+    let (queue, origin) = (SnapshotQueue::default(), OptionOrigin::default());
+    all.push(Used::new("queue_order", order(&queue), &origin));
+    all.push(Used::new("preemption", preemption(&queue), &origin));
+    all.push(Used::new("weight", weight(&queue), &origin));
+    all
+}
+
 /// Whether a queue's weight has any effect.
 fn shares(snapshot: &Snapshot, queue: &SnapshotQueue) -> bool {
     snapshot.options.fair_sharing.is_some() || matches!(queue.system, System::Kai | System::Volcano)
@@ -131,10 +154,8 @@ mod tests {
             "workloads": [work("waits", 1, 8, json!({ "queue": "nlp" }))],
         }));
         let snapshot = &compiled.snapshot;
-        let texts: Vec<String> = used(snapshot, snapshot.workloads.first())
-            .iter()
-            .map(Used::to_string)
-            .collect();
+        let all = used(snapshot, snapshot.workloads.first());
+        let texts: Vec<String> = all.iter().map(Used::to_string).collect();
         assert_eq!(
             texts,
             [
@@ -149,5 +170,9 @@ mod tests {
             ]
         );
         assert_eq!(used(snapshot, None).len(), 3);
+        // The placement policy and the order are the defaults.
+        let shown: Vec<String> = changed(&all).map(Used::to_string).collect();
+        assert_eq!(shown, [&texts[1..3], &texts[4..]].concat());
+        assert_eq!(changed(&defaults()).count(), 0);
     }
 }

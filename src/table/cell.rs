@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 use model::base::quantities::{bytes, grouped};
 use model::base::{Age, DeviceAmount, Moment, ObjectKey, Rate};
 use model::cost::Money;
+use model::fleet::finding::Severity;
 
 use super::role::Role;
 use super::rows::list_price::marked;
@@ -197,8 +198,6 @@ pub struct Cell<'a> {
     pub sign: Option<(&'static str, Role)>,
     /// True when it is cut in the middle, because its end distinguishes it from similar names.
     pub middle: bool,
-    /// Painted in this color of the heat ramp, from 0 to 1, while it is fresh.
-    pub heat: Option<f64>,
 }
 
 impl<'a> Cell<'a> {
@@ -210,15 +209,7 @@ impl<'a> Cell<'a> {
             mark: "",
             sign: None,
             middle: false,
-            heat: None,
         }
-    }
-
-    /// In a color of the heat ramp, from 0 (cold) to 1.
-    #[must_use]
-    pub const fn heat(mut self, share: f64) -> Self {
-        self.heat = Some(share);
-        self
     }
 
     /// Cut in the middle where it is too long.
@@ -239,6 +230,15 @@ impl<'a> Cell<'a> {
     #[must_use]
     pub const fn role(mut self, role: Role) -> Self {
         self.role = role;
+        self
+    }
+
+    /// In the color of a severity; without one it keeps its own.
+    #[must_use]
+    pub const fn severity(mut self, severity: Option<Severity>) -> Self {
+        if let Some(severity) = severity {
+            self.role = Role::of_severity(severity);
+        }
         self
     }
 

@@ -97,6 +97,8 @@ pub struct Column {
     pub wide_output: bool,
     /// Only the console has it: it is computed beside the facts, which `get` does not wait for.
     pub on_screen: bool,
+    /// The columns, by id, that say the same with more detail: the screen leaves it out where nearly all of them fit.
+    pub yields_to: &'static [&'static str],
     /// The fields of the row's JSON that it shows, for `--sort-by`: several separated by `|`, of which the first known one
     /// counts; empty for no field.
     pub field: &'static str,
@@ -160,6 +162,7 @@ impl Column {
             whole: None,
             wide_output: false,
             on_screen: false,
+            yields_to: &[],
             field: "",
         }
     }
@@ -250,6 +253,13 @@ impl Column {
     #[must_use]
     pub const fn by(mut self, field: &'static str) -> Self {
         self.field = field;
+        self
+    }
+
+    /// Left out on the screen where nearly all of these columns fit, which say the same.
+    #[must_use]
+    pub const fn yields_to(mut self, columns: &'static [&'static str]) -> Self {
+        self.yields_to = columns;
         self
     }
 

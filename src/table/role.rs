@@ -1,5 +1,7 @@
 //! What a color means: the roles that cells have and themes paint.
 
+use model::fleet::finding::Severity;
+
 macro_rules! roles {
     ($($(#[$doc:meta])* $variant:ident = $name:literal;)*) => {
         /// What a color means. Nothing is painted but by a role.
@@ -44,4 +46,15 @@ roles! {
     /// An idle allocated device.
     IdleDevice = "idle_device";
     IdleMoney = "idle_money";
+}
+
+impl Role {
+    /// The color of a severity.
+    pub const fn of_severity(severity: Severity) -> Self {
+        match severity {
+            Severity::Crit => Self::Crit,
+            Severity::Warn => Self::Warn,
+            Severity::Info => Self::Info,
+        }
+    }
 }

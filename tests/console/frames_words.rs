@@ -18,6 +18,7 @@ use model::plan::{
 use table::Facts;
 use table::actions::{ActionState, May};
 use table::navigation::ViewId;
+use table::rows::jobs::first_waited;
 
 use crate::frames::{LARGE, PAST, SMALL, console, press};
 
@@ -388,13 +389,14 @@ fn every_queue_shows_what_is_left_of_its_quotas_and_their_use_where_there_is_roo
     let prod = row(&narrow, "· prod");
     assert!(prod.contains("h100 128, a100 64"), "{narrow}");
     let wide = screen(&LARGE, ViewId::Queues, WIDE, "");
-    let head = row(&wide, "LEFT");
+    let head = row(&wide, "used/quota");
     assert!(
         ["h100", "a100", "l4"]
             .iter()
-            .all(|flavor| head.contains(flavor)),
+            .all(|flavor| head.contains(&format!("{flavor} used/quota"))),
         "{wide}"
     );
+    assert!(!head.contains("LEFT"), "the bars say it: {wide}");
     assert!(row(&wide, "speech").contains("12/64"), "{wide}");
 }
 
@@ -614,22 +616,14 @@ fn the_smallest_screen_shows_pools_before_an_empty_panel() {
 fn waiting_jobs_come_first_and_nodes_sort_naturally() {
     let app = console(&LARGE, ViewId::Jobs, USUAL, AppOptions::default());
     let table = app.view().table().expect("a table");
-    let states: Vec<JobState> = table
-        .table_model
-        .rows()
-        .iter()
-        .map(|row| LARGE.fleet.jobs[row.1 as usize].state)
-        .collect();
-    let waiting = states
-        .iter()
-        .filter(|state| **state == JobState::Waiting)
-        .count();
-    assert!(
-        waiting > 0
-            && states[..waiting]
-                .iter()
-                .all(|state| *state == JobState::Waiting)
-    );
+    let rows = table.table_model.rows().iter();
+    let jobs: Vec<_> = rows.map(|row| &LARGE.fleet.jobs[row.1 as usize]).collect();
+    let in_state = |state| jobs.iter().filter(move |job| job.state == state);
+    let (waiting, failed) = (in_state(JobState::Waiting), in_state(JobState::Failed));
+    let first: Vec<_> = waiting.chain(failed).map(|job| &job.id).collect();
+    assert!(!first.is_empty() && jobs.iter().map(|job| &job.id).take(first.len()).eq(first));
+    let waits = in_state(JobState::Waiting).map(|job| first_waited(job));
+    assert!(waits.is_sorted(), "the longest wait first");
     let facts = with(&SMALL, |fleet| {
         let mut nodes = fleet.nodes.to_vec();
         for (number, node) in [10, 2, 1].into_iter().zip(nodes.iter_mut()) {

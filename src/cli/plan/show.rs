@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 
+use engine::options;
 use model::base::name::printable;
 use model::base::quantities::counted;
 use model::base::{Exit, Failure, Moment};
@@ -213,7 +214,7 @@ pub(in crate::cli) fn plan_text(plan: &Plan, context: Option<&str>, format: Plan
     for note in &plan.undo.notes {
         line("undo", note);
     }
-    for used in &plan.options {
+    for used in options::changed(&plan.options) {
         line("settings", &used.to_string());
     }
     text

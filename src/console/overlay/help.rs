@@ -16,7 +16,7 @@ use super::verdict::{Verdict, scrolled};
 use crate::view::scroll::PopupScroll;
 
 /// The meaning of the symbols used throughout.
-const SIGNS: [(&str, &str); 14] = [
+const SIGNS: [(&str, &str); 22] = [
     (
         "●",
         "healthy: ready, running, live; on a finding: look at it",
@@ -33,6 +33,7 @@ const SIGNS: [(&str, &str); 14] = [
         "▲",
         "act now; after a share or an amount: allocated but idle, or a high idle cost",
     ),
+    ("▲6 ●5", "in the header: critical findings and warnings"),
     ("×", "broken or failed; on the heatmap a fault"),
     ("□", "on hold or stopped"),
     ("✓", "done; on a finding: acknowledged"),
@@ -57,6 +58,25 @@ const SIGNS: [(&str, &str); 14] = [
     (
         "+",
         "after an amount: devices without a price are not included",
+    ),
+    ("*", "after an amount: by list prices, not by what you pay"),
+    ("≥", "at least: others are not visible to you"),
+    (
+        ">",
+        "before an age: at least this long; before a number: a little more",
+    ),
+    ("▌", "the row under the cursor"),
+    (
+        "▾ ▸",
+        "▾ before a name: its rows are below; at the end of a list: more lines; ▸ between names: leads to",
+    ),
+    (
+        "⌈▀⌉ ⌊▀⌋",
+        "on the heatmap: the upper, the lower device of a cell is under the cursor",
+    ),
+    (
+        "i 0-9",
+        "on the heatmap without color: allocated but idle; utilization, 9 is busiest",
     ),
 ];
 

@@ -3,6 +3,7 @@
 use crate::screen::Screen;
 use crate::text::counted;
 use crate::view::describe::{LABEL, Line};
+use engine::options;
 use model::base::{Age, Moment};
 use model::cost::BudgetChange;
 use model::cost::LIST_NOTE;
@@ -270,7 +271,7 @@ pub(super) fn about(
         label = "";
     }
     let mut label = "settings";
-    for used in &plan.options {
+    for used in options::changed(&plan.options) {
         say(label, used.to_string(), Role::Muted);
         label = "";
     }

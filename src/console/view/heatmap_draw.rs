@@ -14,7 +14,7 @@ use table::text::whole_percent;
 use super::describe::{describe, draw_lines, draw_panel};
 use super::device_heat::{HeatMetric, Scale, together};
 use super::heatmap::{Heatmap, Zoom};
-use super::layout::{MapLine, NODE};
+use super::layout::{HeatmapCell, MapLine, NODE};
 use super::sparkline_strip::time_strip;
 use super::view_trait::View;
 
@@ -22,7 +22,7 @@ use super::view_trait::View;
 const PANEL: u16 = 44;
 const PANEL_FROM: u16 = 100;
 /// A device that lies nearer to the median of its gang is no outlier, a share of the whole range.
-pub(super) const APART: f64 = 0.05;
+pub(super) const APART: f64 = table::rows::gangs::NEAR_MEDIAN;
 /// Lines above the map.
 const HEAD: u16 = 2;
 /// A tile of the one-node zoom.
@@ -82,7 +82,7 @@ impl Heatmap {
         } else if self.zoom() == Zoom::OneNode {
             self.draw_tiles(facts, painter, split.map);
         } else {
-            self.draw_map(painter, split.map);
+            self.draw_map(facts, painter, split.map);
         }
         if let Some(area) = split.panel {
             self.draw_panel(facts, painter, area);
@@ -287,7 +287,7 @@ impl Heatmap {
         painter.text_in_role(area.x, area.y, area.width, &words, Role::Muted);
     }
 
-    fn draw_map(&self, painter: &mut Painter<'_>, area: Rect) {
+    fn draw_map(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         let from = self.first();
         let cursor = self.map.line_of(self.cursor);
         let hidden = self
@@ -304,7 +304,10 @@ impl Heatmap {
             }
             match line {
                 MapLine::Blank => {}
-                MapLine::Head(group) => self.draw_group(painter, area, y, *group),
+                MapLine::Head(group) => {
+                    let used = self.draw_group(painter, area, y, *group);
+                    self.draw_ruler(painter, area, y, line_at + 1, used);
+                }
                 MapLine::Cells {
                     top,
                     bottom,
@@ -314,6 +317,7 @@ impl Heatmap {
                         painter.text_in_role(area.x + x, y, 10, label, Role::Muted);
                     }
                     self.draw_cells(painter, area, y, top.clone(), bottom.clone());
+                    self.draw_nodes(facts, painter, area, y, line_at);
                     if let Some((at, lower)) = cursor
                         && at == line_at
                     {
@@ -335,9 +339,10 @@ impl Heatmap {
         }
     }
 
-    fn draw_group(&self, painter: &mut Painter<'_>, area: Rect, y: u16, at: usize) {
+    /// Draws the heading of a group; returns the cells used.
+    fn draw_group(&self, painter: &mut Painter<'_>, area: Rect, y: u16, at: usize) -> u16 {
         let Some(group) = self.map.groups.get(at) else {
-            return;
+            return 0;
         };
         let names = self
             .map
@@ -356,7 +361,88 @@ impl Heatmap {
             words.push_str(&format!("   mean {mean}"));
         }
         painter.text_in_role(area.x, y, column, &group.name, Role::Title);
-        painter.text_in_role(area.x + column, y, area.width - column, &words, Role::Muted);
+        let room = area.width - column;
+        column + painter.text_in_role(area.x + column, y, room, &words, Role::Muted)
+    }
+
+    /// Numbers the nodes of each rack of the line below, from 1, where the heading leaves room.
+    fn draw_ruler(&self, painter: &mut Painter<'_>, area: Rect, y: u16, below: usize, used: u16) {
+        let Some(MapLine::Cells { top, labels, .. }) = self.map.lines.get(below) else {
+            return;
+        };
+        // Sorted by value, the tiles are not nodes.
+        if self.by_value {
+            return;
+        }
+        let mut free = used + 2;
+        let (mut node, mut number, mut racks) = (None, 0u32, 0);
+        for spot in &self.map.spots[top.clone()] {
+            let rack = labels.iter().filter(|(x, _)| *x <= spot.x).count();
+            if rack != racks {
+                (node, number, racks) = (None, 0, rack);
+            }
+            if node.replace(spot.row.0) == Some(spot.row.0) {
+                continue;
+            }
+            number += 1;
+            let words = number.to_string();
+            let end = spot.x.saturating_add(words.len() as u16);
+            // Where a cell is a node, every tenth has its number.
+            let is_due = self.zoom() == Zoom::Devices || number % 10 == 0;
+            if is_due && spot.x >= free && end <= area.width {
+                painter.text_in_role(area.x + spot.x, y, end - spot.x, &words, Role::Muted);
+                free = end + 1;
+            }
+        }
+    }
+
+    /// Names the first and the last node of a rack's line to the right of it, where there is room.
+    fn draw_nodes(
+        &self,
+        facts: &Facts,
+        painter: &mut Painter<'_>,
+        area: Rect,
+        y: u16,
+        line_at: usize,
+    ) {
+        let mut above = self.map.lines[..=line_at].iter().rev();
+        // Racks side by side have no room for names of their own.
+        let racks = above.find_map(|line| match line {
+            MapLine::Cells { labels, .. } if labels.is_empty() => None,
+            MapLine::Cells { labels, .. } => Some(labels.len()),
+            MapLine::Head(_) | MapLine::Blank => Some(1),
+        });
+        let Some(MapLine::Cells { top, bottom, .. }) = self.map.lines.get(line_at) else {
+            return;
+        };
+        if self.by_value || racks.is_some_and(|racks| racks > 1) {
+            return;
+        }
+        let spots: Vec<&HeatmapCell> = (top.clone().chain(bottom.clone()))
+            .filter_map(|spot| self.map.spots.get(spot))
+            .collect();
+        let name = |spot: &&HeatmapCell| {
+            let node = facts.fleet.nodes.get(spot.row.0 as usize)?;
+            Some(node.name().clone())
+        };
+        let ends = (spots.first().and_then(name), spots.last().and_then(name));
+        let (Some(first), Some(last)) = ends else {
+            return;
+        };
+        let words = match first == last {
+            true => first.to_string(),
+            false => format!("{first} to {last}"),
+        };
+        // Beside the last cell is the cursor's bracket.
+        let x = spots
+            .iter()
+            .map(|spot| spot.x.saturating_add(3))
+            .max()
+            .unwrap_or(0);
+        let width = painter.width(&words);
+        if x.saturating_add(width) <= area.width {
+            painter.text_in_role(area.x + x, y, width, &words, Role::Muted);
+        }
     }
 
     fn cell(&self, spot: usize) -> Option<(u16, HeatCell)> {
@@ -399,7 +485,7 @@ impl Heatmap {
         }
     }
 
-    /// Brackets in the neighboring cells: above for an upper device, below for a lower one.
+    /// Brackets in the neighboring cells, on the background of a selection: above for an upper device, below for a lower one.
     fn draw_cursor(&self, painter: &mut Painter<'_>, area: Rect, y: u16, lower: bool) {
         let Some(spot) = self.map.spots.get(self.cursor) else {
             return;
@@ -411,7 +497,7 @@ impl Heatmap {
         };
         let style = painter.render_style.bold(Role::Mark);
         let x = area.x + spot.x;
-        let ground = painter.render_style.background(Role::Background);
+        let ground = painter.render_style.background(Role::Selection);
         if x > 0 {
             painter.sign(x - 1, y, left, style.patch(ground));
         }

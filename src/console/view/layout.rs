@@ -317,7 +317,12 @@ fn gather(
     wanted: impl Fn(&Node, &Device, Row) -> bool,
 ) -> FxHashMap<Name, Gathered> {
     let mut groups: FxHashMap<Name, Gathered> = FxHashMap::default();
-    for (at, node) in facts.fleet.nodes.iter().enumerate() {
+    // By name as people count, as in the table of nodes.
+    let nodes = &facts.fleet.nodes;
+    let mut order: Vec<usize> = (0..nodes.len()).collect();
+    order.small_sort_by(|a, b| natural(nodes[*a].name(), nodes[*b].name()));
+    for at in order {
+        let node = &nodes[at];
         // Adjacent devices mostly have the same group, so it is looked up once per run of them.
         let mut run: Tile = Vec::with_capacity(node.devices.len());
         let mut last: Option<(Option<&Arc<Pod>>, Key)> = None;

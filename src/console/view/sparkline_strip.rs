@@ -11,7 +11,7 @@ use crate::widget::bar::bar;
 use crate::widget::heat::{HeatCell, HeatLevel, pair, single};
 use crate::widget::panel::panel;
 use crate::widget::spark::{chart, spark};
-use model::base::{Moment, Name, SmallSort};
+use model::base::{Moment, Name, SmallSort, natural};
 use model::fleet::device::Device;
 use model::fleet::history::{FleetSignal, Track};
 use table::Facts;
@@ -72,8 +72,9 @@ impl DeviceStrip {
             let name = Name::from(format!("{} more pools", rest.len()));
             let cells = rest.into_iter().flat_map(|(_, cells)| cells).collect();
             others = Some((name, cells));
-            pools.small_sort_by(|a, b| a.0.cmp(&b.0));
         }
+        // As in the table of pools above.
+        pools.small_sort_by(|a, b| natural(&a.0, &b.0));
         pools.extend(others);
         let line = usize::from(width) * if paired { 2 } else { 1 };
         let lines = |per: usize| -> usize {
@@ -120,7 +121,7 @@ impl DeviceStrip {
         }
         let used = painter.text_in_role(area.x + 2, area.y, area.width, "DEVICES", Role::Muted);
         let half = if self.paired {
-            "1 half-cell = "
+            "each half block is "
         } else {
             "a cell is "
         };

@@ -8,7 +8,7 @@ use crate::painter::{Painter, RenderStyle};
 use crate::table_model::TableModel;
 use crate::text;
 use crate::widget::cell::words;
-use crate::widget::table::{TableLook, table};
+use crate::widget::table::{TableLook, fitting, table};
 use model::base::{Moment, Name};
 use model::cost::LIST_NOTE;
 use model::fleet::TableState;
@@ -177,7 +177,7 @@ impl TableView {
     pub fn paint(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect, focus: bool) {
         let table_model = &self.table_model;
         let wanted = self.columns();
-        let shown: Vec<usize> = (0..wanted.len())
+        let mut shown: Vec<usize> = (0..wanted.len())
             .filter(|at| {
                 wanted[*at] && (self.chosen.is_some() || !table_model.is_empty_column(*at))
             })
@@ -189,6 +189,7 @@ impl TableView {
             .iter()
             .map(|row| shown.iter().map(|at| self.cell(facts, *at, *row)).collect())
             .collect();
+        self.leave_out(facts, painter, area.width, &mut shown, &mut cells);
         let heads: Vec<ColumnHead> = shown
             .iter()
             .enumerate()
@@ -211,10 +212,7 @@ impl TableView {
                 }
             })
             .collect();
-        let widest: Vec<u16> = shown
-            .iter()
-            .map(|at| table_model.widest().get(*at).copied().unwrap_or(0))
-            .collect();
+        let widest = self.widest(&shown);
         let look = TableLook {
             selected: (focus && !rows.is_empty())
                 .then(|| table_model.cursor().saturating_sub(from)),
@@ -226,13 +224,7 @@ impl TableView {
             marked: (0..rows.len())
                 .filter(|line| table_model.is_marked(from + line))
                 .collect(),
-            titles: (shown.iter().enumerate())
-                .filter_map(|(place, at)| {
-                    let column = &table_model.kind.columns[*at];
-                    let title = column.title(facts);
-                    (title != column.head.title).then(|| (place, title.into_owned()))
-                })
-                .collect(),
+            titles: self.titles(facts, &shown),
         };
         let drawn = table(painter, area, &heads, &widest, &cells, &look);
         let bits = drawn.iter().map(|place| 1_u64 << shown[*place].min(63));
@@ -244,6 +236,57 @@ impl TableView {
         }
         if rows.is_empty() && area.height > 2 {
             self.say_why_empty(facts, painter, area);
+        }
+    }
+
+    /// The titles of these columns that the facts give, by place.
+    fn titles(&self, facts: &Facts, shown: &[usize]) -> Vec<(usize, String)> {
+        let titles = shown.iter().enumerate().filter_map(|(place, at)| {
+            let column = &self.table_model.kind.columns[*at];
+            let title = column.title(facts);
+            (title != column.head.title).then(|| (place, title.into_owned()))
+        });
+        titles.collect()
+    }
+
+    /// The widest text of each of these columns.
+    fn widest(&self, shown: &[usize]) -> Vec<u16> {
+        let widest = self.table_model.widest();
+        let of = |at: &usize| widest.get(*at).copied().unwrap_or(0);
+        shown.iter().map(of).collect()
+    }
+
+    /// Takes out a column that others make superfluous, where without it three quarters of them or more fit. What the user chose stays.
+    fn leave_out(
+        &self,
+        facts: &Facts,
+        painter: &mut Painter<'_>,
+        width: u16,
+        shown: &mut Vec<usize>,
+        cells: &mut [Vec<Cell<'_>>],
+    ) {
+        let columns = self.table_model.kind.columns;
+        let has_others = |at: &usize| !columns[*at].yields_to.is_empty();
+        let place = shown.iter().position(has_others);
+        let Some(place) = place.filter(|_| self.chosen.is_none()) else {
+            return;
+        };
+        let own = shown.remove(place);
+        let taken: Vec<Cell<'_>> = cells.iter_mut().map(|row| row.remove(place)).collect();
+        let heads: Vec<ColumnHead> = shown.iter().map(|at| columns[*at].head).collect();
+        let look = TableLook {
+            titles: self.titles(facts, shown),
+            ..TableLook::default()
+        };
+        let fits = fitting(painter, width, &heads, &self.widest(shown), cells, &look);
+        let says_it = |at: &usize| columns[own].yields_to.contains(&columns[*at].id);
+        let all = shown.iter().filter(|at| says_it(at)).count();
+        let drawn = fits.iter().filter(|place| says_it(&shown[**place])).count();
+        if all == 0 || drawn * 4 < all * 3 {
+            shown.insert(place, own);
+            for (row, cell) in cells.iter_mut().zip(taken) {
+                row.insert(place, cell);
+            }
         }
     }
 

@@ -31,6 +31,11 @@ impl Roofline {
         self.rate / self.traffic
     }
 
+    /// True where memory bandwidth is the roof over it.
+    pub fn is_memory_bound(&self) -> bool {
+        self.intensity() < self.ridge()
+    }
+
     /// The roof over this intensity, FLOP a second.
     pub fn roof(&self, intensity: f64) -> f64 {
         self.peak.min(intensity * self.bandwidth)
@@ -42,8 +47,8 @@ const DOTS: [[u32; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x
 /// A braille cell without dots.
 const BLANK: u32 = 0x2800;
 
-/// The plot, `width` cells wide and `height` high, with its axis below: the roof in dots, the operating point as `●`. Empty if a
-/// figure is not a positive number.
+/// The plot, `width` cells wide and `height` high: the roof in dots, the operating point as `●`. Its axes are named: the limits of the
+/// vertical one to the right, the decades of the horizontal one below. Empty if a figure is not a positive number.
 pub fn roofline(figures: &Roofline, width: usize, height: usize) -> Vec<String> {
     let all = [
         figures.peak,
@@ -86,8 +91,28 @@ pub fn roofline(figures: &Roofline, width: usize, height: usize) -> Vec<String> 
     let ridge = (figures.ridge().log10() / DECADES_X * (width - 1) as f64).round();
     let mut axis: Vec<char> = vec!['─'; width];
     axis[(ridge.max(0.0) as usize).min(width - 1)] = '┼';
+    let lowest = figures.peak / 10f64.powf(DECADES_Y);
+    if height > 1 {
+        lines[height - 1].push_str(&format!("  {:.0} GFLOP/s", lowest / 1e9));
+    }
+    lines[0].push_str(&format!("  {:.0} TFLOP/s", figures.peak / 1e12));
     lines.push(String::from_iter(axis));
+    lines.push(format!("{}  FLOP/byte", ticks(width)));
     lines
+}
+
+/// The numbers below the horizontal axis, `width` cells.
+fn ticks(width: usize) -> String {
+    let mut line = vec![' '; width];
+    for (decade, number) in ["1", "10", "100", "1k", "10k"].into_iter().enumerate() {
+        let at = (decade as f64 / DECADES_X * (width - 1) as f64).round() as usize;
+        // The last one ends with the axis.
+        let from = at.min(width.saturating_sub(number.len()));
+        for (cell, sign) in line[from..].iter_mut().zip(number.chars()) {
+            *cell = sign;
+        }
+    }
+    String::from_iter(line)
 }
 
 #[cfg(test)]
@@ -115,8 +140,12 @@ mod tests {
     fn the_point_is_drawn_under_the_roof() {
         // At the peak, far right of the ridge: the top row.
         let lines = roofline(&h100(989e12, 989e9), 33, 6);
-        assert_eq!(lines.len(), 7);
+        assert_eq!(lines.len(), 8);
         assert_eq!(place(&lines), (24, 0));
+        assert!(lines[0].ends_with("  989 TFLOP/s"), "{lines:?}");
+        assert!(lines[5].ends_with("  989 GFLOP/s"), "{lines:?}");
+        let below = "1       10      100     1k    10k  FLOP/byte";
+        assert_eq!(lines[7], below);
         // A thousandth of the peak: the lowest row.
         assert_eq!(place(&roofline(&h100(0.989e12, 0.989e12), 33, 6)).1, 5);
         // The ridge of an H100 is at 295 FLOP a byte.
@@ -125,6 +154,7 @@ mod tests {
         let axis = lines[6].chars().position(|cell| cell == '┼');
         assert_eq!(axis, Some(20));
         // The roof rises to the left of the ridge and is flat to the right.
+        assert!(figures.is_memory_bound() && !h100(1e14, 1e11).is_memory_bound());
         assert!(figures.roof(10.0) < figures.roof(100.0));
         assert_eq!(figures.roof(1e3), figures.roof(1e4));
     }

@@ -1,7 +1,6 @@
 //! A table: columns with a width policy and a priority; columns that do not fit are dropped. Numbers are never cut.
 
 use ratatui::layout::Rect;
-use ratatui::style::Style;
 
 use model::base::SmallSort;
 
@@ -13,7 +12,7 @@ use table::role::Role;
 
 use super::bar::bar;
 use super::cell::words;
-use super::spark::{level, spark};
+use super::spark::spark;
 
 /// Width of the number beside a graphic, cells: ` 100%`.
 const BESIDE: u16 = 5;
@@ -57,12 +56,7 @@ pub fn table(
     if area.width <= EDGE + 1 || area.height == 0 {
         return Vec::new();
     }
-    let texts = texts(painter, rows);
-    let mut needs = needs(painter, heads, widest, &texts);
-    for (column, title) in &look.titles {
-        needs[*column] = needs[*column].max(painter.width(title));
-    }
-    let layout = slots(painter, heads, &needs, area.width);
+    let (texts, layout) = measured(painter, area.width, heads, widest, rows, look);
     for slot in &layout {
         header(painter, area, &heads[slot.column], slot, look);
     }
@@ -80,8 +74,6 @@ pub fn table(
         }
         for slot in &layout {
             if let (Some(cell), Some(words)) = (row.get(slot.column), words.get(slot.column)) {
-                // The ramp is readable on the screen's background, but not on the cursor's.
-                let heat = cell.heat.filter(|_| look.selected != Some(line));
                 paint(
                     painter,
                     area.x + EDGE + slot.x,
@@ -90,7 +82,6 @@ pub fn table(
                     &heads[slot.column],
                     cell,
                     words,
-                    heat,
                 );
             }
         }
@@ -99,6 +90,37 @@ pub fn table(
         }
     }
     layout.iter().map(|slot| slot.column).collect()
+}
+
+/// The columns that fit into this width.
+pub fn fitting(
+    painter: &mut Painter<'_>,
+    width: u16,
+    heads: &[ColumnHead],
+    widest: &[u16],
+    rows: &[Vec<Cell<'_>>],
+    look: &TableLook,
+) -> Vec<usize> {
+    let (_, layout) = measured(painter, width, heads, widest, rows, look);
+    layout.iter().map(|slot| slot.column).collect()
+}
+
+/// The text of each cell, and the columns that fit.
+fn measured(
+    painter: &mut Painter<'_>,
+    width: u16,
+    heads: &[ColumnHead],
+    widest: &[u16],
+    rows: &[Vec<Cell<'_>>],
+    look: &TableLook,
+) -> (Vec<Vec<String>>, Vec<Slot>) {
+    let texts = texts(painter, rows);
+    let mut needs = needs(painter, heads, widest, &texts);
+    for (column, title) in &look.titles {
+        needs[*column] = needs[*column].max(painter.width(title));
+    }
+    let layout = slots(painter, heads, &needs, width);
+    (texts, layout)
 }
 
 /// The text of each cell, row by row.
@@ -345,7 +367,6 @@ fn header(painter: &mut Painter<'_>, area: Rect, head: &ColumnHead, slot: &Slot,
     }
 }
 
-#[allow(clippy::too_many_arguments)]
 fn paint(
     painter: &mut Painter<'_>,
     x: u16,
@@ -354,18 +375,12 @@ fn paint(
     head: &ColumnHead,
     cell: &Cell<'_>,
     words: &str,
-    heat: Option<f64>,
 ) {
     let role = match (&cell.value, cell.stale) {
         (Value::Unknown, _) | (_, true) => Role::Muted,
         _ => cell.role,
     };
-    let style = match heat {
-        Some(share) if role != Role::Muted => {
-            Style::new().fg(painter.render_style.heat_for_text(level(share), false))
-        }
-        _ => painter.render_style.fg(role),
-    };
+    let style = painter.render_style.fg(role);
     let graphic = width.saturating_sub(BESIDE);
     match &cell.value {
         Value::Bar(ratio) if graphic > 0 => {
@@ -399,7 +414,14 @@ fn paint(
             painter.text_right(x + width, y, painter.width(&numbers), &numbers, style);
         }
         _ if head.align == Align::Right => {
-            painter.text_right(x + width, y, width, words, style);
+            let mut number = words;
+            if let Some((sign, role)) = cell.sign {
+                // One below the other, whatever the width of the numbers.
+                let style = painter.render_style.fg(role);
+                painter.text(x, y, width, sign, style);
+                number = words.strip_prefix(sign).map_or(words, str::trim_start);
+            }
+            painter.text_right(x + width, y, width, number, style);
         }
         _ => {
             let mut at = x;

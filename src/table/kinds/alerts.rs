@@ -239,11 +239,12 @@ fn level_value(value: Option<f64>) -> Value<'static> {
 
 /// A severity as a sign.
 pub const fn sign(severity: Severity) -> (&'static str, Role) {
-    match severity {
-        Severity::Crit => ("▲", Role::Crit),
-        Severity::Warn => ("●", Role::Warn),
-        Severity::Info => ("○", Role::Info),
-    }
+    let sign = match severity {
+        Severity::Crit => "▲",
+        Severity::Warn => "●",
+        Severity::Info => "○",
+    };
+    (sign, Role::of_severity(severity))
 }
 
 /// The sign of a finding: how it was silenced, else its severity.

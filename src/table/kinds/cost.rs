@@ -79,7 +79,7 @@ pub static KIND: KindSpec = KindSpec {
             .rare()
             .wide_output(),
         Column::number("devices", "DEVICES", 3, 7, devices).by("devices"),
-        Column::graphic("share", "SHARE", 5, (4, 24), share).wide_output(),
+        Column::graphic("share", "SHARE", 5, (12, 24), share).wide_output(),
         Column::number("burn", "$/h", 0, 7, rate_cell).by("burn_usd_per_hour"),
         Column::number("free", "UNALLOC $/h", 1, 7, |facts, at| {
             idle_money(facts, at, |spend| unallocated(facts, spend))
@@ -97,7 +97,7 @@ pub static KIND: KindSpec = KindSpec {
         })
         .rare()
         .wide_output(),
-        Column::words("quota-left", "OWN QUOTA LEFT", 2, (32, 200), quota_left)
+        Column::words("quota-left", "OWN QUOTA LEFT", 2, (32, 48), quota_left)
             .rare()
             .wide_output(),
         Column::number("unpriced", "NO PRICE", 6, 4, |facts, row| {

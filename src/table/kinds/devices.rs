@@ -1,6 +1,6 @@
 //! Devices: device, pod, job, queue and team joined on one line; also the fields of the heatmap's filter.
 
-use model::base::DeviceAmount;
+use model::base::{DeviceAmount, SmallSort};
 use model::cost::Money;
 use model::fleet::device::{Attribution, Device, Health, Pod, Slice};
 use model::fleet::history::Track;
@@ -18,6 +18,7 @@ use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
 use crate::rows::devices;
 use crate::rows::devices::DeviceRow;
+use crate::rows::gangs;
 
 /// The columns of devices.
 const COLUMNS: &[Column] = &[
@@ -74,9 +75,9 @@ const COLUMNS: &[Column] = &[
         let cell = reading(facts, row, |_| {
             Value::known(signal_of(facts, row, Signal::Temp), Value::Celsius)
         });
-        let hot = device(facts, row)
-            .is_some_and(|(_, device)| judge::device_is_hot(device, &facts.fleet.policy));
-        if hot { cell.role(Role::Warn) } else { cell }
+        let severity = device(facts, row)
+            .and_then(|(_, device)| judge::device_heat_severity(device, &facts.fleet.policy));
+        cell.severity(severity)
     })
     .by("signals.temp_celsius"),
     Column::number("power", "POWER", 7, 5, |facts, row| {
@@ -363,6 +364,12 @@ fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
         }
     }
     by_node(facts, &mut rows);
+    if let RowScope::Job(job) = row_scope
+        && let Some(job) = facts.fleet.job(job)
+        && let Some(rank) = gangs::worst_first(facts, job)
+    {
+        rows.small_sort_by_key(|row| device(facts, *row).map(|(_, device)| rank(device)));
+    }
     rows
 }
 

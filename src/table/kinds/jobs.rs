@@ -257,12 +257,13 @@ pub static OUTPUT: RowOutput = RowOutput {
     },
 };
 
+/// By rank of the state; those that wait by their wait, the longest first; those that failed, the latest first; then by name.
 fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
     let members = match row_scope {
         RowScope::Cohort(cohort) => queue_tree::members(&facts.fleet.queues, cohort),
         _ => BTreeSet::new(),
     };
-    let mut rows: Vec<Row> = facts
+    let mut rows: Vec<_> = facts
         .fleet
         .jobs
         .iter()
@@ -279,17 +280,22 @@ fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
             RowScope::Pool(pool) => job.pools.contains(pool),
             _ => true,
         })
-        .map(|(at, job)| (rank(job.state), at as u32))
+        .map(|(at, job)| {
+            let waits = (job.state == JobState::Waiting).then(|| jobs::first_waited(job));
+            let failed = (job.state == JobState::Failed).then(|| jobs::failed_at(job));
+            ((rank(job.state), waits, Reverse(failed.flatten())), at)
+        })
         .collect();
-    let key = |row: &Row| &facts.fleet.jobs[row.1 as usize].id.key;
+    let key = |at: usize| &facts.fleet.jobs[at].id.key;
     rows.small_sort_by(|a, b| {
-        let (one, other) = (key(a), key(b));
+        let (one, other) = (key(a.1), key(b.1));
         (a.0.cmp(&b.0))
             .then_with(|| natural(&one.namespace, &other.namespace))
             .then_with(|| natural(&one.name, &other.name))
             .then(a.1.cmp(&b.1))
     });
-    rows
+    let rows = rows.into_iter();
+    rows.map(|((rank, ..), at)| (rank, at as u32)).collect()
 }
 
 /// Sort rank: states that need action first, finished jobs last.

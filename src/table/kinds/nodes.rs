@@ -395,7 +395,7 @@ fn allocated(facts: &Facts, row: Row) -> Cell<'_> {
     })
 }
 
-/// Brighter with higher utilization; marked idle where devices are allocated and none is working.
+/// Marked idle where devices are allocated and none is working.
 fn util(facts: &Facts, row: Row) -> Cell<'_> {
     let mean = node(facts, row).and_then(|node| nodes::mean(facts.devices_of(node), Device::util));
     let cell = reading(facts, row, |_| Value::known(mean, Value::Ratio));
@@ -406,8 +406,8 @@ fn util(facts: &Facts, row: Row) -> Cell<'_> {
     };
     match mean {
         Some(mean) if mean < 0.005 && held() => cell.role(Role::IdleMoney),
-        Some(mean) => cell.heat(mean),
-        None => cell,
+        Some(mean) if mean < 0.005 => cell.role(Role::Muted),
+        _ => cell,
     }
 }
 
@@ -443,16 +443,13 @@ pub fn is_hot(facts: &Facts, such: impl Fn(&Node) -> bool) -> bool {
 fn temp(facts: &Facts, row: Row) -> Cell<'_> {
     let hottest = node(facts, row).and_then(|node| nodes::hottest(facts.devices_of(node)));
     // A device has its own temperature threshold, and a hot rack also contains cool nodes.
-    let hot = node(facts, row).is_some_and(|own| {
-        let mut devices = facts.devices_of(own);
-        devices.any(|device| judge::device_is_hot(device, &facts.fleet.policy))
+    let severity = node(facts, row).and_then(|own| {
+        let devices = facts.devices_of(own);
+        let severities =
+            devices.filter_map(|device| judge::device_heat_severity(device, &facts.fleet.policy));
+        severities.min()
     });
-    let cell = reading(facts, row, |_| Value::known(hottest, Value::Celsius));
-    match hottest {
-        _ if hot => cell.role(Role::Warn),
-        Some(degrees) => cell.heat(warmth(degrees)),
-        None => cell,
-    }
+    reading(facts, row, |_| Value::known(hottest, Value::Celsius)).severity(severity)
 }
 
 /// Temperatures that span the ramp of colors, degrees Celsius: a cool room, and where boards slow down.

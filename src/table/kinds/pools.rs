@@ -381,14 +381,19 @@ fn temp(facts: &Facts, row: Row) -> Cell<'_> {
     let cell = reading(facts, row, |pool| {
         Value::known(pool.temp_max, Value::Celsius)
     });
-    // A pool of several classes is hot when any class is above its threshold.
-    let hot = ours(facts, row).is_some_and(|pool| {
-        pool.temp_max.is_some_and(|celsius| {
-            let mut classes = pool.classes.iter();
-            classes.any(|one| judge::is_hot(celsius, None, &one.class, &facts.fleet.policy))
-        }) || nodes::is_hot(facts, |node| node.pool == pool.name)
+    // A pool of several classes is as hot as the class whose threshold is lowest says.
+    let severity = ours(facts, row).and_then(|pool| {
+        let of_class =
+            |celsius, class: &str| judge::heat_severity(celsius, None, class, &facts.fleet.policy);
+        let own = pool.temp_max.and_then(|celsius| {
+            let classes = pool.classes.iter();
+            let severities = classes.filter_map(|one| of_class(celsius, &one.class));
+            severities.min()
+        });
+        let found = || nodes::is_hot(facts, |node| node.pool == pool.name);
+        own.or_else(|| found().then_some(Severity::Warn))
     });
-    if hot { cell.role(Role::Warn) } else { cell }
+    cell.severity(severity)
 }
 
 fn power(facts: &Facts, row: Row) -> Cell<'_> {

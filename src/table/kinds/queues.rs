@@ -20,6 +20,11 @@ use crate::rows::queues::{
 };
 use crate::text::or_unknown;
 
+/// The columns of the quota of each flavor, the one with most devices first.
+const FLAVORS: [&str; 8] = [
+    "quota", "quota2", "quota3", "quota4", "quota5", "quota6", "quota7", "quota8",
+];
+
 /// Queues. A row is its place in the order, and its place among the queues of all systems, then those that only jobs name, then
 /// the row of no queue.
 pub static KIND: KindSpec = KindSpec {
@@ -37,6 +42,7 @@ pub static KIND: KindSpec = KindSpec {
         .wide(),
         Column::words("left", "OWN QUOTA LEFT", 2, (22, 200), left)
             .whole("QUEUE LEFT")
+            .yields_to(&FLAVORS)
             .wide_output(),
         // All flavors in one column: the screen has a column for each.
         Column::words("quotas", "QUOTA", 15, (8, 200), |facts, row| {
@@ -47,14 +53,14 @@ pub static KIND: KindSpec = KindSpec {
         })
         .whole("QUEUE QUOTA")
         .wide_on_screen(),
-        flavor::<0>("quota", 3),
-        flavor::<1>("quota2", 6),
-        flavor::<2>("quota3", 8),
-        flavor::<3>("quota4", 9),
-        flavor::<4>("quota5", 10),
-        flavor::<5>("quota6", 11),
-        flavor::<6>("quota7", 12),
-        flavor::<7>("quota8", 13),
+        flavor::<0>(FLAVORS[0], 3),
+        flavor::<1>(FLAVORS[1], 6),
+        flavor::<2>(FLAVORS[2], 8),
+        flavor::<3>(FLAVORS[3], 9),
+        flavor::<4>(FLAVORS[4], 10),
+        flavor::<5>(FLAVORS[5], 11),
+        flavor::<6>(FLAVORS[6], 12),
+        flavor::<7>(FLAVORS[7], 13),
         Column::number("share", "SHARE", 5, 5, share)
             .by("share")
             .rare()

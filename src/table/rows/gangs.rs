@@ -1,5 +1,7 @@
 //! Gangs: the devices that slow down the others.
 
+use std::cmp::Reverse;
+
 use model::base::SmallSort;
 use model::fleet::device::{Device, Pod};
 use model::fleet::job::Job;
@@ -13,6 +15,9 @@ const FEW: usize = 4;
 
 /// A device counts as slow where its utilization is this far below its gang's median, 0 to 1.
 const APART: f64 = 0.3;
+
+/// A device whose utilization lies nearer to its gang's median than this is no outlier, 0 to 1.
+pub const NEAR_MEDIAN: f64 = 0.05;
 
 /// The stragglers of a gang from its findings: node, device, pod.
 pub fn stragglers<'a>(facts: &'a Facts, job: &Job) -> Vec<(&'a Node, &'a Device, &'a Pod)> {
@@ -56,8 +61,7 @@ pub fn slowest<'a>(facts: &'a Facts, job: &Job) -> Option<Slowest<'a>> {
         let node = facts.fleet.node(&place.node)?;
         let device = node.device(place.device)?;
         let pod = device.holder.as_deref()?;
-        let util = device.util().filter(|_| device.is_fresh(facts.now))?;
-        Some((util, &**node, device, pod))
+        Some((fresh_util(facts, device)?, &**node, device, pod))
     });
     let mut read: Vec<_> = places.collect();
     read.small_sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -70,6 +74,41 @@ pub fn slowest<'a>(facts: &'a Facts, job: &Job) -> Option<Slowest<'a>> {
         pod,
         util,
         median,
+    })
+}
+
+/// The utilization of a fresh reading, 0 to 1.
+fn fresh_util(facts: &Facts, device: &Device) -> Option<f64> {
+    device.util().filter(|_| device.is_fresh(facts.now))
+}
+
+/// The sort key of a gang's devices that puts the worst first: its stragglers, then those further from its median utilization, in
+/// steps, so that noise moves none. `None` for a job that is no gang.
+pub fn worst_first<'a>(
+    facts: &'a Facts,
+    job: &Job,
+) -> Option<impl Fn(&Device) -> Reverse<(bool, u32)> + use<'a>> {
+    if !job.is_gang() {
+        return None;
+    }
+    let slow = stragglers(facts, job).into_iter();
+    let slow: Vec<&Device> = slow.map(|(_, device, _)| device).collect();
+    let devices = job.places.iter().filter_map(|place| {
+        let node = facts.fleet.node(&place.node)?;
+        node.device(place.device)
+    });
+    let mut utils: Vec<f64> = devices
+        .filter_map(|device| fresh_util(facts, device))
+        .collect();
+    utils.small_sort_by(f64::total_cmp);
+    let median = utils.get(utils.len() / 2).copied();
+    let median = median.filter(|_| utils.len() >= FEW);
+    Some(move |device: &Device| {
+        let is_straggler = slow.iter().any(|one| one.id == device.id);
+        let util = fresh_util(facts, device);
+        let apart = util.zip(median).map(|(util, median)| (util - median).abs());
+        let steps = apart.map_or(0, |apart| (apart / NEAR_MEDIAN) as u32);
+        Reverse((is_straggler, steps))
     })
 }
 
@@ -118,6 +157,11 @@ mod tests {
                 }
             }
             Arc::make_mut(&mut facts.fleet).nodes = nodes.clone().into();
+            let rank = worst_first(&facts, &job).expect("a gang");
+            let ranks = facts.fleet.devices().take(5).map(|(_, one)| rank(one));
+            let ranks: Vec<_> = ranks.collect();
+            assert!(ranks[0] < ranks[1], "the one that is apart comes first");
+            assert!(ranks[1..].iter().all(|rank| *rank == ranks[1]));
             let found = slowest(&facts, &job);
             found.map(|one| (one.device.id == all[0], one.util, one.median))
         };

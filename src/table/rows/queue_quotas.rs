@@ -158,9 +158,11 @@ fn flavor_title<const NTH: usize>(facts: &Facts) -> String {
     let flavor = flavors(facts).get(NTH).copied();
     match (flavor, &facts.part) {
         (None, _) => String::new(),
-        (Some(flavor), None) => FlavorPart::whole(flavor).name(),
+        (Some(flavor), None) => format!("{} used/quota", FlavorPart::whole(flavor).name()),
         // The other columns are scoped to a team or to namespaces; this one covers the whole queue.
-        (Some(flavor), Some(_)) => format!("QUEUE {}", FlavorPart::whole(flavor).name()),
+        (Some(flavor), Some(_)) => {
+            format!("QUEUE {} used/quota", FlavorPart::whole(flavor).name())
+        }
     }
 }
 

@@ -220,12 +220,22 @@ fn roof(table: &mut Description, facts: &Facts, job: &Job, profile: &JobProfile)
         return;
     }
     table.lines.push(Line::Picture("roofline", plot));
+    let share = |part: f64, whole: f64| whole_percent(part / whole);
+    let limit = match figures.is_memory_bound() {
+        true => {
+            let used = share(figures.traffic, figures.bandwidth);
+            format!("memory-bound, {used} of the memory bandwidth")
+        }
+        false => {
+            let used = share(figures.rate, figures.peak);
+            format!("compute-bound, {used} of the dense BF16 peak")
+        }
+    };
     let words = format!(
-        "1 to 10k FLOP/byte, ridge {:.0} · ● {:.0} TFLOP/s at {:.0} FLOP/byte, {} of BF16 dense peak",
+        "ridge at {:.0} FLOP/byte; this job: {:.0} TFLOP/s at {:.0} FLOP/byte: {limit}",
         figures.ridge(),
         figures.rate / 1e12,
         figures.intensity(),
-        whole_percent(figures.rate / figures.peak),
     );
     table.words("", words, Role::Muted);
 }
@@ -242,7 +252,10 @@ fn bound_by(table: &mut Description, facts: &Facts, job: &Job) {
             let words = format!("{}: {} (last 30 min)", bound.name(), bound.meaning());
             table.words("limited by", words, Role::Text);
             table.words("", evidence_words(&profile.evidence), Role::Muted);
-            roof(table, facts, job, profile);
+            // A server's work is by its requests, not by its devices' peak.
+            if job.serving.is_none() {
+                roof(table, facts, job, profile);
+            }
         }
         Err(why) => {
             let words = format!("no verdict: {}", why.words());

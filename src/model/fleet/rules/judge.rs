@@ -4,6 +4,7 @@ use crate::base::{Age, Moment};
 
 use super::policy::Policy;
 use crate::fleet::device::Device;
+use crate::fleet::finding::Severity;
 use crate::fleet::signal::Signal;
 
 /// Activity of a device by its last readings, 0 to 1: the larger of utilization and engine activity.
@@ -42,18 +43,29 @@ pub const NEAR_SLOWDOWN: f64 = 3.0;
 /// A device without a known slowdown temperature is hot from here, degrees Celsius: `fallback` of the check `heat`.
 pub const HOT_DEFAULT: f64 = 85.0;
 
-/// True when a device of this class is hot, by its own or its model's slowdown temperature.
-pub fn is_hot(celsius: f64, own_slowdown: Option<f64>, class: &str, policy: &Policy) -> bool {
+/// How severe a temperature is for a device of this class, by its own or its model's slowdown temperature: critical from that on, a
+/// warning near it. Without a known slowdown temperature it is a warning at most; `None` is not hot.
+pub fn heat_severity(
+    celsius: f64,
+    own_slowdown: Option<f64>,
+    class: &str,
+    policy: &Policy,
+) -> Option<Severity> {
     let model = || policy.catalog.of_class(class)?.slowdown_celsius;
-    let limit = own_slowdown.filter(|limit| *limit > 40.0).or_else(model);
-    celsius >= limit.map_or(HOT_DEFAULT, |limit| limit - NEAR_SLOWDOWN)
+    match own_slowdown.filter(|limit| *limit > 40.0).or_else(model) {
+        Some(limit) if celsius >= limit => Some(Severity::Crit),
+        limit => {
+            let near = limit.map_or(HOT_DEFAULT, |limit| limit - NEAR_SLOWDOWN);
+            (celsius >= near).then_some(Severity::Warn)
+        }
+    }
 }
 
-/// True when the device's last reading is hot.
-pub fn device_is_hot(device: &Device, policy: &Policy) -> bool {
+/// How severe the temperature of the device's last reading is; `None` is not hot, or unknown.
+pub fn device_heat_severity(device: &Device, policy: &Policy) -> Option<Severity> {
     let own = device.signals.get(Signal::TempSlowdown);
-    let celsius = device.signals.get(Signal::Temp);
-    celsius.is_some_and(|celsius| is_hot(celsius, own, &device.class, policy))
+    let celsius = device.signals.get(Signal::Temp)?;
+    heat_severity(celsius, own, &device.class, policy)
 }
 
 /// True when the device is allocated, for longer than the grace period, has a fresh reading, and is idle. A shared device counts
@@ -79,8 +91,10 @@ mod tests {
         let (thresholds, policy) = (Thresholds::default(), Policy::default());
         let rule = thresholds.rule("heat");
         assert_eq!((rule.approach, rule.fallback), (NEAR_SLOWDOWN, HOT_DEFAULT));
-        assert!(is_hot(87.0, Some(90.0), "H100", &policy));
-        assert!(!is_hot(86.0, Some(90.0), "H100", &policy));
-        assert!(is_hot(85.0, None, "of no catalog", &policy));
+        let severity = |celsius, own, class| heat_severity(celsius, own, class, &policy);
+        assert_eq!(severity(86.0, Some(90.0), "H100"), None);
+        assert_eq!(severity(87.0, Some(90.0), "H100"), Some(Severity::Warn));
+        assert_eq!(severity(90.0, Some(90.0), "H100"), Some(Severity::Crit));
+        assert_eq!(severity(99.0, None, "of no catalog"), Some(Severity::Warn));
     }
 }
