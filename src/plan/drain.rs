@@ -447,9 +447,10 @@ impl Drain<'_> {
             let all = budget.pods.len();
             if planner_context::is_firm(budget) {
                 self.plan.warnings.push(format!(
-                    "disruption budget {key} requires {} of {all} pods healthy and can never allow an eviction: add replicas or loosen the budget, or {} stay",
+                    "disruption budget {key} requires {} of {all} pods healthy and can never allow an eviction: add replicas or loosen the budget, or {} {}",
                     budget.desired_healthy,
-                    pods.join(", ")
+                    pods.join(", "),
+                    if pods.len() == 1 { "stays" } else { "stay" }
                 ));
             } else if (budget.allowed as usize) < pods.len() {
                 self.plan.warnings.push(format!(

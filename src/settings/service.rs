@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_reported() {
         for (text, wanted) in [
-            ("match = { name = \"a\" }", "promises nothing"),
+            ("match = { name = \"a\" }", "no latency target"),
             ("ttft = \"fast\"", "a latency above 0"),
             ("ttft = \"0ms\"", "a latency above 0"),
             ("tpot = -1", "a latency above 0"),

@@ -201,7 +201,7 @@ fn a_mistake_names_file_line_key_and_mend() {
         ),
         (
             "refresh = \"soon\"",
-            "stokehold.toml:1: refresh: `soon` is not a span of time such as \"90s\", \"15m\" or \"1h30m\"",
+            "stokehold.toml:1: refresh: `soon` is not a duration such as \"90s\", \"15m\" or \"1h30m\"",
         ),
         (
             "refresh = 0",
@@ -281,7 +281,7 @@ fn a_variable_that_is_no_setting_is_refused_with_the_nearest() {
         };
         let message = refused(&inputs);
         assert!(
-            message.starts_with(&format!("{name}: is no setting")),
+            message.starts_with(&format!("{name}: is not a setting")),
             "{message}"
         );
         assert!(message.contains(near), "{message}");
@@ -323,7 +323,7 @@ fn every_layer_at_fault_is_named_at_once() {
         "STOKEHOLD_ASCII: ascii: `maybe` is neither true nor false"
     );
     assert!(
-        lines[2].starts_with("--refresh: refresh: `soon` is not a span"),
+        lines[2].starts_with("--refresh: refresh: `soon` is not a duration"),
         "{message}"
     );
 }
@@ -485,7 +485,7 @@ fn real_machines_have_real_prices() {
     let (usd_l4, source) =
         price("NVIDIA-L4", Some("g6.12xlarge"), Some("aws:///z/i-0"), 4).expect("by class");
     assert!(
-        source.contains("by class, the machine type is not in the book"),
+        source.contains("by class: the instance type is not in the price book"),
         "{source}"
     );
     assert!((0.8..1.7).contains(&usd_l4), "{usd_l4}");

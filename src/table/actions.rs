@@ -274,8 +274,8 @@ mod tests {
         assert_eq!(
             opens_faulty(&findings, &plan),
             [
-                "h100-5/gpu7 still has XID 79: undo allows work to start there again",
-                "h100-5 still is not ready: undo allows work to start there again",
+                "h100-5/gpu7 still has XID 79: undo allows new pods there",
+                "h100-5 still is not ready: undo allows new pods there",
             ]
         );
     }
@@ -303,7 +303,7 @@ mod tests {
             with(JobState::Starting, 4, "no room").as_deref(),
             Some("it has 4 of its 8 devices: no room")
         );
-        assert_eq!(with(JobState::Waiting, 0, "").as_deref(), Some("it waits"));
+        assert_eq!(with(JobState::Waiting, 0, "").as_deref(), Some("it is waiting"));
         let gone = JobName(ObjectKey::new("nobody", "knows"));
         assert!(not_started(&fleet, &gone).is_some());
     }

@@ -27,6 +27,7 @@ use model::fleet::siting::JobPodSet;
 use model::fleet::{Fleet, TableState};
 
 use super::Facts;
+use super::changes::SeenChanges;
 
 /// A name with an escape sequence, a C1 control, a bidirectional override and a wide character.
 pub fn hostile() -> &'static str {
@@ -271,7 +272,27 @@ prices = [
         now: now(),
         ..Facts::new(Name::new("test"), Arc::new(made), Arc::new(burnt))
     };
-    advised(&facts)
+    advised(&changed(facts))
+}
+
+/// With the changes since a minute ago, when every job waited, the first node was not cordoned and there was no finding.
+fn changed(facts: Facts) -> Facts {
+    let mut before = facts.clone();
+    before.now = now().minus(Duration::from_secs(60));
+    let fleet = Arc::make_mut(&mut before.fleet);
+    let mut jobs = fleet.jobs.to_vec();
+    for job in &mut jobs {
+        Arc::make_mut(job).state = JobState::Waiting;
+    }
+    fleet.jobs = jobs.into();
+    let mut nodes = fleet.nodes.to_vec();
+    Arc::make_mut(&mut nodes[0]).cordon = None;
+    fleet.nodes = nodes.into();
+    fleet.findings = Arc::default();
+    Facts {
+        changes: Some(Arc::new(SeenChanges::between(&before, &facts))),
+        ..facts
+    }
 }
 
 /// The same facts with advice about each job, and a pod autoscaler for each.

@@ -430,7 +430,7 @@ mod tests {
     #[test]
     fn a_server_says_what_it_knows_and_no_more() {
         let mut served = Serving::default();
-        assert_eq!(serving(&served), "requests, of which nothing is known");
+        assert_eq!(serving(&served), "serving requests, no request metrics");
         served.signals = [(Signal::RequestsRunning, 12.0), (Signal::Ttft, 0.104)]
             .into_iter()
             .collect();

@@ -456,7 +456,7 @@ fn a_finished_run_is_not_confirmed_again() {
     assert!(shown.contains("done; U undoes it"), "{shown}");
     // One that has put all back itself offers no undo.
     let over = RunRow {
-        no_undo: Some(String::from("run-1 left no change: nothing to undo")),
+        no_undo: Some(String::from("run-1 changed nothing: nothing to undo")),
         ..run
     };
     let shown = show(&mut app, &over);

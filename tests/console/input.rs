@@ -255,7 +255,7 @@ fn what_is_meant_is_copied_in_four_ways() {
     );
     // What no kubectl knows is said, not made up.
     press(&mut app, "2ck");
-    assert!(text(&app).contains("kubectl knows no such object"));
+    assert!(text(&app).contains("kubectl has no such object"));
     press(&mut app, "c\u{1b}");
     assert!(!text(&app).contains("copy "), "escape copies nothing");
 }
@@ -519,7 +519,7 @@ fn the_past_is_stepped_through_and_left() {
     assert!(text(&app).contains("no readings are kept before"));
     let mut app = self::app(&SMALL, ViewId::Devices);
     press(&mut app, "[");
-    assert!(text(&app).contains("no readings are kept yet"));
+    assert!(text(&app).contains("no readings yet"));
 }
 
 #[test]
@@ -598,20 +598,20 @@ fn a_bad_day_says_what_is_missing_and_offers_the_demo() {
     ] {
         let mut app = app(&facts, ViewId::Fleet);
         let shown = text(&app);
-        for words in ["nothing can be seen yet", title, mend, "! opens this"] {
+        for words in ["nothing is visible yet", title, mend, "! opens this"] {
             assert!(shown.contains(words), "{words}\n{shown}");
         }
         // It stands where the view has nothing to show, and takes no key of the view's.
         assert_eq!(press(&mut app, "d"), []);
         press(&mut app, "0");
-        assert!(!text(&app).contains("nothing can be seen yet"));
+        assert!(!text(&app).contains("nothing is visible yet"));
         press(&mut app, "1!");
         assert!(text(&app).contains("d opens the demo fleet"));
         assert_eq!(press(&mut app, "r"), [Effect::Switch(Switch::Again)]);
         // Once there is something to show, it is shown.
         press(&mut app, "\u{1b}");
         let _ = app.update(Msg::Facts(SMALL.clone()));
-        assert!(!text(&app).contains("nothing can be seen yet"));
+        assert!(!text(&app).contains("nothing is visible yet"));
         // What is lost later comes over nothing: what was seen stays.
         let mut lost = SMALL.clone();
         let mut fleet = (*lost.fleet).clone();
@@ -619,7 +619,7 @@ fn a_bad_day_says_what_is_missing_and_offers_the_demo() {
         lost.fleet = Arc::new(fleet);
         let _ = app.update(Msg::Facts(lost));
         let shown = text(&app);
-        assert!(!shown.contains("nothing can be seen yet"), "{shown}");
+        assert!(!shown.contains("nothing is visible yet"), "{shown}");
         assert!(shown.contains(title), "{shown}");
     }
 }
@@ -695,7 +695,7 @@ fn partly_blind_is_a_banner_not_a_wall() {
     let app = app(&facts, ViewId::Nodes);
     let shown = text(&app);
     assert!(shown.contains("▲ no exporter found"), "{shown}");
-    assert!(shown.contains("! says how to fix it"));
+    assert!(shown.contains("! shows how to fix it"));
     assert_eq!(app.view().counts().1, 11);
     // All of them fail: it names one and why.
     let mut facts = SMALL.clone();

@@ -96,7 +96,7 @@ fn priority(evicts: &[&str]) -> Plan {
         gang: None,
     });
     let mut plan = Plan::new(
-        "reprioritise prod/ctr-wide-53f2 to 9",
+        "set priority of prod/ctr-wide-53f2 to 9",
         model::plan::Intent::Reprioritise {
             job,
             priority: "9".into(),
@@ -143,7 +143,7 @@ fn a_plan_that_would_change_is_shown_until_it_is_made_again() {
     press(&mut app, &wanted);
     show_plan(&mut app, number, priority(&["a", "two-tower-34e7"]), 10);
     let shown = text(&app);
-    let marked = "evicts prod/two-tower-34e7 too; ctrl-r makes the plan anew";
+    let marked = "evicts prod/two-tower-34e7 too; ctrl-r recomputes the plan";
     assert!(shown.contains(marked), "{shown}");
     for _ in 0..2 {
         assert_eq!(carried(&press(&mut app, "\n")), None);
@@ -199,10 +199,10 @@ fn moments_of_a_plan_are_times_of_day() {
     let mut plan = priority(&["a"]);
     let stamp = in_minutes(45).expect("a moment").rfc3339();
     plan.alternatives = vec![Alternative {
-        sentence: format!("wait: it starts by itself about {stamp}"),
+        sentence: format!("wait: it starts by itself at about {stamp}"),
         command: None,
     }];
-    plan.steps[0].side_effects.notes = vec![format!("waits, and starts again about {stamp}")];
+    plan.steps[0].side_effects.notes = vec![format!("waits, and restarts at about {stamp}")];
     let change = |name: &str, before: u64, after: u64| StartChange {
         job: job(name),
         devices: 4,
@@ -224,7 +224,7 @@ fn moments_of_a_plan_are_times_of_day() {
         hour(60)
     );
     assert!(shown.contains(&expected), "{expected}\n{shown}");
-    let expected = format!("it starts by itself about {}", hour(45));
+    let expected = format!("it starts by itself at about {}", hour(45));
     assert!(shown.contains(&expected), "{expected}\n{shown}");
     assert!(!shown.contains("T0") && !shown.contains(&stamp), "{shown}");
     let unmoved = shown.contains("prod/stays") || shown.contains("prod/far");

@@ -169,7 +169,7 @@ fn without_a_record_one_line_says_how_to_start_one() {
         let app = shown(absent.clone(), ViewId::Cost, size, plain());
         let text = render_text(&app, size.0, size.1);
         assert!(
-            text.contains("no record: `stokehold record` keeps what the month costs"),
+            text.contains("no record: run `stokehold record` to record costs"),
             "{text}"
         );
         assert!(

@@ -165,7 +165,7 @@ fn a_pool_page_lists_unhealthy_devices_once() {
     let page = with(1);
     assert_eq!(page.matches("unhealthy").count(), 1, "{page}");
     let page = with(3);
-    assert!(page.contains("3 unhealthy in all"), "{page}");
+    assert!(page.contains("3 unhealthy in total"), "{page}");
 }
 
 #[test]

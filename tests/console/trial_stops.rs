@@ -131,7 +131,7 @@ fn a_job_whose_evicted_pod_is_gone_is_not_restarted_until_a_new_pod_runs() {
     let mut app = with_run(&LARGE, drained(LARGE.now.plus(Duration::from_secs(1))));
     press(&mut app, "d");
     let shown = text(&app);
-    let words = format!("{running}: not read yet since the last step");
+    let words = format!("{running}: not read since the last step");
     assert!(shown.contains(&words), "{shown}");
     // Its new pod runs.
     let mut facts = LARGE.clone();
@@ -292,7 +292,7 @@ fn nothing_needs_you_only_once_every_source_has_answered() {
     let shown = text(&app(&facts, ViewId::Alerts));
     let words = format!("reading… {} of {count} sources have answered", count - 1);
     assert!(
-        shown.contains(&words) && !shown.contains("nothing needs you"),
+        shown.contains(&words) && !shown.contains("nothing needs attention"),
         "{shown}"
     );
 }

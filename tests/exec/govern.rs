@@ -580,7 +580,7 @@ async fn an_invalid_document_is_reported_at_once_by_every_process() {
             let why = served.degraded().expect("the fault");
             assert!(
                 why.contains(
-                    "queues.toml:7: no such key; the queues of the last valid one apply (since "
+                    "queues.toml:7: no such key; the queues of the last valid version stay in effect (since "
                 ),
                 "{why}"
             );

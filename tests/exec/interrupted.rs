@@ -68,14 +68,14 @@ fn an_interrupted_run_is_reported_everywhere_and_can_be_continued() {
     let message = found["message"].as_str().expect("words");
     assert!(
         message.starts_with(&format!("{job} is suspended: "))
-            && message.ends_with("'s run was broken off"),
+            && message.ends_with("'s run was interrupted"),
         "{message}"
     );
     let (code, why) = reason(machine, cluster, &job);
     assert_eq!(code, "held-by-run");
     let go_on = format!("plan continue {run} --apply");
     assert!(
-        why.contains("was broken off") && why.contains(&go_on),
+        why.contains("was interrupted") && why.contains(&go_on),
         "{why}"
     );
     let explained = print(machine, cluster, &["explain", &job]);

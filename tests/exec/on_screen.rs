@@ -155,7 +155,7 @@ async fn every_action_from_the_keyboard_and_back() {
     keyboard.sees("PLAN  start").await;
     keyboard.begin().await;
     // It has resumed what it suspended and put the priority back itself.
-    keyboard.sees("left no change: nothing to undo").await;
+    keyboard.sees("changed nothing: nothing to undo").await;
     keyboard.press("\u{1b}");
     let now = stage::snapshot(&service);
     let found = now.workloads.iter().find(|work| work.key == big.key);

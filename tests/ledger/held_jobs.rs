@@ -31,7 +31,7 @@ fn a_hold_that_should_have_ended_is_found_wherever_the_run_was_carried_out() {
     );
     assert_eq!(
         found.message,
-        "nlp/held is suspended: ana's run was to resume it by 2026-11-21T06:01:30Z"
+        "nlp/held is suspended: ana's run should have resumed it by 2026-11-21T06:01:30Z"
     );
     assert_eq!(found.repair, "undo it: `stokehold plan undo r1 --apply`");
     // The journal of this machine knows more.
@@ -42,7 +42,7 @@ fn a_hold_that_should_have_ended_is_found_wherever_the_run_was_carried_out() {
     let found = found.expect("the same one");
     assert_eq!(
         found.message,
-        "nlp/held is suspended: ana's run was broken off"
+        "nlp/held is suspended: ana's run was interrupted"
     );
     assert!(
         found.repair.contains("plan continue r1 --apply"),

@@ -422,7 +422,7 @@ fn a_run_that_is_killed_at_each_step_says_what_it_holds() {
     fixture.gate.loses();
     let run = fixture.latest();
     fixture.agrees(&Standing::default(), &run, &stopped);
-    assert!(fixture.says(&run, Some("was broken off")) > 1);
+    assert!(fixture.says(&run, Some("was interrupted")) > 1);
     is_shown_by_explain_and_console(&fixture, &run);
     let mut base = fixture.standing(&run);
     // (The undo says nothing of pods.)
@@ -432,7 +432,7 @@ fn a_run_that_is_killed_at_each_step_says_what_it_holds() {
     let left = fixture.standing(&run);
     assert_eq!((left.held, left.stated, left.closed), Default::default());
     fixture.runs();
-    assert_eq!(fixture.says(&run, Some("was broken off")), 0);
+    assert_eq!(fixture.says(&run, Some("was interrupted")), 0);
 }
 
 /// Begins a plan, and continues it whenever it was killed: before each call arrives, and after it was carried out. The run, and the
@@ -465,7 +465,7 @@ fn killed_at_each_step(
         assert_eq!(fixture.known().len(), known + 1, "one run");
         met.insert(fixture.agrees(base, &run, &stopped));
         // (A start a step, which takes a second.)
-        let (holder, fate) = (of.unwrap_or(&run), Some("was broken off"));
+        let (holder, fate) = (of.unwrap_or(&run), Some("was interrupted"));
         match (point, count / 2 % 2) {
             (Point::Sent, _) => {}
             (Point::CarriedOut, 0) => fixture.finds(holder, fate),
@@ -673,6 +673,6 @@ fn left(fixture: &Scene, name: &str, with_q: bool) -> [u32; 2] {
         sleep(Duration::from_millis(20));
     }
     fixture.gate.loses();
-    fixture.says(&run, Some("was broken off"));
+    fixture.says(&run, Some("was interrupted"));
     [first, second]
 }

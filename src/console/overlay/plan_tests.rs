@@ -51,7 +51,7 @@ fn an_open_plan_does_not_change_and_changes_are_marked() {
     assert!(dialog.due(at(20)).is_some());
     dialog.reason.insert("incident");
     dialog.made(7, PlanOutcome::Plan(Box::new(plan(&["a", "c"]))), at(20));
-    let changed = "suspend Job nlp/c instead of suspend Job nlp/b; ctrl-r makes the plan anew";
+    let changed = "suspend Job nlp/c instead of suspend Job nlp/b; ctrl-r recomputes the plan";
     assert_eq!(dialog.changed().as_deref(), Some(changed));
     assert_eq!(shown(&dialog), first, "it stands still");
     // A plan equal to the one that is shown has not changed.
@@ -75,7 +75,7 @@ fn an_impossible_plan_is_shown_until_it_is_made_again() {
     let refusal = Refusal::new(model::plan::RefusalCode::AlreadySo, "it runs already");
     dialog.made(7, PlanOutcome::Refused(refusal.clone()), at(10));
     assert!(matches!(dialog.phase, PlanPhase::Shown(_)));
-    let message = "it runs already; ctrl-r makes the plan anew";
+    let message = "it runs already; ctrl-r recomputes the plan";
     assert_eq!(dialog.changed().as_deref(), Some(message));
     dialog.make_anew(at(11));
     assert_eq!(dialog.phase, PlanPhase::Refused(refusal));

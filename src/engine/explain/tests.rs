@@ -351,7 +351,7 @@ fn a_strict_queue_and_a_reservation_name_whom_they_are_for() {
     assert_eq!(codes(&behind), ["behind"]);
     assert_eq!(
         behind.reasons[0].sentence(),
-        "its queue is strict, and ml/head is before it"
+        "its queue is strict FIFO, and ml/head is ahead of it"
     );
     assert_eq!(helps(&behind)[0], "priority 1 instead of 0");
     let reserved = ask(fleet("best-effort"), "waits");
@@ -606,7 +606,7 @@ fn nodes_that_other_jobs_take_are_counted_by_what_its_pods_fill() {
             nodes.for_others(u64::from(pods * gpus)),
         )
     };
-    let others = Some("2 of which go to other jobs first".to_owned());
+    let others = Some("2 of them for jobs ahead of it".to_owned());
     assert_eq!(
         with(8, 1),
         ("3 more nodes like a (a)".to_owned(), others.clone())

@@ -62,12 +62,12 @@ fn remaining_steps_and_pods_are_reported_after_the_run() {
     assert_eq!(
         with(vec![end(), behind(&["nlp/x on n1"], "")]).as_deref(),
         Some(
-            "1 pod is still there, most likely created after the plan was made: nlp/x on n1; plan the drain again"
+            "1 pod is still on its nodes, most likely created after the plan was made: nlp/x on n1; plan the drain again"
         )
     );
     assert_eq!(
         with(vec![end(), behind(&[], "no answer")]).as_deref(),
-        Some("whether its nodes are empty is not known: no answer")
+        Some("its nodes may not be empty: no answer")
     );
     let waits = Record::NotStarted {
         job: "nlp/x".into(),
@@ -75,10 +75,10 @@ fn remaining_steps_and_pods_are_reported_after_the_run() {
     };
     assert_eq!(
         with(vec![end(), waits]).as_deref(),
-        Some("nlp/x does not run: its pods wait for nodes")
+        Some("nlp/x is not running: its pods wait for nodes")
     );
     let left = vec![over(1, StepResult::Done), over(2, StepResult::Left), end()];
-    assert_eq!(undone_text(left).as_deref(), Some("1 step was left undone"));
+    assert_eq!(undone_text(left).as_deref(), Some("1 step was skipped"));
 }
 
 /// The plan's deadline ends a wait even when the wait began late.

@@ -240,7 +240,7 @@ fn a_victim_that_ended_by_itself_does_not_stop_the_others() {
     assert_eq!(end, RunEnd::Done);
     assert_eq!(world.carried_out, ["b", "c"]);
     let already = notes.iter().filter(|note| {
-        matches!(note, Note::Finished { how: StepResult::Already, words, .. } if words == "it has ended by itself")
+        matches!(note, Note::Finished { how: StepResult::Already, words, .. } if words == "it has already ended")
     });
     assert_eq!(already.count(), 1);
     // When the plan has only this job, its end is reported as a failure.

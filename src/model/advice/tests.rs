@@ -359,7 +359,7 @@ fn what_is_reserved_or_owned_is_freed_and_saves_no_money() {
         (
             Some(Money::ZERO),
             Some(Billing::Reserved),
-            format!("{release}; reserved: frees them, saves no money")
+            format!("{release}; reserved: frees devices, saves no money")
         )
     );
     // The committed part is not known.

@@ -142,7 +142,7 @@ fn a_billing_mode_missing_from_the_price_book_is_reported() {
     let (usd, source) = paid(Some("big"), "H100", Billing::Reserved).expect("listed");
     assert_eq!(usd, 7.0);
     assert!(
-        source.ends_with("(reserved: no commitment price in the book)"),
+        source.ends_with("(reserved: no commitment price in the price book)"),
         "{source}"
     );
     let (_, source) = paid(None, "H100", Billing::Owned).expect("listed");

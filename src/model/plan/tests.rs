@@ -435,7 +435,7 @@ fn steps_that_differ_between_plans_are_summarized_in_a_line() {
     evicts(&mut new, "two-tower-34e7");
     assert_eq!(
         old.difference(&new).as_deref(),
-        Some("evicts prod/two-tower-34e7 too")
+        Some("also evicts prod/two-tower-34e7")
     );
     assert_eq!(
         new.difference(&old).as_deref(),
@@ -459,7 +459,7 @@ fn steps_that_differ_between_plans_are_summarized_in_a_line() {
     }
     assert_eq!(
         old.difference(&new).as_deref(),
-        Some("evicts prod/b, prod/c and 2 more too")
+        Some("also evicts prod/b, prod/c and 2 more")
     );
     let more = |plan: &mut Plan, name: &str| {
         let object = Object::new("batch", "v1", "jobs", "Job", name).within("nlp");

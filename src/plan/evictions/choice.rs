@@ -279,9 +279,10 @@ pub(crate) fn overridden(
         }
     };
     Some(format!(
-        "queue {} {policy}: {} would not be preempted by the queue, but this plan evicts",
+        "queue {} {policy}: {} would not be preempted by the queue, but this plan evicts {}",
         queue.name,
-        first_named(&spared, 5)
+        first_named(&spared, 5),
+        if spared.len() == 1 { "it" } else { "them" }
     ))
 }
 

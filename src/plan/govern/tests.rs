@@ -142,7 +142,7 @@ fn a_held_job_an_unknown_queue_and_a_cohort_are_never_admitted() {
         ("lost", "there is no queue b"),
         (
             "up",
-            "top is a parent of queues, which admits nothing: name one of its queues",
+            "top is a parent queue and admits no jobs: use one of its queues",
         ),
     ] {
         assert_eq!(

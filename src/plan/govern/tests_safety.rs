@@ -51,7 +51,7 @@ fn what_asks_for_something_unknown_is_not_admitted() {
     world.submit("j", "a", 0, 1, 8).is_known = false;
     let decision = world.turn();
     assert_eq!(writes_of(&decision), [""; 0]);
-    let words = "what it asks for is not known yet";
+    let words = "its resource requests are not known yet";
     assert_eq!(
         standing(&decision, "j"),
         &AdmissionState::Held(words.into())

@@ -47,7 +47,7 @@ fn a_plan_warns_of_a_pod_that_no_controller_recreates() {
     let plan = planned(&mixed(), "evict lone-0");
     let warnings = plan.warnings.join("\n");
     assert!(
-        warnings.contains("no controller recreates it"),
+        warnings.contains("ml/lone-0 has no controller: nothing recreates it"),
         "{warnings}"
     );
     assert!(plan.steps[0].side_effects.notes.is_empty());

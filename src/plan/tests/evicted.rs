@@ -37,7 +37,7 @@ fn who_starts_by_itself_names_whom_it_evicts() {
     assert!(
         refusal
             .sentence
-            .starts_with("ml/big starts by itself, evicting ml/mid (8 devices,"),
+            .starts_with("ml/big starts by itself, preempting ml/mid (8 devices,"),
         "{refusal}"
     );
     let document = serde_json::to_value(&refusal).expect("JSON");
@@ -74,7 +74,7 @@ fn an_admitted_job_gets_its_nodes_from_those_of_lower_priority() {
     let snapshot = admitted();
     let refusal = ask(&snapshot, "admit ml/gang").expect_err("another must go");
     assert_eq!(refusal.code, RefusalCode::Policy);
-    assert!(refusal.sentence.contains("is admitted"), "{refusal}");
+    assert!(refusal.sentence.contains("has quota but no free nodes"), "{refusal}");
     assert_eq!(refusal.victims[0].job.to_string(), "ml/low");
     let plan = planned(&snapshot, "admit ml/gang --preempt");
     assert_eq!(
@@ -202,7 +202,7 @@ fn an_admitted_job_without_victims_gives_the_reason() {
     let refusal = ask(&snapshot, "admit ml/gang --preempt").expect_err("all are above it");
     assert_eq!(refusal.code, RefusalCode::Policy);
     assert!(
-        refusal.instead.iter().any(|one| one.contains("more node")),
+        refusal.instead.iter().any(|one| one.contains("add 1 node")),
         "{refusal}"
     );
 }
@@ -213,7 +213,7 @@ fn a_queue_that_never_preempts_gives_its_policy_and_operators_may_evict() {
     let snapshot = full();
     let plan = ask(&snapshot, "admit ml/big --preempt").expect("a job can be evicted for it");
     let mentions = |words: &str| plan.reasons.iter().any(|reason| reason.contains(words));
-    assert!(mentions("evicted by hand: ml/"), "{:?}", plan.reasons);
+    assert!(mentions("evicted by this plan: ml/"), "{:?}", plan.reasons);
     assert!(mentions("withinClusterQueue: Never"), "{:?}", plan.reasons);
     assert!(mentions("administrator"), "{:?}", plan.reasons);
     assert_eq!(plan.steps[0].verb, Verb::Suspend);
@@ -311,7 +311,7 @@ fn pods_that_tolerate_the_cordon_are_noted_as_returning() {
     assert!(
         notes
             .iter()
-            .any(|note| note.contains("may come straight back")),
+            .any(|note| note.contains("may be scheduled here again")),
         "{notes:?}"
     );
     let plain = planned(&under_budget(json!({})), "drain a");
@@ -379,7 +379,7 @@ fn a_job_with_quota_and_without_nodes_has_a_forecast_start() {
     assert_eq!(forecast(&plan).displaced[0].back, end);
     let notes = plan.steps[1].side_effects.notes.concat();
     assert!(
-        notes.contains("has its quota again at once, and finds nodes about 2026-11-21T07:40:00Z"),
+        notes.contains("gets its quota back at once, and nodes at about 2026-11-21T07:40:00Z"),
         "{notes}"
     );
     // The start of another admitted job that waits for those nodes equals the one in the list.
@@ -468,7 +468,7 @@ fn a_plan_that_is_read_keeps_its_choice() {
         let by_hand = again
             .reasons
             .iter()
-            .any(|it| it.starts_with("evicted by hand"));
+            .any(|it| it.starts_with("evicted by this plan"));
         assert!(mentions(&again) || by_hand, "{:?}", again.alternatives);
         assert!(!mentions(&ask(&before, text).expect("a plan")));
         // It has ended, and another job has its devices.
@@ -595,7 +595,7 @@ fn a_priority_that_preempts_for_quota_promises_no_nodes() {
     for sentence in [
         "ml/low-a is preempted for ml/high",
         "ml/low-b is preempted for ml/high",
-        "ml/high has its quota then, and waits for room on nodes",
+        "ml/high gets its quota then, and waits for nodes",
     ] {
         assert!(
             plan.reasons.iter().any(|it| it == sentence),

@@ -200,7 +200,7 @@ fn a_drain_takes_each_by_its_own_way_and_leaves_the_daemons() {
     let warnings = plan.warnings.join("\n");
     for word in [
         "ml/lone has no controller",
-        "disruption budget ml/web needs 1 of its 1 pods up and can never",
+        "disruption budget ml/web requires 1 of 1 pods healthy and can never",
         "ml/gone has been terminating for 40m",
     ] {
         assert!(warnings.contains(word), "{word}: {warnings}");
@@ -433,7 +433,7 @@ fn a_priority_moves_a_job_in_its_queue_or_says_why_it_cannot() {
     assert!(
         plan.reasons
             .iter()
-            .any(|reason| reason.contains("from place 2 to place 1")),
+            .any(|reason| reason.contains("from position 2 to 1")),
         "{:?}",
         plan.reasons
     );
@@ -523,7 +523,7 @@ fn an_admitted_job_goes_first_and_those_that_left_come_back_after_it() {
         plan.steps[1].mutation,
         Mutation::WorkloadPriority { value: 6 }
     );
-    let stays = "its priority stays at 6: back at 1, ml/new would preempt it at once";
+    let stays = "its priority stays at 6: at 1, ml/new would preempt it at once";
     assert!(plan.warnings.iter().any(|it| it == stays), "{plan:?}");
     // Where no job would, the priority is restored once the job runs.
     let mut calm = snapshot.clone();
@@ -534,7 +534,7 @@ fn an_admitted_job_goes_first_and_those_that_left_come_back_after_it() {
             .iter()
             .all(|it| !it.contains("its priority stays"))
     );
-    let by_hand = "queue ml preempts only those of its jobs that have a lower priority: ml/new would not be preempted, this plan evicts by hand";
+    let by_hand = "queue ml preempts only those of its jobs that have a lower priority: ml/new would not be preempted by the queue, but this plan evicts it";
     assert!(
         back.warnings.iter().any(|it| it == by_hand),
         "{:?}",

@@ -424,7 +424,7 @@ fn a_new_priority_says_that_the_label_does_not_count_beside_it() {
     of.chain[0].now["metadata"]["labels"]["stokehold.dev/priority"] = "10".into();
     let plan = reprioritise::plan(&of, "15", now()).expect("a number");
     let notes = &plan.steps[0].side_effects.notes;
-    let words = "the label stokehold.dev/priority=10 does not count";
+    let words = "the annotation now overrides the label stokehold.dev/priority=10";
     assert!(notes.iter().any(|note| note.contains(words)), "{notes:?}");
     let plan = reprioritise::plan(&of, "10", now()).expect("a number");
     assert!(plan.steps[0].side_effects.notes.is_empty());

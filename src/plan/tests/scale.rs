@@ -158,7 +158,7 @@ fn what_an_autoscaler_owns_is_refused_with_its_name_and_bounds() {
     scalers.keda = vec![*keda];
     let refusal = scale::plan(&off, &scalers, 2, now()).expect_err("it is put back");
     assert_eq!(refusal.code, RefusalCode::OwnedByAnother);
-    let expected = "ScaledObject nlp/by-queue sets the replicas of Deployment nlp/train and would put them back to 0 after its cooldown";
+    let expected = "ScaledObject nlp/by-queue sets the replicas of Deployment nlp/train and would reset them to 0 after its cooldown";
     assert!(refusal.sentence.starts_with(expected), "{refusal}");
     assert!(
         refusal.instead[0].ends_with("by-queue autoscaling.keda.sh/paused-replicas=2"),
@@ -230,7 +230,7 @@ fn replicas_that_end_free_their_devices_for_what_waits() {
     snapshot.nodes[1].cordoned = true;
     let plan = planned(&snapshot, "scale ml/web 1");
     assert_reason(&plan, "2 replicas become 1: 4 devices become free");
-    assert_reason(&plan, "the ended pods cost about $8.00/h");
+    assert_reason(&plan, "the deleted pods cost about $8.00/h");
     assert!(forecast(&plan).starts.is_empty(), "4 are not 6");
     assert_eq!(forecast(&plan).pools[0].allocated_after, 4);
     let plan = planned(&snapshot, "scale ml/web 0");
@@ -249,7 +249,7 @@ fn the_highest_ordinals_end_first() {
     // The oldest has the highest ordinal.
     snapshot.workloads[0].sets[0].placements[2].started = Some(Moment::default());
     let plan = planned(&snapshot, "scale statefulset ml/web 1");
-    assert_reason(&plan, "the highest ordinals end");
+    assert_reason(&plan, "the highest ordinals are deleted");
     let mut then = snapshot.workloads[0].clone();
     scale::shrink(&mut then, 3, 1);
     let left: Vec<&str> = then.sets[0]

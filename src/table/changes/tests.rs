@@ -198,7 +198,7 @@ fn what_was_not_listed_is_neither_new_nor_gone() {
     assert_eq!(changes.notes.len(), Topic::ALL.len(), "{:?}", changes.notes);
     let money = &changes.money[0];
     assert_eq!((money.before, money.difference()), (None, None));
-    assert!(text(&changes).contains("nothing that can be compared differs"));
+    assert!(text(&changes).contains("no differences in what can be compared"));
     assert!(
         changes
             .notes

@@ -172,7 +172,7 @@ mod tests {
         assert!(Sort::parse(Kind::Sources, "metadata.creationTimestamp", &[]).is_err());
         let wrong = Sort::parse(Kind::Pools, "utl", &[]).expect_err("no such column");
         assert!(
-            wrong.starts_with("--sort-by: pools have no field `utl`"),
+            wrong.starts_with("--sort-by: no field `utl` in pools"),
             "{wrong}"
         );
     }

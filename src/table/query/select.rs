@@ -343,7 +343,7 @@ mod tests {
         }
         let wrong = Select::parse(Kind::Pods, "", "status.hostIP=1").expect_err("not known");
         assert!(
-            wrong.contains("pods have no field `status.hostIP`"),
+            wrong.contains("no field `status.hostIP` in pods"),
             "{wrong}"
         );
         let near = Select::parse(Kind::Jobs, "", "stat=running").expect_err("not known");

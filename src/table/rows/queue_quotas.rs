@@ -367,7 +367,7 @@ mod tests {
             quota_words(&facts, 1),
             ["h100 40/64, 14 left: other queues of its cohort borrow 10"]
         );
-        assert_eq!(left_of(&facts, &[2]), "no h100");
+        assert_eq!(left_of(&facts, &[2]), "h100: none left");
         assert_eq!(left_of(&facts, &[3]), "h100 4");
         assert_eq!(left_of(&facts, &[1, 3]), "h100 14 (14 lent out)");
         assert_eq!(left(&facts, (0, 0)), Cell::text("h100 14"));
@@ -386,7 +386,7 @@ mod tests {
         });
         two.quotas = quotas.into();
         Arc::make_mut(&mut facts.fleet).queues = Arc::from([Arc::new(two.clone())]);
-        assert_eq!(left_of(&facts, &[0]), "mig-1g.10gb 24; no mig-3g.40gb");
+        assert_eq!(left_of(&facts, &[0]), "mig-1g.10gb 24; mig-3g.40gb: none left");
         // Without flavors they are one.
         for quota in &mut two.quotas {
             quota.flavor = Name::default();

@@ -94,7 +94,7 @@ fn a_scaled_object_has_the_numbers_of_its_autoscaler_and_its_own_words() {
     };
     let (.., state, why, stuck) = row_of(unseen, None);
     assert_eq!((state, stuck), ("pending", true));
-    assert!(why.is_some_and(|why| why.contains("has no status")));
+    assert!(why.is_some_and(|why| why.contains("no status: the KEDA operator")));
 }
 
 #[test]

@@ -205,7 +205,7 @@ fn unit_costs_are_unknown_without_their_settings_and_data() {
     assert_eq!(
         words(&all, own),
         "$10.00 per allocated device-hour; $12.50 per busy device-hour; $25 per finished job (4); spot saved $1 205; \
-         1.0 spot device-hours: saving not known, a spot or an on-demand price is missing; 100.0 kWh, $15 (PUE 1.5)"
+         for 1.0 spot device-hours the spot or on-demand price is unknown; 100.0 kWh, $15 (PUE 1.5)"
     );
     assert!(
         words(&all, EnergyRates { pue: None, ..own }).ends_with("100.0 kWh, $10 (without a PUE)")

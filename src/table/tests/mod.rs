@@ -135,14 +135,14 @@ fn the_total_of_advice_says_what_is_not_known() {
     let summed = |all: &[model::advice::Advice]| kinds::advice::total_words(all.iter());
     assert_eq!(summed(&[]), None);
     let month = model::base::Rate::from_micros(1_460_000_000);
-    let known = format!("all advice saves ${month} a month");
+    let known = format!("known savings: ${month} a month");
     assert_eq!(summed(&all), Some(known));
     all[1].saves = None;
-    let part = "what is known saves $730 a month; 1 of 2 save a sum that is not known before they are tried";
+    let part = "known savings: $730 a month; 1 of 2 cannot be priced";
     assert_eq!(summed(&all).as_deref(), Some(part));
     assert_eq!(
         summed(&all[1..]).as_deref(),
-        Some("what it saves is not known before it is tried")
+        Some("savings cannot be priced")
     );
 }
 

@@ -78,7 +78,7 @@ fn a_governed_job_with_a_missing_queue_gives_that_reason() {
     assert!(
         reason(&mut ledger)
             .2
-            .starts_with("top is a parent of queues")
+            .starts_with("top is a parent queue and admits no jobs")
     );
     ledger.apply(suspended_job("j", "a"));
     assert_eq!(reason(&mut ledger).1, Some("queued"));

@@ -112,7 +112,7 @@ fn the_placement_of_a_job_is_that_of_the_part_that_states_it() {
     assert_eq!(alone.devices_requested, 16);
     assert_eq!(
         &*alone.reason,
-        "where its pods may run is not known: its JobSet was not found"
+        "pod placement unknown: its JobSet was not found"
     );
     let mut made = gang(Table::JobSets, "JobSet", 2, Some(("TrainJob", "t")));
     Arc::make_mut(&mut made.pod_sets)[0].node_selector = labels(&[("zone", "b")]);

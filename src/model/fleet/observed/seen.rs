@@ -149,7 +149,7 @@ pub struct WorkloadSeen {
     /// Pods of [`Self::pods`] that succeeded and are not replaced.
     #[serde(default)]
     pub succeeded_pods: u32,
-    /// How often its controller has created all of its pods again after a failure.
+    /// How often its controller recreated all of its pods after a failure.
     #[serde(default)]
     pub restarts: u32,
     /// `metadata.generation`, from 1; 0 where absent.

@@ -242,7 +242,7 @@ mod tests {
             };
             job.priority_words()
         };
-        let words = "priority 5 is that of its annotation; the label stokehold.dev/priority=50 does not count beside it";
+        let words = "priority 5 is from its annotation, which overrides the label stokehold.dev/priority=50";
         assert_eq!(of(Some("50"), Some("5")).as_deref(), Some(words));
         assert_eq!(of(Some("5"), Some(" 5")), None);
         assert_eq!(of(Some("50"), None), None);

@@ -53,7 +53,7 @@ impl RunHold {
         )
     }
 
-    /// Its text once its time is over: `run 20261128154200-0a1b2c was to resume it by 2026-11-28T15:42:00Z`.
+    /// Its text once its time is over: `run 20261128154200-0a1b2c should have resumed it by 2026-11-28T15:42:00Z`.
     pub fn late_words(&self) -> String {
         format!(
             "run {} should have resumed it by {}",
@@ -88,7 +88,7 @@ pub struct OpenRun {
 }
 
 impl OpenRun {
-    /// Its end in words: `was broken off`.
+    /// Its end in words: `was interrupted`.
     pub const fn fate(&self) -> &'static str {
         match self.stop {
             RunStop::BrokenOff => "was interrupted",

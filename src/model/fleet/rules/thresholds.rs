@@ -394,7 +394,7 @@ mod tests {
             ("[heat]\nthreshhold = 2\n", 2, "did you mean `threshold`?"),
             ("\n[heet]\nthreshold = 2\n", 2, "did you mean `heat`?"),
             ("[throttling]\nthreshold = 3\n", 2, "has no key `threshold`"),
-            ("[heat]\nfor = \"soon\"\n", 2, "span of time"),
+            ("[heat]\nfor = \"soon\"\n", 2, "duration"),
             ("[heat]\nthreshold = \"hot\"\n", 2, "must be a number"),
             ("[heat]\nthreshold = nan\n", 2, "finite"),
             ("[heat]\nclear = 9\n", 1, "would never end"),
