@@ -160,7 +160,10 @@ fn obeys_laws(snapshot: &Snapshot, text: &str, plan: &Plan) -> Result<(), TestCa
         prop_assert_eq!(step.side_effects.budgets, expected, "{}: {}", text, step);
         if expected == Budgets::Ignored && pods.iter().any(|pod| covered(snapshot, pod)) {
             let notes = step.side_effects.notes.join("; ");
-            prop_assert!(notes.contains("ignores PodDisruptionBudgets"), "{text}: {step}: {notes}");
+            prop_assert!(
+                notes.contains("ignores PodDisruptionBudgets"),
+                "{text}: {step}: {notes}"
+            );
         }
         for pod in pods {
             *stops.entry(pod).or_default() += 1;

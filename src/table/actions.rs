@@ -303,7 +303,10 @@ mod tests {
             with(JobState::Starting, 4, "no room").as_deref(),
             Some("it has 4 of its 8 devices: no room")
         );
-        assert_eq!(with(JobState::Waiting, 0, "").as_deref(), Some("it is waiting"));
+        assert_eq!(
+            with(JobState::Waiting, 0, "").as_deref(),
+            Some("it is waiting")
+        );
         let gone = JobName(ObjectKey::new("nobody", "knows"));
         assert!(not_started(&fleet, &gone).is_some());
     }

@@ -276,9 +276,9 @@ prices = [
 }
 
 /// With the changes since a minute ago, when every job waited, the first node was not cordoned and there was no finding.
-fn changed(facts: Facts) -> Facts {
+pub fn changed(facts: Facts) -> Facts {
     let mut before = facts.clone();
-    before.now = now().minus(Duration::from_secs(60));
+    before.now = facts.now.minus(Duration::from_secs(60));
     let fleet = Arc::make_mut(&mut before.fleet);
     let mut jobs = fleet.jobs.to_vec();
     for job in &mut jobs {
@@ -286,7 +286,9 @@ fn changed(facts: Facts) -> Facts {
     }
     fleet.jobs = jobs.into();
     let mut nodes = fleet.nodes.to_vec();
-    Arc::make_mut(&mut nodes[0]).cordon = None;
+    if let Some(first) = nodes.first_mut() {
+        Arc::make_mut(first).cordon = None;
+    }
     fleet.nodes = nodes.into();
     fleet.findings = Arc::default();
     Facts {

@@ -16,10 +16,11 @@ fn near(a: f64, b: f64) -> bool {
 
 /// Compares every cell that both have, on each of these fleets; some row of each kind must be there.
 pub fn compare(fleets: &[(&str, &Facts)]) {
-    // Half an hour has not passed on any of these fleets: every job of theirs is given an advice.
-    let fleets = fleets
-        .iter()
-        .map(|(name, facts)| (*name, table::sample::advised(facts)));
+    // No time has passed on any of these fleets: every job of theirs is given an advice, and all of them changes.
+    let fleets = fleets.iter().map(|(name, facts)| {
+        let changed = table::sample::changed((*facts).clone());
+        (*name, table::sample::advised(&changed))
+    });
     let fleets: Vec<(&str, Facts)> = fleets.collect();
     for kind in table::Kind::ALL {
         let rows = fleets

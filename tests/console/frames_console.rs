@@ -106,7 +106,7 @@ fn a_reason_does_not_confirm_and_the_key_that_does_is_shown() {
     press(&mut app, "\t");
     press(&mut app, &wanted);
     assert_eq!(carried(&press(&mut app, "\n")), None);
-    let message = format!("{wanted} confirms the plan: type it in the other field");
+    let message = format!("type {wanted} in the other field; this field is for the reason");
     assert!(text(&app).contains(&message), "{}", text(&app));
     let _ = app.update(Msg::Key(KeyPress::ctrl('u')));
     press(&mut app, "incident\n");
@@ -179,7 +179,7 @@ fn numbers_that_are_not_the_teams_say_whose_they_are() {
         (ViewId::Pools, "POOL FREE/TOTAL"),
         (ViewId::Queues, "QUEUE LEFT"),
         (ViewId::Queues, "QUEUE SHARE"),
-        (ViewId::Nodes, "HELD/NODE DEV"),
+        (ViewId::Nodes, "ALLOC/NODE TOTAL"),
     ] {
         let mut app = app(&LARGE, view);
         assert!(!text(&app).contains(words), "{view:?}");

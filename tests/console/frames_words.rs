@@ -100,7 +100,7 @@ fn help_says_what_the_header_says_of_writing() {
     let _ = app.update(acts(May::Yes));
     let text = render_text(&app, 120, 40);
     assert!(
-        text.contains("· may write") && !text.contains("· read-only"),
+        text.contains("· read-write") && !text.contains("· read-only"),
         "{text}"
     );
     // Every sign of ours is explained.
@@ -370,7 +370,7 @@ fn an_action_that_has_nothing_to_do_is_not_offered() {
     let offered = |app: &App| {
         let text = render_text(app, WIDE.0, WIDE.1);
         let hints = text.lines().last().unwrap_or_default();
-        ["A start", "X preempt", "R requeue", "P priority"].map(|words| hints.contains(words))
+        ["A admit", "X preempt", "R requeue", "P priority"].map(|words| hints.contains(words))
     };
     press(&mut app, "/llm-70b-sft-next\n");
     assert_eq!(offered(&app), [true, false, false, true], "it waits");
@@ -418,12 +418,12 @@ fn a_tpu_is_called_a_tpu() {
 fn the_strip_shows_the_position_in_the_record() {
     let live = screen(&PAST, ViewId::Devices, USUAL, "");
     assert!(
-        live.contains("now ") && !live.contains("before the newest"),
+        live.contains("now ") && !live.contains("before the latest"),
         "{live}"
     );
     let past = screen(&PAST, ViewId::Devices, USUAL, &"[".repeat(25));
     assert!(
-        past.contains("shown: ") && past.contains("m before the newest"),
+        past.contains("─ showing ") && past.contains("m before the latest"),
         "{past}"
     );
     assert!(!past.contains("─ now "), "{past}");
@@ -651,7 +651,9 @@ fn a_row_of_cost_says_what_is_left_of_the_quota() {
     let by_team = render_text(&app, 200, 50);
     let vision = by_team.lines().find(|line| line.contains("vision"));
     assert!(
-        vision.expect("a row").contains("no a100; h100 lent out"),
+        vision
+            .expect("a row")
+            .contains("a100: none left; h100 lent out"),
         "{by_team}"
     );
     let free = by_team.lines().find(|line| line.contains("unattributed"));

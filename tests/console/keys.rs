@@ -12,6 +12,7 @@ use console::{App, AppOptions, Effect, Key, KeyPress, Keymap, Msg, render_text};
 use engine::explain::{Explanation, StartState, Unblock, UnblockChange};
 use engine::explanations::WorkloadExplanation;
 use model::base::Name;
+use model::fleet::job::Job;
 use model::object::{LogLine, ObjectNews};
 use plan::actions::ActionName;
 use table::navigation::{Selection, ViewId};
@@ -367,11 +368,16 @@ fn drilling_in_and_back_again() {
     assert_eq!(app.view().counts().1, 8, "a node's devices");
     press(&mut app, "\u{1b}\u{1b}");
     assert_eq!(app.view().id(), ViewId::Pools);
-    // Money leads to jobs, a job to its devices, an alert to what it is about.
+    // Money leads to a team and its jobs, a job to its devices, an alert to what it is about.
     press(&mut app, "7\n");
+    let team = app.view().trail();
+    let has_team = |job: &Job| job.team.as_str() == team;
+    let jobs = SMALL.fleet.jobs.iter().filter(|job| has_team(job)).count();
+    assert_eq!(app.view().id(), ViewId::Cost);
+    assert!(jobs > 0 && app.view().counts().1 == jobs, "{team}: {jobs}");
+    press(&mut app, "\n\n");
     assert_eq!(app.view().id(), ViewId::Jobs);
-    press(&mut app, "j\n");
-    assert!(app.view().counts().1 > 0);
+    assert!(app.view().counts().1 > 0, "a job's devices");
     let mut app = console(&LARGE, ViewId::Alerts, SIZE, AppOptions::default());
     press(&mut app, "j\n");
     assert_eq!(app.trail(), ["a100-shared-005"]);

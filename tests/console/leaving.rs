@@ -70,7 +70,7 @@ fn leaving_says_what_is_suspended_and_until_when() {
             "start nlp/llm: 1 of 2 steps are done.",
             "1 job is suspended until ",
             " at the latest.",
-            "the run goes on in a process of its own",
+            "the run continues in its own process",
             "enter leave",
             "x stop",
             "esc stay",

@@ -222,7 +222,7 @@ fn a_live_console_asks_for_the_record_of_its_cluster() {
     assert!(text(&app).contains("this is the present"));
     press(&mut app, "\u{1b}");
     assert_eq!(send(&mut app, ":diff -10m\n"), []);
-    assert!(app.notice().unwrap_or_default().contains("T goes into one"));
+    assert!(app.notice().unwrap_or_default().contains("T opens it"));
     // Another session is another thing.
     let mut app = replay();
     app.picture([Msg::Session(SessionInfo::default())]);

@@ -176,7 +176,7 @@ fn advice_about_jobs_and_pools_has_its_total_below() {
     let total = table::kinds::advice::total_words(table::kinds::advice::all(&facts).into_iter());
     let total = total.expect("there is advice");
     assert!(
-        total.contains("saves $") && all.contains(&total),
+        total.contains("known savings: $") && all.contains(&total),
         "{total} in\n{all}"
     );
 }

@@ -295,7 +295,7 @@ async fn the_reason_for_not_acquiring_the_lease_is_reported_once() {
     assert_eq!(
         *log.borrow(),
         [
-            "not the leader: waits for the Lease ops/watch",
+            "does not lead: waits for the Lease ops/watch",
             "the Lease ops/watch cannot be acquired or renewed: leases is forbidden",
         ]
     );

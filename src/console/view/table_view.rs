@@ -40,6 +40,8 @@ pub struct TableView {
     chosen: Option<Vec<bool>>,
     /// The columns that had room when it was last drawn, a bit each; 0 before.
     drawn: std::cell::Cell<u64>,
+    /// Whether the note on list prices was below its rows when it was last drawn.
+    noted: std::cell::Cell<bool>,
 }
 
 impl TableView {
@@ -51,7 +53,13 @@ impl TableView {
             wide: false,
             chosen: None,
             drawn: std::cell::Cell::new(0),
+            noted: std::cell::Cell::new(false),
         }
+    }
+
+    /// True if the note on list prices is on screen.
+    pub fn has_list_note(&self) -> bool {
+        self.noted.get()
     }
 
     /// Rows that fit under the header.
@@ -230,7 +238,9 @@ impl TableView {
         let bits = drawn.iter().map(|place| 1_u64 << shown[*place].min(63));
         self.drawn.set(bits.fold(0, |all, bit| all | bit));
         let is_marked = |row: &Vec<Cell<'_>>| drawn.iter().any(|at| row[*at].value.is_by_list());
-        if area.height < whole.height && cells.iter().any(is_marked) {
+        let noted = area.height < whole.height && cells.iter().any(is_marked);
+        self.noted.set(noted);
+        if noted {
             let width = whole.width.saturating_sub(4);
             painter.text_in_role(whole.x + 2, area.bottom(), width, LIST_NOTE, Role::Muted);
         }

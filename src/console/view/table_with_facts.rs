@@ -5,6 +5,7 @@ use ratatui::layout::Rect;
 use crate::commands::{Command, Context};
 use crate::painter::Painter;
 use model::base::Name;
+use model::cost::LIST_NOTE;
 use model::fleet::finding::Finding;
 use table::Facts;
 use table::column::KindSpec;
@@ -136,6 +137,10 @@ impl View for TableWithFacts {
         let Some(mut facts_of) = facts_of else {
             return;
         };
+        // It is said once on a screen.
+        if self.table.has_list_note() {
+            facts_of.leave_out(LIST_NOTE);
+        }
         if let Some(finding) = self.finding(facts) {
             facts_of.title = finding.subject.key.to_string();
             facts_of.note = format!("{} {}", finding.severity.name(), finding.code);

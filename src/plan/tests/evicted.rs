@@ -74,7 +74,10 @@ fn an_admitted_job_gets_its_nodes_from_those_of_lower_priority() {
     let snapshot = admitted();
     let refusal = ask(&snapshot, "admit ml/gang").expect_err("another must go");
     assert_eq!(refusal.code, RefusalCode::Policy);
-    assert!(refusal.sentence.contains("has quota but no free nodes"), "{refusal}");
+    assert!(
+        refusal.sentence.contains("has quota but no free nodes"),
+        "{refusal}"
+    );
     assert_eq!(refusal.victims[0].job.to_string(), "ml/low");
     let plan = planned(&snapshot, "admit ml/gang --preempt");
     assert_eq!(

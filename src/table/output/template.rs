@@ -573,7 +573,10 @@ mod tests {
     #[test]
     fn what_cannot_be_translated_is_refused_with_the_reason() {
         for (text, why) in [
-            ("{.items[*].status.phase}", "no field `status` in nodes; fields: name, pool,"),
+            (
+                "{.items[*].status.phase}",
+                "no field `status` in nodes; fields: name, pool,",
+            ),
             ("{.items[*].nam}", "did you mean `name`?"),
             (
                 "{.items[*]['name', 'devices.free']}",

@@ -386,7 +386,10 @@ mod tests {
         });
         two.quotas = quotas.into();
         Arc::make_mut(&mut facts.fleet).queues = Arc::from([Arc::new(two.clone())]);
-        assert_eq!(left_of(&facts, &[0]), "mig-1g.10gb 24; mig-3g.40gb: none left");
+        assert_eq!(
+            left_of(&facts, &[0]),
+            "mig-1g.10gb 24; mig-3g.40gb: none left"
+        );
         // Without flavors they are one.
         for quota in &mut two.quotas {
             quota.flavor = Name::default();

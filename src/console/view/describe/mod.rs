@@ -95,6 +95,12 @@ impl Description {
         }
     }
 
+    /// Leaves out the lines of these words.
+    pub(super) fn leave_out(&mut self, words: &str) {
+        let is_it = |line: &Line| matches!(line, Line::Words(_, own, _) if own == words);
+        self.lines.retain(|line| !is_it(line));
+    }
+
     fn gap(&mut self) {
         if !matches!(self.lines.last(), None | Some(Line::Gap | Line::Head(_))) {
             self.lines.push(Line::Gap);
@@ -263,7 +269,7 @@ pub fn describe(
             }
             let answered = match source.last_ok {
                 Some(at) => format!("{} ago", painter.age(at)),
-                None => String::from("never since stokehold started"),
+                None => String::from("none since stokehold started"),
             };
             table.words("last answer", answered, Role::Text);
             table.known("latency", source.latency_ms.map(|ms| format!("{ms} ms")));

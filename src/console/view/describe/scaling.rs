@@ -397,17 +397,17 @@ mod tests {
         };
         let text = page_text(&facts, &Selection::Pool(name));
         for wanted in [
-            "|Karpenter k · 6 there · 8 wanted · weight 10",
+            "|Karpenter k · 6 current · 8 desired · weight 10",
             "|adding nodes for 3m",
             "limit|48 of 64 nvidia.com/gpu",
-            "shrinks|WhenEmpty after 5m",
+            "scale-down|WhenEmpty after 5m",
             "starting|k-x2 launching for 1m: LaunchFailed: creating instance, throttled",
             "no capacity|no node launched 4m ago: InsufficientCapacityError: none in us-east-1b",
             "|cluster autoscaler eks-k",
             "|backing off for 10m: QUOTA_EXCEEDED: no more",
-            "|has not reported for 7 min",
-            "|1 node ready without offering devices",
-            "shrinks|would remove 2 nodes",
+            "|no report for 7 min: values are that old",
+            "|1 node ready without allocatable devices",
+            "scale-down|would remove 2 nodes",
         ] {
             assert!(text.contains(wanted), "{wanted}\n{text}");
         }
@@ -483,7 +483,7 @@ mod tests {
             "capacity|burst failed for 5m (4 pods by queued-provisioning.gke.io): CapacityIsNotFound: no zone has it",
             "nodes|1 node starting in k that could run it",
             "starting|k-1 booting for 2m: NodeNotFound",
-            "scaled by|hpa: 8 pods of 2 to 8 · queue_depth – for 8 · held back: TooManyReplicas: more than the most",
+            "scaled by|hpa: 8 pods of 2 to 8 · queue_depth – for 8 · limited: TooManyReplicas: more than the most",
         ] {
             assert!(text.contains(wanted), "{wanted}\n{text}");
         }

@@ -654,7 +654,11 @@ fn a_job_without_a_workload_is_reported_as_unknown_to_kueue() {
     let mut ledger = fold([Observation::Workload(Box::new(job))]);
     let fleet = ledger.publish(NOW);
     assert_eq!(fleet.jobs[0].state, JobState::Waiting);
-    assert!(fleet.jobs[0].reason.contains("no Kueue Workload in queue lq yet"));
+    assert!(
+        fleet.jobs[0]
+            .reason
+            .contains("no Kueue Workload in queue lq yet")
+    );
     // Its Workload exists and has no condition.
     let mut silent = kueue("train", Some(owner_ref("Job", "train")), None);
     (silent.reserved_at, silent.admitted_at) = (None, None);
