@@ -93,7 +93,7 @@ impl std::iter::Sum for DeviceAmount {
     }
 }
 
-/// `38`, `37.6`. A fraction is never shown as a whole number: `37.98`, and `<0.01` for less than that.
+/// `38`, `37.6`. A fraction is never shown as a whole number: `37.98`, `37.999`, and `<0.01` for less than that.
 impl fmt::Display for DeviceAmount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = if self.is_whole() {
@@ -105,7 +105,9 @@ impl fmt::Display for DeviceAmount {
                 (!whole).then(|| format!("{:.digits$}", self.devices()))
             };
             match (
-                rounded(1, WHOLE / 10).or_else(|| rounded(2, WHOLE / 100)),
+                rounded(1, WHOLE / 10)
+                    .or_else(|| rounded(2, WHOLE / 100))
+                    .or_else(|| rounded(3, WHOLE / 1_000).filter(|_| self.0 > WHOLE)),
                 self.0 / WHOLE,
             ) {
                 (Some(text), _) => text,
@@ -154,10 +156,11 @@ mod tests {
     fn a_part_is_never_written_as_a_whole_number() {
         let cases = [
             0, 4, 142_857, 960_000, 1_000_000, 37_571_429, 37_980_000, 37_999_000, 38_001_000,
+            37_999_900,
         ];
         let written: Vec<String> = cases.into_iter().map(text).collect();
         let expected = [
-            "0", "<0.01", "0.1", "0.96", "1", "37.6", "37.98", "<38", ">38",
+            "0", "<0.01", "0.1", "0.96", "1", "37.6", "37.98", "37.999", "38.001", "<38",
         ];
         assert_eq!(written, expected);
         assert_eq!(format!("{:>4}", DeviceAmount::ONE), "   1");
