@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::base::Moment;
+use model::base::{Age, Moment};
 use model::cost::SpendRates;
 
 use super::{
@@ -19,6 +19,9 @@ pub const STATED_FOR: Duration = Duration::from_secs(30 * 60);
 /// Findings of this long after the log begins come from the first readings: one that began earlier, or of which nothing states when
 /// it began, is no change.
 const FIRST_READINGS: Duration = Duration::from_secs(90);
+
+/// A job that loses its pods this soon after it was evicted loses them by that.
+const EVICTED_FOR: Age = Age::from_seconds(120);
 
 /// The number of changes that are kept: the latest.
 const MOST_CHANGES: usize = 4_096;
@@ -96,6 +99,17 @@ impl SeenChanges {
     fn follow(&mut self, new: Vec<FleetChange>, to: Moment) {
         let own = &mut self.changes;
         own.to = to;
+        // That an evicted job no longer has its pods is the same change.
+        let was_evicted = |change: &FleetChange| {
+            let mut evicted = own
+                .changes
+                .iter()
+                .take_while(|known| (known.at).is_none_or(|at| to.since(at.at()) <= EVICTED_FOR));
+            evicted.any(|known| known.event == FleetChangeKind::Evicted && known.is_of(change))
+        };
+        let new: Vec<FleetChange> = (new.into_iter())
+            .filter(|change| change.event != FleetChangeKind::Displaced || !was_evicted(change))
+            .collect();
         own.changes.extend(new.into_iter().map(|mut change| {
             change.at = change.at.or(Some(Dated::Seen(to)));
             change
