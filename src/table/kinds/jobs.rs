@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use model::base::{SmallSort, natural};
+use model::cost::Money;
 use model::fleet::job::{Job, JobState};
 use model::fleet::object_parts::WorkloadFailure;
 use model::schema::of_rows;
@@ -410,10 +411,12 @@ fn place(facts: &Facts, row: Row) -> Cell<'_> {
 }
 
 fn rate_cell(facts: &Facts, row: Row) -> Cell<'_> {
-    of(facts, row, |job| {
+    let cell = of(facts, row, |job| {
         Value::known(jobs::money(facts, job), |spend| Value::Money(spend.rate))
-    })
-    .role(Role::Accent)
+    });
+    // What has no devices costs nothing: that is not what one looks for.
+    let is_nothing = cell.value == Value::Money(Money::ZERO);
+    cell.role(if is_nothing { Role::Muted } else { Role::Accent })
 }
 
 fn cost(facts: &Facts, row: Row) -> Cell<'_> {
