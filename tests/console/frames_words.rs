@@ -112,7 +112,11 @@ fn help_says_what_the_header_says_of_writing() {
             render_text(&app, 120, 40)
         })
         .collect();
-    for words in ["on hold or stopped", "a free device", "inferred"] {
+    for words in [
+        "on hold or stopped",
+        "free device; in a trend",
+        "estimate: after a pod",
+    ] {
         assert!(seen.contains(words), "{words}");
     }
 }
@@ -450,7 +454,7 @@ fn the_header_keeps_idle_cost_and_shows_nothing_before_it_is_known() {
     );
     let young = with(&LARGE, |fleet| fleet.findings = Arc::from([]));
     let text = screen(&young, ViewId::Fleet, USUAL, "");
-    assert!(text.contains("reading…: a finding shows"), "{text}");
+    assert!(text.contains("reading…: no lasting finding yet"), "{text}");
     assert!(!text.contains("│ nothing "), "{text}");
 }
 
