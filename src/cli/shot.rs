@@ -1,5 +1,6 @@
 //! `shot`: draws a view of a cluster, of a record or of the simulated fleet as a picture, without a terminal.
 
+use std::convert::Infallible;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -266,12 +267,9 @@ impl Screenshot {
             c => KeyPress::plain(Key::Char(c)),
         });
         for press in typed.chain(keys.iter().copied()) {
-            let asked = app.update(Msg::Key(press));
-            app.picture(
-                asked
-                    .into_iter()
-                    .filter_map(|effect| effects::answer(facts, effect)),
-            );
+            let Ok(()) = effects::deliver(&mut app, Msg::Key(press), |effect| {
+                Ok::<_, Infallible>(effects::answer(facts, effect).into_iter().collect())
+            });
         }
         let area = Rect::new(0, 0, width, height);
         let mut buf = Buffer::empty(area);

@@ -471,7 +471,7 @@ fn order(
         }
         System::None => {
             let sentence = format!(
-                "{top}: a pod's priority is fixed when the pod is created, and no queueing system orders this job"
+                "{top}: a pod's priority is fixed when the pod is created, and no queueing system manages this job"
             );
             Err(Refusal::new(RefusalCode::Unsupported, sentence)
                 .instead("hold the jobs ahead in the queue: `plan hold NS/NAME`")

@@ -52,7 +52,7 @@ pub fn plan(subject: &JobSubject, priority: &str, now: Moment) -> Result<Plan, R
         }
         StartSystem::None => {
             let sentence = format!(
-                "{}: a pod's priority is fixed when the pod is created, and no queueing system orders this job",
+                "{}: a pod's priority is fixed when the pod is created, and no queueing system manages this job",
                 top.object
             );
             return Err(Refusal::new(RefusalCode::Unsupported, sentence)

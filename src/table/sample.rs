@@ -27,7 +27,7 @@ use model::fleet::siting::JobPodSet;
 use model::fleet::{Fleet, TableState};
 
 use super::Facts;
-use super::changes::SeenChanges;
+use super::changes::{FleetChanges, SeenChanges};
 
 /// A name with an escape sequence, a C1 control, a bidirectional override and a wide character.
 pub fn hostile() -> &'static str {
@@ -291,8 +291,9 @@ pub fn changed(facts: Facts) -> Facts {
     }
     fleet.nodes = nodes.into();
     fleet.findings = Arc::default();
+    let between = FleetChanges::between(&before, &facts);
     Facts {
-        changes: Some(Arc::new(SeenChanges::between(&before, &facts))),
+        changes: Some(Arc::new(SeenChanges::of(between.dated()))),
         ..facts
     }
 }

@@ -144,6 +144,12 @@ fn same_word(kind: table::Kind, column: &str, words: &str, text: &str) -> bool {
         }
         // A fault and a warning say which.
         (table::Kind::Devices, "health") => words != "ok" && matches!(text, "fault" | "warn"),
+        // The time of the day on screen, `~` before that of a snapshot.
+        (table::Kind::Changes, "when") => {
+            let own = words.trim_start_matches('~');
+            let text = text.replace('T', " ");
+            own.len() >= 8 && text.trim_end_matches('Z').ends_with(own)
+        }
         // The phase of a pod that is being deleted stays what it was.
         (table::Kind::Pods, "phase") => words == "Terminating",
         _ => false,

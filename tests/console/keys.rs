@@ -371,8 +371,8 @@ fn drilling_in_and_back_again() {
     // Money leads to a team and its jobs, a job to its devices, an alert to what it is about.
     press(&mut app, "7\n");
     let team = app.view().trail();
-    let has_team = |job: &Job| job.team.as_str() == team;
-    let jobs = SMALL.fleet.jobs.iter().filter(|job| has_team(job)).count();
+    let costs = |job: &Job| job.team.as_str() == team && job.devices_allocated > 0;
+    let jobs = SMALL.fleet.jobs.iter().filter(|job| costs(job)).count();
     assert_eq!(app.view().id(), ViewId::Cost);
     assert!(jobs > 0 && app.view().counts().1 == jobs, "{team}: {jobs}");
     press(&mut app, "\n\n");

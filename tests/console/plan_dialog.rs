@@ -148,10 +148,10 @@ fn a_plan_that_would_change_is_shown_until_it_is_made_again() {
     for _ in 0..2 {
         assert_eq!(carried(&press(&mut app, "\n")), None);
         let shown = text(&app);
-        assert!(shown.contains(&format!("not run: {marked}")), "{shown}");
+        assert!(shown.contains(&format!("not started: {marked}")), "{shown}");
     }
     let _ = app.update(Msg::Key(KeyPress::ctrl('r')));
-    assert!(!text(&app).contains("ctrl-r makes"), "{}", text(&app));
+    assert!(!text(&app).contains("ctrl-r recomputes"), "{}", text(&app));
     let _ = app.update(Msg::Tick(SMALL.now.plus(Duration::from_secs(13))));
     // What is typed now is the whole of it.
     press(&mut app, &wanted);

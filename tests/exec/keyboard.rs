@@ -177,7 +177,7 @@ impl Keyboard {
 
 /// What must be typed, as the dialog says it.
 fn typed(screen: &str) -> Option<String> {
-    let (_, rest) = screen.split_once("type ")?;
-    let (words, _) = rest.split_once(" to confirm")?;
+    let (before, _) = screen.split_once(" to confirm")?;
+    let (_, words) = before.rsplit_once("type ")?;
     Some(words.to_owned())
 }

@@ -92,11 +92,11 @@ async fn every_action_from_the_keyboard_and_back() {
     keyboard.press("P");
     keyboard.sees("priority of").await;
     keyboard.press("4321\n");
-    keyboard.sees("PLAN  reprioritise").await;
+    keyboard.sees("PLAN  set priority of").await;
     keyboard.confirm().await;
     keyboard.press("\u{1b}");
     assert_eq!(priority(&service), 4321);
-    undo(&mut keyboard, "reprioritise").await;
+    undo(&mut keyboard, "set priority of").await;
     assert_eq!(priority(&service), before);
 
     // A Deployment is scaled, and back.
@@ -152,7 +152,7 @@ async fn every_action_from_the_keyboard_and_back() {
         .expect("a job waits that starts once others leave");
     stand_on(&mut keyboard, '5', &big.key.key.name).await;
     keyboard.press("A");
-    keyboard.sees("PLAN  start").await;
+    keyboard.sees("PLAN  admit").await;
     keyboard.begin().await;
     // It has resumed what it suspended and put the priority back itself.
     keyboard.sees("changed nothing: nothing to undo").await;

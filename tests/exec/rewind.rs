@@ -60,9 +60,7 @@ async fn a_live_console_goes_into_its_record_and_back() {
     // It is planned there, and nothing is sent.
     keyboard.press("C");
     keyboard.press("because\n");
-    keyboard
-        .sees("plans are computed, and nothing can be changed")
-        .await;
+    keyboard.sees("plans can be computed but not applied").await;
     keyboard
         .until("the plan", |it| it.text().contains("cordon"))
         .await;

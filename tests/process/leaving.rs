@@ -53,10 +53,10 @@ fn a_run_goes_on_when_its_console_is_left_and_when_its_terminal_goes_away() {
     }
     link.keys("q");
     link.until("a run is in progress");
-    link.until("goes on in a process of its own");
+    link.until("continues in its own process");
     link.keys("\r");
     assert_eq!(link.end(), 0);
-    link.until(" goes on in process ");
+    link.until(" continues in process ");
     assert!(!link.screen.screen().alternate_screen());
     ends(&bench);
 

@@ -186,7 +186,7 @@ fn advice_comes_from_the_past_of_a_prometheus() {
     let blind = sim.get(&home, &["advice"]);
     assert_eq!(blind.status.code(), Some(1), "{}", text(&blind.stdout));
     let message = text(&blind.stderr);
-    assert!(message.contains("no job is judged"), "{message}");
+    assert!(message.contains("no verdict for any job ("), "{message}");
     assert!(message.contains("--for 30m"), "{message}");
 
     let ask = |arguments: &[&str]| {

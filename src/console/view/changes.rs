@@ -19,7 +19,7 @@ use table::role::Role;
 use super::table_view::TableView;
 use super::view_trait::{CommandOutcome, TABLE, View};
 
-/// What changed.
+/// A table of changes, with their money and notes above it.
 pub struct ChangesView {
     table: TableView,
     /// Below the title: what could not be compared or was not seen, and what stands for money; empty where there is nothing to say.
@@ -27,7 +27,7 @@ pub struct ChangesView {
 }
 
 /// What a view of changes shows.
-enum Shown<'f> {
+enum ShownChanges<'f> {
     /// Nothing yet, and why.
     Not(String),
     /// A comparison that failed, and why.
@@ -49,14 +49,14 @@ impl ChangesView {
         }
     }
 
-    fn shown<'f>(&self, facts: &'f Facts) -> Shown<'f> {
+    fn shown<'f>(&self, facts: &'f Facts) -> ShownChanges<'f> {
         if let RowScope::Changes(name) | RowScope::OneCause(Some(name), _) =
             &self.table.table_model.row_scope
         {
             return match facts.compared.get(name) {
-                None => Shown::Not(format!("{name} · comparing…")),
-                Some((_, Err(why))) => Shown::Failed(why),
-                Some((_, Ok(changes))) => Shown::Changes {
+                None => ShownChanges::Not(format!("{name} · comparing…")),
+                Some((_, Err(why))) => ShownChanges::Failed(why),
+                Some((_, Ok(changes))) => ShownChanges::Changes {
                     title: summary(changes),
                     changes,
                     money: Cow::Borrowed(&changes.money),
@@ -65,8 +65,8 @@ impl ChangesView {
             };
         }
         match &facts.changes {
-            None => Shown::Not("the first lists are being read".to_owned()),
-            Some(seen) => Shown::Changes {
+            None => ShownChanges::Not("the first lists are being read".to_owned()),
+            Some(seen) => ShownChanges::Changes {
                 title: seen_summary(seen),
                 changes: &seen.changes,
                 money: Cow::Owned(seen.money(facts)),
@@ -114,7 +114,7 @@ impl View for ChangesView {
     }
     fn refresh(&mut self, facts: &Facts, settle: bool) {
         self.notes = match self.shown(facts) {
-            Shown::Changes { money, notes, .. } => {
+            ShownChanges::Changes { money, notes, .. } => {
                 let listed = is_by_list(&money).then(|| LIST_NOTE.to_owned());
                 notes
                     .into_iter()
@@ -122,7 +122,7 @@ impl View for ChangesView {
                     .collect::<Vec<_>>()
                     .join(" · ")
             }
-            Shown::Not(_) | Shown::Failed(_) => String::new(),
+            ShownChanges::Not(_) | ShownChanges::Failed(_) => String::new(),
         };
         self.table.refresh(facts, settle);
     }
@@ -143,17 +143,17 @@ impl View for ChangesView {
         let room = area.width.saturating_sub(4);
         let x = area.x + 2;
         let (title, changes, money) = match self.shown(facts) {
-            Shown::Changes {
+            ShownChanges::Changes {
                 title,
                 changes,
                 money,
                 ..
             } => (title, changes, money),
-            Shown::Not(words) => {
+            ShownChanges::Not(words) => {
                 painter.text_in_role(x, area.y, room, &words, Role::Muted);
                 return;
             }
-            Shown::Failed(why) => {
+            ShownChanges::Failed(why) => {
                 for (line, words) in wrap(why, usize::from(room)).iter().enumerate() {
                     let y = area.y.saturating_add(line as u16);
                     painter.text_in_role(x, y, room, words, Role::Crit);

@@ -203,8 +203,8 @@ fn budget(state: &BudgetState, facts: &Facts, painter: &mut Painter<'_>, area: R
     );
 }
 
-/// A budget in words: share and sum that are spent, forecast, when it runs out, how much of the period was observed; and the role of
-/// its state.
+/// A budget in words: share and sum that are spent, forecast, when it runs out, how much of the period was observed.
+/// Beside them the role of its state.
 pub(super) fn budget_words(state: &BudgetState, now: Moment) -> (String, Role) {
     let budget = &state.budget;
     let unit = budget.unit;

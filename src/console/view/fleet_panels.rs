@@ -230,7 +230,7 @@ impl FleetView {
                 .iter()
                 .any(|pool| pool.counts().unhealthy.is_some_and(|count| count > 0));
             let words = match broken {
-                true => String::from("reading…: findings appear once they persist"),
+                true => String::from("reading…: no lasting finding yet"),
                 false => empty_words(facts, &[Table::Nodes, Table::Pods], "nothing"),
             };
             painter.text_in_role(inside.x, inside.y, inside.width, &words, Role::Muted);

@@ -74,7 +74,7 @@ fn request(selected: &Selected<'_>) -> Result<ActionRequest, String> {
     let name = JobName(job.id.key.clone());
     match ordered_by(job) {
         QueueSystem::None => Err(format!(
-            "no queueing system orders {name}, and a pod's own priority cannot be changed"
+            "no queueing system manages {name}, and a pod's own priority cannot be changed"
         )),
         _ => Ok(ActionRequest::Priority(name)),
     }

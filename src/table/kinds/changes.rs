@@ -24,7 +24,7 @@ use crate::role::Role;
 pub struct ChangedObject<'a> {
     /// Time of its change; null when unknown.
     pub at: Option<String>,
-    /// Its kind.
+    /// Its kind: finding, node, job or queue.
     pub kind: &'static str,
     /// Namespace; null for a cluster-scoped object.
     pub namespace: Option<&'a str>,
@@ -45,7 +45,7 @@ pub struct ChangeRow<'a> {
     pub at_from: Option<&'static str>,
     /// What changed: finding, node, job or queue.
     pub kind: &'static str,
-    /// How it changed.
+    /// How it changed, in one or two words.
     pub change: &'static str,
     /// The object, or how many of which kind.
     pub name: String,

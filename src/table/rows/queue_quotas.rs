@@ -176,7 +176,7 @@ fn quota<const NTH: usize>(facts: &Facts, row: Row) -> Cell<'_> {
     Cell::new(Value::Quota(Box::new(bar)))
 }
 
-/// What is left of each quota of a row: `a100 3; no l4; h100 lent out`. Borrowing may add more. Quota that others have
+/// What is left of each quota of a row: `a100 3, l4 0; h100 lent out`. Borrowing may add more. Quota that others have
 /// borrowed is not left.
 pub fn left(facts: &Facts, row: Row) -> Cell<'_> {
     let at = row.1 as usize;
@@ -195,13 +195,13 @@ pub fn left_of(facts: &Facts, queues: &[usize]) -> String {
 }
 
 fn left_of_each(facts: &Facts, left: impl Fn(FlavorPart<'_>) -> Option<Left>) -> String {
-    // A narrow column cuts the end, so flavors with quota left come first; exhausted flavors are only named.
+    // A narrow column cuts the end, so flavors with quota left come first.
     let (mut some, mut none, mut lent) = (Vec::new(), Vec::new(), Vec::new());
     for part in parts(facts) {
         match left(part) {
             None | Some(Left::None) => {}
             Some(Left::Unknown) => some.push(format!("{} unknown", part.name())),
-            Some(Left::Devices(0, 0)) => none.push(part.name().to_owned()),
+            Some(Left::Devices(0, 0)) => none.push(format!("{} 0", part.name())),
             // By its own numbers some quota is left, but other queues have borrowed it.
             Some(Left::Devices(0, _)) => lent.push(part.name().to_owned()),
             Some(Left::Devices(left, 0)) => {
@@ -215,12 +215,10 @@ fn left_of_each(facts: &Facts, left: impl Fn(FlavorPart<'_>) -> Option<Left>) ->
             )),
         }
     }
+    some.extend(none);
     let mut all = Vec::new();
     if !some.is_empty() {
         all.push(some.join(", "));
-    }
-    if !none.is_empty() {
-        all.push(format!("{}: none left", none.join(", ")));
     }
     if !lent.is_empty() {
         all.push(format!("{} lent out", lent.join(", ")));
@@ -367,7 +365,7 @@ mod tests {
             quota_words(&facts, 1),
             ["h100 40/64, 14 left: other queues of its cohort borrow 10"]
         );
-        assert_eq!(left_of(&facts, &[2]), "h100: none left");
+        assert_eq!(left_of(&facts, &[2]), "h100 0");
         assert_eq!(left_of(&facts, &[3]), "h100 4");
         assert_eq!(left_of(&facts, &[1, 3]), "h100 14 (14 lent out)");
         assert_eq!(left(&facts, (0, 0)), Cell::text("h100 14"));
@@ -386,10 +384,7 @@ mod tests {
         });
         two.quotas = quotas.into();
         Arc::make_mut(&mut facts.fleet).queues = Arc::from([Arc::new(two.clone())]);
-        assert_eq!(
-            left_of(&facts, &[0]),
-            "mig-1g.10gb 24; mig-3g.40gb: none left"
-        );
+        assert_eq!(left_of(&facts, &[0]), "mig-1g.10gb 24, mig-3g.40gb 0");
         // Without flavors they are one.
         for quota in &mut two.quotas {
             quota.flavor = Name::default();
