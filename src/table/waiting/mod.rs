@@ -280,7 +280,7 @@ pub fn later_words(later: &ChangeWithStart, now: Moment) -> String {
     )
 }
 
-/// `, evicting 4 jobs`; `None` for 0.
+/// `, preempting 4 jobs`; `None` for 0.
 fn evicts(jobs: usize) -> Option<String> {
     (jobs > 0).then(|| format!(", preempting {}", counted(jobs as u64, "job")))
 }
@@ -366,7 +366,7 @@ pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
     })
 }
 
-/// Meaning and basis of an ETA's range: `80% range, from runtimes that jobs state; …`.
+/// Meaning and basis of an ETA's range: `80% range, from runtimes set on the jobs; …`.
 pub fn confidence(start: &Start) -> Option<String> {
     start.p50?;
     let basis = match start.basis {
