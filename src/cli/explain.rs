@@ -134,7 +134,7 @@ pub(super) fn start_words(start: &Start, now: Moment) -> String {
     }
 }
 
-/// A change, and when the job starts with it: `raise queue research's quota by 64 h100: starts ~14:40 (13:55–15:30)`.
+/// A change, and when the job starts with it: `raise research's quota by 64 h100: starts ~14:40 (13:55–15:30)`.
 fn later_words(later: &ChangeWithStart, now: Moment) -> String {
     format!(
         "{}: starts {}",

@@ -480,7 +480,7 @@ mod tests {
         };
         assert_eq!(
             least.change.sentence(),
-            "raise queue ml's quota by 8 devices of h100",
+            "raise ml's quota by 8 devices of h100",
             "16 - 8"
         );
         // All 16 devices, once the running workload has ended.

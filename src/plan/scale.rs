@@ -370,7 +370,7 @@ fn find(snapshot: &Snapshot, target: &str) -> Result<WorkloadId, Refusal> {
         [namespace, name] => (None, *namespace, *name),
         [kind, namespace, name] => (Some(kind.to_ascii_lowercase()), *namespace, *name),
         _ => {
-            let sentence = format!("`{target}` names nothing");
+            let sentence = format!("`{target}` is not a valid name");
             return Err(Refusal::new(RefusalCode::NotFound, sentence)
                 .instead("write NAMESPACE/NAME or KIND/NAMESPACE/NAME"));
         }

@@ -41,7 +41,7 @@ impl CommonPhrases {
         phrases
     }
 
-    /// A sentence for each verb: `each suspend: Kueue: active = false; disruption budgets are not checked`.
+    /// A sentence for each verb: `each suspend: Kueue: active = false; ignores PodDisruptionBudgets`.
     pub fn sentences(&self) -> impl Iterator<Item = String> {
         let all = self.0.iter();
         all.map(|(verb, phrases)| format!("each {}: {}", verb.word(), phrases.join("; ")))

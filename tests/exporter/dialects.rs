@@ -123,7 +123,7 @@ fn mistakes_name_file_line_and_the_nearest_word() {
         (
             "interval = \"15s\"",
             "interval = \"soon\"",
-            &["mine.toml:4:", "\"soon\" is not a span"],
+            &["mine.toml:4:", "\"soon\" is not a duration"],
         ),
         ("interval = \"15s\"", "", &["mine.toml", "interval"]),
         (

@@ -648,8 +648,7 @@ fn left(fixture: &Scene, name: &str, with_q: bool) -> [u32; 2] {
         });
         terminal.keys("q");
         terminal.wait("the question", PATIENCE, |text| {
-            text.contains("a run is in progress")
-                && text.contains("goes on in a process of its own")
+            text.contains("a run is in progress") && text.contains("continues in its own process")
         });
         terminal.keys("\r");
     } else {
@@ -658,7 +657,7 @@ fn left(fixture: &Scene, name: &str, with_q: bool) -> [u32; 2] {
     terminal.end(PATIENCE);
     let screen = terminal.text();
     let process = screen
-        .split_once(" goes on in process ")
+        .split_once(" continues in process ")
         .map(|(_, rest)| rest);
     let process = process.and_then(|rest| rest.split(';').next()?.trim().parse().ok());
     let process: u32 = process.unwrap_or_else(|| panic!("which process: {screen}"));

@@ -233,7 +233,7 @@ fn advice_comes_from_the_past_of_a_prometheus() {
     let own = own.as_array().expect("is a list");
     assert!(!own.is_empty() && own.iter().all(|row| name(row) == name(first)));
     let message = text(&job.stderr);
-    assert!(message.contains("bound by"), "{message}");
+    assert!(message.contains("limited by"), "{message}");
     let team = first["team"].as_str().expect("a name");
     let of_team = ask(&["team", team, "-o", "json"]);
     let of_team: Value = serde_json::from_slice(&of_team.stdout).expect("is JSON");

@@ -645,7 +645,7 @@ async fn prometheus_faults_are_reported_with_the_fix() {
         ),
         (
             Reply::Json(200, json!({"hello": 1})),
-            "no answer of a Prometheus API",
+            "not an answer of a Prometheus API",
         ),
         (
             Reply::With(302, vec![("location", "/login".into())], Vec::new()),
@@ -742,7 +742,7 @@ async fn matchers_and_credentials_go_with_every_question() {
     );
     let live = row(&mut bench, SourceState::Live).await;
     assert!(
-        live.message.contains("no exporter's samples"),
+        live.message.contains("no current exporter samples"),
         "{}",
         live.message
     );

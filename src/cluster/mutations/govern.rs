@@ -346,7 +346,7 @@ mod tests {
             ("has ended", |job| {
                 job["metadata"]["deletionTimestamp"] = json!("2026-11-21T06:00:00Z");
             }),
-            ("is not suspended any more", |job| {
+            ("is no longer suspended", |job| {
                 job["spec"]["suspend"] = json!(false);
             }),
         ];

@@ -356,7 +356,10 @@ fn draw_failed(facts: &Facts, painter: &mut Painter<'_>, inside: Rect, failed: &
             painter.text_right(inside.right(), y, 7, &age, muted);
         }
         y += 1;
-        let why = job.failure.as_ref().map(|failure| why_failed(failure, facts.now));
+        let why = job
+            .failure
+            .as_ref()
+            .map(|failure| why_failed(failure, facts.now));
         if let Some(why) = why.filter(|_| y < inside.bottom()) {
             y = under(painter, inside, y, &format!("failed: {why}"), Role::Text);
         }

@@ -161,7 +161,7 @@ pub enum Apart {
 }
 
 impl NodeSupply {
-    /// Addition to the number of free devices: `, not together`.
+    /// Addition to the number of free devices: `, fragmented`.
     pub fn apart(&self) -> &'static str {
         match self.apart {
             None => "",

@@ -54,7 +54,7 @@ fn a_quota_in_use_names_its_numbers_and_the_least_that_is_missing() {
             borrowed: 0,
         }]
     );
-    assert_eq!(helps(&answer), ["raise queue q's quota by 2 devices of f"]);
+    assert_eq!(helps(&answer), ["raise q's quota by 2 devices of f"]);
     assert_eq!((answer.position, answer.ahead), (Some(1), Some(0)));
 }
 
@@ -70,7 +70,7 @@ fn those_before_it_take_their_share_of_a_larger_quota() {
     let answer = ask(document.clone(), "second");
     assert_eq!(codes(&answer), ["over-most"]);
     // With 3 the second starts, and the first, which needs 6, does not.
-    assert_eq!(helps(&answer), ["raise queue q's quota by 1 device of f"]);
+    assert_eq!(helps(&answer), ["raise q's quota by 1 device of f"]);
     assert_eq!(
         answer.ahead_first,
         [job(&compiled(document).workload(0).key)]
@@ -90,12 +90,12 @@ fn room_is_fragmented_or_in_use_or_absent() {
     };
     let fragmented = ask(fleet(1, 6, 4), "waits");
     assert_eq!(codes(&fragmented), ["fragmented"]);
-    assert_eq!(helps(&fragmented), ["1 more node like a (a)"]);
+    assert_eq!(helps(&fragmented), ["add 1 node like a (a)"]);
     let busy = ask(fleet(1, 6, 2), "waits");
     assert_eq!(codes(&busy), ["no-room"]);
     let absent = ask(fleet(5, 8, 8 - 1), "waits");
     assert_eq!(codes(&absent), ["absent"]);
-    assert_eq!(helps(&absent), ["5 more nodes like a (a)"]);
+    assert_eq!(helps(&absent), ["add 5 nodes like a (a)"]);
     // The autoscaler decides whether such a node is added.
     let mut full = fleet(1, 6, 4);
     for at in 0..2 {
@@ -103,7 +103,7 @@ fn room_is_fragmented_or_in_use_or_absent() {
     }
     assert_eq!(
         helps(&ask(full, "waits")),
-        ["1 more node like a (a; NodePool a: at its limit on nvidia.com/gpu)"]
+        ["add 1 node like a (a; NodePool a: at its limit on nvidia.com/gpu)"]
     );
 }
 
@@ -140,7 +140,7 @@ fn free_devices_say_why_they_are_of_no_use() {
     });
     assert_eq!(
         ask(apart, "waits").reasons[0].sentence(),
-        "needs 16 devices, 8 free on eligible nodes, not together: room for 0 of 2 pods"
+        "needs 16 devices, 8 free on eligible nodes, fragmented: room for 0 of 2 pods"
     );
 }
 
@@ -162,7 +162,7 @@ fn taints_labels_and_cordons_say_how_much_room_they_keep() {
     assert_eq!(codes(&tainted), ["too-large", "taints"]);
     assert_eq!(
         tainted.reasons[1].sentence(),
-        "1 node has room for 2 pods, with taints that it does not tolerate: team"
+        "1 node has room for 2 pods, but also taints that it does not tolerate: team"
     );
     assert_eq!(helps(&tainted)[0], "tolerate team=vision:NoSchedule");
     let closed = ask(
@@ -197,7 +197,7 @@ fn a_required_domain_can_be_let_go() {
         helps(&answer),
         [
             "prefer one rack instead of requiring it",
-            "1 more node like a (a)"
+            "add 1 node like a (a)"
         ]
     );
 }
@@ -220,7 +220,7 @@ fn another_flavor_is_named_where_its_queue_has_one() {
         answer.reasons[0].sentence(),
         "a pod needs 8 nvidia.com/gpu, and no eligible node has more than 2"
     );
-    assert_eq!(helps(&answer), ["ask for flavor a100"]);
+    assert_eq!(helps(&answer), ["request flavor a100"]);
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn a_pod_larger_than_any_node_gives_that_reason() {
     assert_eq!(codes(&answer), ["too-large"], "{}", answer.reason);
     assert_eq!(
         helps(&answer),
-        ["ask for 768.0 GiB of memory a pod instead of 4096.0 GiB"]
+        ["request 768.0 GiB of memory per pod instead of 4096.0 GiB"]
     );
 }
 
@@ -266,7 +266,7 @@ fn kueue_does_not_preempt_for_missing_nodes() {
         helps(&answer),
         [
             "preempt ml/runs (8 devices, 5.3 device-hours of work lost)",
-            "1 more node like a (a)"
+            "add 1 node like a (a)"
         ]
     );
     assert_eq!(pressed("kai", Value::Null).state, StartState::Ready);
@@ -317,7 +317,7 @@ fn freed_capacity_goes_to_admitted_workloads() {
     let answer = asked(Some(5));
     assert_eq!(answer.state, StartState::Waiting);
     assert!(
-        helps(&answer)[0].starts_with("1 more node"),
+        helps(&answer)[0].starts_with("add 1 node"),
         "{:?}: {}",
         helps(&answer),
         answer.reason
@@ -437,7 +437,7 @@ fn a_cordoned_node_that_takes_the_job_ahead_is_offered() {
         [
             "priority 2 instead of 0",
             "uncordon small",
-            "1 more node like large (large)"
+            "add 1 node like large (large)"
         ]
     );
 }
@@ -509,7 +509,7 @@ fn quota_and_nodes_together_where_neither_alone_does() {
     assert_eq!(codes(&answer), ["over-most", "absent"]);
     assert_eq!(
         helps(&answer),
-        ["raise queue q's quota by 20 devices of f, and 2 more nodes like a (a)"]
+        ["raise q's quota by 20 devices of f and add 2 nodes like a (a)"]
     );
 }
 
@@ -547,7 +547,7 @@ fn flavors_that_do_not_suit_say_what_of_them() {
         "waits",
     );
     assert_eq!(codes(&none), ["no-flavor"]);
-    assert_eq!(helps(&none), ["ask for flavor f"]);
+    assert_eq!(helps(&none), ["request flavor f"]);
     // It cannot request a flavor of another resource.
     let mut two = fleet(
         json!({ "name": "f" }),
@@ -559,7 +559,7 @@ fn flavors_that_do_not_suit_say_what_of_them() {
     quota.push(json!({ "flavor": "tpu", "resource": "google.com/tpu", "nominal": 8 }));
     let denied = ask(two, "waits");
     assert_eq!(codes(&denied), ["no-flavor"]);
-    let reason = "no flavor of queue q fits its request, but f";
+    let reason = "queue q has quota only for f";
     assert_eq!(denied.reason, reason);
 }
 
@@ -609,9 +609,9 @@ fn nodes_that_other_jobs_take_are_counted_by_what_its_pods_fill() {
     let others = Some("2 of them for jobs ahead of it".to_owned());
     assert_eq!(
         with(8, 1),
-        ("3 more nodes like a (a)".to_owned(), others.clone())
+        ("add 3 nodes like a (a)".to_owned(), others.clone())
     );
-    assert_eq!(with(3, 5), ("5 more nodes like a (a)".to_owned(), others));
+    assert_eq!(with(3, 5), ("add 5 nodes like a (a)".to_owned(), others));
 }
 
 /// If nodes are not visible, nothing is concluded about them: neither that capacity is free nor that it is not.
@@ -710,7 +710,7 @@ fn a_priority_that_preempts_is_offered_with_its_victims() {
     );
     assert_eq!(
         unblock.sentence,
-        "priority 2 instead of 1, evicting ml/new (8 devices, 8.0 device-hours of work lost)"
+        "priority 2 instead of 1, preempting ml/new (8 devices, 8.0 device-hours of work lost)"
     );
     assert_eq!(unblock.victims.len(), 1);
     // If the queue never preempts, no priority helps.
@@ -746,7 +746,7 @@ fn a_queue_that_is_stopped_is_resumed() {
     document["queues"][0]["stopped"] = json!("hold");
     document["queues"][0]["quota"][0]["nominal"] = json!(6);
     let answer = ask(document, "waits");
-    let both = ["resume queue q, and raise queue q's quota by 2 devices of f"];
+    let both = ["resume queue q and raise q's quota by 2 devices of f"];
     assert_eq!(helps(&answer), both);
 }
 
@@ -767,5 +767,5 @@ fn cordoned_nodes_are_opened_before_more_are_bought() {
     );
     let helps = helps(&answer);
     assert_eq!(helps[0], "uncordon a", "{helps:?}");
-    assert!(helps[1].starts_with("1 more node"), "{helps:?}");
+    assert!(helps[1].starts_with("add 1 node"), "{helps:?}");
 }

@@ -70,7 +70,7 @@ fn a_victim_that_holds_no_devices_only_releases_its_quota() {
     assert_eq!(
         with(&[]),
         (
-            "priority 2 instead of 1, evicting ml/holds (holds no devices: releases its quota for 4 devices)"
+            "priority 2 instead of 1, preempting ml/holds (no devices allocated: releases its quota for 4 devices)"
                 .to_owned(),
             0,
             4

@@ -454,7 +454,7 @@ fn what_no_scheduler_can_start_is_blocked() {
     let mut unknown = free();
     unknown.blocked = Some(Box::new(StartBlock::NoPlacement));
     let (_, blocked, _) = seen(with(vec![unknown]));
-    assert!(blocked.is_some_and(|why| why.contains("not known")));
+    assert!(blocked.is_some_and(|why| why.contains("pod placement unknown")));
 }
 
 /// For jobs created in the same second, Kueue's own order decides.
@@ -654,7 +654,7 @@ fn a_mapped_resource_is_counted_by_the_configuration_and_unknown_without_it() {
     let seen = see(&fleet);
     let why = seen.workloads[0].blocked.as_deref().unwrap_or_default();
     assert!(
-        why.contains("what Kueue counts gpu.nvidia.com as is unknown"),
+        why.contains("it is unknown which quota Kueue charges for gpu.nvidia.com"),
         "{why}"
     );
     let answer = crate::explanations::explain(&seen, "ns/w")

@@ -293,7 +293,10 @@ fn a_conflict_is_read_again_and_a_true_refusal_is_not_tried_for_ever() {
     let (end, _) = drive(&mut machine, &mut world, |_, _| {
         Some(ServerResponse::of(409, Value::Null))
     });
-    assert!(failed(&end).1.contains("is changed by others"), "{end:?}");
+    assert!(
+        failed(&end).1.contains("keeps being changed by others"),
+        "{end:?}"
+    );
 }
 
 #[test]
@@ -363,7 +366,10 @@ fn a_budget_that_never_allows_stops_the_run_or_is_left() {
             assert_eq!((end, left), (RunEnd::Done, Some(wanted)));
             assert_eq!(world.carried_out, ["b"]);
         } else {
-            assert!(failed(&end).1.contains("has refused for 1m"), "{end:?}");
+            assert!(
+                failed(&end).1.contains("has blocked the eviction for 1m"),
+                "{end:?}"
+            );
             assert!(world.carried_out.is_empty());
         }
         assert!(world.now.since(begun).seconds() <= 61);
@@ -452,7 +458,12 @@ fn a_server_that_stays_away_ends_the_run() {
             RunCommand::Sleep(until) => world.now = until,
             RunCommand::Write { .. } => panic!("nothing could be read"),
             RunCommand::End(end) => {
-                assert!(failed(&end).1.contains("does not answer"), "{end:?}");
+                assert!(
+                    failed(&end)
+                        .1
+                        .contains("no answer from the API server for "),
+                    "{end:?}"
+                );
                 break;
             }
         }

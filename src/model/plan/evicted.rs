@@ -62,7 +62,7 @@ impl Evicted {
 }
 
 /// `t/new (8 devices, 8.1 device-hours of work lost)`, one after the other; empty for none. Of a job that holds no devices:
-/// `t/waits (holds no devices: releases its quota for 8 devices)`.
+/// `t/waits (no devices allocated: releases its quota for 8 devices)`.
 pub fn evicted_words(all: &[Evicted]) -> String {
     let one = |it: &Evicted| {
         if it.only_releases_quota() {

@@ -181,7 +181,7 @@ pub static KIND: KindSpec = KindSpec {
             of(facts, row, |advice| Value::text(words(facts, advice)))
         })
         .by("advice"),
-        Column::words("certainty", "CERTAINTY", 4, (9, 9), |facts, row| {
+        Column::words("certainty", "CONFIDENCE", 4, (10, 10), |facts, row| {
             // A mute or acknowledgment is shown in its place, as in alerts.
             if let Some(silence) = silence_at(facts, row) {
                 return Cell::text(silence.name()).role(Role::Muted);
@@ -473,8 +473,8 @@ pub fn page_text(facts: &Facts, advice: &Advice) -> String {
     }
 }
 
-/// Total savings: `what is known saves $12 345 a month; 3 of 9 save a sum that is not known before they are tried; 2 free
-/// reserved or owned devices and save no money`. `None` without advice.
+/// Total savings: `known savings: $12 345 a month; 3 of 9 cannot be priced; 2 only free reserved or owned devices`. `None` without
+/// advice.
 pub fn total_words<'a>(all: impl Iterator<Item = &'a Advice>) -> Option<String> {
     let (mut sum, mut count, mut unknown, mut committed) = (Money::ZERO, 0_usize, 0_usize, 0_usize);
     // Adding nodes costs money and saves none.

@@ -416,7 +416,11 @@ fn rate_cell(facts: &Facts, row: Row) -> Cell<'_> {
     });
     // What has no devices costs nothing: that is not what one looks for.
     let is_nothing = cell.value == Value::Money(Money::ZERO);
-    cell.role(if is_nothing { Role::Muted } else { Role::Accent })
+    cell.role(if is_nothing {
+        Role::Muted
+    } else {
+        Role::Accent
+    })
 }
 
 fn cost(facts: &Facts, row: Row) -> Cell<'_> {

@@ -110,7 +110,10 @@ pub static KIND: KindSpec = KindSpec {
         .by("tpot_seconds.p99")
         .wide(),
         Column::words("objective", "OBJECTIVE", 5, (8, 22), |facts, row| {
-            of(facts, row, |_, one| Value::known(objective(one), Value::text)).role(Role::Muted)
+            of(facts, row, |_, one| {
+                Value::known(objective(one), Value::text)
+            })
+            .role(Role::Muted)
         })
         .on_screen()
         .rare(),
@@ -120,7 +123,10 @@ pub static KIND: KindSpec = KindSpec {
                 Some(share) if share < MET => Role::Crit,
                 _ => Role::Text,
             };
-            of(facts, row, |_, one| Value::known(within_objectives(one), Value::Ratio)).role(role)
+            of(facts, row, |_, one| {
+                Value::known(within_objectives(one), Value::Ratio)
+            })
+            .role(role)
         })
         .by("within_objectives_ratio")
         .rare(),
@@ -344,7 +350,9 @@ const MET: f64 = 0.95;
 /// The objectives in words: `TTFT 2.0s, TPOT 80ms`; `None` without any.
 fn objective(one: &ServedModel) -> Option<String> {
     let all = [("TTFT", one.objectives.ttft), ("TPOT", one.objectives.tpot)];
-    let all = all.into_iter().filter_map(|(name, limit)| Some((name, limit?)));
+    let all = all
+        .into_iter()
+        .filter_map(|(name, limit)| Some((name, limit?)));
     let all: Vec<String> = all
         .map(|(name, limit)| format!("{name} {}", bounded_latency(limit, false)))
         .collect();
@@ -373,7 +381,8 @@ pub fn words(facts: &Facts, job: &Job, served: &ServedModel) -> String {
         Some(format!("{} × {}", row.replicas, row.engine)),
         p95("TTFT", &served.ttft, served.objectives.ttft),
         p95("TPOT", &served.tpot, served.objectives.tpot),
-        row.within_objectives_ratio.map(|share| format!("{} within objectives", percent(Some(share)))),
+        row.within_objectives_ratio
+            .map(|share| format!("{} within objectives", percent(Some(share)))),
         row.tokens_per_second.map(|rate| format!("{rate:.0} tok/s")),
         served
             .goodput()

@@ -232,7 +232,9 @@ pub fn supposed(facts: &Facts, job: &Job) -> Option<String> {
     }
     let changes = answer.explanation.unblock.as_ref()?.changes.iter();
     let words: Option<Vec<String>> = changes.map(|change| supposed_change(job, change)).collect();
-    words.filter(|words| !words.is_empty()).map(|words| words.join("; "))
+    words
+        .filter(|words| !words.is_empty())
+        .map(|words| words.join("; "))
 }
 
 /// One change in the grammar of [`engine::what_if::GRAMMAR`].
@@ -323,7 +325,7 @@ pub fn later_words(later: &ChangeWithStart, now: Moment) -> String {
     )
 }
 
-/// `, evicting 4 jobs`; `None` for 0.
+/// `, preempting 4 jobs`; `None` for 0.
 fn evicts(jobs: usize) -> Option<String> {
     (jobs > 0).then(|| format!(", preempting {}", counted(jobs as u64, "job")))
 }
@@ -416,7 +418,7 @@ pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
     })
 }
 
-/// Meaning and basis of an ETA's range: `80% range, from runtimes that jobs state; …`.
+/// Meaning and basis of an ETA's range: `80% range, from runtimes set on the jobs; …`.
 pub fn confidence(start: &Start) -> Option<String> {
     start.p50?;
     let basis = match start.basis {

@@ -79,7 +79,10 @@ fn a_pool_grows_to_its_limit_and_shrinks() {
     });
     let second = format!("{}/second", stage.name);
     let why = HttpAnswer::read(&mut stokehold("live-admin", &["explain", &second]));
-    let more = why.out.lines().find(|line| line.contains("1 more node"));
+    let more = why
+        .out
+        .lines()
+        .find(|line| line.contains("add 1 node like"));
     let more = more.unwrap_or_else(|| panic!("what another node would change: {why:?}"));
     assert!(
         more.contains("limit"),
