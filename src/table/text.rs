@@ -434,7 +434,7 @@ mod tests {
         served.signals = [(Signal::RequestsRunning, 12.0), (Signal::Ttft, 0.104)]
             .into_iter()
             .collect();
-        assert_eq!(serving(&served), "12 running, first token 0.10s");
+        assert_eq!(serving(&served), "12 running, first token 0.10s mean");
         assert_eq!(seconds(Some(41.4)), "41s");
         assert_eq!(seconds(None), UNKNOWN);
     }

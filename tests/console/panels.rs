@@ -142,7 +142,8 @@ fn a_quota_is_under_its_flavor_in_every_row() {
         let columns = queues::KIND.columns.iter();
         let columns = columns.filter(|column| column.id.starts_with("quota"));
         for column in columns {
-            let flavor = column.title(facts);
+            let title = column.title(facts);
+            let flavor = title.trim_end_matches(" used/quota");
             for row in rows(facts, &queues::KIND, RowScope::All) {
                 let Some(queue) = facts.fleet.queues.get(row.1 as usize) else {
                     continue;

@@ -130,7 +130,13 @@ fn services_fit_a_small_screen() {
 
 #[test]
 fn faults_alone_are_the_saturated() {
-    let all = lines(":svc\nz", (200, 50));
+    let mut all = lines(":svc\nz", (200, 50));
+    // Below the table is the page of the row under the cursor.
+    all.truncate(
+        all.iter()
+            .position(|line| line.contains('╭'))
+            .unwrap_or(all.len()),
+    );
     let saturated = all
         .iter()
         .filter(|line| line.contains("saturated:"))

@@ -109,7 +109,7 @@ pub static KIND: KindSpec = KindSpec {
         })
         .by("tpot_seconds.p99")
         .wide(),
-        Column::words("objective", "OBJECTIVE", 5, (8, 22), |facts, row| {
+        Column::words("objective", "OBJECTIVE", 8, (8, 12), |facts, row| {
             of(facts, row, |_, one| {
                 Value::known(objective(one), Value::text)
             })
@@ -347,16 +347,15 @@ fn goodput((low, high): (f64, f64)) -> String {
 /// Objectives are those of the 95th percentile: as many requests as this are to meet them.
 const MET: f64 = 0.95;
 
-/// The objectives in words: `TTFT 2.0s, TPOT 80ms`; `None` without any.
+/// The objectives, in the order of the columns before them: `2.0s, 80ms`; one alone with its name. `None` without any.
 fn objective(one: &ServedModel) -> Option<String> {
-    let all = [("TTFT", one.objectives.ttft), ("TPOT", one.objectives.tpot)];
-    let all = all
-        .into_iter()
-        .filter_map(|(name, limit)| Some((name, limit?)));
-    let all: Vec<String> = all
-        .map(|(name, limit)| format!("{name} {}", bounded_latency(limit, false)))
-        .collect();
-    (!all.is_empty()).then(|| all.join(", "))
+    let short = |limit| bounded_latency(limit, false);
+    match (one.objectives.ttft, one.objectives.tpot) {
+        (Some(ttft), Some(tpot)) => Some(format!("{}, {}", short(ttft), short(tpot))),
+        (Some(ttft), None) => Some(format!("TTFT {}", short(ttft))),
+        (None, Some(tpot)) => Some(format!("TPOT {}", short(tpot))),
+        (None, None) => None,
+    }
 }
 
 /// `saturated: waiting, kv-cache`, `ok`, or `-`.

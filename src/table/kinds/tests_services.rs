@@ -42,7 +42,7 @@ fn a_model_is_a_row_with_what_is_known_of_it() {
     // 40 to 90 of 100 are within 0.4 s, at 10 a second.
     let (low, high) = (known.goodput.low, known.goodput.high);
     assert_eq!((low, high), (Some(4.0), Some(9.0)));
-    assert_eq!(goodput((4.0, 9.0)), "4.00-9.00");
+    assert_eq!(goodput((4.0, 9.0)), "≥4.00");
     assert_eq!(goodput((12.5, 12.5)), "12.5");
     // Both models together generate 1200 tokens a second.
     let usd = known.burn_usd_per_hour.expect("has a price");
