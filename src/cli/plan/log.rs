@@ -100,7 +100,7 @@ fn standing_of(trace: &Trace) -> &'static str {
     match trace.over {
         Some(StepResult::Done) => "done",
         Some(StepResult::Already) => "unchanged",
-        Some(StepResult::Left) => "left undone",
+        Some(StepResult::Left) => "skipped",
         Some(StepResult::Failed) => "failed",
         None if trace.is_unresolved() => "sent, result unknown",
         None if trace.has_written() => "carried out",
@@ -117,7 +117,7 @@ fn status_text(now: Moment, run: &Run, undone_by: Option<&Run>, running: bool) -
         },
         (None, Some(RunEnd::Stopped)) => "stopped".to_owned(),
         (None, Some(RunEnd::Failed { step, .. })) => format!("failed at step {step}"),
-        (None, None) if running => "runs".to_owned(),
+        (None, None) if running => "running".to_owned(),
         (None, None) => "interrupted".to_owned(),
     };
     let ago = now.since(run.begun);

@@ -473,8 +473,8 @@ pub fn page_text(facts: &Facts, advice: &Advice) -> String {
     }
 }
 
-/// Total savings: `known savings: $12 345 a month; 3 of 9 cannot be priced; 2 only free reserved or owned devices`. `None` without
-/// advice.
+/// Total savings: `known savings: $12 345 a month; 3 of 9 cannot be priced; 2 only free reserved or owned devices`.
+/// `None` where there is no advice.
 pub fn total_words<'a>(all: impl Iterator<Item = &'a Advice>) -> Option<String> {
     let (mut sum, mut count, mut unknown, mut committed) = (Money::ZERO, 0_usize, 0_usize, 0_usize);
     // Adding nodes costs money and saves none.
