@@ -13,7 +13,7 @@ use source::kubeconfig::ContextChoice;
 /// Flags before or behind any command.
 #[derive(Args, Clone, Debug, Default)]
 pub struct GlobalFlags {
-    /// The kubeconfig file
+    /// The kubeconfig file to use
     #[arg(long, global = true, value_name = "FILE", help_heading = "Cluster")]
     pub kubeconfig: Option<PathBuf>,
     /// The kubeconfig context

@@ -322,8 +322,7 @@ impl FleetView {
     }
 }
 
-/// In a scope, or with rights that end at some namespaces: the failed jobs in sight, the latest first. In a whole fleet they are
-/// their owners'.
+/// The failed jobs in a scope, or of a user who sees some namespaces, the latest first. In a whole fleet they need their owners.
 fn own_failed(facts: &Facts) -> Vec<&Job> {
     if facts.part.is_none() && facts.fleet.confined_to().is_empty() {
         return Vec::new();

@@ -56,7 +56,7 @@ fn a_model_is_a_row_with_what_is_known_of_it() {
     assert_eq!(key(job, served), "nlp/train (Job, org/llama)");
     let shown = words(&facts, job, served);
     assert!(
-        shown.starts_with("1 × vllm · TTFT p95 >=500ms · 1200 tok/s · goodput 4.00-9.00/s · $"),
+        shown.starts_with("1 × vllm · TTFT p95 >=500ms (objective 400ms) · 40% within objectives · 1200 tok/s · goodput ≥4.00/s · $"),
         "{shown}"
     );
     assert!(

@@ -355,8 +355,7 @@ pub fn eta(facts: &Facts, job: &Job) -> Option<(String, Option<Moment>)> {
     Some((words, start.p50))
 }
 
-/// True when objects that are not visible keep it unknown what would start the job, and its queueing system or scheduler itself says
-/// why it waits.
+/// True when what would start the job is unknown because objects are not visible, and its queueing system or scheduler says why.
 pub fn is_blind(facts: &Facts, job: &Job) -> bool {
     let reasons = explanation_of(facts, job).map(|answer| &answer.answer.explanation.reasons);
     !job.reason.is_empty() && reasons.is_some_and(|all| all.iter().any(Reason::is_blind))
