@@ -143,7 +143,7 @@ fn faults_alone_are_the_saturated() {
         .count();
     let rows = all
         .iter()
-        .filter(|line| line.contains("meta-llama/"))
+        .filter(|line| line.contains("8B-Instruct"))
         .count();
     assert!(saturated > 0 && saturated == rows, "{}", all.join("\n"));
 }

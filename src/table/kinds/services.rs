@@ -36,7 +36,7 @@ pub static KIND: KindSpec = KindSpec {
         })
         .by("kind")
         .wide(),
-        Column::words("model", "MODEL", 6, (12, 36), |facts, row| {
+        Column::words("model", "MODEL", 6, (12, 18), |facts, row| {
             text(facts, row, |_, one| one.model.as_deref()).middle()
         })
         .by("model"),
