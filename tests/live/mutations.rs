@@ -203,7 +203,7 @@ fn every_kind_is_put_on_hold_by_its_own_field() {
         here.set_status(kubernetes, &name, &kind.answers[1]);
         here.done(&["hold", &target], plays(0));
         assert_eq!(field().as_ref(), Some(held), "{target}");
-        here.refused(&["hold", &target], "held already");
+        here.refused(&["hold", &target], "already held");
         let run = here.done(&["resume", &target], plays(1));
         assert_eq!(field().as_ref(), Some(free), "{target}");
         here.refused(&["resume", &target], "not held");
@@ -315,7 +315,7 @@ fn volcano_is_asked_in_its_own_way() {
     let target = here.target("job", "farm");
     here.refused(&["resume", &target], "not held");
     here.done(&["hold", &target], carries_out("AbortJob", "Aborted"));
-    here.refused(&["hold", &target], "held already");
+    here.refused(&["hold", &target], "already held");
     here.done(&["resume", &target], carries_out("ResumeJob", "Running"));
     // Its class, of those that the cluster has.
     let class = || here.get(kind, "farm")["spec"]["priorityClassName"].clone();
