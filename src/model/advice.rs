@@ -358,8 +358,13 @@ pub fn advise(fleet: &Fleet, burn: &SpendRates, profiles: &Profiles) -> Vec<Advi
     all
 }
 
+/// True where devices that wait for input wait for requests: a serving workload has no data loader, and this is no bottleneck of it.
+pub fn waits_for_requests(job: &Job, bound: Bottleneck) -> bool {
+    bound == Bottleneck::Input && serves(job)
+}
+
 /// True for a serving workload: a model server, Deployment or StatefulSet.
-pub fn serves(job: &Job) -> bool {
+fn serves(job: &Job) -> bool {
     job.serving.is_some() || matches!(job.id.kind.as_str(), "Deployment" | "StatefulSet")
 }
 
@@ -413,8 +418,8 @@ fn about(
             all.push(advice(Action::Release, costs, sure));
             return;
         }
-        // A serving workload waits for requests, not for a data loader.
-        Bottleneck::Input | Bottleneck::Compute if serves(job) => {}
+        Bottleneck::Input if waits_for_requests(job, bound) => {}
+        Bottleneck::Compute if serves(job) => {}
         Bottleneck::Input => all.push(advice(Action::FasterInput, None, Certainty::Medium)),
         Bottleneck::Compute => all.push(advice(Action::UseTensorCores, None, Certainty::Medium)),
         Bottleneck::Tensor | Bottleneck::Memory | Bottleneck::Communication | Bottleneck::Mixed => {

@@ -1,13 +1,14 @@
 //! Rows of `jobs`: each job's state, why it waits, and what it costs.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use model::advice::serves;
+use model::advice::waits_for_requests;
 use model::base::quantities::counted;
-use model::base::{Age, Moment};
+use model::base::{Age, Moment, SmallSort};
 use model::cost::{Money, Spend};
 use model::fleet::job::{Gang, Job, JobState};
 use model::fleet::observe;
@@ -220,6 +221,15 @@ pub fn failed_at(job: &Job) -> Option<Moment> {
     job.finished.or(failure.last_eviction.max(began))
 }
 
+/// The failed jobs of a scope, the latest failure first; one without a known time of failure is last.
+pub fn failed_latest_first(facts: &Facts) -> Vec<&Job> {
+    let jobs = facts.fleet.jobs.iter().map(|job| &**job);
+    let is_failed = |job: &&Job| job.state == JobState::Failed && facts.has_job(job);
+    let mut failed: Vec<&Job> = jobs.filter(is_failed).collect();
+    failed.small_sort_by_key(|job| Reverse(failed_at(job)));
+    failed
+}
+
 /// A job that has run for longer than this since its failure counts as healthy.
 const RECENT: Age = Age::from_seconds(3_600);
 
@@ -308,12 +318,11 @@ pub fn util(job: &Job) -> Option<f64> {
     job.util.filter(|_| job.devices_allocated > 0)
 }
 
-/// A job's bottleneck, where classified. Devices of a model server that wait for input wait for requests, which is no bottleneck.
+/// A job's bottleneck, where it is classified and is one.
 pub fn bound(facts: &Facts, job: &Job) -> Option<Bottleneck> {
     let profile = facts.history.profiles().get(&job.id)?;
-    let is_meant = |bound: &Bottleneck| *bound != Bottleneck::Input || !serves(job);
     let bound = profile.verdict.ok().filter(|_| job.devices_allocated > 0);
-    bound.filter(is_meant)
+    bound.filter(|bound| !waits_for_requests(job, *bound))
 }
 
 pub fn row<'a>(facts: &Facts, job: &'a Job) -> JobRow<'a> {

@@ -3,13 +3,13 @@
 use crate::painter::Painter;
 use crate::text::{UNKNOWN, counted, dollars, per_hour};
 use crate::widget::roofline::{Roofline, roofline};
-use model::advice::serves;
+use model::advice::waits_for_requests;
 use model::base::{Age, Moment, ObjectKey, SmallSort, natural};
 use model::fleet::device::Pod;
 use model::fleet::finding::Finding;
 use model::fleet::job::{Job, JobState};
 use model::fleet::observe::Phase;
-use model::fleet::profile::{Bottleneck, JobProfile};
+use model::fleet::profile::JobProfile;
 use model::plan::evicted_words;
 use table::Facts;
 use table::kinds::advice::{evidence_words, page_text};
@@ -247,7 +247,7 @@ fn bound_by(table: &mut Description, facts: &Facts, job: &Job) {
     };
     match profile.verdict {
         // A model server's devices wait for requests, not for data: its own lines say whether it is saturated.
-        Ok(Bottleneck::Input) if serves(job) => {}
+        Ok(bound) if waits_for_requests(job, bound) => {}
         Ok(bound) => {
             let words = format!("{}: {} (last 30 min)", bound.name(), bound.meaning());
             table.words("limited by", words, Role::Text);
