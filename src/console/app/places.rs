@@ -96,6 +96,13 @@ impl Places {
         }
     }
 
+    /// Shows a tab's own view.
+    fn show_tab(&mut self, tab: ViewId) {
+        self.keep(0);
+        self.tab = tab;
+        self.open_tab(tab);
+    }
+
     /// Opens a stop: views that are still kept reappear as they were left.
     fn travel(&mut self, (tab, path): Stop) {
         let shared = if tab == self.tab {
@@ -152,9 +159,7 @@ impl App {
         if id != self.places.tab || !self.places.stack.is_empty() {
             self.places.push_history();
         }
-        self.places.keep(0);
-        self.places.tab = id;
-        self.places.open_tab(id);
+        self.places.show_tab(id);
         self.enter();
         if self.view().faults_only() {
             self.all_rows();
@@ -206,9 +211,7 @@ impl App {
         let is_here = self.places.tab == tab && matches!(here, [(own, _)] if *own == to);
         if let Some(view) = view::at(&to).filter(|_| !is_here) {
             self.places.push_history();
-            self.places.keep(0);
-            self.places.tab = tab;
-            self.places.open_tab(tab);
+            self.places.show_tab(tab);
             self.places.stack.push((to, view));
         }
         self.enter();

@@ -1,7 +1,5 @@
 //! The panels of the fleet: what waits, what burns, what needs you.
 
-use std::cmp::Reverse;
-
 use ratatui::layout::Rect;
 
 use crate::painter::Painter;
@@ -9,17 +7,17 @@ use crate::text::{clean, counted, dollars, per_hour, wrap};
 use crate::widget::bar::bar;
 use crate::widget::panel::panel;
 use crate::widget::spark::chart;
-use model::base::SmallSort;
 use model::cost::SpendScope as By;
 use model::fleet::finding::Finding;
 use model::fleet::history::{FleetSignal, Track};
-use model::fleet::job::{Job, JobState};
+use model::fleet::job::Job;
 use model::fleet::observe::Table;
 use table::Facts;
 use table::kinds::alerts;
 use table::role::Role;
 use table::rows::job_failure::why_failed;
-use table::rows::jobs::{failed_at, waits_anew};
+use table::rows::jobs::{failed_at, failed_latest_first, waits_anew};
+use table::waiting;
 
 use super::cost;
 use super::fleet::{FleetView, Panel};
@@ -51,8 +49,8 @@ impl FleetView {
         let compact = inside.height < 6;
         let heights = self.waiting.iter().map(|index| {
             let job = facts.fleet.jobs.get(*index as usize).filter(|_| !compact);
-            let outlook = job.and_then(|job| table::waiting::outlook(facts, job));
-            let words = job.map(|job| table::waiting::why(facts, job)).into_iter();
+            let outlook = job.and_then(|job| outlook_of(facts, job));
+            let words = job.map(|job| waiting::why(facts, job)).into_iter();
             lines_under(painter, inside, words.chain(outlook))
         });
         let heights: Vec<u16> = match self.panel {
@@ -63,12 +61,7 @@ impl FleetView {
         let mut y = inside.y;
         for (at, index) in self.waiting.iter().enumerate().skip(from) {
             let left = inside.bottom().saturating_sub(y);
-            let more = self.waiting.len() - at;
-            if left == 0 || (left == 1 && more > 1) {
-                if left == 1 {
-                    let words = format!("+{more} more");
-                    painter.text_in_role(inside.x, y, inside.width, &words, Role::Muted);
-                }
+            if is_full(painter, inside, y, self.waiting.len() - at, false) {
                 return;
             }
             let Some(job) = facts.fleet.jobs.get(*index as usize) else {
@@ -95,7 +88,7 @@ impl FleetView {
                     painter.render_style.fg(Role::Title),
                     painter.render_style.fg(Role::Muted),
                 );
-                let reason = table::waiting::why(facts, job);
+                let reason = waiting::why(facts, job);
                 let words = [(&*name, bold), ("  ", muted), (&*reason, muted)];
                 painter.pieces(inside.x, y, name_room, &words);
             } else {
@@ -113,11 +106,9 @@ impl FleetView {
             );
             y += 1;
             if !compact && y < inside.bottom() && left > 2 {
-                let reason = table::waiting::why(facts, job);
+                let reason = waiting::why(facts, job);
                 y = under(painter, inside, y, &reason, Role::Muted);
-                // What is not visible is said once, above: under its queue's own answer it says nothing.
-                let outlook = table::waiting::outlook(facts, job);
-                if let Some(words) = outlook.filter(|_| !table::waiting::is_blind(facts, job)) {
+                if let Some(words) = outlook_of(facts, job) {
                     y = under(painter, inside, y, &words, Role::Text);
                 }
             }
@@ -252,14 +243,8 @@ impl FleetView {
         };
         let from = self.first(Panel::Needs, &heights, inside.height);
         for (at, finding) in findings.into_iter().enumerate().skip(from) {
-            let left = inside.bottom().saturating_sub(y);
-            let more = self.needs.len() - at;
             // The first is always shown: the title has their number.
-            if left == 0 || (left == 1 && more > 1 && at > 0) {
-                if left == 1 {
-                    let words = format!("+{more} more");
-                    painter.text_in_role(inside.x, y, inside.width, &words, Role::Muted);
-                }
+            if is_full(painter, inside, y, self.needs.len() - at, at == 0) {
                 return;
             }
             if let Some(lines) = self.under_cursor(Panel::Needs, at, &heights) {
@@ -322,29 +307,38 @@ impl FleetView {
     }
 }
 
+/// True where a panel has no line left at `y` for the next of `more` entries. Its last line says how many there are, unless that entry
+/// is `kept` there.
+fn is_full(painter: &mut Painter<'_>, inside: Rect, y: u16, more: usize, kept: bool) -> bool {
+    let left = inside.bottom().saturating_sub(y);
+    let is_counted = left == 1 && more > 1 && !kept;
+    if is_counted {
+        let words = format!("+{more} more");
+        painter.text_in_role(inside.x, y, inside.width, &words, Role::Muted);
+    }
+    left == 0 || is_counted
+}
+
+/// When a waiting job starts, where that says something: what is not visible is said once, above, and under its queue's own answer it
+/// says nothing.
+fn outlook_of(facts: &Facts, job: &Job) -> Option<String> {
+    let outlook = waiting::outlook(facts, job);
+    outlook.filter(|_| !waiting::is_blind(facts, job))
+}
+
 /// The failed jobs in a scope, or of a user who sees some namespaces, the latest first. In a whole fleet they need their owners.
 fn own_failed(facts: &Facts) -> Vec<&Job> {
     if facts.part.is_none() && facts.fleet.confined_to().is_empty() {
         return Vec::new();
     }
-    let jobs = facts.fleet.jobs.iter().map(|job| &**job);
-    let is_failed = |job: &&Job| job.state == JobState::Failed && facts.has_job(job);
-    let mut failed: Vec<&Job> = jobs.filter(is_failed).collect();
-    failed.small_sort_by_key(|job| Reverse(failed_at(job)));
-    failed
+    failed_latest_first(facts)
 }
 
 /// Failed jobs, each with when and why.
 fn draw_failed(facts: &Facts, painter: &mut Painter<'_>, inside: Rect, failed: &[&Job]) {
     let mut y = inside.y;
     for (at, job) in failed.iter().enumerate() {
-        let left = inside.bottom().saturating_sub(y);
-        let more = failed.len() - at;
-        if left == 0 || (left == 1 && more > 1 && at > 0) {
-            if left == 1 {
-                let words = format!("+{more} more");
-                painter.text_in_role(inside.x, y, inside.width, &words, Role::Muted);
-            }
+        if is_full(painter, inside, y, failed.len() - at, at == 0) {
             return;
         }
         let room = inside.width.saturating_sub(2 + 8);

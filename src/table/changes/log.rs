@@ -143,8 +143,7 @@ impl SeenChanges {
 
     /// The changes of a scope.
     pub fn scoped(&self, facts: &Facts, part: &ScopedFleet) -> Self {
-        let mut own = self.clone();
-        own.changes.changes.retain(|change| match change.topic {
+        let is_own = |change: &FleetChange| match change.topic {
             Topic::Job => {
                 let team = change.team.as_deref();
                 part.scope.has(Some(&change.namespace), team)
@@ -159,9 +158,12 @@ impl SeenChanges {
                     None => part.reach.has_named(&change.namespace, &change.name),
                 }
             }
-        });
-        own.changes.sort();
-        own
+        };
+        Self {
+            changes: self.changes.kept(is_own),
+            compared_since: self.compared_since,
+            rates: self.rates.clone(),
+        }
     }
 }
 

@@ -123,10 +123,7 @@ pub static KIND: KindSpec = KindSpec {
                 Some(share) if share < MET => Role::Crit,
                 _ => Role::Text,
             };
-            of(facts, row, |_, one| {
-                Value::known(within_objectives(one), Value::Ratio)
-            })
-            .role(role)
+            Cell::new(Value::known(share, Value::Ratio)).role(role)
         })
         .by("within_objectives_ratio")
         .rare(),

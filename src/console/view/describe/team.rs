@@ -1,14 +1,11 @@
 //! A team: its budgets, its jobs, the longest waits and the latest failures among them.
 
-use std::cmp::Reverse;
-
 use crate::painter::Painter;
 use crate::view::cost_history::budget_words;
-use model::base::{Name, SmallSort};
+use model::base::Name;
 use model::fleet::job::{Job, JobState};
 use table::role::Role;
-use table::rows::job_failure::why_failed;
-use table::rows::jobs::{class_words, failed_at};
+use table::rows::jobs::{class_words, failed_latest_first};
 use table::waiting;
 use table::{Facts, Scope, budgets};
 
@@ -77,21 +74,11 @@ pub(super) fn lines(
         );
     }
     more(table, waiting.len());
-    let mut failed: Vec<&Job> = jobs;
-    failed.retain(|job| job.state == JobState::Failed);
-    failed.small_sort_by_key(|job| Reverse(failed_at(job)));
+    let mut failed = failed_latest_first(facts);
+    failed.retain(is_own);
     for job in failed.iter().take(MOST) {
-        let why = job
-            .failure
-            .as_ref()
-            .map(|failure| why_failed(failure, facts.now));
-        let ago = failed_at(job).map(|at| format!("{} ago: ", painter.age(at)));
-        let (key, ago, why) = (
-            &job.id.key,
-            ago.unwrap_or_default(),
-            why.unwrap_or_default(),
-        );
-        table.words("failed", format!("{key} · {ago}{why}"), Role::Crit);
+        let words = format!("{} · {}", job.id.key, waiting::why(facts, job));
+        table.words("failed", words, Role::Crit);
     }
     more(table, failed.len());
 }
