@@ -50,8 +50,14 @@ const SERVES: [&str; 3] = ["Deployment", "StatefulSet", "LeaderWorkerSet"];
 /// The kind that represents every one of [`SERVES`]: they are not distinguished.
 const SERVING: &str = "Deployment";
 
-/// The usage ledger of a demo. It outlives sessions, so that every namespace shows the same history.
-pub(crate) type DemoLedger = Arc<Mutex<Option<UsageLedger>>>;
+/// The usage ledger of a demo, from its first whole snapshot on. It outlives sessions, so that every namespace shows the same history.
+pub(crate) type DemoLedger = Arc<Mutex<Option<DemoUsage>>>;
+
+/// The usage of a demo, with the budgets that it has where the settings have none.
+pub(crate) struct DemoUsage {
+    ledger: UsageLedger,
+    budgets: Vec<UsageBudget>,
+}
 
 /// The usage facts of a demo, updated with each snapshot. Must be called within a tokio runtime.
 pub(crate) fn followed(
@@ -73,16 +79,19 @@ pub(crate) fn followed(
             let now = clock.now();
             let begun = Instant::now();
             let read = spawn_blocking(move || {
-                let mut ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut usage = ledger.lock().unwrap_or_else(PoisonError::into_inner);
                 // A session confined to some namespaces does not see what others use.
                 let sees_all = seen.fleet.confined_to().is_empty();
-                if ledger.is_none() && sees_all {
-                    *ledger = Some(opened(&seen, &prices)?);
+                if usage.is_none() && sees_all {
+                    *usage = Some(DemoUsage {
+                        ledger: opened(&seen, &prices)?,
+                        budgets: budgets(&seen),
+                    });
                 }
-                let Some(ledger) = ledger.as_mut() else {
+                let Some(DemoUsage { ledger, budgets }) = usage.as_mut() else {
                     return Ok(UsageFacts::default());
                 };
-                let reader = reader.or_budgets(budgets(&seen));
+                let reader = reader.or_budgets(budgets);
                 if sees_all {
                     ledger.take(sample(&seen, &prices))?;
                     ledger.flush()?;
@@ -441,6 +450,7 @@ fn add(sums: &mut BTreeMap<UsageKey, UsageRow>, row: UsageRow) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::base::Moment;
     use usage::Span;
 
     fn row(team: &str, owner: &str) -> UsageRow {
@@ -467,6 +477,40 @@ mod tests {
                 false => [0, 0, 0, 0, 4_500_000, 0],
             }),
             on_demand_micros: None,
+        }
+    }
+
+    /// The budgets are those of the moment when the demo was opened: the fleet's suffices for a month at its rate, that of the team with the
+    /// highest rate is what it has spent by then, or a fifth of a month where less has passed.
+    #[test]
+    fn a_budget_suffices_and_one_is_nearly_spent() {
+        let mut facts = table::sample::facts();
+        let rate = facts.spend_rates.known().expect("a rate").rate.usd();
+        let month = |usd: f64| BudgetUnit::Usd.amount(usd * MONTH_HOURS);
+        for (day, part) in [("02", 0.2), ("25", 24.0 * 24.0 / MONTH_HOURS)] {
+            facts.now = Moment::parse(&format!("2026-11-{day}T00:00:00Z")).expect("a moment");
+            let all = budgets(&facts);
+            let [fleet, team] = all.as_slice() else {
+                panic!("{all:?}");
+            };
+            assert_eq!(fleet.scope, BudgetScope::Fleet);
+            assert!(
+                (month(rate)..month(rate * 1.04)).contains(&fleet.limit),
+                "{fleet:?}"
+            );
+            let BudgetScope::Part(Dimension::Team, name) = &team.scope else {
+                panic!("{team:?}");
+            };
+            let row = facts
+                .spend_rates
+                .row(SpendScope::Team, name)
+                .expect("a row");
+            let own = row.known().expect("a rate").rate.usd();
+            let wanted = month(own * part)..=month(own * part * 1.02);
+            assert!(wanted.contains(&team.limit), "{day}: {team:?}");
+            let others = facts.spend_rates.rows[&SpendScope::Team].iter();
+            let mut others = others.filter(|other| *other.name != *UNATTRIBUTED);
+            assert!(others.all(|other| other.known().is_none_or(|spend| spend.rate.usd() <= own)));
         }
     }
 

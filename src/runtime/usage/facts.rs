@@ -59,9 +59,9 @@ impl UsageReader {
 
     /// Takes these budgets where the settings have none.
     #[must_use]
-    pub fn or_budgets(mut self, budgets: Vec<UsageBudget>) -> Self {
+    pub fn or_budgets(mut self, budgets: &[UsageBudget]) -> Self {
         if self.budgets.as_ref().is_ok_and(Vec::is_empty) {
-            self.budgets = Ok(budgets);
+            self.budgets = Ok(budgets.to_vec());
         }
         self
     }
