@@ -241,13 +241,11 @@ impl App {
         let here = self.places.stack.last().map(|(place, _)| place);
         let is_by_job = here == Some(&by_job);
         // On a team, or on its page, those of this team.
-        let team = match self.view().selection(&self.facts) {
+        let team = match (self.view().selection(&self.facts), here) {
             _ if is_by_job => None,
-            Some(Selection::Cost(SpendScope::Team, team)) => Some(team),
-            _ => match here {
-                Some(Destination::Part(ViewId::Cost, RowScope::Team(team))) => Some(team.clone()),
-                _ => None,
-            },
+            (Some(Selection::Cost(SpendScope::Team, team)), _) => Some(team),
+            (_, Some(Destination::Part(ViewId::Cost, RowScope::Team(team)))) => Some(team.clone()),
+            _ => None,
         };
         match is_by_job {
             true => self.go(Destination::Part(ViewId::Devices, RowScope::Idle)),

@@ -132,15 +132,11 @@ impl App {
 
     /// Opens the rows of a kind. What changed is in a record a comparison with the half hour before.
     pub(super) fn open_kind(&mut self, kind: Kind, effects: &mut Vec<Effect>) {
-        match (kind, &self.timeline) {
-            (Kind::Changes, Some(timeline)) => {
-                let back = self.facts.now.minus(STATED_FOR).max(timeline.from);
-                self.compare(When::at(back), effects);
-            }
-            _ => match kind.destination() {
-                Destination::Part(tab, rows) => self.open_whole(tab, rows),
-                other => self.go(other),
-            },
+        if let (Kind::Changes, Some(timeline)) = (kind, &self.timeline) {
+            let back = self.facts.now.minus(STATED_FOR).max(timeline.from);
+            self.compare(When::at(back), effects);
+        } else if let Destination::Part(tab, rows) = kind.destination() {
+            self.open_whole(tab, rows);
         }
     }
 

@@ -307,8 +307,7 @@ impl FleetView {
     }
 }
 
-/// True where a panel has no line left at `y` for the next of `more` entries. Its last line says how many there are, unless that entry
-/// is `kept` there.
+/// True where a panel has no line left at `y` for the next of `more` entries. Its last line says how many, unless that one is `kept`.
 fn is_full(painter: &mut Painter<'_>, inside: Rect, y: u16, more: usize, kept: bool) -> bool {
     let left = inside.bottom().saturating_sub(y);
     let is_counted = left == 1 && more > 1 && !kept;
@@ -319,8 +318,7 @@ fn is_full(painter: &mut Painter<'_>, inside: Rect, y: u16, more: usize, kept: b
     left == 0 || is_counted
 }
 
-/// When a waiting job starts, where that says something: what is not visible is said once, above, and under its queue's own answer it
-/// says nothing.
+/// When a waiting job starts; `None` where only what is not visible could tell: that is said once, above.
 fn outlook_of(facts: &Facts, job: &Job) -> Option<String> {
     let outlook = waiting::outlook(facts, job);
     outlook.filter(|_| !waiting::is_blind(facts, job))
@@ -349,10 +347,8 @@ fn draw_failed(facts: &Facts, painter: &mut Painter<'_>, inside: Rect, failed: &
             painter.text_right(inside.right(), y, 7, &age, muted);
         }
         y += 1;
-        let why = job
-            .failure
-            .as_ref()
-            .map(|failure| why_failed(failure, facts.now));
+        let failure = job.failure.as_ref();
+        let why = failure.map(|failure| why_failed(failure, facts.now));
         if let Some(why) = why.filter(|_| y < inside.bottom()) {
             y = under(painter, inside, y, &format!("failed: {why}"), Role::Text);
         }

@@ -12,21 +12,21 @@ use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use model::base::Name;
-use model::cost::tco::MONTH_HOURS;
-use model::cost::{BudgetUnit, Prices, SpendScope};
+use model::cost::Prices;
 use model::fleet::Fleet;
 use model::fleet::device::Device;
 use model::fleet::node::Billing;
 use model::fleet::signal::Signal;
 use record::usage::{UsageFault, UsageFile};
 use sim::world::noise::{hash, smooth};
+use table::Facts;
 use table::spend::{UsageFacts, UsageStatus};
-use table::{Facts, UNATTRIBUTED};
 use usage::{
-    BudgetPeriod, BudgetScope, Dimension, GAP, HOUR_MS, HourUsage, Period, TimeZone, UsageBudget,
-    UsageClass, UsageFold, UsageKey, UsageRow, UsageSample, hour_of, start_of,
+    GAP, HOUR_MS, HourUsage, UsageBudget, UsageClass, UsageFold, UsageKey, UsageRow, UsageSample,
+    hour_of, start_of,
 };
 
+use super::demo_budgets::budgets;
 use super::facts::UsageReader;
 use super::{UsageLedger, sample};
 use crate::runtime::clock::SessionClock;
@@ -146,46 +146,6 @@ fn opened(facts: &Facts, prices: &Prices) -> Result<UsageLedger, UsageFault> {
         at = at.plus(GAP / 2);
     }
     Ok(ledger)
-}
-
-/// Budgets of a demo whose settings have none, of the calendar month: one of the fleet that suffices, one of the team with the highest
-/// rate that is nearly spent.
-fn budgets(facts: &Facts) -> Vec<UsageBudget> {
-    /// Least part of the month that the team's budget covers: early in a month a budget that is nearly spent would be a small one.
-    const LEAST: f64 = 0.2;
-    let (span, _) = Period::Month.spans(facts.now, &TimeZone::UTC);
-    let so_far = (hour_of(facts.now) - span.from) as f64;
-    let month = |rate: f64, part: f64| {
-        // Three digits, as a person would write it.
-        let exact = rate * MONTH_HOURS * part;
-        let digit = 10f64.powf(exact.max(1.0).log10().floor() - 2.0);
-        (exact / digit).ceil() * digit
-    };
-    let of = |name: &str, scope: BudgetScope, usd: f64| UsageBudget {
-        name: Name::new(name),
-        scope,
-        unit: BudgetUnit::Usd,
-        limit: BudgetUnit::Usd.amount(usd).max(1),
-        period: BudgetPeriod::Month,
-        zone: TimeZone::UTC,
-        zone_name: "UTC".to_owned(),
-        steps: vec![80, 100],
-        warns_of_forecast: true,
-    };
-    let rates = &facts.spend_rates;
-    let Some(all) = rates.known().map(|spend| spend.rate.usd()) else {
-        return Vec::new();
-    };
-    let mut budgets = vec![of("fleet", BudgetScope::Fleet, month(all, 1.02))];
-    let teams = rates.rows.get(&SpendScope::Team).into_iter().flatten();
-    let teams = teams.filter(|row| *row.name != *UNATTRIBUTED);
-    let top = teams.filter_map(|row| Some((row.known()?.rate.usd(), &row.name)));
-    if let Some((rate, team)) = top.max_by(|a, b| a.0.total_cmp(&b.0)) {
-        let scope = BudgetScope::Part(Dimension::Team, team.clone());
-        let part = (so_far / MONTH_HOURS).max(LEAST);
-        budgets.push(of(team, scope, month(rate, part)));
-    }
-    budgets
 }
 
 /// Power draw of each device, W.
@@ -450,7 +410,6 @@ fn add(sums: &mut BTreeMap<UsageKey, UsageRow>, row: UsageRow) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::base::Moment;
     use usage::Span;
 
     fn row(team: &str, owner: &str) -> UsageRow {
@@ -477,40 +436,6 @@ mod tests {
                 false => [0, 0, 0, 0, 4_500_000, 0],
             }),
             on_demand_micros: None,
-        }
-    }
-
-    /// The budgets are those of the moment when the demo was opened: the fleet's suffices for a month at its rate, that of the team with the
-    /// highest rate is what it has spent by then, or a fifth of a month where less has passed.
-    #[test]
-    fn a_budget_suffices_and_one_is_nearly_spent() {
-        let mut facts = table::sample::facts();
-        let rate = facts.spend_rates.known().expect("a rate").rate.usd();
-        let month = |usd: f64| BudgetUnit::Usd.amount(usd * MONTH_HOURS);
-        for (day, part) in [("02", 0.2), ("25", 24.0 * 24.0 / MONTH_HOURS)] {
-            facts.now = Moment::parse(&format!("2026-11-{day}T00:00:00Z")).expect("a moment");
-            let all = budgets(&facts);
-            let [fleet, team] = all.as_slice() else {
-                panic!("{all:?}");
-            };
-            assert_eq!(fleet.scope, BudgetScope::Fleet);
-            assert!(
-                (month(rate)..month(rate * 1.04)).contains(&fleet.limit),
-                "{fleet:?}"
-            );
-            let BudgetScope::Part(Dimension::Team, name) = &team.scope else {
-                panic!("{team:?}");
-            };
-            let row = facts
-                .spend_rates
-                .row(SpendScope::Team, name)
-                .expect("a row");
-            let own = row.known().expect("a rate").rate.usd();
-            let wanted = month(own * part)..=month(own * part * 1.02);
-            assert!(wanted.contains(&team.limit), "{day}: {team:?}");
-            let others = facts.spend_rates.rows[&SpendScope::Team].iter();
-            let mut others = others.filter(|other| *other.name != *UNATTRIBUTED);
-            assert!(others.all(|other| other.known().is_none_or(|spend| spend.rate.usd() <= own)));
         }
     }
 

@@ -2,6 +2,7 @@
 
 pub mod budgets;
 pub(super) mod demo;
+mod demo_budgets;
 pub mod facts;
 pub mod prometheus;
 

@@ -159,8 +159,12 @@ impl SeenChanges {
                 }
             }
         };
+        let mut changes = FleetChanges::none(self.changes.from, self.changes.to);
+        let all = self.changes.changes.iter();
+        changes.changes = all.filter(|change| is_own(change)).cloned().collect();
+        changes.sort();
         Self {
-            changes: self.changes.kept(is_own),
+            changes,
             compared_since: self.compared_since,
             rates: self.rates.clone(),
         }

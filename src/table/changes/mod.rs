@@ -371,20 +371,6 @@ impl FleetChanges {
         self.groups = causes::groups(&self.changes);
     }
 
-    /// The same span with these changes alone.
-    fn kept(&self, is_kept: impl Fn(&FleetChange) -> bool) -> Self {
-        let all = self.changes.iter().filter(|change| is_kept(change));
-        let changes: Vec<FleetChange> = all.cloned().collect();
-        Self {
-            from: self.from,
-            to: self.to,
-            groups: causes::groups(&changes),
-            changes,
-            money: self.money.clone(),
-            notes: self.notes.clone(),
-        }
-    }
-
     /// True when a change has no time.
     pub fn is_undated(&self) -> bool {
         self.changes.iter().any(|change| change.at.is_none())

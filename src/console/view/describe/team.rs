@@ -32,28 +32,20 @@ pub(super) fn lines(
         table.words("budget", words, role);
     }
     let is_own = |job: &&Job| job.team == *name && facts.has_job(job);
-    let jobs: Vec<&Job> = facts
-        .fleet
-        .jobs
-        .iter()
-        .map(|job| &**job)
-        .filter(is_own)
-        .collect();
-    let count = |state: JobState| jobs.iter().filter(|job| job.state == state).count();
-    let counts = [
-        (
-            count(JobState::Running) + count(JobState::Finishing),
-            "running",
-        ),
-        (count(JobState::Starting), "starting"),
-        (count(JobState::Waiting), "waiting"),
-        (count(JobState::Suspended), "suspended"),
-        (count(JobState::Failed), "failed"),
+    // Jobs that are terminating have their devices still.
+    let states: [&[JobState]; 5] = [
+        &[JobState::Running, JobState::Finishing],
+        &[JobState::Starting],
+        &[JobState::Waiting],
+        &[JobState::Suspended],
+        &[JobState::Failed],
     ];
-    let counts = counts.iter().filter(|(count, _)| *count > 0);
-    let counts: Vec<String> = counts
-        .map(|(count, state)| format!("{count} {state}"))
-        .collect();
+    let jobs = || facts.fleet.jobs.iter().map(|job| &**job).filter(is_own);
+    let counts = states.iter().filter_map(|states| {
+        let count = jobs().filter(|job| states.contains(&job.state)).count();
+        (count > 0).then(|| format!("{count} {}", states[0].name()))
+    });
+    let counts: Vec<String> = counts.collect();
     if !counts.is_empty() {
         table.words("jobs", counts.join(", "), Role::Text);
     }
