@@ -6,7 +6,8 @@ use crate::painter::Painter;
 use crate::text::{clean, counted, dollars, per_hour, wrap};
 use crate::widget::bar::bar;
 use crate::widget::panel::panel;
-use crate::widget::spark::chart;
+use crate::widget::spark::chart_of_range;
+use model::base::quantities::grouped;
 use model::cost::SpendScope as By;
 use model::fleet::finding::Finding;
 use model::fleet::history::{FleetSignal, Track};
@@ -125,21 +126,21 @@ impl FleetView {
             .filter(|since| facts.now.since(*since) >= std::time::Duration::from_secs(120).into())
             // What is remembered is the whole fleet's.
             .filter(|_| facts.part.is_none());
-        let title = match since {
-            Some(since) => format!("rate, last {}", painter.age(since)),
-            None => String::from("rate by team"),
-        };
-        let inside = panel(painter, area, &title, &total);
+        let inside = panel(painter, area, "rate by team", &total);
         let mut y = inside.y;
-        if inside.height >= 7
-            && since.is_some()
+        // What is paid hardly moves; what is idle of it does.
+        if inside.height >= 8
+            && let Some(since) = since
             && let Some(past) =
-                TrackHistory::of(facts, &Track::Fleet(FleetSignal::Burn), inside.width)
+                TrackHistory::of(facts, &Track::Fleet(FleetSignal::Idle), inside.width)
         {
+            let words = format!("idle $/h, last {}", painter.age(since));
+            painter.text_in_role(inside.x, y, inside.width, &words, Role::Muted);
             let height = (inside.height / 3).clamp(2, 4);
-            let top = past.top().max(f32::MIN_POSITIVE);
-            chart(painter, Rect { height, ..inside }, &past.values, top, 0.75);
-            y += height + 1;
+            let body = Rect::new(inside.x, y + 1, inside.width, height);
+            let dollars = |value: f32| format!("${}", grouped(value.round() as i64));
+            chart_of_range(painter, body, &past.values, Role::IdleMoney, dollars);
+            y += height + 2;
         }
         let Some(rows) = facts.spend_rates.rows.get(&By::Team) else {
             painter.text_in_role(inside.x, y, inside.width, "no price yet", Role::Muted);

@@ -10,7 +10,7 @@ use crate::text::{counted, per_hour};
 use crate::widget::bar::bar;
 use crate::widget::heat::{HeatCell, HeatLevel, pair, single};
 use crate::widget::panel::panel;
-use crate::widget::spark::{chart, spark};
+use crate::widget::spark::{chart_of_range, spark};
 use model::base::{Moment, Name, SmallSort, natural};
 use model::fleet::device::Device;
 use model::fleet::history::{FleetSignal, Track};
@@ -253,14 +253,13 @@ impl TrackHistory {
         let last = self.values.iter().rev().find_map(|value| *value);
         last.map(f64::from)
     }
-
-    pub fn top(&self) -> f32 {
-        self.values.iter().flatten().copied().fold(0.0, f32::max)
-    }
 }
 
 /// What lies further back than this behind the newest is the past.
 const LATELY: Duration = Duration::from_secs(45);
+
+/// Cells for the ends of the chart's range: `100%` and air.
+const LABELS: u16 = 5;
 
 /// A chart of the fleet over the span of history, with that span in its title.
 pub fn time_strip(facts: &Facts, painter: &mut Painter<'_>, area: Rect, signal: FleetSignal) {
@@ -288,7 +287,7 @@ pub fn time_strip(facts: &Facts, painter: &mut Painter<'_>, area: Rect, signal: 
     let past = TrackHistory::until(
         facts,
         &Track::Fleet(signal),
-        area.width.saturating_sub(4),
+        area.width.saturating_sub(4 + LABELS),
         newest,
     );
     // One point makes no line; say that there is no history yet.
@@ -303,22 +302,24 @@ pub fn time_strip(facts: &Facts, painter: &mut Painter<'_>, area: Rect, signal: 
         return;
     }
     let body = Rect::new(inside.x, inside.y, inside.width, inside.height - 2);
-    chart(painter, body, &past.values, 1.0, 1.0);
+    let body = chart_of_range(painter, body, &past.values, Role::Accent, |share| {
+        whole_percent(f64::from(share))
+    });
     // A time label at every twentieth cell, so that the labels stay in place while the chart grows.
     let y = inside.bottom() - 2;
     let begin = past.to.minus(past.step * past.values.len() as u32);
     for cell in (0..past.values.len()).step_by(20) {
         let clock = begin.plus(past.step * cell as u32).clock();
-        let room = inside.width.saturating_sub(cell as u16);
+        let room = body.width.saturating_sub(cell as u16);
         if room >= 5 {
             let words = clock.get(..5).unwrap_or_default();
-            painter.text_in_role(inside.x + cell as u16, y, 5, words, Role::Muted);
+            painter.text_in_role(body.x + cell as u16, y, 5, words, Role::Muted);
         }
     }
     let here = past.place(facts.now).filter(|_| is_past);
     if let Some(cell) = here {
         painter.sign(
-            inside.x + cell as u16,
+            body.x + cell as u16,
             y,
             "▲",
             painter.render_style.bold(Role::Mark),

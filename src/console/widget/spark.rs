@@ -47,38 +47,79 @@ pub fn spark(painter: &mut Painter<'_>, x: u16, y: u16, values: &[Option<f32>], 
     }
 }
 
-/// Paints a chart as high as the area. The values are scaled to `top`; the heat is that of the share times `heat`,
-/// for not every top is a blaze.
-pub fn chart(painter: &mut Painter<'_>, area: Rect, values: &[Option<f32>], top: f32, heat: f64) {
-    for (at, value) in values.iter().enumerate().take(usize::from(area.width)) {
-        let x = area.x + at as u16;
+/// The least span of a chart as a share of its largest value: noise of less is no movement.
+const LEAST_SPAN: f32 = 0.05;
+
+/// The range that a chart of these values spans: their own, at least [`LEAST_SPAN`] of the largest. `None` without a value.
+pub fn own_range(values: &[Option<f32>]) -> Option<(f32, f32)> {
+    let known = || values.iter().flatten().copied().filter(|value| value.is_finite());
+    let low = known().reduce(f32::min)?;
+    let high = known().reduce(f32::max)?;
+    let lacks = (high.abs() * LEAST_SPAN - (high - low)).max(0.0);
+    // A quantity that is never negative has no room below nothing.
+    let below = (lacks / 2.0).min(if low >= 0.0 { low } else { f32::MAX });
+    Some((low - below, high + (lacks - below)))
+}
+
+/// Paints a chart over the range of its own values, with the ends of the range as `words` at its left. What moves is seen; how large it
+/// is, is said by the words. Returns where the values stand, one a cell; of more values than cells the last.
+pub fn chart_of_range(
+    painter: &mut Painter<'_>,
+    area: Rect,
+    values: &[Option<f32>],
+    role: Role,
+    words: impl Fn(f32) -> String,
+) -> Rect {
+    let Some((low, high)) = own_range(values).filter(|_| area.height > 0) else {
+        return area;
+    };
+    let ends = [(area.y, words(high)), (area.bottom() - 1, words(low))];
+    let room = ends.iter().map(|(_, words)| painter.width(words)).max();
+    let room = room.unwrap_or(0).min(area.width / 3);
+    let muted = painter.render_style.fg(Role::Muted);
+    for (y, words) in ends.iter().take(usize::from(area.height)) {
+        painter.text_right(area.x + room, *y, room, words, muted);
+    }
+    let body = Rect::new(
+        area.x + room + 1,
+        area.y,
+        area.width.saturating_sub(room + 1),
+        area.height,
+    );
+    let skipped = values.len().saturating_sub(usize::from(body.width));
+    let style = painter.render_style.fg(role);
+    for (at, value) in values[skipped..].iter().enumerate() {
+        let x = body.x + at as u16;
         let Some(value) = value else {
-            let bottom = area.bottom().saturating_sub(1);
-            painter.sign(x, bottom, "·", painter.render_style.fg(Role::Faint));
+            painter.sign(x, body.bottom() - 1, "·", painter.render_style.fg(Role::Faint));
             continue;
         };
-        let share = if top > 0.0 {
-            f64::from(value / top).clamp(0.0, 1.0)
-        } else {
-            0.0
-        };
-        let eighths = (share * f64::from(area.height) * 8.0).round() as u16;
-        let style = ratatui::style::Style::new().fg(painter
-            .render_style
-            .heat_for_symbol(level(share * heat), false));
-        for line in 0..area.height {
-            let here = eighths.max(1).saturating_sub(line * 8).min(8);
-            if here == 0 {
-                break;
-            }
-            let y = area.bottom() - 1 - line;
-            let sign = if painter.render_style.ascii {
-                "#"
-            } else {
-                STEPS[usize::from(here) - 1]
-            };
-            painter.sign(x, y, sign, style);
+        let share = f64::from((value - low) / (high - low).max(f32::MIN_POSITIVE));
+        // The lowest is a line, too: a gap is something else.
+        let eighths = 1.0 + share.clamp(0.0, 1.0) * (f64::from(body.height) * 8.0 - 1.0);
+        columns(painter, body, x, eighths.round() as u16, style);
+    }
+    body
+}
+
+/// A column of so many eighths of a line from the bottom.
+fn columns(
+    painter: &mut Painter<'_>,
+    area: Rect,
+    x: u16,
+    eighths: u16,
+    style: ratatui::style::Style,
+) {
+    for line in 0..area.height {
+        let here = eighths.saturating_sub(line * 8).min(8);
+        if here == 0 {
+            break;
         }
+        let sign = match painter.render_style.ascii {
+            true => "#",
+            false => STEPS[usize::from(here) - 1],
+        };
+        painter.sign(x, area.bottom() - 1 - line, sign, style);
     }
 }
 
@@ -108,15 +149,31 @@ mod tests {
         let mut buf = Buffer::empty(Rect::new(0, 0, 3, 2));
         let mut painter = Painter::new(&mut buf, &render_style, Moment::default());
         spark(&mut painter, 0, 0, &[Some(0.0), None, Some(1.0)], false);
-        chart(
-            &mut painter,
-            Rect::new(0, 1, 3, 1),
-            &[Some(0.5), None],
-            1.0,
-            1.0,
-        );
         let line = |y: u16| (0..3).map(|x| buf[(x, y)].symbol()).collect::<String>();
         assert_eq!(line(0), "▁·█");
-        assert_eq!(line(1), "▄· ");
+    }
+
+    #[test]
+    fn a_chart_spans_its_own_range_and_says_it() {
+        let render_style = RenderStyle {
+            theme: Theme::ember(),
+            depth: ColorDepth::True,
+            ascii: false,
+        };
+        let mut buf = Buffer::empty(Rect::new(0, 0, 9, 2));
+        let mut painter = Painter::new(&mut buf, &render_style, Moment::default());
+        let values = [Some(900.0), None, Some(1_000.0), Some(950.0)];
+        let whole = Rect::new(0, 0, 9, 2);
+        let number = |value: f32| format!("{value:.0}");
+        chart_of_range(&mut painter, whole, &values, Role::Accent, number);
+        let line = |y: u16| (0..9).map(|x| buf[(x, y)].symbol()).collect::<String>();
+        // A third of nine cells has room for the numbers' last digits alone: a text that is cut says so.
+        assert!(line(0).contains('█') && line(1).contains('▁'), "{}\n{}", line(0), line(1));
+        assert_eq!(line(1).matches('·').count(), 1, "{}", line(1));
+        // What hardly moves is no mountain range, and nothing is below nothing.
+        let (low, high) = own_range(&[Some(1_000.0), Some(1_001.0)]).expect("a range");
+        assert!(low < 1_000.0 && high > 1_001.0 && (high - low - 50.05).abs() < 0.1);
+        assert_eq!(own_range(&[Some(0.0), Some(0.01)]), Some((0.0, 0.01)));
+        assert_eq!(own_range(&[None]), None);
     }
 }
