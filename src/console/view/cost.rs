@@ -14,9 +14,9 @@ use table::navigation::{RowScope, ViewId};
 use table::role::Role;
 use table::rows::pools::{unallocated, waste};
 
-use super::cost_history;
 use super::table_view::TableView;
 use super::view_trait::{COST, CommandOutcome, View};
+use super::{cost_history, pictures};
 
 /// The header's idle money, and what it is the sum of: a label, `$1 284/h`, `: $944 unalloc + $340 allocated`. Unallocated
 /// devices belong to no scope: there is nothing to add up in one.
@@ -45,6 +45,8 @@ pub struct CostView {
 
 /// Lines above the table: scopes, total, air.
 const ABOVE: u16 = 3;
+/// Least lines of the picture of the days.
+const LEAST_PICTURE: u16 = 9;
 /// Lines that the table needs beside the ledger's panel.
 const TABLE_LEAST: u16 = 10;
 
@@ -173,6 +175,26 @@ impl View for CostView {
         } else if let Some(words) = cost_history::line(facts).filter(|_| area.height > ABOVE) {
             painter.text_in_role(area.x + 2, area.y + 2, room, &words, Role::Muted);
         }
-        self.table.paint(facts, painter, table, true);
+        // What few rows leave is for the days.
+        let rows = u16::try_from(self.table.table_model.rows().len()).unwrap_or(u16::MAX);
+        let used = rows.saturating_add(3).min(table.height);
+        let rest = table.height - used;
+        let picture = match rest >= LEAST_PICTURE {
+            true => pictures::of_days(facts, None),
+            false => None,
+        };
+        let Some(picture) = picture else {
+            return self.table.paint(facts, painter, table, true);
+        };
+        let height = used;
+        self.table
+            .paint(facts, painter, Rect { height, ..table }, true);
+        let y = table.y + used;
+        let below = Rect {
+            y,
+            height: rest,
+            ..table
+        };
+        pictures::draw(facts, painter, below, std::slice::from_ref(&picture));
     }
 }

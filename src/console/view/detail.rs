@@ -12,14 +12,16 @@ use crate::widget::panel::foot;
 use model::base::{Name, ObjectKey};
 use model::cost::SpendScope;
 use model::fleet::job::{JobKey, JobState};
-use model::object::{LogWant, ObjectNews, ObjectPart, ObjectRequest};
+use model::object::{EventSeen, LogWant, ObjectNews, ObjectPart, ObjectRequest};
 use table::Facts;
 use table::column::KindSpec;
 use table::kinds;
 use table::navigation::{RowScope, Selection, ViewId};
 use table::role::Role;
 
-use super::describe::{Description, describe, draw_columns, draw_panel};
+use super::describe::page::{self, Events};
+use super::describe::{Description, Line, describe, draw_columns, draw_panel};
+use super::pictures::{self, Drawing, Picture};
 use super::subject;
 use super::table_view::TableView;
 use super::view_trait::{CommandOutcome, CopiedRows, TABLE, View};
@@ -35,6 +37,11 @@ pub struct Detail {
     on_row: bool,
     /// Of a failed job, the last lines of the log of the pod that failed.
     log: Option<LogTail>,
+    /// Of a job that does not run, the events about it.
+    events: Option<ReadEvents>,
+    /// There is room for pictures below the table, and there are some.
+    roomy: bool,
+    height: u16,
 }
 
 /// The last lines of a pod's log.
@@ -48,8 +55,47 @@ struct LogTail {
     is_read: bool,
 }
 
-/// Lines of a failed pod's log that its job's page shows.
-const LOG_LINES: u32 = 6;
+/// Lines of a failed pod's log that are read; of them a page without room for pictures shows the last [`FEW_LINES`].
+const LOG_LINES: u32 = 60;
+const FEW_LINES: usize = 6;
+
+/// From this height on a page has its log, its events and its pictures below its table.
+const ROOMY: u16 = 30;
+
+/// The events about an object that has no devices.
+struct ReadEvents {
+    request: ObjectRequest,
+    seen: Vec<EventSeen>,
+    /// Why there are none.
+    wrong: Option<String>,
+    is_read: bool,
+}
+
+impl ReadEvents {
+    /// The request for the events about a job that does not run.
+    fn of(facts: &Facts, job: &JobKey) -> Option<Self> {
+        let state = facts.fleet.job(job)?.state;
+        let runs = matches!(state, JobState::Running | JobState::Finishing);
+        let request = page::object_request(facts, &Selection::Job(job.clone()));
+        Some(Self {
+            request: request.filter(|_| !runs)?,
+            seen: Vec::new(),
+            wrong: None,
+            is_read: false,
+        })
+    }
+
+    fn picture(&self, painter: &mut Painter<'_>) -> Picture {
+        let events = match (&self.wrong, self.is_read) {
+            (Some(why), _) => Events::Failed(why),
+            (None, false) => Events::Asked,
+            (None, true) => Events::Told(&self.seen),
+        };
+        let mut lines = Description::default();
+        page::add_events(&mut lines, &events, painter);
+        Picture::new("events", "newest first", Drawing::Lines(lines.lines))
+    }
+}
 
 impl LogTail {
     /// The request for the log of the pod of a failed job that failed; `None` where it has no such pod.
@@ -83,16 +129,30 @@ impl LogTail {
             format!("{}, its last lines (l shows all)", self.pod),
             Role::Muted,
         );
-        for line in &self.lines {
+        let few = self.lines.len().saturating_sub(FEW_LINES);
+        for line in &self.lines[few..] {
             table.words("", line.as_str(), Role::Text);
         }
-        let words = match (&self.wrong, self.lines.is_empty()) {
-            (Some(wrong), _) => wrong.as_str(),
-            (None, true) if self.is_read => "the log is empty",
-            (None, true) => "reading…",
-            (None, false) => return,
-        };
-        table.words("", words, Role::Muted);
+        if let Some(words) = self.without_lines() {
+            table.words("", words, Role::Muted);
+        }
+    }
+
+    /// Why no line is shown.
+    fn without_lines(&self) -> Option<&str> {
+        match (&self.wrong, self.lines.is_empty()) {
+            (Some(wrong), _) => Some(wrong.as_str()),
+            (None, true) if self.is_read => Some("the log is empty"),
+            (None, true) => Some("reading…"),
+            (None, false) => None,
+        }
+    }
+
+    fn picture(&self) -> Picture {
+        let why = self.without_lines().map(str::to_owned);
+        let lines = self.lines.iter().cloned().chain(why).collect();
+        let title = format!("log of {}, its last lines", self.pod);
+        Picture::new(title, "l shows all", Drawing::Text(lines))
     }
 }
 
@@ -134,36 +194,64 @@ impl Detail {
             lines: 10,
             on_row: false,
             log: None,
+            events: None,
+            roomy: false,
+            height: 0,
         }
     }
 
     /// All that is known of the object, with the log of a failed job.
     fn described(&self, facts: &Facts, painter: &mut Painter<'_>) -> Option<Description> {
         let mut known = describe(facts, &self.subject, painter)?;
-        if let Some(log) = &self.log {
+        if self.roomy {
+            // The curves show the past at length.
+            known.lines.retain(|line| !matches!(line, Line::Past(..)));
+        } else if let Some(log) = &self.log {
             log.add_to(&mut known);
         }
         Some(known)
     }
 
     /// What is known takes the height that it was seen to need, up to three fifths and what the table does not fill; the
-    /// table has the rest.
-    fn split(&self, area: Rect) -> (Rect, Rect) {
+    /// table has the rest. Of a roomy page the third part is what the rows leave: it is for pictures.
+    fn split(&self, area: Rect) -> (Rect, Rect, Rect) {
         let air = u16::from(area.height > 20);
         // Head and rows; where there is none, air and a sentence.
         let rows = u16::try_from(self.table.table_model.rows().len()).unwrap_or(u16::MAX);
         let table = rows.saturating_add(1).max(3).saturating_add(air);
         let most = (area.height * 3 / 5).max(area.height.saturating_sub(table));
         let above = self.lines.saturating_add(2).min(most);
+        let below = Rect::new(
+            area.x,
+            area.y + above + air,
+            area.width,
+            area.height - above - air,
+        );
+        let used = match self.roomy {
+            // A line for the note below the rows, and one of air.
+            true => table
+                .saturating_add(2)
+                .min(below.height.saturating_sub(area.height / 4)),
+            false => below.height,
+        };
         (
             Rect::new(area.x, area.y, area.width, above),
-            Rect::new(
-                area.x,
-                area.y + above + air,
-                area.width,
-                area.height - above - air,
-            ),
+            Rect {
+                height: used,
+                ..below
+            },
+            Rect {
+                y: below.y + used,
+                height: below.height - used,
+                ..below
+            },
         )
+    }
+
+    fn look_round(&mut self, facts: &Facts) {
+        let reads = self.log.is_some() || self.events.is_some();
+        self.roomy = self.height >= ROOMY
+            && (reads || !pictures::of_selection(facts, &self.subject).is_empty());
     }
 
     fn measure(&mut self, facts: &Facts, width: u16) {
@@ -197,40 +285,56 @@ impl View for Detail {
         TABLE
     }
     fn fit(&mut self, facts: &Facts, area: Rect, _paired: bool) {
+        self.height = area.height;
+        self.look_round(facts);
         self.measure(facts, area.width);
     }
     fn refresh(&mut self, facts: &Facts, settle: bool) {
         if let (None, Selection::Job(job)) = (&self.log, &self.subject) {
             self.log = LogTail::of(facts, job);
         }
+        if let (None, Selection::Job(job)) = (&self.events, &self.subject) {
+            self.events = ReadEvents::of(facts, job);
+        }
+        self.look_round(facts);
         self.measure(facts, self.width);
         self.table.refresh(facts, settle);
     }
     fn object_request(&self) -> Option<&ObjectRequest> {
-        let log = self.log.as_ref()?;
-        (!log.is_read).then_some(&log.request)
+        let log = self.log.as_ref().filter(|log| !log.is_read);
+        let events = self.events.as_ref().filter(|it| !it.is_read && self.roomy);
+        let log = log.map(|log| &log.request);
+        log.or_else(|| Some(&events?.request))
     }
     fn on_object_news(&mut self, news: &ObjectNews, facts: &Facts) {
-        let Some(log) = &mut self.log else { return };
-        match news {
-            ObjectNews::Lines(lines) => {
+        let log = self.log.as_mut().filter(|log| !log.is_read);
+        match (news, log, &mut self.events) {
+            (ObjectNews::Lines(lines), Some(log), _) => {
                 log.lines
                     .extend(lines.iter().map(|line| line.words.clone()));
                 let over = log.lines.len().saturating_sub(LOG_LINES as usize);
                 log.lines.drain(..over);
             }
-            ObjectNews::Ended(_, why) => {
+            (ObjectNews::Ended(_, why), Some(log), _) => {
                 log.is_read = true;
                 // The end of a log that has lines is no news.
                 log.wrong = why.clone().filter(|_| log.lines.is_empty());
             }
-            ObjectNews::Failed(why) => (log.is_read, log.wrong) = (true, Some(why.clone())),
-            ObjectNews::Containers(..) | ObjectNews::Text(_) | ObjectNews::Events(..) => {}
+            (ObjectNews::Failed(why), Some(log), _) => {
+                (log.is_read, log.wrong) = (true, Some(why.clone()));
+            }
+            (ObjectNews::Events(seen, _), _, Some(events)) => {
+                (events.is_read, events.seen) = (true, seen.clone());
+            }
+            (ObjectNews::Failed(why), None, Some(events)) => {
+                (events.is_read, events.wrong) = (true, Some(why.clone()));
+            }
+            _ => {}
         }
         self.measure(facts, self.width);
     }
     fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> CommandOutcome {
-        let (_, below) = self.split(area);
+        let (_, below, _) = self.split(area);
         let table_model = &self.table.table_model;
         let (first, none) = (table_model.cursor() == 0, table_model.rows().is_empty());
         match command {
@@ -255,7 +359,7 @@ impl View for Detail {
         self.table.obey(command, facts, below)
     }
     fn point(&mut self, facts: &Facts, x: u16, y: u16, area: Rect) -> bool {
-        let (above, below) = self.split(area);
+        let (above, below, _) = self.split(area);
         if y < above.bottom() {
             self.on_row = false;
             return true;
@@ -279,7 +383,7 @@ impl View for Detail {
         rows.then(|| self.table.copied_rows(facts, render_style))
     }
     fn on_screen(&self, facts: &Facts, area: Rect) -> Vec<Name> {
-        let (_, below) = self.split(area);
+        let (_, below, _) = self.split(area);
         let (_, rows) = self.table.table_model.window(self.table.rows_in(below));
         let mut names: Vec<Name> = rows
             .iter()
@@ -298,7 +402,7 @@ impl View for Detail {
     }
 
     fn draw(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
-        let (above, below) = self.split(area);
+        let (above, below, rest) = self.split(area);
         match self.described(facts, painter) {
             Some(table) => {
                 let hidden = draw_panel(painter, above, &table, !self.on_row);
@@ -315,5 +419,9 @@ impl View for Detail {
             }
         }
         self.table.paint(facts, painter, below, self.on_row);
+        let mut all = pictures::of_selection(facts, &self.subject);
+        all.extend(self.log.as_ref().map(LogTail::picture));
+        all.extend(self.events.as_ref().map(|events| events.picture(painter)));
+        pictures::draw(facts, painter, rest, &all);
     }
 }

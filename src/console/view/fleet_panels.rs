@@ -6,7 +6,7 @@ use crate::painter::Painter;
 use crate::text::{clean, counted, dollars, per_hour, wrap};
 use crate::widget::bar::bar;
 use crate::widget::panel::panel;
-use crate::widget::spark::chart_of_range;
+use crate::widget::spark::{ChartRange, chart_of_range};
 use model::base::quantities::grouped;
 use model::cost::SpendScope as By;
 use model::fleet::finding::Finding;
@@ -139,7 +139,12 @@ impl FleetView {
             let height = (inside.height / 3).clamp(2, 4);
             let body = Rect::new(inside.x, y + 1, inside.width, height);
             let dollars = |value: f32| format!("${}", grouped(value.round() as i64));
-            chart_of_range(painter, body, &past.values, Role::IdleMoney, dollars);
+            let range = ChartRange {
+                role: Role::IdleMoney,
+                words: &dollars,
+                limit: None,
+            };
+            chart_of_range(painter, body, &past.values, &range);
             y += height + 2;
         }
         let Some(rows) = facts.spend_rates.rows.get(&By::Team) else {

@@ -23,6 +23,7 @@ pub mod layout;
 pub mod logs;
 pub mod object_tree;
 pub mod object_view;
+mod pictures;
 pub mod plans;
 pub mod queues;
 pub mod run_jobs;

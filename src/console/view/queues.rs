@@ -15,8 +15,9 @@ use table::column::{Align, ColumnHead, Width};
 use table::kinds::queues::{KIND, members, name_of, row_of, stopped};
 use table::navigation::{RowScope, ViewId};
 use table::role::Role;
-use table::rows::queues::system_of;
+use table::rows::queues::{RowOf, system_of};
 
+use super::pictures;
 use super::table_view::TableView;
 use super::view_trait::{CommandOutcome, TABLE, View};
 
@@ -106,10 +107,44 @@ impl QueuesView {
         self.waiting = ours.collect();
     }
 
-    fn draw_waiting(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
+    /// Draws the waiting jobs of the queue under the cursor in as many lines as they need, and the queue's pictures below them.
+    fn draw_waiting(&self, facts: &Facts, painter: &mut Painter<'_>, whole: Rect) {
         let Some(row) = self.table.table_model.current() else {
             return;
         };
+        // The table keeps two cells for its edge; the panel has air of its own.
+        let width = whole.width.saturating_sub(2);
+        let all: Vec<Vec<Cell<'_>>> = self
+            .waiting
+            .iter()
+            .take(usize::from(whole.height))
+            .filter_map(|(place, index)| {
+                let job = facts.fleet.jobs.get(*index as usize)?;
+                Some(cells(facts, job, *place))
+            })
+            .collect();
+        let wrapped_rows = wrapped(painter, width, HEADS, all, &[REASON, START]);
+        let heights: Vec<usize> = wrapped_rows.rows.iter().map(Vec::len).collect();
+        let needed = heights.iter().sum::<usize>().max(1) + 3;
+        let needed = u16::try_from(needed).unwrap_or(u16::MAX);
+        let pictures = match row_of(facts, row) {
+            RowOf::Queue(at, _) if whole.height >= needed.saturating_add(pictures::LEAST) => {
+                pictures::of_queue(facts, at)
+            }
+            _ => Vec::new(),
+        };
+        let height = if pictures.is_empty() {
+            whole.height
+        } else {
+            needed
+        };
+        let area = Rect { height, ..whole };
+        let below = Rect {
+            y: whole.y + height,
+            height: whole.height - height,
+            ..whole
+        };
+        pictures::draw(facts, painter, below, &pictures);
         let name = name_of(facts, row).map_or(String::new(), |name| name.to_string());
         let note = match self.waiting.len() {
             0 => String::new(),
@@ -141,19 +176,7 @@ impl QueuesView {
             return;
         }
         let room = usize::from(inside.height.saturating_sub(1));
-        let all: Vec<Vec<Cell<'_>>> = self
-            .waiting
-            .iter()
-            .take(room)
-            .filter_map(|(place, index)| {
-                let job = facts.fleet.jobs.get(*index as usize)?;
-                Some(cells(facts, job, *place))
-            })
-            .collect();
-        // The table keeps two cells for its edge; the panel has air of its own.
         let wide = Rect::new(inside.x - 2, inside.y, inside.width + 2, inside.height);
-        let wrapped_rows = wrapped(painter, wide.width, HEADS, all, &[REASON, START]);
-        let heights: Vec<usize> = wrapped_rows.rows.iter().map(Vec::len).collect();
         let shown = fitting(&heights, self.waiting.len(), room);
         let rows: Vec<Vec<Cell<'_>>> = wrapped_rows
             .rows

@@ -10,7 +10,7 @@ use crate::text::{counted, per_hour};
 use crate::widget::bar::bar;
 use crate::widget::heat::{HeatCell, HeatLevel, pair, single};
 use crate::widget::panel::panel;
-use crate::widget::spark::{chart_of_range, spark};
+use crate::widget::spark::{ChartRange, chart_of_range, spark};
 use model::base::{Moment, Name, SmallSort, natural};
 use model::fleet::device::Device;
 use model::fleet::history::{FleetSignal, Track};
@@ -240,6 +240,34 @@ impl TrackHistory {
         })
     }
 
+    /// The same over the whole width: each value is as many cells wide as it takes.
+    pub fn stretched(self, width: u16) -> Self {
+        let (count, width) = (self.values.len(), usize::from(width));
+        if count == 0 || width <= count {
+            return self;
+        }
+        let values = (0..width).map(|cell| self.values[cell * count / width]);
+        Self {
+            values: values.collect(),
+            step: self.step * count as u32 / width as u32,
+            to: self.to,
+        }
+    }
+
+    /// Paints the time of day below the values, which begin at the left of this line: a label at every twentieth cell, so that the
+    /// labels stay in place while the chart grows.
+    pub fn clocks(&self, painter: &mut Painter<'_>, line: Rect) {
+        let begin = self.to.minus(self.step * self.values.len() as u32);
+        for cell in (0..self.values.len()).step_by(20) {
+            let clock = begin.plus(self.step * cell as u32).clock();
+            let room = line.width.saturating_sub(cell as u16);
+            if room >= 5 {
+                let words = clock.get(..5).unwrap_or_default();
+                painter.text_in_role(line.x + cell as u16, line.y, 5, words, Role::Muted);
+            }
+        }
+    }
+
     /// Which value is that of a moment.
     fn place(&self, at: Moment) -> Option<usize> {
         let begin = self.to.minus(self.step * self.values.len() as u32);
@@ -302,20 +330,21 @@ pub fn time_strip(facts: &Facts, painter: &mut Painter<'_>, area: Rect, signal: 
         return;
     }
     let body = Rect::new(inside.x, inside.y, inside.width, inside.height - 2);
-    let body = chart_of_range(painter, body, &past.values, Role::Accent, |share| {
-        whole_percent(f64::from(share))
-    });
-    // A time label at every twentieth cell, so that the labels stay in place while the chart grows.
+    let range = ChartRange {
+        role: Role::Accent,
+        words: &|share| whole_percent(f64::from(share)),
+        limit: None,
+    };
+    let body = chart_of_range(painter, body, &past.values, &range);
     let y = inside.bottom() - 2;
-    let begin = past.to.minus(past.step * past.values.len() as u32);
-    for cell in (0..past.values.len()).step_by(20) {
-        let clock = begin.plus(past.step * cell as u32).clock();
-        let room = body.width.saturating_sub(cell as u16);
-        if room >= 5 {
-            let words = clock.get(..5).unwrap_or_default();
-            painter.text_in_role(body.x + cell as u16, y, 5, words, Role::Muted);
-        }
-    }
+    past.clocks(
+        painter,
+        Rect {
+            y,
+            height: 1,
+            ..body
+        },
+    );
     let here = past.place(facts.now).filter(|_| is_past);
     if let Some(cell) = here {
         painter.sign(

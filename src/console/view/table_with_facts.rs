@@ -13,7 +13,8 @@ use table::kinds::advice;
 use table::navigation::{RowScope, Selection, ViewId};
 use table::silence::{Silence, SilenceEntry};
 
-use super::describe::{describe, draw_columns, draw_panel, sources_of_kind};
+use super::describe::{describe, sources_of_kind};
+use super::pictures;
 use super::table_view::TableView;
 use super::view_trait::{ALERTS, CommandOutcome, TABLE, View};
 
@@ -128,7 +129,12 @@ impl View for TableWithFacts {
         let Some(row) = table.current().filter(|_| below.height >= 4) else {
             return;
         };
-        let facts_of = match (table.kind.selection)(facts, row) {
+        let selection = (table.kind.selection)(facts, row);
+        let pictures = match &selection {
+            Some(selection) => pictures::of_selection(facts, selection),
+            None => Vec::new(),
+        };
+        let facts_of = match selection {
             Some(selection) => describe(facts, &selection, painter),
             // A row that combines several sources has no facts of a single one.
             None if self.id() == ViewId::Sources => sources_of_kind(facts, row),
@@ -145,9 +151,6 @@ impl View for TableWithFacts {
             facts_of.title = finding.subject.key.to_string();
             facts_of.note = format!("{} {}", finding.severity.name(), finding.code);
         }
-        let none = Rect::new(0, 0, below.width - 4, 0);
-        let lines = draw_columns(painter, none, &facts_of.lines);
-        let height = below.height.min(lines.saturating_add(2));
-        draw_panel(painter, Rect { height, ..below }, &facts_of, false);
+        pictures::draw_under(facts, painter, below, facts_of, &pictures);
     }
 }

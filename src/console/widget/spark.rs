@@ -51,8 +51,8 @@ pub fn spark(painter: &mut Painter<'_>, x: u16, y: u16, values: &[Option<f32>], 
 const LEAST_SPAN: f32 = 0.05;
 
 /// The range that a chart of these values spans: their own, at least [`LEAST_SPAN`] of the largest. `None` without a value.
-pub fn own_range(values: &[Option<f32>]) -> Option<(f32, f32)> {
-    let known = || values.iter().flatten().copied().filter(|value| value.is_finite());
+pub fn own_range(values: impl Iterator<Item = Option<f32>> + Clone) -> Option<(f32, f32)> {
+    let known = || values.clone().flatten().filter(|value| value.is_finite());
     let low = known().reduce(f32::min)?;
     let high = known().reduce(f32::max)?;
     let lacks = (high.abs() * LEAST_SPAN - (high - low)).max(0.0);
@@ -61,23 +61,33 @@ pub fn own_range(values: &[Option<f32>]) -> Option<(f32, f32)> {
     Some((low - below, high + (lacks - below)))
 }
 
-/// Paints a chart over the range of its own values, with the ends of the range as `words` at its left. What moves is seen; how large it
-/// is, is said by the words. Returns where the values stand, one a cell; of more values than cells the last.
+/// How a chart is drawn: the color of its columns, the words at the ends of its range, and an amount that is a line through it.
+pub struct ChartRange<'a> {
+    pub role: Role,
+    pub words: &'a dyn Fn(f32) -> String,
+    pub limit: Option<f32>,
+}
+
+/// Paints a chart over the range of its own values, and of the limit, with the ends of the range in words at its left. What moves is
+/// seen; how large it is, is said. Returns where the values stand, one a cell; of more values than cells the last.
 pub fn chart_of_range(
     painter: &mut Painter<'_>,
     area: Rect,
     values: &[Option<f32>],
-    role: Role,
-    words: impl Fn(f32) -> String,
+    chart: &ChartRange<'_>,
 ) -> Rect {
-    let Some((low, high)) = own_range(values).filter(|_| area.height > 0) else {
+    let with_limit = values.iter().copied().chain([chart.limit]);
+    let Some((low, high)) = own_range(with_limit).filter(|_| area.height > 0) else {
         return area;
     };
-    let ends = [(area.y, words(high)), (area.bottom() - 1, words(low))];
+    let ends = [
+        (area.y, (chart.words)(high)),
+        (area.bottom() - 1, (chart.words)(low)),
+    ];
     let room = ends.iter().map(|(_, words)| painter.width(words)).max();
     let room = room.unwrap_or(0).min(area.width / 3);
     let muted = painter.render_style.fg(Role::Muted);
-    for (y, words) in ends.iter().take(usize::from(area.height)) {
+    for (y, words) in &ends {
         painter.text_right(area.x + room, *y, room, words, muted);
     }
     let body = Rect::new(
@@ -86,24 +96,47 @@ pub fn chart_of_range(
         area.width.saturating_sub(room + 1),
         area.height,
     );
+    let share = |value: f32| f64::from((value - low) / (high - low).max(f32::MIN_POSITIVE));
+    // The lowest is a line, too: a gap is something else.
+    let lines = f64::from(body.height) * 8.0 - 1.0;
+    let eighths = |value: f32| (1.0 + share(value).clamp(0.0, 1.0) * lines).round() as u16;
+    if let Some(limit) = chart.limit {
+        let y = body.bottom() - 1 - (eighths(limit) - 1) / 8;
+        let style = painter.render_style.fg(Role::Title);
+        for x in body.x..body.right() {
+            painter.sign(x, y, "╌", style);
+        }
+    }
     let skipped = values.len().saturating_sub(usize::from(body.width));
-    let style = painter.render_style.fg(role);
+    // The line is in its color; what is below it is shade.
+    let style = painter.render_style.fg(chart.role);
+    let faint = painter.render_style.fg(Role::Border);
     for (at, value) in values[skipped..].iter().enumerate() {
         let x = body.x + at as u16;
-        let Some(value) = value else {
-            painter.sign(x, body.bottom() - 1, "·", painter.render_style.fg(Role::Faint));
-            continue;
-        };
-        let share = f64::from((value - low) / (high - low).max(f32::MIN_POSITIVE));
-        // The lowest is a line, too: a gap is something else.
-        let eighths = 1.0 + share.clamp(0.0, 1.0) * (f64::from(body.height) * 8.0 - 1.0);
-        columns(painter, body, x, eighths.round() as u16, style);
+        match value {
+            Some(value) => {
+                let high = eighths(*value);
+                let under = (high - 1) / 8 * 8;
+                columns(painter, body, x, under, faint);
+                let top = Rect {
+                    height: body.height - under / 8,
+                    ..body
+                };
+                columns(painter, top, x, high - under, style);
+            }
+            None => painter.sign(
+                x,
+                body.bottom() - 1,
+                "·",
+                painter.render_style.fg(Role::Faint),
+            ),
+        }
     }
     body
 }
 
 /// A column of so many eighths of a line from the bottom.
-fn columns(
+pub fn columns(
     painter: &mut Painter<'_>,
     area: Rect,
     x: u16,
@@ -165,15 +198,28 @@ mod tests {
         let values = [Some(900.0), None, Some(1_000.0), Some(950.0)];
         let whole = Rect::new(0, 0, 9, 2);
         let number = |value: f32| format!("{value:.0}");
-        chart_of_range(&mut painter, whole, &values, Role::Accent, number);
+        let range = ChartRange {
+            role: Role::Accent,
+            words: &number,
+            limit: None,
+        };
+        chart_of_range(&mut painter, whole, &values, &range);
         let line = |y: u16| (0..9).map(|x| buf[(x, y)].symbol()).collect::<String>();
         // A third of nine cells has room for the numbers' last digits alone: a text that is cut says so.
-        assert!(line(0).contains('█') && line(1).contains('▁'), "{}\n{}", line(0), line(1));
+        assert!(
+            line(0).contains('█') && line(1).contains('▁'),
+            "{}\n{}",
+            line(0),
+            line(1)
+        );
         assert_eq!(line(1).matches('·').count(), 1, "{}", line(1));
         // What hardly moves is no mountain range, and nothing is below nothing.
-        let (low, high) = own_range(&[Some(1_000.0), Some(1_001.0)]).expect("a range");
+        let (low, high) = own_range([Some(1_000.0), Some(1_001.0)].into_iter()).expect("a range");
         assert!(low < 1_000.0 && high > 1_001.0 && (high - low - 50.05).abs() < 0.1);
-        assert_eq!(own_range(&[Some(0.0), Some(0.01)]), Some((0.0, 0.01)));
-        assert_eq!(own_range(&[None]), None);
+        assert_eq!(
+            own_range([Some(0.0), Some(0.01)].into_iter()),
+            Some((0.0, 0.01))
+        );
+        assert_eq!(own_range([None].into_iter()), None);
     }
 }

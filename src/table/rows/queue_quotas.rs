@@ -125,6 +125,13 @@ pub fn quota_words(facts: &Facts, at: usize) -> Vec<String> {
     all.collect()
 }
 
+/// Names and uses of all device quotas of the queue or cohort with this index, the flavors with most devices first.
+pub fn quota_uses(facts: &Facts, at: usize) -> Vec<(String, Bar)> {
+    let all = parts(facts).into_iter();
+    all.filter_map(|part| Some((part.name(), quota_at(facts, at, part)?)))
+        .collect()
+}
+
 /// Flavors with devices, those with most of them first.
 fn flavors(facts: &Facts) -> Vec<&Name> {
     let mut sums: Vec<(&Name, i64)> = Vec::new();

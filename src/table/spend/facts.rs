@@ -58,11 +58,15 @@ impl PeriodSums {
         ]
     }
 
+    /// The sums of the period within the scope.
+    pub fn of_scope<'a>(&'a self, scope: Option<&'a Scope>) -> impl Iterator<Item = &'a UsageSum> {
+        self.sums.iter().filter(move |sum| is_in(scope, sum))
+    }
+
     /// What a team cost in the period within the scope, micro-USD; `None` where nothing was observed or nothing has a price.
     pub fn of_team(&self, team: &str, scope: Option<&Scope>) -> Option<i64> {
         let is_its = |sum: &&UsageSum| sum.names.first().is_some_and(|name| *name == team);
-        let own = self.sums.iter().filter(is_its);
-        let own = own.filter(|sum| is_in(scope, sum)).map(|sum| sum.totals);
+        let own = self.of_scope(scope).filter(is_its).map(|sum| sum.totals);
         let all = own.reduce(|mut all, more| {
             all += more;
             all

@@ -44,6 +44,102 @@ pub fn explanation_of<'a>(facts: &'a Facts, job: &Job) -> Option<&'a JobExplanat
         .flatten()
 }
 
+/// What a waiting job asks for beside what is used and free of it, in one unit: devices, or those of a resource.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Shortage {
+    /// Whose: `quota of h100 in queue research`.
+    pub what: String,
+    /// Used, without what is borrowed.
+    pub own: i64,
+    /// Used beyond the nominal quota.
+    pub borrowed: i64,
+    pub free: i64,
+    pub asked: i64,
+    /// The amounts in words.
+    pub words: String,
+}
+
+/// The quotas and nodes that a waiting job finds too small, as the engine's reasons state them, the most significant first.
+pub fn shortages(facts: &Facts, job: &Job) -> Vec<Shortage> {
+    let Some(answer) = explanation_of(facts, job) else {
+        return Vec::new();
+    };
+    let reasons = answer.answer.explanation.reasons.iter();
+    reasons.filter_map(shortage).collect()
+}
+
+fn shortage(reason: &Reason) -> Option<Shortage> {
+    match reason {
+        Reason::Quota {
+            queue,
+            flavor,
+            resource,
+            asked,
+            free,
+            used,
+            nominal,
+            borrowed,
+        } => Some(Shortage {
+            what: format!(
+                "{flavor} quota of queue {queue}: {} of its own",
+                amount(resource, *nominal)
+            ),
+            own: used - borrowed,
+            borrowed: *borrowed,
+            free: (*free).max(0),
+            asked: *asked,
+            words: format!(
+                "{} used{}, {} free, {} requested",
+                amount(resource, used - borrowed),
+                match borrowed {
+                    0 => String::new(),
+                    more => format!(" and {} borrowed", amount(resource, *more)),
+                },
+                amount(resource, (*free).max(0)),
+                amount(resource, *asked)
+            ),
+        }),
+        Reason::OverMost {
+            queue,
+            flavor,
+            resource,
+            asked,
+            most,
+        } => Some(Shortage {
+            what: format!("most {flavor} that queue {queue} may ever use, borrowing included"),
+            own: 0,
+            borrowed: 0,
+            free: *most,
+            asked: *asked,
+            words: format!(
+                "{} at most, {} requested",
+                amount(resource, *most),
+                amount(resource, *asked)
+            ),
+        }),
+        Reason::NoRoom(supply) | Reason::Fragmented(supply) | Reason::Absent(supply) => {
+            let whole = |milli: i64| grouped(milli / 1_000);
+            let used = supply.devices_milli - supply.free_devices_milli;
+            Some(Shortage {
+                what: String::from("devices of the nodes that it can run on"),
+                own: used,
+                borrowed: 0,
+                free: supply.free_devices_milli,
+                asked: supply.asked_devices_milli,
+                words: format!(
+                    "{} allocated, {} free, {} requested: room for {} of {} pods",
+                    whole(used),
+                    whole(supply.free_devices_milli),
+                    whole(supply.asked_devices_milli),
+                    supply.room,
+                    supply.asked
+                ),
+            })
+        }
+        _ => None,
+    }
+}
+
 /// Grace period before we report that the cluster has not started a job that the engine finds startable.
 const TURN: Age = Age::from_seconds(120);
 

@@ -45,20 +45,22 @@ pub fn page(
     }
     table.lines.push(Line::Gap);
     table.lines.push(Line::Head("events"));
-    match events {
-        Events::None => {}
-        Events::Asked => table.words("", "reading…", Role::Muted),
-        Events::Failed(why) => table.words("", *why, Role::Crit),
-        Events::Told([]) => {
-            let words = "none found; the API server deletes them after an hour";
-            table.words("", words, Role::Muted);
-        }
-        Events::Told(events) => add_events(&mut table, events, painter),
-    }
+    add_events(&mut table, events, painter);
     table
 }
 
-fn add_events(table: &mut Description, events: &[EventSeen], painter: &mut Painter<'_>) {
+/// Adds a line for each event, or why there is none.
+pub fn add_events(table: &mut Description, events: &Events<'_>, painter: &mut Painter<'_>) {
+    let events = match events {
+        Events::None => return,
+        Events::Asked => return table.words("", "reading…", Role::Muted),
+        Events::Failed(why) => return table.words("", *why, Role::Crit),
+        Events::Told([]) => {
+            let words = "none found; the API server deletes them after an hour";
+            return table.words("", words, Role::Muted);
+        }
+        Events::Told(events) => *events,
+    };
     // The same event of many pods is shown once.
     let mut merged: Vec<(&EventSeen, usize)> = Vec::new();
     for event in events {

@@ -17,8 +17,10 @@ use std::sync::Arc;
 use crate::base::{DeviceAmount, Moment, Name};
 
 use super::fleet::Fleet;
+use super::job::JobKey;
 use super::observed::kinds::Table;
 use super::profile::Profiles;
+use super::served_model::ServedModel;
 use super::signal::Signal;
 use activity::{ACTIVITY_KEEP, ActivityColumns};
 pub use activity::{ACTIVITY_SIGNALS, DeviceActivity};
@@ -52,6 +54,21 @@ pub enum Track {
     DeviceTemp(Name),
     /// A device's power, watts, by device id.
     DevicePower(Name),
+    /// A service, by its job; with several models the worst of them, of counts their sum.
+    Served(JobKey, ServedSignal),
+}
+
+/// Signals kept for each service.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum ServedSignal {
+    /// 95th percentile of the time to first token, seconds.
+    Ttft,
+    /// Requests queued in the servers.
+    Waiting,
+    /// KV-cache use of the fullest replica, 0 to 1.
+    KvCache,
+    /// Output tokens a second.
+    Tokens,
 }
 
 /// Signals kept for the fleet and for each pool.
@@ -67,10 +84,14 @@ pub enum FleetSignal {
     Idle,
     /// Power drawn by all devices, watts.
     Power,
+    /// Devices that waiting jobs request.
+    Waiting,
 }
 
 /// How many [`FleetSignal`]s there are.
-const SIGNALS: usize = 5;
+const SIGNALS: usize = 6;
+/// How many [`ServedSignal`]s there are.
+const SERVED: usize = 4;
 /// Largest error of a stored ratio: half a step of 254.
 pub const RATIO_ERROR: f32 = 0.5 / 254.0;
 /// Largest error of a stored temperature or power, within -40 to 214 °C and 0 to 65 534 W.
@@ -87,6 +108,7 @@ pub struct History {
     has_past: bool,
     fine: Ring<FleetRows>,
     coarse: Ring<FleetRows>,
+    served: Ring<ServedRows>,
     open: Arc<Open>,
 }
 
@@ -100,6 +122,7 @@ impl Default for History {
             has_past: false,
             fine: Ring::new(FINE_STEP, FINE_KEEP),
             coarse: Ring::new(COARSE_STEP, COARSE_KEEP),
+            served: Ring::new(FINE_STEP, FINE_KEEP),
             open: Arc::default(),
         }
     }
@@ -116,6 +139,9 @@ struct DeviceColumns {
 
 /// The fleet (row 0) and every pool (from row 1) at one step; NaN is a gap.
 type FleetRows = Box<[[f32; SIGNALS]]>;
+
+/// Every service at one step; NaN is a gap.
+type ServedRows = Box<[[f32; SERVED]]>;
 
 /// The coarse step being filled: sums and counts by row; `None` is the fleet.
 #[derive(Clone, Debug, Default)]
@@ -174,6 +200,11 @@ impl History {
             let frame = fleet_frame(slot, fleet, old, money);
             self.fold(fleet.at, &frame);
             self.fine.push(frame);
+        }
+        if let Some(slot) = self.served.due(fleet.at) {
+            let old = self.served.newest().map(|old| &old.roster);
+            let frame = served_frame(slot, fleet, old);
+            self.served.push(frame);
         }
     }
 
@@ -246,6 +277,13 @@ impl History {
             Track::DevicePower(id) => device(id, &|frame, row| unpack_watts(frame.power[row])),
             Track::Fleet(signal) => self.rows(&mut chart, None, *signal),
             Track::Pool(name, signal) => self.rows(&mut chart, Some(name), *signal),
+            Track::Served(job, signal) => {
+                let name = served_name(job);
+                self.served.draw(&mut chart, None, |frame| {
+                    let row = frame.roster.row(&name)?;
+                    Some(frame.columns[row][*signal as usize])
+                });
+            }
         }
         chart.finish()
     }
@@ -321,6 +359,10 @@ impl History {
             bytes += size_of_val(&*frame.columns);
             bytes += size_of::<Frame<FleetRows>>() + once(&frame.roster);
         }
+        for frame in self.served.iter() {
+            bytes += size_of_val(&*frame.columns);
+            bytes += size_of::<Frame<ServedRows>>() + once(&frame.roster);
+        }
         bytes
     }
 }
@@ -386,6 +428,39 @@ impl Open {
     }
 }
 
+/// The row of a service in a roster: two workloads of a name differ by their kind.
+fn served_name(job: &JobKey) -> Name {
+    Name::from(format!("{} {}", job.kind, job.key))
+}
+
+fn served_frame(slot: i64, fleet: &Fleet, old: Option<&Arc<Roster>>) -> Frame<ServedRows> {
+    let serving = fleet
+        .jobs
+        .iter()
+        .filter_map(|job| Some((job, job.serving.as_ref()?)));
+    let (names, columns): (Vec<Name>, Vec<[f32; SERVED]>) = serving
+        .map(|(job, serving)| {
+            let fold = |pick: &dyn Fn(&ServedModel) -> Option<f64>, join: fn(f64, f64) -> f64| {
+                let known = serving.served.iter().filter_map(pick);
+                known.reduce(join).map_or(f32::NAN, |value| value as f32)
+            };
+            let ttft = |model: &ServedModel| Some(model.ttft.quantile(0.95)?.seconds);
+            let row = [
+                fold(&ttft, f64::max),
+                fold(&|model| model.waiting, std::ops::Add::add),
+                fold(&|model| model.kv_max, f64::max),
+                fold(&|model| model.tokens_per_second, std::ops::Add::add),
+            ];
+            (served_name(&job.id), row)
+        })
+        .unzip();
+    Frame {
+        slot,
+        roster: Roster::of(old, || names.iter()),
+        columns: columns.into(),
+    }
+}
+
 fn device_frame(slot: i64, fleet: &Fleet, old: Option<&Arc<Roster>>) -> Frame<DeviceColumns> {
     let roster = Roster::of(old, || fleet.devices().map(|(_, device)| &device.id));
     let count = roster.names.len();
@@ -437,6 +512,7 @@ fn fleet_frame(
                held: DeviceAmount,
                total: u32,
                power: Option<f64>,
+               waiting: u32,
                pool: Option<&str>| {
         let mut row = [f32::NAN; SIGNALS];
         row[FleetSignal::Util as usize] = util.map_or(f32::NAN, |util| util as f32);
@@ -445,6 +521,7 @@ fn fleet_frame(
             let (burn, idle) = money(pool);
             row[FleetSignal::Burn as usize] = burn as f32;
             row[FleetSignal::Idle as usize] = idle as f32;
+            row[FleetSignal::Waiting as usize] = waiting as f32;
             if total > 0 {
                 row[FleetSignal::Allocated as usize] = (held.devices() / f64::from(total)) as f32;
             }
@@ -462,7 +539,9 @@ fn fleet_frame(
     let powers = || fleet.pools.iter().filter_map(|pool| pool.power_watts);
     let power = powers().next().map(|_| powers().sum());
     let all = fleet.device_counts();
-    let whole = row(util, all.allocated, all.total, power, None);
+    let waiting = fleet.jobs.iter().map(|job| job.devices_waiting());
+    let waiting = waiting.fold(0, u32::saturating_add);
+    let whole = row(util, all.allocated, all.total, power, waiting, None);
     let pools = fleet.pools.iter().map(|pool| {
         let counts = &pool.devices;
         let name = Some(pool.name.as_str());
@@ -471,6 +550,7 @@ fn fleet_frame(
             counts.allocated,
             counts.total,
             pool.power_watts,
+            pool.waiting_devices,
             name,
         )
     });

@@ -1,0 +1,364 @@
+//! How each kind of picture is drawn.
+
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use super::{Curve, Drawing, Part, Scale, Stack, TimeSpan};
+use crate::painter::Painter;
+use crate::view::describe::draw_lines;
+use crate::view::sparkline_strip::TrackHistory;
+use crate::widget::spark::{ChartRange, chart_of_range, columns, spark};
+use model::base::Moment;
+use model::base::quantities::grouped;
+use table::Facts;
+use table::role::Role;
+
+/// Most cells of a name before its bar.
+const NAME: u16 = 28;
+/// Cells between the labels of an axis of time.
+const TICK: usize = 20;
+
+pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect, drawing: &Drawing) {
+    if area.height == 0 || area.width < 8 {
+        return;
+    }
+    match drawing {
+        Drawing::Curve(curve) => draw_curve(facts, painter, area, curve),
+        Drawing::Sparks(rows) => {
+            let names = rows.iter().map(|(name, ..)| painter.width(name)).max();
+            let words = rows.iter().map(|(.., words)| painter.width(words)).max();
+            let (name, words) = (names.unwrap_or(0).min(NAME), words.unwrap_or(0));
+            let room = area.width.saturating_sub(name + words + 2);
+            let mut axis = None;
+            for (y, (label, track, most, now)) in (area.y..area.bottom() - 1).zip(rows) {
+                painter.text_in_role(area.x, y, name, label, Role::Muted);
+                painter.text_right(
+                    area.right(),
+                    y,
+                    words,
+                    now,
+                    painter.render_style.fg(Role::Text),
+                );
+                let Some(past) = TrackHistory::of(facts, track, room) else {
+                    continue;
+                };
+                let past = past.stretched(room);
+                let share = |value: &Option<f32>| Some((*value)? / most.max(f32::MIN_POSITIVE));
+                let values: Vec<Option<f32>> = past.values.iter().map(share).collect();
+                spark(painter, area.x + name + 1, y, &values, false);
+                axis = Some(past);
+            }
+            if let Some(past) = axis {
+                let last = area.bottom() - 1;
+                let y = last.min(area.y + rows.len() as u16);
+                past.clocks(painter, Rect::new(area.x + name + 1, y, room, 1));
+            }
+        }
+        Drawing::Text(lines) => {
+            let skipped = lines.len().saturating_sub(usize::from(area.height));
+            for (y, line) in (area.y..).zip(&lines[skipped..]) {
+                painter.text_in_role(area.x, y, area.width, line, Role::Text);
+            }
+        }
+        Drawing::Lines(lines) => {
+            draw_lines(painter, area, lines, 0);
+        }
+        Drawing::Columns(values) => draw_columns(painter, area, values),
+        Drawing::Stack(stack) => draw_stack(painter, area, stack),
+        Drawing::Scales(rows) => {
+            for (row, y) in rows.iter().zip((area.y..area.bottom()).step_by(3)) {
+                let height = 3.min(area.bottom() - y);
+                draw_scale(painter, Rect { y, height, ..area }, row);
+            }
+        }
+        Drawing::Times(rows, end) => draw_times(facts, painter, area, rows, *end),
+        Drawing::Parts(rows, legend) => {
+            let keys = legend.len().div_ceil(3) as u16;
+            let body = area.height.saturating_sub(keys);
+            let names = rows.iter().map(|(name, _)| painter.width(name)).max();
+            let name = names.unwrap_or(0).min(NAME);
+            // In as many columns as the rows need; many devices in a cell each.
+            let wide = if rows.len() > usize::from(body) { 1 } else { 3 };
+            let most = rows.iter().map(|row| row.1.len()).max().unwrap_or(1);
+            let each = name + 1 + wide * most as u16;
+            for (at, (label, parts)) in rows.iter().enumerate() {
+                let x = area.x + (each + 2) * (at as u16 / body.max(1));
+                let y = area.y + at as u16 % body.max(1);
+                if x + each > area.right() {
+                    break;
+                }
+                painter.text_in_role(x, y, name, label, Role::Muted);
+                for (place, part) in parts.iter().enumerate() {
+                    let x = x + name + 1 + wide * place as u16;
+                    draw_part(painter, x, y, *part, wide.min(2), true);
+                }
+            }
+            let third = area.width / 3;
+            for (at, (part, words)) in legend.iter().enumerate() {
+                let x = area.x + third * (at as u16 % 3);
+                let y = area.bottom() - keys + at as u16 / 3;
+                draw_part(painter, x, y, *part, 2, true);
+                painter.text_in_role(x + 3, y, third.saturating_sub(4), words, Role::Text);
+            }
+        }
+    }
+}
+
+fn draw_curve(facts: &Facts, painter: &mut Painter<'_>, area: Rect, curve: &Curve) {
+    // The labels of the range take a few cells.
+    let past = TrackHistory::of(facts, &curve.track, area.width.saturating_sub(9));
+    let Some(past) = past.filter(|past| past.values.iter().flatten().count() > 1) else {
+        let words = "no readings yet: a curve needs two";
+        painter.text_in_role(area.x, area.y, area.width, words, Role::Muted);
+        return;
+    };
+    let past = past.stretched(area.width.saturating_sub(9));
+    let amount = |value: &Option<f32>| Some((*value)? * curve.scale);
+    let values: Vec<Option<f32>> = past.values.iter().map(amount).collect();
+    let height = area.height.saturating_sub(1).max(1);
+    let range = ChartRange {
+        role: curve.role,
+        words: &curve.words,
+        limit: curve.limit,
+    };
+    let body = chart_of_range(painter, Rect { height, ..area }, &values, &range);
+    if area.height > 1 {
+        let y = area.bottom() - 1;
+        past.clocks(
+            painter,
+            Rect {
+                y,
+                height: 1,
+                ..body
+            },
+        );
+    }
+}
+
+fn draw_columns(painter: &mut Painter<'_>, area: Rect, values: &[(f64, Role)]) {
+    let count = values.len().max(1);
+    // Wide columns of few devices, one cell each of many; of more than there are cells each column is the lowest of several.
+    let wide = (usize::from(area.width) / count).clamp(1, 6);
+    let each = count.div_ceil(usize::from(area.width));
+    for (at, several) in values.chunks(each).enumerate() {
+        let Some((share, role)) = several.first() else {
+            continue;
+        };
+        let eighths = 1.0 + share.clamp(0.0, 1.0) * (f64::from(area.height) * 8.0 - 1.0);
+        let style = painter.render_style.fg(*role);
+        let gap = usize::from(wide > 2);
+        for cell in 0..wide - gap {
+            let x = area.x + (at * wide + cell) as u16;
+            columns(painter, area, x, eighths.round() as u16, style);
+        }
+    }
+}
+
+fn draw_stack(painter: &mut Painter<'_>, area: Rect, stack: &Stack) {
+    let sums = stack
+        .days
+        .iter()
+        .filter_map(|day| Some(day.1.as_ref()?.iter().sum::<f64>()));
+    let most = sums.chain(stack.limit).fold(0.0, f64::max);
+    // The legend is at the right: a line for each team.
+    let names = stack.teams.iter().map(|team| painter.width(&team.0)).max();
+    let sums = stack.teams.iter().map(|team| painter.width(&team.1)).max();
+    let (name, sum) = (names.unwrap_or(0), sums.unwrap_or(0));
+    let legend = match stack.teams.len() {
+        0 | 1 => 0,
+        _ => (name + sum + 7).min(area.width / 3),
+    };
+    let top = format!("${}", grouped(most.round() as i64));
+    let axis = painter.width(&top) + 1;
+    let room = area.width.saturating_sub(legend + axis);
+    let height = area.height.saturating_sub(1);
+    let count = stack.days.len().max(1) as u16;
+    let wide = (room / count).min(6);
+    if wide == 0 || height == 0 || most <= 0.0 {
+        return;
+    }
+    let muted = painter.render_style.fg(Role::Muted);
+    painter.text_right(area.x + axis - 1, area.y, axis, &top, muted);
+    let row = |amount: f64| (amount / most * f64::from(height)).round() as u16;
+    for (at, (label, parts)) in stack.days.iter().enumerate() {
+        let x = area.x + axis + wide * at as u16;
+        let cells = wide - u16::from(wide > 1);
+        let mut sum = 0.0;
+        for (team, part) in parts.iter().flatten().enumerate() {
+            let from = row(sum);
+            sum += part;
+            for line in from..row(sum).min(height) {
+                let y = area.y + height - 1 - line;
+                draw_part(painter, x, y, Part::Team(team as u8), cells, at == 0);
+            }
+        }
+        if parts.is_none() {
+            painter.sign(
+                x,
+                area.y + height - 1,
+                "·",
+                painter.render_style.fg(Role::Faint),
+            );
+        }
+        if at % (5 / wide.min(5)).max(1) as usize == 0 {
+            painter.text_in_role(x, area.y + height, wide.max(4), label, Role::Muted);
+        }
+    }
+    if let Some(limit) = stack.limit {
+        let y = area.y + height - row(limit).clamp(1, height);
+        let style = painter.render_style.bold(Role::Title);
+        for x in area.x + axis..area.x + axis + wide * count {
+            painter.sign(x, y, "─", style);
+        }
+    }
+    let x = area.right().saturating_sub(legend) + 1;
+    for (at, (team, sum)) in stack
+        .teams
+        .iter()
+        .enumerate()
+        .skip(usize::from(legend == 0) * 99)
+    {
+        let y = area.y + at as u16;
+        if y >= area.bottom() {
+            break;
+        }
+        draw_part(painter, x, y, Part::Team(at as u8), 2, true);
+        painter.text_in_role(x + 3, y, name, team, Role::Text);
+        painter.text_right(area.right(), y, sum_width(legend, name), sum, muted);
+    }
+}
+
+fn sum_width(legend: u16, name: u16) -> u16 {
+    legend.saturating_sub(name + 5)
+}
+
+fn draw_scale(painter: &mut Painter<'_>, area: Rect, scale: &Scale) {
+    painter.text_in_role(area.x, area.y, area.width, &scale.name, Role::Title);
+    let used = scale.own + scale.borrowed;
+    let whole = (used + scale.free)
+        .max(used + scale.asked)
+        .max(f64::MIN_POSITIVE);
+    let cells = |amount: f64| (amount / whole * f64::from(area.width)).round() as u16;
+    let ends = [
+        (scale.own, "█", "#", Role::Text),
+        (used, "▓", "+", Role::Info),
+        // What it asks for lies over what is free, and beyond it.
+        (used + scale.asked.min(scale.free), "▒", "a", Role::Ok),
+        (used + scale.asked, "▒", "A", Role::Warn),
+        (used + scale.free, "░", ".", Role::Faint),
+    ];
+    let mut x = 0;
+    for (end, sign, ascii, role) in ends {
+        let end = cells(end).min(area.width);
+        let sign = if painter.render_style.ascii {
+            ascii
+        } else {
+            sign
+        };
+        let style = painter.render_style.fg(role);
+        while x < end && area.height > 1 {
+            painter.sign(area.x + x, area.y + 1, sign, style);
+            x += 1;
+        }
+    }
+    if area.height > 2 {
+        painter.text_in_role(area.x, area.y + 2, area.width, &scale.words, Role::Muted);
+    }
+}
+
+fn draw_times(
+    facts: &Facts,
+    painter: &mut Painter<'_>,
+    area: Rect,
+    rows: &[TimeSpan],
+    end: Moment,
+) {
+    let names = rows.iter().map(|row| painter.width(&row.name)).max();
+    let words = rows.iter().map(|row| painter.width(&row.words)).max();
+    let (name, words) = (
+        names.unwrap_or(0).min(NAME),
+        words.unwrap_or(0).min(area.width / 3),
+    );
+    let room = area.width.saturating_sub(name + words + 2).max(1);
+    let span = end.since(facts.now).millis().max(1) as f64;
+    let cell = |at: Moment| {
+        let share = at.since(facts.now).millis() as f64 / span;
+        ((share * f64::from(room - 1)).round() as u16).min(room - 1)
+    };
+    let x = area.x + name + 1;
+    let (line, dot) = match painter.render_style.ascii {
+        true => ("-", "o"),
+        false => ("─", "●"),
+    };
+    for (y, row) in (area.y..area.bottom() - 1).zip(rows) {
+        painter.text_in_role(area.x, y, name, &row.name, Role::Title);
+        let [from, expected, to] = row.times.map(cell);
+        let style = painter.render_style.fg(row.role);
+        for at in from..=to {
+            painter.sign(x + at, y, line, style);
+        }
+        painter.sign(x + expected, y, dot, style);
+        painter.text_in_role(area.right() - words, y, words, &row.words, Role::Text);
+    }
+    let y = (area.bottom() - 1).min(area.y + rows.len() as u16);
+    for tick in (0..usize::from(room)).step_by(TICK) {
+        let share = tick as f64 / f64::from(room.max(2) - 1);
+        let at = facts
+            .now
+            .plus(std::time::Duration::from_millis((share * span) as u64));
+        let words = match tick {
+            0 => String::from("now"),
+            _ => format!("+{}", at.since(facts.now)),
+        };
+        let left = usize::from(room) - tick;
+        painter.text_in_role(
+            x + tick as u16,
+            y,
+            left.min(TICK - 1) as u16,
+            &words,
+            Role::Muted,
+        );
+    }
+}
+
+/// Levels of the heat ramp for teams: those that lie beside each other differ most.
+const TEAM_HEATS: [usize; 9] = [9, 13, 5, 11, 15, 7, 12, 4, 10];
+
+/// A part of a device, or of a sum: the team's letter on the team's level of the heat ramp. Where color tells the teams apart, only
+/// what is `named` has the letter.
+fn draw_part(painter: &mut Painter<'_>, x: u16, y: u16, part: Part, wide: u16, named: bool) {
+    let letter;
+    let (sign, style) = match part {
+        Part::Free => ("·", painter.render_style.fg(Role::Muted)),
+        Part::Fault => ("×", painter.render_style.bold(Role::Crit)),
+        Part::Team(at) => {
+            letter = char::from(b'a' + at % 26).to_string();
+            let level = TEAM_HEATS[usize::from(at) % TEAM_HEATS.len()];
+            let ground = painter.render_style.heat_for_cell(level, false);
+            let ink = painter.render_style.fill(Role::Background, false);
+            match painter.render_style.half_blocks() {
+                true => (
+                    if named { letter.as_str() } else { " " },
+                    Style::new().bg(ground).fg(ink),
+                ),
+                false => (letter.as_str(), painter.render_style.fg(Role::Text)),
+            }
+        }
+    };
+    for at in 0..wide {
+        painter.sign(
+            x + at,
+            y,
+            if at == 0 { sign } else { blank(part, sign) },
+            style,
+        );
+    }
+}
+
+/// What stands beside the letter of a wide part.
+const fn blank(part: Part, sign: &str) -> &str {
+    match part {
+        Part::Team(_) => " ",
+        Part::Free | Part::Fault => sign,
+    }
+}

@@ -1,0 +1,202 @@
+//! Pictures of an object, for the room that its table and its facts leave: curves of its last hour, its devices in order, quota to
+//! scale, times ahead. Each says in its border what it shows; where nothing is known it says so.
+
+mod cost;
+mod drawing;
+mod objects;
+mod waiting;
+
+use ratatui::layout::Rect;
+
+use super::describe::{Description, Line, draw_columns, draw_panel};
+use crate::painter::Painter;
+use crate::widget::panel::panel;
+use model::base::Moment;
+use model::fleet::history::Track;
+use table::Facts;
+use table::role::Role;
+
+pub use cost::of_days;
+pub use objects::of_selection;
+pub use waiting::of_queue;
+
+/// What a picture shows, in words at the left and right of its border, and the drawing itself.
+pub struct Picture {
+    pub title: String,
+    pub note: String,
+    pub drawing: Drawing,
+}
+
+/// The kinds of pictures.
+pub enum Drawing {
+    Curve(Curve),
+    /// A line for each track: its name, its values as shares of the most, and words for now.
+    Sparks(Vec<(String, Track, f32, String)>),
+    /// A column for each share, 0 to 1, in this order.
+    Columns(Vec<(f64, Role)>),
+    /// Lines of text, of which the last ones are shown.
+    Text(Vec<String>),
+    /// Lines as a page has them.
+    Lines(Vec<Line>),
+    /// A column for each day, made of the amounts of several; see [`Stack`].
+    Stack(Stack),
+    /// What is used, free and asked, to scale.
+    Scales(Vec<Scale>),
+    /// Times ahead, and the last moment of the axis.
+    Times(Vec<TimeSpan>, Moment),
+    /// A line for each device, with a sign for each of its parts; then what the signs are.
+    Parts(Vec<(String, Vec<Part>)>, Vec<(Part, String)>),
+}
+
+/// A track over the span of history.
+pub struct Curve {
+    pub track: Track,
+    pub role: Role,
+    /// What a value of the track is multiplied by to be the amount of `words`.
+    pub scale: f32,
+    pub words: fn(f32) -> String,
+    /// An amount that it is held against.
+    pub limit: Option<f32>,
+}
+
+/// Money by day: a column for each day, made of the teams' parts.
+pub struct Stack {
+    /// Of each day its label and the parts, in the order of `teams`; `None` where nothing was observed.
+    pub days: Vec<(String, Option<Vec<f64>>)>,
+    /// The teams, and what each cost in all of the days.
+    pub teams: Vec<(String, String)>,
+    /// A budget's part of a day.
+    pub limit: Option<f64>,
+}
+
+/// Devices of a quota or of nodes, in one unit: what is used, free and asked for.
+pub struct Scale {
+    pub name: String,
+    pub own: f64,
+    pub borrowed: f64,
+    pub free: f64,
+    pub asked: f64,
+    pub words: String,
+}
+
+/// A time ahead: exactly, or between two others.
+pub struct TimeSpan {
+    pub name: String,
+    /// The earliest, the expected and the latest moment.
+    pub times: [Moment; 3],
+    pub words: String,
+    pub role: Role,
+}
+
+/// A part of a device.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Allocated to the team of this place in the legend.
+    Team(u8),
+    Free,
+    Fault,
+}
+
+/// Least lines of a picture with its border.
+pub const LEAST: u16 = 6;
+/// Most lines of a curve with its border: a higher one says no more.
+const MOST: u16 = 18;
+/// Least columns of a picture with its border.
+const NARROWEST: u16 = 56;
+
+impl Picture {
+    pub fn new(title: impl Into<String>, note: impl Into<String>, drawing: Drawing) -> Self {
+        Self {
+            title: title.into(),
+            note: note.into(),
+            drawing,
+        }
+    }
+
+    /// True for what is read best over the whole width.
+    fn is_wide(&self) -> bool {
+        match &self.drawing {
+            Drawing::Stack(_) => true,
+            Drawing::Parts(rows, _) => rows.len() > 16,
+            _ => false,
+        }
+    }
+
+    /// Lines with its border that it can fill.
+    fn height(&self) -> u16 {
+        let lines = match &self.drawing {
+            Drawing::Curve(_) | Drawing::Columns(_) | Drawing::Stack(_) => return MOST,
+            Drawing::Text(rows) => rows.len(),
+            Drawing::Lines(rows) => rows.len(),
+            Drawing::Sparks(rows) => rows.len() + 1,
+            Drawing::Scales(rows) => rows.len() * 3,
+            Drawing::Times(rows, _) => rows.len() + 1,
+            Drawing::Parts(rows, legend) => (rows.len() + 1).min(14) + legend.len().div_ceil(3),
+        };
+        u16::try_from(lines + 2).unwrap_or(u16::MAX).max(LEAST)
+    }
+}
+
+/// Draws what is known of an object, and below it its pictures, where there is room for both.
+pub fn draw_under(
+    facts: &Facts,
+    painter: &mut Painter<'_>,
+    area: Rect,
+    mut known: Description,
+    pictures: &[Picture],
+) {
+    let mut lines = lines_of(painter, area.width, &known);
+    if !pictures.is_empty() && area.height >= lines + LEAST {
+        // The curves show the past at length.
+        known.lines.retain(|line| !matches!(line, Line::Past(..)));
+        lines = lines_of(painter, area.width, &known);
+    }
+    let height = area.height.min(lines);
+    draw_panel(painter, Rect { height, ..area }, &known, false);
+    let y = area.y + height;
+    let height = area.height - height;
+    draw(facts, painter, Rect { y, height, ..area }, pictures);
+}
+
+/// Lines that a description takes with its border.
+fn lines_of(painter: &mut Painter<'_>, width: u16, known: &Description) -> u16 {
+    let none = Rect::new(0, 0, width.saturating_sub(4), 0);
+    draw_columns(painter, none, &known.lines).saturating_add(2)
+}
+
+/// Draws as many of the pictures as the area has room for, the first ones first: the wide ones in lines of their own, the others side
+/// by side.
+pub fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect, pictures: &[Picture]) {
+    if area.height < LEAST || area.width < NARROWEST {
+        return;
+    }
+    let mut rows: Vec<&[Picture]> = Vec::new();
+    for run in pictures.chunk_by(|one, other| one.is_wide() == other.is_wide()) {
+        let columns = match (run[0].is_wide(), run.len()) {
+            (true, _) | (_, 1) => 1,
+            (_, 2 | 4) => 2,
+            _ => 3,
+        };
+        rows.extend(run.chunks(columns.min(usize::from(area.width / NARROWEST))));
+    }
+    rows.truncate(usize::from(area.height / LEAST));
+    let wants = |row: &[Picture]| row.iter().map(|it| it.height()).max().unwrap_or(LEAST);
+    let mut y = area.y;
+    for (at, row) in rows.iter().enumerate() {
+        let left = area.bottom() - y;
+        // What is lower than its part leaves the rest to those below.
+        let below: u16 = rows[at + 1..].iter().map(|row| wants(row)).sum();
+        let even = left / (rows.len() - at) as u16;
+        let height = wants(row).min(even.max(left.saturating_sub(below)));
+        let width = area.width / row.len() as u16;
+        for (place, picture) in row.iter().enumerate() {
+            let x = area.x + width * place as u16;
+            let last = place + 1 == row.len();
+            let width = if last { area.right() - x } else { width };
+            let frame = Rect::new(x, y, width, height);
+            let inside = panel(painter, frame, &picture.title, &picture.note);
+            drawing::draw(facts, painter, inside, &picture.drawing);
+        }
+        y += height;
+    }
+}

@@ -1,0 +1,432 @@
+//! Which pictures an object has: a pool, a node, a device, a job, a service, a team, a queue.
+
+use std::collections::BTreeSet;
+
+use super::{Curve, Drawing, Part, Picture, cost, waiting};
+use crate::text::{counted, per_hour};
+use crate::view::subject;
+use model::base::quantities::grouped;
+use model::base::{Name, SmallSort};
+use model::cost::SpendScope;
+use model::fleet::device::{Device, Health, Pod};
+use model::fleet::history::{FleetSignal, ServedSignal, Track};
+use model::fleet::job::{Job, JobKey, JobState};
+use model::fleet::node::Node;
+use model::fleet::signal::Signal;
+use table::Facts;
+use table::navigation::Selection;
+use table::role::Role;
+use table::text::whole_percent;
+
+/// Teams that a picture of shared devices names.
+const MOST_TEAMS: usize = 9;
+
+fn percent(share: f32) -> String {
+    whole_percent(f64::from(share))
+}
+fn devices(count: f32) -> String {
+    grouped(count.round() as i64)
+}
+fn dollars(usd: f32) -> String {
+    format!("${}", grouped(usd.round() as i64))
+}
+fn degrees(celsius: f32) -> String {
+    format!("{celsius:.0}°")
+}
+fn watts(watts: f32) -> String {
+    format!("{watts:.0} W")
+}
+fn seconds(seconds: f32) -> String {
+    match seconds < 1.0 {
+        true => format!("{:.0}ms", seconds * 1_000.0),
+        false => format!("{seconds:.1}s"),
+    }
+}
+
+fn curve(title: &str, note: String, track: Track, role: Role, words: fn(f32) -> String) -> Picture {
+    let curve = Curve {
+        track,
+        role,
+        scale: 1.0,
+        words,
+        limit: None,
+    };
+    Picture::new(title, note, Drawing::Curve(curve))
+}
+
+/// The pictures of an object, the most telling one first; none where nothing is drawn of it.
+pub fn of_selection(facts: &Facts, selection: &Selection) -> Vec<Picture> {
+    match selection {
+        Selection::Pool(name) | Selection::Cost(SpendScope::Pool, name) => of_pool(facts, name),
+        Selection::Node(name) => facts.fleet.node(name).map_or_else(Vec::new, of_node),
+        Selection::Device(node, index) => {
+            let node = facts.fleet.node(node);
+            let device = node.and_then(|node| node.device(*index));
+            device.map_or_else(Vec::new, of_device)
+        }
+        Selection::Job(key) => of_job(facts, key),
+        Selection::Pod(key) => {
+            let pod = facts.fleet.pod(key);
+            let job = pod.map(|pod| pod.job.clone());
+            job.map_or_else(Vec::new, |job| of_job(facts, &job))
+        }
+        Selection::Queue(name) | Selection::Cost(SpendScope::Queue, name) => {
+            of_queue_named(facts, name)
+        }
+        Selection::Finding(id) => match subject::behind(facts, id) {
+            Some(Selection::Finding(_) | Selection::Source(_)) | None => Vec::new(),
+            Some(behind) => of_selection(facts, &behind),
+        },
+        Selection::Cost(SpendScope::Team, name) => {
+            cost::of_days(facts, Some(name)).into_iter().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn of_queue_named(facts: &Facts, name: &Name) -> Vec<Picture> {
+    let queues = facts.fleet.queues.iter();
+    let found = queues.enumerate().find(|(_, queue)| queue.name() == name);
+    found.map_or_else(Vec::new, |(at, _)| waiting::of_queue(facts, at))
+}
+
+fn of_pool(facts: &Facts, name: &Name) -> Vec<Picture> {
+    let Some(pool) = facts.fleet.pool(name) else {
+        return Vec::new();
+    };
+    let track = |signal| Track::Pool(name.clone(), signal);
+    let util = pool.util.map_or_else(String::new, whole_percent);
+    let counts = pool.counts();
+    let total = counts.total.map_or_else(String::new, |total| {
+        format!("of {}", grouped(i64::from(total)))
+    });
+    let rate = facts.whole_burn().row(SpendScope::Pool, name);
+    let idle = rate.and_then(|row| row.known()?.idle());
+    let mut allocated = curve(
+        "allocated devices",
+        total,
+        track(FleetSignal::Allocated),
+        Role::Text,
+        devices,
+    );
+    if let Drawing::Curve(curve) = &mut allocated.drawing {
+        curve.scale = pool.devices.total as f32;
+    }
+    let waits = pool.waiting_devices;
+    let waits = format!("now {}", grouped(i64::from(waits)));
+    let mut all = vec![
+        curve(
+            "utilization",
+            util,
+            track(FleetSignal::Util),
+            Role::Accent,
+            percent,
+        ),
+        allocated,
+        curve(
+            "devices requested by waiting jobs",
+            waits,
+            track(FleetSignal::Waiting),
+            Role::Warn,
+            devices,
+        ),
+        curve(
+            "idle $/h",
+            per_hour(idle),
+            track(FleetSignal::Idle),
+            Role::IdleMoney,
+            dollars,
+        ),
+    ];
+    let nodes = facts.fleet.nodes.iter().filter(|node| node.pool == *name);
+    if let Some(parts) = of_parts(nodes.flat_map(|node| node.devices.iter())) {
+        all.insert(0, parts);
+    }
+    all
+}
+
+/// The parts of shared devices, by team; `None` where no device has slices.
+fn of_parts<'a>(all: impl Iterator<Item = &'a Device>) -> Option<Picture> {
+    let shared = all.filter(|device| !device.slices.is_empty());
+    let rows = shared.map(|device| (device.id.to_string(), vec![device]));
+    by_team("slices by team", "device", rows.collect())
+}
+
+/// Who has the devices of a class, node by node.
+pub(super) fn of_class(facts: &Facts, class: &Name) -> Option<Picture> {
+    let nodes = facts.fleet.nodes.iter().filter_map(|node| {
+        let own = node.devices.iter().filter(|device| device.class == *class);
+        let own: Vec<&Device> = own.collect();
+        (!own.is_empty()).then(|| (node.name().to_string(), own))
+    });
+    by_team(
+        &format!("who has the {class} devices, by node"),
+        "node",
+        nodes.collect(),
+    )
+}
+
+/// The cells of devices by team, a row for each entry; `None` without a row.
+fn by_team(title: &str, unit: &str, shared: Vec<(String, Vec<&Device>)>) -> Option<Picture> {
+    if shared.is_empty() {
+        return None;
+    }
+    let cells = shared
+        .iter()
+        .flat_map(|row| row.1.iter().flat_map(|device| device.cells()));
+    let holders = cells.filter_map(|cell| cell.holder);
+    let teams: BTreeSet<&Name> = holders.map(|pod| &pod.team).collect();
+    let teams: Vec<&Name> = teams.into_iter().collect();
+    let part_of = |pod: &Pod| {
+        let at = teams.iter().position(|team| **team == pod.team);
+        Part::Team(at.unwrap_or(MOST_TEAMS).min(MOST_TEAMS) as u8)
+    };
+    let rows = shared.iter().map(|(name, devices)| {
+        let parts = devices.iter().flat_map(|device| {
+            let is_faulty = device.health != Health::Ok;
+            device.cells().map(move |cell| (cell.holder, is_faulty))
+        });
+        let parts = parts.map(|(holder, is_faulty)| match holder {
+            Some(pod) => part_of(pod),
+            None if is_faulty => Part::Fault,
+            None => Part::Free,
+        });
+        (name.clone(), parts.collect())
+    });
+    let rows: Vec<(String, Vec<Part>)> = rows.collect();
+    let count = |part: Part| {
+        rows.iter()
+            .flat_map(|row| &row.1)
+            .filter(|own| **own == part)
+            .count()
+    };
+    let names = teams.iter().take(MOST_TEAMS).map(|team| team.to_string());
+    let more = (teams.len() > MOST_TEAMS).then(|| String::from("other teams"));
+    let mut legend: Vec<(Part, String)> = names
+        .chain(more)
+        .enumerate()
+        .map(|(at, name)| (Part::Team(at as u8), name))
+        .chain([
+            (Part::Free, String::from("free")),
+            (Part::Fault, String::from("fault")),
+        ])
+        .filter(|(part, _)| count(*part) > 0)
+        .collect();
+    for (part, words) in &mut legend {
+        *words = format!("{words} {}", count(*part));
+    }
+    let note = counted(shared.len() as u64, unit);
+    Some(Picture::new(title, note, Drawing::Parts(rows, legend)))
+}
+
+fn of_node(node: &std::sync::Arc<Node>) -> Vec<Picture> {
+    let list = |title: &str,
+                track: fn(Name) -> Track,
+                most: f32,
+                signal: &dyn Fn(&Device) -> Option<String>| {
+        let rows = node.devices.iter().map(|device| {
+            let words = signal(device).unwrap_or_else(|| String::from("–"));
+            (
+                format!("{}", device.index),
+                track(device.id.clone()),
+                most,
+                words,
+            )
+        });
+        Picture::new(
+            title,
+            "by device, the last hour",
+            Drawing::Sparks(rows.collect()),
+        )
+    };
+    let hot = |device: &Device| {
+        device
+            .signals
+            .get(Signal::Temp)
+            .map(|value| degrees(value as f32))
+    };
+    let power = |device: &Device| {
+        device
+            .signals
+            .get(Signal::Power)
+            .map(|value| watts(value as f32))
+    };
+    let limit = node
+        .devices
+        .iter()
+        .filter_map(|device| device.signals.get(Signal::PowerLimit));
+    let limit = limit.fold(0.0, f64::max) as f32;
+    let mut all = vec![list("utilization", Track::DeviceUtil, 1.0, &|device| {
+        device.util().map(whole_percent)
+    })];
+    let has = |signal| {
+        node.devices
+            .iter()
+            .any(|device| device.signals.get(signal).is_some())
+    };
+    if node
+        .devices
+        .iter()
+        .any(|device| device.memory_ratio().is_some())
+    {
+        let memory = |device: &Device| device.memory_ratio().map(whole_percent);
+        all.push(list("memory", Track::DeviceMemory, 1.0, &memory));
+    }
+    if has(Signal::Temp) {
+        all.push(list("temperature", Track::DeviceTemp, 100.0, &hot));
+    }
+    if has(Signal::Power) && limit > 0.0 {
+        all.push(list("power", Track::DevicePower, limit, &power));
+    }
+    all.extend(of_parts(node.devices.iter()));
+    all
+}
+
+fn of_device(device: &Device) -> Vec<Picture> {
+    let id = || device.id.clone();
+    let now = |words: Option<String>| words.unwrap_or_default();
+    let signal = |signal| device.signals.get(signal);
+    let util = now(device.util().map(whole_percent));
+    let memory = now(device.memory_ratio().map(whole_percent));
+    let mut all = vec![
+        curve(
+            "utilization",
+            util,
+            Track::DeviceUtil(id()),
+            Role::Accent,
+            percent,
+        ),
+        curve(
+            "memory",
+            memory,
+            Track::DeviceMemory(id()),
+            Role::Info,
+            percent,
+        ),
+    ];
+    if let Some(value) = signal(Signal::Temp) {
+        all.push(curve(
+            "temperature",
+            degrees(value as f32),
+            Track::DeviceTemp(id()),
+            Role::Text,
+            degrees,
+        ));
+    }
+    if let Some(value) = signal(Signal::Power) {
+        all.push(curve(
+            "power",
+            watts(value as f32),
+            Track::DevicePower(id()),
+            Role::Text,
+            watts,
+        ));
+    }
+    all
+}
+
+fn of_job(facts: &Facts, key: &JobKey) -> Vec<Picture> {
+    let Some(job) = facts.fleet.job(key) else {
+        return Vec::new();
+    };
+    let mut all = match job.state {
+        JobState::Waiting | JobState::Suspended => waiting::of_job(facts, job),
+        // What it would find if it ran again.
+        JobState::Failed | JobState::Done => {
+            let queue = job.queue.as_ref();
+            queue.map_or_else(Vec::new, |queue| of_queue_named(facts, queue))
+        }
+        _ => Vec::new(),
+    };
+    if let Some(serving) = &job.serving {
+        let limit = serving
+            .served
+            .iter()
+            .filter_map(|model| model.objectives.ttft)
+            .reduce(f64::min);
+        let track = |signal| Track::Served(key.clone(), signal);
+        let note = limit.map_or_else(String::new, |limit| {
+            format!("objective {}", seconds(limit as f32))
+        });
+        let mut ttft = curve(
+            "time to first token, p95",
+            note,
+            track(ServedSignal::Ttft),
+            Role::Accent,
+            seconds,
+        );
+        if let Drawing::Curve(curve) = &mut ttft.drawing {
+            curve.limit = limit.map(|limit| limit as f32);
+        }
+        all.extend([
+            ttft,
+            curve(
+                "requests waiting",
+                String::new(),
+                track(ServedSignal::Waiting),
+                Role::Warn,
+                devices,
+            ),
+            curve(
+                "KV cache, fullest replica",
+                String::new(),
+                track(ServedSignal::KvCache),
+                Role::Info,
+                percent,
+            ),
+            curve(
+                "output tokens/s",
+                String::new(),
+                track(ServedSignal::Tokens),
+                Role::Text,
+                devices,
+            ),
+        ]);
+    }
+    all.extend(of_gang(facts, job));
+    all
+}
+
+/// Utilization of a job's devices, the lowest first: those that hold up the others are red.
+fn of_gang(facts: &Facts, job: &Job) -> Option<Picture> {
+    let held = job.places.iter().filter_map(|place| {
+        let device = facts.fleet.node(&place.node)?.device(place.device)?;
+        Some((
+            device,
+            device.util().filter(|_| device.is_fresh(facts.now))?,
+        ))
+    });
+    let mut held: Vec<(&Device, f64)> = held.collect();
+    if held.len() < 2 {
+        return None;
+    }
+    held.small_sort_by(|one, other| one.1.total_cmp(&other.1));
+    let findings = || facts.fleet.findings.iter();
+    let is_behind = |device: &Device| {
+        findings().any(|it| it.code.as_str() == "straggler" && it.subject.key.name == device.id)
+    };
+    let least = held.first().map_or_else(String::new, |(device, util)| {
+        format!("lowest {} at {}", device.id, whole_percent(*util))
+    });
+    let behind = held.iter().filter(|(device, _)| is_behind(device)).count();
+    let title = match behind {
+        0 => String::from("utilization of each device, lowest first"),
+        some => format!(
+            "utilization of each device, lowest first; {} in red",
+            counted(some as u64, "straggler")
+        ),
+    };
+    let columns = held.iter().map(|(device, util)| {
+        let role = if is_behind(device) {
+            Role::Crit
+        } else {
+            Role::Accent
+        };
+        (*util, role)
+    });
+    Some(Picture::new(
+        title,
+        least,
+        Drawing::Columns(columns.collect()),
+    ))
+}

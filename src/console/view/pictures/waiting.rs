@@ -1,0 +1,152 @@
+//! Pictures of what waits: what it asks for beside what there is, and when it may start.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::{Drawing, Picture, Scale, TimeSpan};
+use crate::text::counted;
+use model::base::{Moment, Name, SmallSort};
+use model::fleet::job::{Job, JobState};
+use table::Facts;
+use table::role::Role;
+use table::rows::queue_quotas::quota_uses;
+use table::rows::queue_tree::QueueOrder;
+use table::text::hour;
+use table::waiting;
+
+/// Lines of times that a picture has at most.
+const MOST_TIMES: usize = 16;
+
+/// The pictures of a waiting job.
+pub(super) fn of_job(facts: &Facts, job: &Job) -> Vec<Picture> {
+    let scales = waiting::shortages(facts, job)
+        .into_iter()
+        .map(|shortage| Scale {
+            name: shortage.what,
+            own: shortage.own as f64,
+            borrowed: shortage.borrowed as f64,
+            free: shortage.free as f64,
+            asked: shortage.asked as f64,
+            words: shortage.words,
+        });
+    let scales: Vec<Scale> = scales.collect();
+    let mut all = Vec::new();
+    if !scales.is_empty() {
+        all.push(Picture::new(
+            "what it requests, to scale",
+            "used · borrowed · requested · free",
+            Drawing::Scales(scales),
+        ));
+    }
+    let is_own = |other: &Job| match &job.queue {
+        Some(queue) => other.queue.as_ref() == Some(queue),
+        None => other.class == job.class,
+    };
+    all.extend(times(facts, &is_own));
+    let class = job.class.as_ref();
+    all.extend(class.and_then(|class| super::objects::of_class(facts, class)));
+    all
+}
+
+/// The pictures of a queue, by its index.
+pub fn of_queue(facts: &Facts, at: usize) -> Vec<Picture> {
+    if facts.fleet.queues.get(at).is_none() {
+        return Vec::new();
+    }
+    let queues = &facts.fleet.queues;
+    let tree = QueueOrder::of(queues);
+    let own = std::iter::once(at).chain(tree.below(at));
+    let own: BTreeSet<&Name> = own.map(|at| queues[at].name()).collect();
+    let is_own = |job: &Job| job.queue.as_ref().is_some_and(|name| own.contains(name));
+    let scales = quota_uses(facts, at)
+        .into_iter()
+        .filter_map(|(name, quota)| {
+            let used = quota.used?;
+            let own = used.saturating_sub(quota.borrowed);
+            let free = quota.nominal?.saturating_sub(used);
+            Some(Scale {
+                words: format!("{} used, {} left of its own", quota.numbers(), free),
+                name,
+                own: own as f64,
+                borrowed: quota.borrowed as f64,
+                free: free as f64,
+                asked: 0.0,
+            })
+        });
+    let scales: Vec<Scale> = scales.collect();
+    let mut all = Vec::new();
+    if !scales.is_empty() {
+        all.push(Picture::new(
+            "quota",
+            "used · borrowed · unused",
+            Drawing::Scales(scales),
+        ));
+    }
+    all.extend(times(facts, &is_own));
+    all
+}
+
+/// When running jobs are expected to end, by their own estimates and time limits, and when waiting ones are forecast to start.
+fn times(facts: &Facts, is_own: &dyn Fn(&Job) -> bool) -> Option<Picture> {
+    let jobs = || {
+        facts
+            .fleet
+            .jobs
+            .iter()
+            .map(|job| &**job)
+            .filter(|job| is_own(job) && facts.has_job(job))
+    };
+    let mut rows: Vec<TimeSpan> = Vec::new();
+    for job in jobs() {
+        let name = job.id.key.to_string();
+        let devices = job.devices_requested;
+        if job.state == JobState::Running
+            && let Some(started) = job.started
+            && let Some(long) = job.estimate.or(job.time_limit)
+        {
+            let end = started.plus(long);
+            let late = end <= facts.now;
+            let how = if job.estimate.is_some() {
+                "ends"
+            } else {
+                "ends at most"
+            };
+            let words = match late {
+                true => format!("{devices} · {how}: overdue"),
+                false => format!("{devices} · {how} {}", hour(end)),
+            };
+            let end = end.max(facts.now);
+            rows.push(TimeSpan {
+                name,
+                times: [facts.now, end, end],
+                words,
+                role: Role::Muted,
+            });
+        } else if let Some(answer) = waiting::explanation_of(facts, job)
+            && let Some(start) = &answer.answer.start
+            && let (Some(from), Some(expected), Some(to)) = (start.p10, start.p50, start.p90)
+        {
+            let known = [from, expected, to].map(|at| at.max(facts.now));
+            rows.push(TimeSpan {
+                name,
+                times: known,
+                words: format!("{devices} · starts ~{}", hour(known[1])),
+                role: Role::Warn,
+            });
+        }
+    }
+    rows.small_sort_by_key(|row| row.times[1]);
+    let all = rows.len();
+    rows.truncate(MOST_TIMES);
+    let end = rows.iter().map(|row| row.times[2]).max()?;
+    let least = facts.now.plus(Duration::from_secs(600));
+    let note = match all > rows.len() {
+        true => format!("the first {} of {}", rows.len(), counted(all as u64, "job")),
+        false => String::new(),
+    };
+    Some(Picture::new(
+        "expected ends and starts",
+        note,
+        Drawing::Times(rows, Moment::max(end, least)),
+    ))
+}
