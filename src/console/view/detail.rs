@@ -228,6 +228,8 @@ impl Detail {
             area.height - above - air,
         );
         let used = match self.roomy {
+            // What has no rows has no head either, unless a filter hid them.
+            true if rows == 0 && self.table.filter().is_empty() => 0,
             // A line for the note below the rows, and one of air.
             true => table
                 .saturating_add(2)

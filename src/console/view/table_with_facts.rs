@@ -39,8 +39,8 @@ impl TableWithFacts {
         // Rows take precedence, as long as the facts below have a few lines. Where jobs and nodes fill a small screen, they have it all.
         let kept = match self.id() {
             ViewId::Jobs | ViewId::Nodes if area.height < 26 => 0,
-            ViewId::Jobs | ViewId::Nodes => area.height / 3,
-            _ => 8,
+            _ if area.height < 26 => 8,
+            _ => area.height / 3,
         };
         let most = (area.height / 2).max(area.height - kept);
         if kept == 0 && rows >= most {

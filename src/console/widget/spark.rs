@@ -1,6 +1,7 @@
 //! Sparks: values over time as columns colored by heat. A gap stays a gap.
 
 use ratatui::layout::Rect;
+use ratatui::style::Style;
 
 use crate::painter::Painter;
 use crate::theme::HEAT_LEVELS;
@@ -38,8 +39,8 @@ pub fn spark(painter: &mut Painter<'_>, x: u16, y: u16, values: &[Option<f32>], 
                 } else {
                     STEPS[level(ratio) / 2]
                 };
-                let style = ratatui::style::Style::new()
-                    .fg(painter.render_style.heat_for_symbol(level(ratio), stale));
+                let style =
+                    Style::new().fg(painter.render_style.heat_for_symbol(level(ratio), stale));
                 painter.sign(x + at, y, sign, style);
             }
             None => painter.sign(x + at, y, "·", painter.render_style.fg(Role::Faint)),
@@ -100,58 +101,56 @@ pub fn chart_of_range(
     // The lowest is a line, too: a gap is something else.
     let lines = f64::from(body.height) * 8.0 - 1.0;
     let eighths = |value: f32| (1.0 + share(value).clamp(0.0, 1.0) * lines).round() as u16;
-    if let Some(limit) = chart.limit {
-        let y = body.bottom() - 1 - (eighths(limit) - 1) / 8;
-        let style = painter.render_style.fg(Role::Title);
-        for x in body.x..body.right() {
-            painter.sign(x, y, "╌", style);
-        }
-    }
     let skipped = values.len().saturating_sub(usize::from(body.width));
+    let line = chart.limit.map(|limit| (eighths(limit) - 1) / 8);
     // The line is in its color; what is below it is shade.
     let style = painter.render_style.fg(chart.role);
     let faint = painter.render_style.fg(Role::Border);
-    for (at, value) in values[skipped..].iter().enumerate() {
-        let x = body.x + at as u16;
-        match value {
-            Some(value) => {
-                let high = eighths(*value);
-                let under = (high - 1) / 8 * 8;
-                columns(painter, body, x, under, faint);
-                let top = Rect {
-                    height: body.height - under / 8,
-                    ..body
-                };
-                columns(painter, top, x, high - under, style);
-            }
-            None => painter.sign(
+    for at in 0..body.width {
+        let x = body.x + at;
+        let value = values.get(skipped + usize::from(at)).copied().flatten();
+        if let Some(value) = value {
+            area_column(painter, body, x, eighths(value), (style, faint));
+        } else if skipped + usize::from(at) < values.len() {
+            painter.sign(
                 x,
                 body.bottom() - 1,
                 "·",
                 painter.render_style.fg(Role::Faint),
-            ),
+            );
+        }
+        if let Some(line) = line
+            && value.is_none_or(|value| (eighths(value) - 1) / 8 != line)
+        {
+            painter.sign(
+                x,
+                body.bottom() - 1 - line,
+                "╌",
+                painter.render_style.fg(Role::Title),
+            );
         }
     }
     body
 }
 
-/// A column of so many eighths of a line from the bottom.
-pub fn columns(
+/// A column of so many eighths of a line from the bottom: its upper end in the first style, what is below it in the second.
+pub fn area_column(
     painter: &mut Painter<'_>,
     area: Rect,
     x: u16,
     eighths: u16,
-    style: ratatui::style::Style,
+    (top, under): (Style, Style),
 ) {
-    for line in 0..area.height {
-        let here = eighths.saturating_sub(line * 8).min(8);
-        if here == 0 {
-            break;
-        }
-        let sign = match painter.render_style.ascii {
-            true => "#",
-            false => STEPS[usize::from(here) - 1],
+    let lines = eighths.div_ceil(8).min(area.height);
+    for line in 0..lines {
+        let is_top = line + 1 == lines;
+        let step = if is_top { eighths - line * 8 } else { 8 };
+        let sign = match (painter.render_style.ascii, is_top) {
+            (true, true) => "#",
+            (true, false) => ":",
+            (false, _) => STEPS[usize::from(step.clamp(1, 8)) - 1],
         };
+        let style = if is_top { top } else { under };
         painter.sign(x, area.bottom() - 1 - line, sign, style);
     }
 }

@@ -7,7 +7,7 @@ use super::{Curve, Drawing, Part, Scale, Stack, TimeSpan};
 use crate::painter::Painter;
 use crate::view::describe::draw_lines;
 use crate::view::sparkline_strip::TrackHistory;
-use crate::widget::spark::{ChartRange, chart_of_range, columns, spark};
+use crate::widget::spark::{ChartRange, area_column, chart_of_range, spark};
 use model::base::Moment;
 use model::base::quantities::grouped;
 use table::Facts;
@@ -74,24 +74,31 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect, drawing
         Drawing::Times(rows, end) => draw_times(facts, painter, area, rows, *end),
         Drawing::Parts(rows, legend) => {
             let keys = legend.len().div_ceil(3) as u16;
-            let body = area.height.saturating_sub(keys);
-            let names = rows.iter().map(|(name, _)| painter.width(name)).max();
-            let name = names.unwrap_or(0).min(NAME);
-            // In as many columns as the rows need; many devices in a cell each.
-            let wide = if rows.len() > usize::from(body) { 1 } else { 3 };
-            let most = rows.iter().map(|row| row.1.len()).max().unwrap_or(1);
-            let each = name + 1 + wide * most as u16;
-            for (at, (label, parts)) in rows.iter().enumerate() {
-                let x = area.x + (each + 2) * (at as u16 / body.max(1));
-                let y = area.y + at as u16 % body.max(1);
-                if x + each > area.right() {
-                    break;
-                }
+            let body = area.height.saturating_sub(keys).max(1);
+            let (name, wide, each) = part_cells(rows);
+            // In as many columns as the rows need; the last place is for how many have none.
+            let places = usize::from(area.width / each.max(1)) * usize::from(body);
+            let shown = if rows.len() > places {
+                places.saturating_sub(1)
+            } else {
+                rows.len()
+            };
+            let place = |at: usize| {
+                let (column, line) = (at as u16 / body, at as u16 % body);
+                (area.x + each * column, area.y + line)
+            };
+            for (at, (label, parts)) in rows.iter().take(shown).enumerate() {
+                let (x, y) = place(at);
                 painter.text_in_role(x, y, name, label, Role::Muted);
-                for (place, part) in parts.iter().enumerate() {
-                    let x = x + name + 1 + wide * place as u16;
-                    draw_part(painter, x, y, *part, wide.min(2), true);
+                for (part, own) in parts.iter().enumerate() {
+                    let x = x + name + 1 + wide * part as u16;
+                    draw_part(painter, x, y, *own, wide.min(2), true);
                 }
+            }
+            if shown < rows.len() {
+                let (x, y) = place(shown);
+                let words = format!("and {} more", rows.len() - shown);
+                painter.text_in_role(x, y, each, &words, Role::Muted);
             }
             let third = area.width / 3;
             for (at, (part, words)) in legend.iter().enumerate() {
@@ -102,6 +109,22 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect, drawing
             }
         }
     }
+}
+
+/// Cells of the name, of each part, and of a row of parts: of many rows each part is one cell.
+fn part_cells(rows: &[(String, Vec<Part>)]) -> (u16, u16, u16) {
+    let names = rows.iter().map(|row| row.0.chars().count()).max();
+    let name = (names.unwrap_or(0) as u16).min(NAME);
+    let wide = if rows.len() > 16 { 1 } else { 3 };
+    let most = rows.iter().map(|row| row.1.len()).max().unwrap_or(1);
+    (name, wide, name + 3 + wide * most as u16)
+}
+
+/// Lines that all rows of parts take in this width.
+pub(super) fn part_lines(rows: &[(String, Vec<Part>)], width: u16) -> usize {
+    let (.., each) = part_cells(rows);
+    let columns = usize::from(width.saturating_sub(4) / each.max(1)).max(1);
+    rows.len().div_ceil(columns)
 }
 
 fn draw_curve(facts: &Facts, painter: &mut Painter<'_>, area: Rect, curve: &Curve) {
@@ -136,20 +159,35 @@ fn draw_curve(facts: &Facts, painter: &mut Painter<'_>, area: Rect, curve: &Curv
 }
 
 fn draw_columns(painter: &mut Painter<'_>, area: Rect, values: &[(f64, Role)]) {
-    let count = values.len().max(1);
     // Wide columns of few devices, one cell each of many; of more than there are cells each column is the lowest of several.
-    let wide = (usize::from(area.width) / count).clamp(1, 6);
-    let each = count.div_ceil(usize::from(area.width));
+    let count = values.len().max(1);
+    let width = usize::from(area.width);
+    let each = count.div_ceil(width.max(1));
+    let shown = count.div_ceil(each);
+    let faint = painter.render_style.fg(Role::Border);
     for (at, several) in values.chunks(each).enumerate() {
         let Some((share, role)) = several.first() else {
             continue;
         };
         let eighths = 1.0 + share.clamp(0.0, 1.0) * (f64::from(area.height) * 8.0 - 1.0);
+        let high = eighths.round() as u16;
         let style = painter.render_style.fg(*role);
-        let gap = usize::from(wide > 2);
-        for cell in 0..wide - gap {
-            let x = area.x + (at * wide + cell) as u16;
-            columns(painter, area, x, eighths.round() as u16, style);
+        let (from, to) = (at * width / shown, (at + 1) * width / shown);
+        let gap = usize::from(to - from > 2);
+        for cell in from..to - gap {
+            area_column(
+                painter,
+                area,
+                area.x + cell as u16,
+                high,
+                (
+                    style,
+                    match role {
+                        Role::Crit => style,
+                        _ => faint,
+                    },
+                ),
+            );
         }
     }
 }
@@ -328,37 +366,32 @@ const TEAM_HEATS: [usize; 9] = [9, 13, 5, 11, 15, 7, 12, 4, 10];
 /// what is `named` has the letter.
 fn draw_part(painter: &mut Painter<'_>, x: u16, y: u16, part: Part, wide: u16, named: bool) {
     let letter;
-    let (sign, style) = match part {
-        Part::Free => ("·", painter.render_style.fg(Role::Muted)),
-        Part::Fault => ("×", painter.render_style.bold(Role::Crit)),
+    let (first, rest, style) = match part {
+        Part::Free => ("·", "·", painter.render_style.fg(Role::Muted)),
+        Part::Fault => ("×", "×", painter.render_style.bold(Role::Crit)),
         Part::Team(at) => {
             letter = char::from(b'a' + at % 26).to_string();
             let level = TEAM_HEATS[usize::from(at) % TEAM_HEATS.len()];
             let ground = painter.render_style.heat_for_cell(level, false);
-            let ink = painter.render_style.fill(Role::Background, false);
             match painter.render_style.half_blocks() {
-                true => (
-                    if named { letter.as_str() } else { " " },
-                    Style::new().bg(ground).fg(ink),
+                true if named => {
+                    let ink = painter.render_style.fill(Role::Background, false);
+                    painter.sign(x, y, &letter, Style::new().bg(ground).fg(ink));
+                    ("", "█", Style::new().fg(ground))
+                }
+                true => ("█", "█", Style::new().fg(ground)),
+                false => (
+                    letter.as_str(),
+                    letter.as_str(),
+                    painter.render_style.fg(Role::Text),
                 ),
-                false => (letter.as_str(), painter.render_style.fg(Role::Text)),
             }
         }
     };
     for at in 0..wide {
-        painter.sign(
-            x + at,
-            y,
-            if at == 0 { sign } else { blank(part, sign) },
-            style,
-        );
-    }
-}
-
-/// What stands beside the letter of a wide part.
-const fn blank(part: Part, sign: &str) -> &str {
-    match part {
-        Part::Team(_) => " ",
-        Part::Free | Part::Fault => sign,
+        let sign = if at == 0 { first } else { rest };
+        if !sign.is_empty() {
+            painter.sign(x + at, y, sign, style);
+        }
     }
 }

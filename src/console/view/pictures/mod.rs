@@ -123,7 +123,7 @@ impl Picture {
     }
 
     /// Lines with its border that it can fill.
-    fn height(&self) -> u16 {
+    fn height(&self, width: u16) -> u16 {
         let lines = match &self.drawing {
             Drawing::Curve(_) | Drawing::Columns(_) | Drawing::Stack(_) => return MOST,
             Drawing::Text(rows) => rows.len(),
@@ -131,7 +131,9 @@ impl Picture {
             Drawing::Sparks(rows) => rows.len() + 1,
             Drawing::Scales(rows) => rows.len() * 3,
             Drawing::Times(rows, _) => rows.len() + 1,
-            Drawing::Parts(rows, legend) => (rows.len() + 1).min(14) + legend.len().div_ceil(3),
+            Drawing::Parts(rows, legend) => {
+                drawing::part_lines(rows, width) + legend.len().div_ceil(3)
+            }
         };
         u16::try_from(lines + 2).unwrap_or(u16::MAX).max(LEAST)
     }
@@ -180,7 +182,12 @@ pub fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect, pictures: &[Pi
         rows.extend(run.chunks(columns.min(usize::from(area.width / NARROWEST))));
     }
     rows.truncate(usize::from(area.height / LEAST));
-    let wants = |row: &[Picture]| row.iter().map(|it| it.height()).max().unwrap_or(LEAST);
+    let wants = |row: &[Picture]| {
+        row.iter()
+            .map(|it| it.height(area.width))
+            .max()
+            .unwrap_or(LEAST)
+    };
     let mut y = area.y;
     for (at, row) in rows.iter().enumerate() {
         let left = area.bottom() - y;

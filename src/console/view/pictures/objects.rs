@@ -6,7 +6,7 @@ use super::{Curve, Drawing, Part, Picture, cost, waiting};
 use crate::text::{counted, per_hour};
 use crate::view::subject;
 use model::base::quantities::grouped;
-use model::base::{Name, SmallSort};
+use model::base::{Name, SmallSort, natural};
 use model::cost::SpendScope;
 use model::fleet::device::{Device, Health, Pod};
 use model::fleet::history::{FleetSignal, ServedSignal, Track};
@@ -159,10 +159,12 @@ pub(super) fn of_class(facts: &Facts, class: &Name) -> Option<Picture> {
         let own: Vec<&Device> = own.collect();
         (!own.is_empty()).then(|| (node.name().to_string(), own))
     });
+    let mut nodes: Vec<(String, Vec<&Device>)> = nodes.collect();
+    nodes.small_sort_by(|one, other| natural(&one.0, &other.0));
     by_team(
         &format!("who has the {class} devices, by node"),
         "node",
-        nodes.collect(),
+        nodes,
     )
 }
 
@@ -346,7 +348,7 @@ fn of_job(facts: &Facts, key: &JobKey) -> Vec<Picture> {
             .reduce(f64::min);
         let track = |signal| Track::Served(key.clone(), signal);
         let note = limit.map_or_else(String::new, |limit| {
-            format!("objective {}", seconds(limit as f32))
+            format!("line: objective {}", seconds(limit as f32))
         });
         let mut ttft = curve(
             "time to first token, p95",

@@ -34,7 +34,7 @@ pub(super) fn of_job(facts: &Facts, job: &Job) -> Vec<Picture> {
     if !scales.is_empty() {
         all.push(Picture::new(
             "what it requests, to scale",
-            "used · borrowed · requested · free",
+            "█ used ▓ borrowed ▒ requested ░ free",
             Drawing::Scales(scales),
         ));
     }
@@ -78,7 +78,7 @@ pub fn of_queue(facts: &Facts, at: usize) -> Vec<Picture> {
     if !scales.is_empty() {
         all.push(Picture::new(
             "quota",
-            "used · borrowed · unused",
+            "█ used ▓ borrowed ░ unused",
             Drawing::Scales(scales),
         ));
     }
