@@ -14,6 +14,7 @@ mod keys;
 mod leaving;
 mod list_prices;
 mod panels;
+mod pictures;
 mod plan_dialog;
 mod pod_access;
 mod replay;

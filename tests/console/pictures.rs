@@ -1,0 +1,174 @@
+//! Pictures in the room that tables and facts leave: what they show, and that little of a large screen stays empty.
+
+use std::sync::Arc;
+
+use console::{App, AppOptions, Effect, Msg, render_text};
+use engine::explain::Reason;
+use model::base::Name;
+use model::fleet::history::{History, ServedSignal, Track};
+use model::object::{EventSeen, ObjectNews, ObjectPart};
+use table::Facts;
+use table::navigation::ViewId;
+
+use crate::frames::{LARGE, PAST, SMALL, console, press};
+use crate::keys::answer_for;
+use crate::served::served;
+
+const SIZE: (u16, u16) = (200, 50);
+
+fn open(facts: &Facts, view: ViewId, keys: &str) -> (App, String) {
+    let mut app = console(facts, view, SIZE, AppOptions::default());
+    press(&mut app, keys);
+    let text = render_text(&app, SIZE.0, SIZE.1);
+    (app, text)
+}
+
+/// The largest rectangle without a word, a bar or a curve, as a share of the screen.
+fn emptiest(text: &str) -> f64 {
+    let (width, height) = (usize::from(SIZE.0), usize::from(SIZE.1));
+    let mut above = vec![0; width];
+    let mut most = 0;
+    for line in text.lines().take(height) {
+        let signs: Vec<char> = line.chars().chain(std::iter::repeat(' ')).take(width).collect();
+        for (high, sign) in above.iter_mut().zip(&signs) {
+            *high = if " │╭╮╰╯─".contains(*sign) { *high + 1 } else { 0 };
+        }
+        for from in 0..width {
+            let mut high = above[from];
+            for (wide, next) in above[from..].iter().enumerate() {
+                high = high.min(*next);
+                if high == 0 {
+                    break;
+                }
+                most = most.max(high * (wide + 1));
+            }
+        }
+    }
+    most as f64 / (width * height) as f64
+}
+
+#[test]
+fn a_large_screen_is_not_left_empty() {
+    assert!(emptiest("a word") > 0.9, "the measure sees what is empty");
+    let large = crate::frames_fleet::with_past(LARGE.clone());
+    let views = [
+        ViewId::Fleet,
+        ViewId::Pools,
+        ViewId::Devices,
+        ViewId::Queues,
+        ViewId::Jobs,
+        ViewId::Nodes,
+        ViewId::Alerts,
+    ];
+    for view in views {
+        let (_, text) = open(&large, view, "");
+        let share = emptiest(&text);
+        assert!(share <= 0.2, "{view:?} leaves {share}\n{text}");
+    }
+}
+
+#[test]
+fn a_pool_has_curves_of_its_hour_in_place_of_small_ones() {
+    let (_, text) = open(&PAST, ViewId::Pools, "");
+    for title in [
+        "utilization",
+        "allocated devices",
+        "devices requested by waiting jobs",
+        "idle $/h",
+    ] {
+        assert!(text.contains(title), "{title}\n{text}");
+    }
+    assert!(!text.contains("util, 1 h"), "said twice\n{text}");
+    // A small screen has the small ones.
+    let mut app = console(&PAST, ViewId::Pools, (120, 30), AppOptions::default());
+    press(&mut app, "");
+    let small = render_text(&app, 120, 30);
+    assert!(small.contains("util, 1 h"), "{small}");
+}
+
+#[test]
+fn a_waiting_job_has_what_it_requests_to_scale() {
+    let mut facts = LARGE.clone();
+    let job = "llm-70b-sft-next";
+    let mut answers = answer_for(job);
+    let own = facts.fleet.jobs.iter().find(|it| **it.name() == *job);
+    let key = own.expect("it is there").id.clone();
+    let answer = answers.jobs.get_mut(&key).expect("it has one");
+    answer.answer.explanation.reasons = vec![Reason::Quota {
+        queue: Name::new("research"),
+        flavor: Name::new("h100"),
+        resource: Name::new("nvidia.com/gpu"),
+        asked: 64,
+        free: 5,
+        used: 130,
+        nominal: 128,
+        borrowed: 2,
+    }];
+    facts.answers = Arc::new(answers);
+    let (_, text) = open(&facts, ViewId::Jobs, &format!("/{job}\n\n"));
+    let scale = "128 used and 2 borrowed, 5 free, 64 requested";
+    assert!(text.contains(scale), "{text}");
+    assert!(text.contains("h100 quota of queue research: 128 of its own"), "{text}");
+    // The bar is to scale: 130 of the 194 that would be used.
+    let bar = text.lines().find(|line| line.contains("██▓")).expect("a bar");
+    let count = |sign: &str| bar.matches(sign).count() as f64;
+    let (used, asked) = (count("█") + count("▓"), count("▒"));
+    assert!((used / (used + asked) - 130.0 / 194.0).abs() < 0.02, "{bar}");
+    assert!(text.contains("who has the"), "{text}");
+}
+
+#[test]
+fn a_job_without_devices_has_its_events() {
+    let job = "llm-70b-sft-next";
+    let mut app = console(&LARGE, ViewId::Jobs, SIZE, AppOptions::default());
+    let mut asked = press(&mut app, &format!("/{job}\n"));
+    asked.extend(press(&mut app, "\n"));
+    let page = render_text(&app, SIZE.0, SIZE.1);
+    assert!(page.contains("reading…"), "{page}");
+    let request = asked.into_iter().find_map(|effect| match effect {
+        Effect::Read(Some(request)) => Some(request),
+        _ => None,
+    });
+    let request = request.expect("it asks for them");
+    assert!(matches!(request.part, ObjectPart::Events(_)), "{request:?}");
+    let event = EventSeen {
+        reason: String::from("Pending"),
+        message: String::from("couldn't assign flavors"),
+        ..EventSeen::default()
+    };
+    let _ = app.update(Msg::Read(request, ObjectNews::Events(vec![event], false)));
+    let text = render_text(&app, SIZE.0, SIZE.1);
+    assert!(text.contains("couldn't assign flavors"), "{text}");
+}
+
+#[test]
+fn the_history_of_a_service_is_a_curve_with_its_objective() {
+    let mut facts = served(&SMALL);
+    let mut history = History::default();
+    for quarter in (0..40).rev() {
+        let mut fleet = (*facts.fleet).clone();
+        fleet.at = facts.now.minus(std::time::Duration::from_secs(quarter * 15));
+        history.record(&fleet, &|_| (1.0, 0.5));
+    }
+    let key = facts
+        .fleet
+        .jobs
+        .iter()
+        .find(|job| job.serving.as_ref().is_some_and(|it| it.served[0].waiting.is_some()))
+        .map(|job| job.id.clone())
+        .expect("one serves");
+    let job = facts.fleet.job(&key).expect("it is there");
+    let served = job.serving.as_ref().expect("it serves");
+    let waiting: f64 = served.served.iter().filter_map(|it| it.waiting).sum();
+    let from = facts.now.minus(std::time::Duration::from_secs(300));
+    let track = Track::Served(key.clone(), ServedSignal::Waiting);
+    let values = history.window(&track, from, facts.now, 5);
+    assert_eq!(values, [Some(waiting as f32); 5]);
+    facts.history = Arc::new(history);
+    let name = key.key.name.to_string();
+    let (_, text) = open(&facts, ViewId::Jobs, &format!("/{name}\n\n"));
+    for words in ["time to first token, p95", "line: objective 500ms", "requests waiting"] {
+        assert!(text.contains(words), "{words}\n{text}");
+    }
+    assert!(text.contains('╌'), "the objective is a line\n{text}");
+}
