@@ -15,6 +15,7 @@ mod leaving;
 mod list_prices;
 mod panels;
 mod plan_dialog;
+mod plan_pictures;
 mod pod_access;
 mod replay;
 mod same;
