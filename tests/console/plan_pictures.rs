@@ -82,6 +82,17 @@ fn pictures_are_beside_a_long_plan_of_a_wide_screen_and_never_before_what_matter
             assert!(shown.contains(words), "{size:?} {words}\n{shown}");
         }
     }
+    // On a narrow screen its words are whole, and its bars shorter.
+    let mut short = with_teams();
+    short.steps.truncate(2);
+    let (app, _) = opened((80, 60), &short);
+    let shown = render_text(&app, 80, 60);
+    for words in [
+        "35.0 device-h · 2 jobs · $70",
+        "10.0 device-h · 1 job · $20",
+    ] {
+        assert!(shown.contains(words), "{words}\n{shown}");
+    }
     // A plan that fits as a whole is whole with its picture, at any height.
     let mut plan = with_teams();
     plan.steps.truncate(4);

@@ -91,7 +91,14 @@ impl<'a> PlanExtent<'a> {
             // A picture takes lines that the plan leaves free, and no others.
             let spare = usize::from(area.height - extent.frame.height).saturating_sub(1);
             let width = usize::from(extent.frame.width.saturating_sub(4));
-            extent.pictures = pictures.fitting(width, spare);
+            let has_side = area.width >= extent.frame.width + SIDE;
+            if has_side && pictures.lines(width).len() > spare {
+                extent.side = pictures.beside(extent.visible_rows());
+                let (width, height) = (extent.frame.width + SIDE, extent.frame.height);
+                extent.frame = centred(area, width, height);
+            } else {
+                extent.pictures = pictures.fitting(width, spare);
+            }
             if !extent.pictures.is_empty() {
                 let height = extent.frame.height + extent.pictures.len() as u16 + 1;
                 extent.frame = centred(area, extent.frame.width, height);
@@ -101,12 +108,11 @@ impl<'a> PlanExtent<'a> {
             return extent;
         }
         // Not everything fits: the summary first, then as many steps as fit, then the rest.
-        let side = pictures.lines(usize::from(SIDE - 4));
-        if area.width >= BESIDE_FROM && !side.is_empty() {
+        if area.width >= BESIDE_FROM && !pictures.beside(1).is_empty() {
             let width = up_to(160, area.width - SIDE);
             extent = Self::whole(dialog, plan, screen, area, width);
             extent.frame = centred(area, width + SIDE, extent.frame.height);
-            extent.side = side;
+            extent.side = pictures.beside(extent.visible_rows());
         } else if area.width >= BELOW_FROM {
             extent.pictures = pictures.lines(usize::from(extent.frame.width.saturating_sub(4)));
         }

@@ -110,7 +110,7 @@ impl DrainedNodes {
         })
     }
 
-    /// The nodes in columns, each with its devices before and after; then what the letters say, and where the jobs go.
+    /// Where the jobs go and what the letters say; then the nodes in columns, each with its devices before and after.
     pub(super) fn lines(&self, width: usize) -> Vec<PictureLine> {
         let name = |(name, _): &(Name, Vec<_>)| name.chars().count();
         let name = self.nodes.iter().map(name).max().unwrap_or(0).clamp(4, 20);
@@ -121,10 +121,16 @@ impl DrainedNodes {
         let columns = ((width + GAP) / (one + GAP)).clamp(1, self.nodes.len());
         let gap = || PicturePart::muted(" ".repeat(GAP));
         let head = format!("{:name$}  {:most$}  {:most$}", "NODE", "BEFORE", "AFTER");
-        let mut lines = vec![Vec::new()];
-        for _ in 0..columns {
-            lines[0].extend([PicturePart::muted(head.clone()), gap()]);
+        let mut lines = Vec::new();
+        let legend = self.legend.iter();
+        let legend = legend.map(|(sign, team, count)| format!("{sign} = {team} ({count})"));
+        let legend: Vec<String> = legend.chain([format!("{FREE} = free")]).collect();
+        for words in [self.sentence.clone(), legend.join(", ")] {
+            let parts = crate::text::wrap(&words, width);
+            lines.extend(parts.into_iter().map(|part| vec![PicturePart::muted(part)]));
         }
+        let heads = (0..columns).flat_map(|_| [PicturePart::muted(head.clone()), gap()]);
+        lines.push(heads.collect());
         for row in self.nodes.chunks(columns) {
             let mut line: PictureLine = Vec::new();
             for (node, cells) in row {
@@ -139,13 +145,6 @@ impl DrainedNodes {
                 line.push(gap());
             }
             lines.push(line);
-        }
-        let legend = self.legend.iter();
-        let legend = legend.map(|(sign, team, count)| format!("{sign} = {team} ({count})"));
-        let legend: Vec<String> = legend.chain([format!("{FREE} = free")]).collect();
-        for words in [legend.join(", "), self.sentence.clone()] {
-            let parts = crate::text::wrap(&words, width);
-            lines.extend(parts.into_iter().map(|part| vec![PicturePart::muted(part)]));
         }
         lines
     }

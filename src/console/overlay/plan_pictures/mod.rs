@@ -9,6 +9,7 @@ use crate::painter::Painter;
 use crate::text::counted;
 use crate::view::describe::LABEL;
 use crate::widget::bar::bar;
+use model::base::quantities::first_named;
 use model::plan::{Plan, PlanEffect};
 use table::Facts;
 use table::role::Role;
@@ -23,7 +24,7 @@ const LABELED_FROM: usize = 60;
 /// Most teams that have a bar of their own.
 const TEAMS: usize = 6;
 /// Cells of a bar at most.
-const BAR: u16 = 24;
+const BAR: usize = 24;
 
 /// A part of a line.
 pub(super) enum PicturePart {
@@ -67,6 +68,18 @@ impl PlanPictures {
                 lines.push(Vec::new());
             }
             lines.extend(labeled("devices", width, |room| drained.lines(room)));
+        }
+        lines
+    }
+
+    /// All pictures beside the plan, in so many lines: what has no room is counted.
+    pub(super) fn beside(&self, most: usize) -> Vec<PictureLine> {
+        let mut lines = self.lines(usize::from(SIDE - 4));
+        if lines.len() > most {
+            let hidden = lines.len() + 1 - most.max(1);
+            lines.truncate(most.saturating_sub(1));
+            let more = counted(hidden as u64, "more line");
+            lines.push(vec![PicturePart::muted(format!("and {more}"))]);
         }
         lines
     }
@@ -125,15 +138,22 @@ fn loss_lines(losses: &[TeamLoss], width: usize) -> Vec<PictureLine> {
     );
     let widest_besides = widest(|one| one.besides().chars().count());
     labeled("who loses", width, |room| {
+        // All bars have one scale, and words come before them.
+        let is_wide = room >= LABELED_FROM - usize::from(LABEL);
+        let words = match is_wide {
+            true => name + 2 + 2 + hours + 3 + widest_besides,
+            false => widest_besides + 1,
+        };
+        let bar = room.saturating_sub(words).min(BAR) as u16;
         let mut lines: Vec<PictureLine> = Vec::new();
         for one in &losses[..shown] {
             let team: String = one.team.chars().take(name).collect();
             let (lost, besides) = (one.hours(), one.besides());
             let title = |words| PicturePart::Words(words, Role::Title);
-            match room >= LABELED_FROM - usize::from(LABEL) {
+            match is_wide {
                 true => lines.push(vec![
                     title(format!("{team:name$}  ")),
-                    PicturePart::Bar(BAR, one.share(losses), Role::Warn),
+                    PicturePart::Bar(bar, one.share(losses), Role::Warn),
                     PicturePart::Words(format!("  {lost:>hours$} · {besides}"), Role::Text),
                 ]),
                 false => {
@@ -142,10 +162,8 @@ fn loss_lines(losses: &[TeamLoss], width: usize) -> Vec<PictureLine> {
                         title(team),
                         PicturePart::Words(format!("{lost:>gap$}"), Role::Text),
                     ]);
-                    // All bars have one scale.
-                    let bar = room.saturating_sub(widest_besides + 1) as u16;
                     lines.push(vec![
-                        PicturePart::Bar(bar.min(BAR), one.share(losses), Role::Warn),
+                        PicturePart::Bar(bar, one.share(losses), Role::Warn),
                         PicturePart::muted(format!(" {besides:>widest_besides$}")),
                     ]);
                 }
@@ -159,17 +177,17 @@ fn loss_lines(losses: &[TeamLoss], width: usize) -> Vec<PictureLine> {
     })
 }
 
-/// Who loses in one line: `perception 21.4, ranking 3.0 device-h`.
+/// Who loses in one line: `device-hours: perception 21.4, ranking 3.0`.
 fn in_one_line(losses: &[TeamLoss]) -> PictureLine {
     let own = |one: &TeamLoss| {
         let hours = one.hours();
         format!("{} {}", one.team, hours.trim_end_matches(" device-h"))
     };
-    let teams: Vec<String> = losses.iter().map(own).collect();
+    let teams = first_named(&losses.iter().map(own).collect::<Vec<_>>(), TEAMS);
     let label = format!("{:1$}", "who loses", usize::from(LABEL));
     vec![
         PicturePart::muted(label),
-        PicturePart::Words(format!("{} device-h", teams.join(", ")), Role::Text),
+        PicturePart::Words(format!("device-hours: {teams}"), Role::Text),
     ]
 }
 
