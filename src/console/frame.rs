@@ -22,6 +22,7 @@ use super::painter::Painter;
 use super::screen::Screen;
 use super::text::{dollars, per_hour};
 use super::timeline;
+use super::view::plans;
 
 /// Minimum screen size; below it nothing is drawn.
 const LEAST: (u16, u16) = (40, 10);
@@ -66,6 +67,9 @@ pub fn draw(
         draw_unread(screen, painter, room);
     } else {
         screen.view().draw(screen.facts(), painter, room);
+        if let Some(room) = screen.view().room_for_actions() {
+            plans::draw_actions(painter, room, &screen.facts().acts, screen.keys());
+        }
         draw_banner(screen, overlay, painter, area);
     }
     if let Some(record) = screen.timeline() {

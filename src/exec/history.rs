@@ -39,6 +39,8 @@ pub struct Run {
 /// Recorded state of one step.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Trace {
+    /// Time of its first journal line; `None` before.
+    pub began: Option<Moment>,
     /// Number of attempts sent.
     pub attempts: u32,
     /// Whether the last call was accepted (`Some(true)`) or refused (`Some(false)`); `None` when that is unknown.
@@ -98,7 +100,7 @@ pub(super) fn extend(all: &mut Vec<Run>, lines: &[JournalLine]) {
             continue;
         };
         run.last = line.at;
-        run.learn(&line.record);
+        run.learn(&line.record, line.at);
     }
 }
 
@@ -178,11 +180,14 @@ impl Run {
         })
     }
 
-    fn trace(&mut self, step: u32) -> Option<&mut Trace> {
-        self.steps.get_mut((step as usize).checked_sub(1)?)
+    /// The trace of a step that a line of `at` is about.
+    fn trace(&mut self, step: u32, at: Moment) -> Option<&mut Trace> {
+        let trace = self.steps.get_mut((step as usize).checked_sub(1)?)?;
+        trace.began.get_or_insert(at);
+        Some(trace)
     }
 
-    fn learn(&mut self, record: &Record) {
+    fn learn(&mut self, record: &Record, at: Moment) {
         match record {
             Record::Begin { .. } => {}
             Record::TakenUp { .. } => {
@@ -195,7 +200,7 @@ impl Run {
                 before,
                 ..
             } => {
-                if let Some(trace) = self.trace(*step) {
+                if let Some(trace) = self.trace(*step, at) {
                     trace.attempts = *attempt;
                     trace.accepted = None;
                     trace.before.get_or_insert_with(|| before.clone());
@@ -207,23 +212,23 @@ impl Run {
                 words,
                 ..
             } => {
-                if let Some(trace) = self.trace(*step) {
+                if let Some(trace) = self.trace(*step, at) {
                     trace.accepted = *accepted;
                     trace.words.clone_from(words);
                 }
             }
             Record::Resolved { step, done } => {
-                if let Some(trace) = self.trace(*step) {
+                if let Some(trace) = self.trace(*step, at) {
                     trace.accepted = Some(*done);
                 }
             }
             Record::Waits { step, words } => {
-                if let Some(trace) = self.trace(*step) {
+                if let Some(trace) = self.trace(*step, at) {
                     trace.words.clone_from(words);
                 }
             }
             Record::Finished { step, how, words } => {
-                if let Some(trace) = self.trace(*step) {
+                if let Some(trace) = self.trace(*step, at) {
                     trace.over = Some(*how);
                     trace.words.clone_from(words);
                 }

@@ -9,6 +9,8 @@ use model::fleet::finding::Finding;
 use model::fleet::job::JobState;
 use model::plan::{Intent, JobName, Mutation, Plan};
 
+use crate::rows::lost_work::TeamLoss;
+
 /// Whether this console may write to the cluster.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum May {
@@ -65,6 +67,8 @@ pub struct StepRow {
     /// What the step does: `suspend Job nlp/train`.
     pub words: String,
     pub state: StepState,
+    /// When it was first sent or first waited; `None` before.
+    pub began: Option<Moment>,
     /// What it waits for, or why it failed; empty otherwise.
     pub note: String,
 }
@@ -128,6 +132,8 @@ pub struct RunRow {
     pub starts: Option<JobName>,
     /// Jobs that it evicted, or had their scheduler preempt.
     pub stopped: Vec<JobName>,
+    /// What these jobs lose by the forecast of its plan, by team; empty where it has none.
+    pub losses: Vec<TeamLoss>,
     /// Pods that it evicted, each with its job.
     pub evicted: Vec<(JobName, ObjectKey)>,
     /// Jobs that it keeps suspended until it is continued or undone.

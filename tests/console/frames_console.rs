@@ -400,6 +400,7 @@ fn hints_offer_nothing_that_cannot_be_done() {
         cordons: Vec::new(),
         starts: None,
         stopped: Vec::new(),
+        losses: Vec::new(),
         suspended_jobs: Vec::new(),
         evicted: Vec::new(),
     };
@@ -439,6 +440,7 @@ fn a_finished_run_is_not_confirmed_again() {
         cordons: Vec::new(),
         starts: None,
         stopped: Vec::new(),
+        losses: Vec::new(),
         suspended_jobs: Vec::new(),
         evicted: Vec::new(),
     };

@@ -110,6 +110,7 @@ fn prepare_plan(app: &mut App, context: Context, command: Command) {
         cordons: Vec::new(),
         starts: None,
         stopped: Vec::new(),
+        losses: Vec::new(),
         suspended_jobs: Vec::new(),
         evicted: Vec::new(),
     }];

@@ -31,6 +31,7 @@ fn asked(size: (u16, u16)) -> App {
     let step = |state| StepRow {
         words: String::from("suspend Job nlp/train"),
         state,
+        began: None,
         note: String::new(),
     };
     let run = RunRow {
@@ -47,6 +48,7 @@ fn asked(size: (u16, u16)) -> App {
         no_undo: None,
         starts: None,
         stopped: Vec::new(),
+        losses: Vec::new(),
         suspended_jobs: vec![name],
         evicted: Vec::new(),
     };

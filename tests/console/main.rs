@@ -16,6 +16,7 @@ mod list_prices;
 mod panels;
 mod pictures;
 mod plan_dialog;
+mod plan_pictures;
 mod pod_access;
 mod replay;
 mod same;

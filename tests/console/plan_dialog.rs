@@ -18,7 +18,7 @@ use crate::frames::{LARGE, SMALL, console, press};
 const SIZE: (u16, u16) = (120, 40);
 
 /// A console with the plan of a drain in front; the number of its question.
-fn opened(size: (u16, u16), plan: &Plan) -> (App, u64) {
+pub fn opened(size: (u16, u16), plan: &Plan) -> (App, u64) {
     let mut app = console(&SMALL, ViewId::Nodes, size, AppOptions::default());
     let _ = app.update(Msg::ActionState(Arc::new(ActionState {
         may: May::Yes,
@@ -111,7 +111,7 @@ fn priority(evicts: &[&str]) -> Plan {
     plan
 }
 
-fn forecast(plan: &mut Plan) -> &mut Forecast {
+pub fn forecast(plan: &mut Plan) -> &mut Forecast {
     match &mut plan.effect {
         Forecasted::Forecast(forecast) => forecast,
         Forecasted::Unknown { why } => panic!("{why}"),
@@ -248,7 +248,7 @@ fn a_refusal_shows_times_of_day() {
 }
 
 /// A drain of many nodes: more steps than any screen has lines.
-fn long() -> Plan {
+pub fn long() -> Plan {
     let nodes = vec!["a100-1".into(), "a100-2".into()];
     let intent = model::plan::Intent::Drain {
         nodes,
@@ -433,6 +433,7 @@ fn the_page_of_a_drain_says_which_of_its_nodes_are_still_broken() {
         cordons: vec![Name::clone(&node)],
         starts: None,
         stopped: Vec::new(),
+        losses: Vec::new(),
         evicted: Vec::new(),
         suspended_jobs: Vec::new(),
     };

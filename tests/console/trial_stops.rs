@@ -52,6 +52,7 @@ fn run(begun: Moment, starts: Option<JobName>, stopped: Vec<JobName>) -> RunRow 
         cordons: Vec::new(),
         starts,
         stopped,
+        losses: Vec::new(),
         suspended_jobs: Vec::new(),
         evicted: Vec::new(),
     }

@@ -13,6 +13,7 @@ mod palette;
 mod plan;
 mod plan_draw;
 mod plan_layout;
+mod plan_pictures;
 mod plan_run;
 mod plan_sum;
 mod plan_words;

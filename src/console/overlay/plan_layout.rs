@@ -19,6 +19,7 @@ use table::plan_steps::CommonPhrases;
 use table::role::Role;
 
 use super::plan::Dialog;
+use super::plan_pictures::{self, PictureLine, PlanPictures, SIDE};
 use super::plan_sum::sum;
 use super::plan_words::{about, cells, common, rows};
 
@@ -34,6 +35,11 @@ const STEPS: &[ColumnHead] = &[
 /// Indent of a step's details below the step, cells.
 const INDENT: u16 = 3;
 
+/// From this width on, pictures are beside a plan that does not fit as a whole.
+const BESIDE_FROM: u16 = 150;
+/// From this width on, they are below its other parts otherwise.
+const BELOW_FROM: u16 = 100;
+
 /// A part that scrolls as a unit.
 enum PlanBlock {
     /// The summary of the plan.
@@ -44,6 +50,8 @@ enum PlanBlock {
     Steps(Range<usize>),
     /// The number of steps further below.
     More(usize),
+    /// Who loses work, and drained nodes.
+    Pictures,
     Gap,
 }
 
@@ -65,6 +73,9 @@ pub(super) struct PlanExtent<'a> {
     steps: StepLines<'a>,
     sum: Vec<Line>,
     about: Vec<Line>,
+    pictures: Vec<PictureLine>,
+    /// Pictures at the right of all other parts, which do not scroll.
+    side: Vec<PictureLine>,
     /// Heights of the summary and of the details, lines.
     high: (usize, usize),
     parts: Vec<PlanBlock>,
@@ -72,7 +83,61 @@ pub(super) struct PlanExtent<'a> {
 
 impl<'a> PlanExtent<'a> {
     pub(super) fn of(dialog: &Dialog, plan: &'a Plan, screen: &'a dyn Screen, area: Rect) -> Self {
-        let width = up_to(160, area.width);
+        let pictures = PlanPictures::of(plan, screen.facts());
+        let mut extent = Self::whole(dialog, plan, screen, area, up_to(160, area.width));
+        let all = extent.steps.rows.len();
+        if all + 2 + extent.high.1 <= extent.visible_rows() {
+            extent.parts = vec![PlanBlock::Steps(0..all), PlanBlock::Gap];
+            // A picture takes lines that the plan leaves free, and no others.
+            let spare = usize::from(area.height - extent.frame.height).saturating_sub(1);
+            let width = usize::from(extent.frame.width.saturating_sub(4));
+            let has_side = area.width >= extent.frame.width + SIDE;
+            if has_side && pictures.lines(width).len() > spare {
+                extent.side = pictures.beside(extent.visible_rows());
+                let (width, height) = (extent.frame.width + SIDE, extent.frame.height);
+                extent.frame = centred(area, width, height);
+            } else {
+                extent.pictures = pictures.fitting(width, spare);
+            }
+            if !extent.pictures.is_empty() {
+                let height = extent.frame.height + extent.pictures.len() as u16 + 1;
+                extent.frame = centred(area, extent.frame.width, height);
+                extent.parts.extend([PlanBlock::Pictures, PlanBlock::Gap]);
+            }
+            extent.parts.push(PlanBlock::About);
+            return extent;
+        }
+        // Not everything fits: the summary first, then as many steps as fit, then the rest.
+        if area.width >= BESIDE_FROM && !pictures.beside(1).is_empty() {
+            let width = up_to(160, area.width - SIDE);
+            extent = Self::whole(dialog, plan, screen, area, width);
+            extent.frame = centred(area, width + SIDE, extent.frame.height);
+            extent.side = pictures.beside(extent.visible_rows());
+        } else if area.width >= BELOW_FROM {
+            extent.pictures = pictures.lines(usize::from(extent.frame.width.saturating_sub(4)));
+        }
+        let width = extent.width();
+        let mut nothing = Buffer::empty(Rect::new(0, 0, 1, 1));
+        let mut painter = Painter::new(&mut nothing, screen.render_style(), screen.facts().now);
+        let under = below_each(&mut painter, kept(plan, &common(plan), screen), width);
+        if under.rows.len() < extent.steps.rows.len() {
+            extent.steps = under;
+        }
+        extent.sum = sum(dialog, plan, screen);
+        let none = Rect::new(0, 0, width.saturating_sub(4), 0);
+        extent.high.0 = draw_lines(&mut painter, none, &extent.sum, 0);
+        extent.parts = extent.cut(plan.steps.len());
+        extent
+    }
+
+    /// The plan without pictures, as wide and as high as it would be drawn.
+    fn whole(
+        dialog: &Dialog,
+        plan: &'a Plan,
+        screen: &'a dyn Screen,
+        area: Rect,
+        width: u16,
+    ) -> Self {
         let mut nothing = Buffer::empty(Rect::new(0, 0, 1, 1));
         let mut painter = Painter::new(&mut nothing, screen.render_style(), screen.facts().now);
         let none = Rect::new(0, 0, width.saturating_sub(4), 0);
@@ -84,29 +149,25 @@ impl<'a> PlanExtent<'a> {
         // Titles and steps, blank, details, blank, fields, bottom line, border.
         let wanted = steps.rows.len() + 1 + 1 + below + 1 + usize::from(fields) + 1 + 2;
         let wanted = u16::try_from(wanted).unwrap_or(u16::MAX);
-        let mut extent = Self {
+        Self {
             frame: centred(area, width, wanted),
             fields,
             steps,
             sum: Vec::new(),
             about,
+            pictures: Vec::new(),
+            side: Vec::new(),
             high: (0, below),
             parts: Vec::new(),
-        };
-        let all = extent.steps.rows.len();
-        if all + 2 + below <= extent.visible_rows() {
-            extent.parts = vec![PlanBlock::Steps(0..all), PlanBlock::Gap, PlanBlock::About];
-            return extent;
         }
-        // Not everything fits: the summary first, then as many steps as fit, then the rest.
-        let under = below_each(&mut painter, kept(plan, &common, screen), width);
-        if under.rows.len() < all {
-            extent.steps = under;
+    }
+
+    /// The width of the parts that scroll, with their border.
+    fn width(&self) -> u16 {
+        match self.side.is_empty() {
+            true => self.frame.width,
+            false => self.frame.width.saturating_sub(SIDE),
         }
-        extent.sum = sum(dialog, plan, screen);
-        extent.high.0 = draw_lines(&mut painter, none, &extent.sum, 0);
-        extent.parts = extent.cut(plan.steps.len());
-        extent
     }
 
     /// The parts where not everything is visible: steps that do not fit come last.
@@ -115,6 +176,10 @@ impl<'a> PlanExtent<'a> {
         if self.high.0 > 0 {
             parts.extend([PlanBlock::Sum, PlanBlock::Gap]);
         }
+        let below = [PlanBlock::Gap, PlanBlock::Pictures];
+        let below = below
+            .into_iter()
+            .take(2 * usize::from(!self.pictures.is_empty()));
         // Besides the summary: a blank, the titles, the count of remaining steps.
         let room = self.visible_rows().saturating_sub(self.high.0 + 3).max(1);
         let all = self.steps.rows.len();
@@ -130,6 +195,7 @@ impl<'a> PlanExtent<'a> {
             .map_or(0, |last| self.steps.steps_done[last]);
         if first >= all || steps_before >= steps {
             parts.extend([PlanBlock::Steps(0..all), PlanBlock::Gap, PlanBlock::About]);
+            parts.extend(below);
             return parts;
         }
         parts.extend([
@@ -137,11 +203,9 @@ impl<'a> PlanExtent<'a> {
             PlanBlock::More(steps - steps_before),
             PlanBlock::Gap,
         ]);
-        parts.extend([
-            PlanBlock::About,
-            PlanBlock::Gap,
-            PlanBlock::Steps(first..all),
-        ]);
+        parts.push(PlanBlock::About);
+        parts.extend(below);
+        parts.extend([PlanBlock::Gap, PlanBlock::Steps(first..all)]);
         parts
     }
 
@@ -161,6 +225,7 @@ impl<'a> PlanExtent<'a> {
             PlanBlock::Sum => self.high.0,
             PlanBlock::About => self.high.1,
             PlanBlock::Steps(range) => range.len() + 1,
+            PlanBlock::Pictures => self.pictures.len(),
             PlanBlock::More(_) | PlanBlock::Gap => 1,
         }
     }
@@ -168,6 +233,14 @@ impl<'a> PlanExtent<'a> {
     /// Draws the visible part at scroll position `skip`.
     pub(super) fn draw(&self, painter: &mut Painter<'_>, body: Rect, skip: usize) {
         let mut above = 0;
+        let own = self.width().saturating_sub(4).min(body.width);
+        let side = Rect {
+            x: body.x + own + 3,
+            width: body.width.saturating_sub(own + 3),
+            ..body
+        };
+        plan_pictures::draw(painter, side, &self.side, 0);
+        let body = Rect { width: own, ..body };
         for part in &self.parts {
             let high = self.lines(part);
             let from = skip.saturating_sub(above);
@@ -188,6 +261,7 @@ impl<'a> PlanExtent<'a> {
                 PlanBlock::About => {
                     draw_lines(painter, area, &self.about, from);
                 }
+                PlanBlock::Pictures => plan_pictures::draw(painter, area, &self.pictures, from),
                 PlanBlock::More(steps) => {
                     let words = format!("{} more, at the end", counted(*steps as u64, "step"));
                     painter.text_in_role(area.x, area.y, area.width, &words, Role::Warn);

@@ -86,7 +86,7 @@ pub fn open(id: ViewId, row_scope: RowScope) -> Box<dyn View> {
         (id, row_scope) => match Kind::of_tab(id) {
             Some(kind) => of_kind(kind, row_scope),
             // Runs of plans are no facts.
-            None => Box::new(TableView::new(id, &plans::KIND, row_scope)),
+            None => Box::new(plans::PlansView::new(id, row_scope)),
         },
     }
 }

@@ -1,14 +1,26 @@
-//! Plans that were carried out on this cluster, and those that are: from the journal on this machine.
+//! Plans that were carried out on this cluster, and those that are: from the journal on this machine. Below them the run under the
+//! cursor, and what can be planned.
 
+use ratatui::layout::Rect;
+
+use crate::commands::{Command, Context};
+use crate::keys::Keymap;
+use crate::painter::Painter;
+use crate::widget::panel::panel;
+use crate::widget::table::{TableLook, table};
 use model::base::Name;
+use plan::actions::{ActionName, ActionSpec, command_line};
 use table::Facts;
-use table::actions::{RunRow, RunState, StepState};
+use table::actions::{ActionState, May, RunRow, RunState, StepState};
 use table::cell::{Cell, Value};
-use table::column::{Column, KindSpec, Row, id_of};
-use table::navigation::{Destination, RowScope, Selection};
+use table::column::{Align, Column, ColumnHead, KindSpec, Row, Width, id_of};
+use table::navigation::{Destination, RowScope, Selection, ViewId};
 use table::role::Role;
 
+use super::describe::{describe, draw_columns, draw_panel};
 use super::run_jobs;
+use super::table_view::TableView;
+use super::view_trait::{CommandOutcome, PLANS, View};
 
 /// The table of runs.
 pub static KIND: KindSpec = KindSpec {
@@ -122,5 +134,178 @@ fn at(run: &RunRow) -> String {
         (RunState::Done, _) | (_, None) => String::new(),
         (_, Some(step)) if step.note.is_empty() => step.words.clone(),
         (_, Some(step)) => format!("{}: {}", step.words, step.note),
+    }
+}
+
+/// The runs, the one under the cursor below them, and room for what can be planned.
+pub struct PlansView {
+    table: TableView,
+    /// The room below the run when it was last drawn; empty before.
+    spare: std::cell::Cell<Rect>,
+}
+
+impl PlansView {
+    /// The view of the runs behind a tab.
+    pub fn new(id: ViewId, row_scope: RowScope) -> Self {
+        Self {
+            table: TableView::new(id, &KIND, row_scope),
+            spare: std::cell::Cell::default(),
+        }
+    }
+}
+
+impl View for PlansView {
+    fn id(&self) -> ViewId {
+        self.table.id()
+    }
+    fn trail(&self) -> String {
+        self.table.trail()
+    }
+    fn contexts(&self) -> &'static [Context] {
+        PLANS
+    }
+    fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> CommandOutcome {
+        self.table.obey(command, facts, self.table_area(area))
+    }
+    fn table_area(&self, area: Rect) -> Rect {
+        let rows = u16::try_from(self.table.table_model.rows().len()).unwrap_or(u16::MAX);
+        let height = match (rows, area.height) {
+            (_, ..16) => area.height,
+            // Titles, and the words that there is no run.
+            (0, _) => 3,
+            (rows, all) => rows.saturating_add(1).clamp(2, all / 2),
+        };
+        Rect { height, ..area }
+    }
+    fn table(&self) -> Option<&TableView> {
+        Some(&self.table)
+    }
+    fn table_mut(&mut self) -> Option<&mut TableView> {
+        Some(&mut self.table)
+    }
+    fn room_for_actions(&self) -> Option<Rect> {
+        Some(self.spare.get()).filter(|room| !room.is_empty())
+    }
+
+    fn draw(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
+        let above = self.table_area(area);
+        self.table.draw(facts, painter, above);
+        let mut below = Rect {
+            x: area.x + 1,
+            y: above.bottom() + 1,
+            width: area.width.saturating_sub(2),
+            height: area.height.saturating_sub(above.height + 1),
+        };
+        let run = self.table.selection(facts).filter(|_| below.height >= 4);
+        if let Some(run) = run.and_then(|run| describe(facts, &run, painter)) {
+            let none = Rect::new(0, 0, below.width.saturating_sub(4), 0);
+            let wanted = draw_columns(painter, none, &run.lines).saturating_add(2);
+            let height = below.height.min(wanted);
+            draw_panel(painter, Rect { height, ..below }, &run, false);
+            below.y += height;
+            below.height -= height;
+        }
+        self.spare.set(below);
+    }
+}
+
+const ACTIONS: &[ColumnHead] = &[
+    ColumnHead::new("KEY", Align::Left, Width::Cut(3, 9), 0),
+    ColumnHead::new("ACTION", Align::Left, Width::Cut(12, 14), 0),
+    ColumnHead::new("WHAT IT PLANS", Align::Left, Width::Cut(24, 90), 0),
+    ColumnHead::new("OFFERED FOR", Align::Left, Width::Cut(13, 60), 2),
+    ColumnHead::new("ALLOWED", Align::Left, Width::Cut(9, 40), 0),
+];
+
+/// Draws what can be planned, an action a row, where all rows have room; where there is more, with how each is typed and the rights
+/// that it needs.
+pub fn draw_actions(painter: &mut Painter<'_>, area: Rect, acts: &ActionState, keys: &Keymap) {
+    let all = ActionName::ALL;
+    let least = all.len() as u16 + 3;
+    if area.height < least - 2 {
+        return;
+    }
+    let (inside, each) = match area.height < least {
+        true => (area, 1),
+        false => {
+            // (The last row needs no blank.)
+            let each = ((area.height - 2) / all.len() as u16).min(3);
+            let height = 3 + each * all.len() as u16 - u16::from(each == 3);
+            let note = "put the cursor on the object, press the key; nothing is written before you confirm";
+            let frame = Rect { height, ..area };
+            (panel(painter, frame, "what can be planned", note), each)
+        }
+    };
+    let rows: Vec<Vec<Cell<'_>>> = all
+        .iter()
+        .flat_map(|name| action_lines(*name, acts, keys, each))
+        .collect();
+    let wide = Rect {
+        x: inside.x.saturating_sub(2),
+        width: inside.width + 2,
+        ..inside
+    };
+    // A reason is not cut: other columns give way.
+    let own = |name: &ActionName| acts.barred(name.spec().command);
+    let widest = all.iter().filter_map(own).map(|why| painter.width(&why));
+    let widest = widest.max();
+    let mut heads = ACTIONS.to_vec();
+    if let (Some(allowed), Some(widest)) = (heads.last_mut(), widest) {
+        allowed.width = Width::Cut(widest.min(40), 40);
+    }
+    table(painter, wide, &heads, &[], &rows, &TableLook::default());
+}
+
+/// An action in `each` lines: what it is, then how it is typed, then nothing.
+fn action_lines(
+    name: ActionName,
+    acts: &ActionState,
+    keys: &Keymap,
+    each: u16,
+) -> Vec<Vec<Cell<'static>>> {
+    let spec = name.spec();
+    let own = Command::Action(spec.done_by.unwrap_or(name));
+    let key = keys.keys(Context::Global, own).first().copied();
+    let allowed = match (acts.barred(spec.command), &acts.may) {
+        (Some(why), _) => Cell::text(why).role(Role::Warn),
+        (None, May::Unknown) => Cell::text("not known yet").role(Role::Muted),
+        (None, _) => Cell::text("yes").role(Role::Ok),
+    };
+    let fits: Vec<&str> = spec.fits.iter().map(|kind| kind.name()).collect();
+    let muted = |words: String| Cell::text(words).role(Role::Muted);
+    let none = || Cell::new(Value::Empty);
+    let lines = [
+        vec![
+            match key {
+                Some(key) => Cell::text(key.to_string()).role(Role::Accent),
+                None => none(),
+            },
+            Cell::text(spec.verb).role(Role::Title),
+            Cell::text(spec.doc.trim_start_matches("plan: ")),
+            Cell::text(fits.join(", ")),
+            allowed,
+        ],
+        vec![
+            none(),
+            none(),
+            muted(command_line(spec)),
+            muted(rights(spec)),
+            none(),
+        ],
+        vec![none(), none(), none(), none(), none()],
+    ];
+    lines.into_iter().take(usize::from(each)).collect()
+}
+
+/// The rights of an action: `needs patch jobs or patch workloads`.
+fn rights(spec: &ActionSpec) -> String {
+    let one = |(verb, _, resource, part): &(&str, &str, &str, &str)| match part.is_empty() {
+        true => format!("{verb} {resource}"),
+        false => format!("{verb} {resource}/{part}"),
+    };
+    let rights: Vec<String> = spec.rights.iter().map(one).collect();
+    match rights.is_empty() {
+        true => String::new(),
+        false => format!("needs {}", rights.join(" or ")),
     }
 }

@@ -121,6 +121,10 @@ pub trait View {
     }
     /// Handles the result of its read request.
     fn on_object_news(&mut self, _news: &ObjectNews, _facts: &Facts) {}
+    /// The room that it left when it was last drawn, for what the keys of actions plan.
+    fn room_for_actions(&self) -> Option<Rect> {
+        None
+    }
     fn draw(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect);
 }
 

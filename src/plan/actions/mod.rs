@@ -26,7 +26,7 @@ use model::plan::{Intent, KnownVictims, Plan, Refusal};
 
 use super::Author;
 
-pub use names::{NameResolver, ParseError, action, intent, split, usage};
+pub use names::{NameResolver, ParseError, action, command_line, intent, split, usage};
 pub use selected::{
     ActionRequest, Availability, ObjectKind, Selected, SelectedObject, SelectedRun, has_replicas,
 };

@@ -1,6 +1,6 @@
 //! The names and words of a typed action: jobs and nodes that are named on a command line, in `--intent` or in the palette.
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use engine::explanations;
 use engine::snapshot::Snapshot;
 use model::base::{Name, ObjectKey, SmallSort};
@@ -94,6 +94,18 @@ impl NameResolver<'_> {
 /// A quotation is not closed.
 pub fn split(line: &str) -> Result<Vec<String>, String> {
     shlex::split(line).ok_or_else(|| format!("a quotation in `{line}` is not closed"))
+}
+
+/// How an action is typed: `stokehold plan drain [OPTIONS] <NODES>...`.
+pub fn command_line(spec: &super::ActionSpec) -> String {
+    let mut all = ActionArguments::augment_subcommands(clap::Command::new("stokehold plan"));
+    all.build();
+    let own = all.find_subcommand_mut(spec.verb);
+    let usage = own.map(|own| own.render_usage().to_string());
+    // (Other forms of the same are in the lines below.)
+    let usage = usage.as_deref().and_then(|usage| usage.lines().next());
+    let usage = usage.unwrap_or_default();
+    usage.trim_start_matches("Usage: ").to_owned()
 }
 
 /// The message of clap in one line, without its advice on `--help`.

@@ -34,6 +34,20 @@ pub enum ObjectKind {
     Run,
 }
 
+impl ObjectKind {
+    /// What it is called: `workload with replicas`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Job => "job",
+            Self::Scalable => "workload with replicas",
+            Self::Node => "node",
+            Self::Pool => "pool",
+            Self::Queue => "queue",
+            Self::Run => "run",
+        }
+    }
+}
+
 /// The object that an action is asked for.
 #[derive(Clone, PartialEq, Debug)]
 pub enum SelectedObject {

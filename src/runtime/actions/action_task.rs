@@ -21,6 +21,7 @@ use settings::Settings;
 use source::kubeconfig::ContextChoice;
 use table::Facts;
 use table::actions::{ActionState, May, RunRow, RunState, StepRow, StepState, opens_faulty};
+use table::rows::lost_work::losses_of;
 use table::what_if::Supposed;
 
 use super::action_service::ActionService;
@@ -391,6 +392,7 @@ fn row(run: &Run, running: bool, undo: Option<&Run>) -> RunRow {
         matches!(step.mutation, Mutation::Cordon { .. }) && trace.has_written()
     });
     let cordons = cordons.map(|(_, step)| step.object.name.clone()).collect();
+    let stopped = stopped(run);
     RunRow {
         no_undo: match state {
             RunState::Done => run.undo(run.begun).err().map(|refusal| refusal.sentence),
@@ -401,7 +403,8 @@ fn row(run: &Run, running: bool, undo: Option<&Run>) -> RunRow {
             Intent::Admit { job, .. } => Some(job.clone()),
             _ => None,
         },
-        stopped: stopped(run),
+        losses: losses_of(&run.plan, &stopped),
+        stopped,
         evicted: run.evicted_pods(),
         suspended_jobs: run.suspended_jobs(),
         name: run.name.clone(),
@@ -415,6 +418,7 @@ fn row(run: &Run, running: bool, undo: Option<&Run>) -> RunRow {
         steps: steps
             .map(|(trace, step)| StepRow {
                 words: step.words(),
+                began: trace.began,
                 state: match trace.over {
                     Some(StepResult::Done) => StepState::Done,
                     Some(StepResult::Already) => StepState::Already,
@@ -572,6 +576,8 @@ mod tests {
         let row = row(&run(2), true, None);
         assert_eq!(row.stopped, [job("a"), job("b"), job("c")]);
         assert_eq!(row.starts, Some(job("new")));
+        let lost: Vec<u64> = row.losses.iter().map(|it| it.jobs).collect();
+        assert_eq!(lost, [1], "of c alone the plan has a forecast");
     }
 
     /// A run that is refused before its first step reports no end, and must not count as in progress.

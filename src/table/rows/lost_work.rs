@@ -6,7 +6,7 @@ use model::base::SmallSort;
 use model::base::quantities::counted;
 use model::base::{Moment, Name};
 use model::cost::LIST_MARK;
-use model::plan::{CONTESTED, Displaced, Forecast, Loss, Plan};
+use model::plan::{CONTESTED, Displaced, Forecast, JobName, Loss, Plan, PlanEffect};
 
 use crate::spend::dollars;
 use crate::table::{Layout, cell};
@@ -75,6 +75,91 @@ impl TeamSum {
     }
 }
 
+/// What one team loses by a plan.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TeamLoss {
+    /// The team; `-` where it is not known.
+    pub team: String,
+    /// Jobs of the team that lose their devices.
+    pub jobs: u64,
+    /// Lost work, tenths of device-hours, as [`lines`] adds it up; `None` where that of one job is not known.
+    pub tenths: Option<u64>,
+    /// What that work cost; `None` where that of one job is not known.
+    pub cost: Option<String>,
+}
+
+impl TeamLoss {
+    /// Lost work: `21.4 device-h`.
+    pub fn hours(&self) -> String {
+        match self.tenths {
+            Some(tenths) => format!("{}.{} device-h", tenths / 10, tenths % 10),
+            None => String::from("unknown"),
+        }
+    }
+
+    /// Its part of the largest of these losses, 0 to 1.
+    pub fn share(&self, of: &[Self]) -> f64 {
+        let most = of.iter().filter_map(|one| one.tenths).max();
+        self.tenths.unwrap_or(0) as f64 / most.unwrap_or(0).max(1) as f64
+    }
+
+    /// The jobs and the cost: `9 jobs · $147`.
+    pub fn besides(&self) -> String {
+        let cost = self.cost.as_deref().unwrap_or("cost unknown");
+        format!("{} · {cost}", counted(self.jobs, "job"))
+    }
+}
+
+/// What each team loses by the displacement of these jobs, the largest loss first.
+pub fn by_team<'a>(displaced: impl IntoIterator<Item = &'a Displaced>) -> Vec<TeamLoss> {
+    let teams = teams(displaced).into_iter();
+    let losses = teams.map(|(team, jobs)| {
+        let sum = TeamSum::of(jobs);
+        TeamLoss {
+            team: match team.is_empty() {
+                true => UNKNOWN.to_owned(),
+                false => cell(team),
+            },
+            jobs: sum.jobs,
+            tenths: sum.tenths,
+            cost: marked(sum.micro_usd, sum.by_list),
+        }
+    });
+    losses.collect()
+}
+
+/// What each team loses by the displacement of these jobs, as their plan forecasts it; empty without a forecast.
+pub fn losses_of(plan: &Plan, jobs: &[JobName]) -> Vec<TeamLoss> {
+    match &plan.effect {
+        PlanEffect::Forecast(forecast) => {
+            let displaced = forecast.displaced.iter();
+            by_team(displaced.filter(|one| jobs.contains(&one.job)))
+        }
+        PlanEffect::Unknown { .. } => Vec::new(),
+    }
+}
+
+/// The displaced jobs by team, the largest loss first, and of each team the largest first.
+fn teams<'a>(
+    displaced: impl IntoIterator<Item = &'a Displaced>,
+) -> Vec<(&'a Name, Vec<&'a Displaced>)> {
+    let mut teams: BTreeMap<&Name, Vec<&Displaced>> = BTreeMap::new();
+    for one in displaced {
+        teams.entry(&one.team).or_default().push(one);
+    }
+    let mut teams: Vec<(&Name, Vec<&Displaced>)> = teams.into_iter().collect();
+    let weight = |one: &Displaced| (one.loss.device_seconds, one.devices);
+    for (_, jobs) in &mut teams {
+        jobs.small_sort_by(|a, b| weight(b).cmp(&weight(a)));
+    }
+    let total = |jobs: &[&Displaced]| -> u64 {
+        let lost = jobs.iter().filter_map(|one| one.loss.device_seconds);
+        lost.fold(0, u64::saturating_add)
+    };
+    teams.small_sort_by(|(_, a), (_, b)| total(b).cmp(&total(a)));
+    teams
+}
+
 /// Lost work in tenths of device-hours.
 fn tenths(loss: &Loss) -> Option<u64> {
     let seconds = loss.device_seconds?;
@@ -127,20 +212,7 @@ pub fn lines(
     if all.len() < TABLE_FROM {
         return Vec::new();
     }
-    let mut teams: BTreeMap<&Name, Vec<&Displaced>> = BTreeMap::new();
-    for one in all {
-        teams.entry(&one.team).or_default().push(one);
-    }
-    let mut teams: Vec<(&Name, Vec<&Displaced>)> = teams.into_iter().collect();
-    let weight = |one: &Displaced| (one.loss.device_seconds, one.devices);
-    for (_, jobs) in &mut teams {
-        jobs.small_sort_by(|a, b| weight(b).cmp(&weight(a)));
-    }
-    let total = |jobs: &[&Displaced]| -> u64 {
-        let lost = jobs.iter().filter_map(|one| one.loss.device_seconds);
-        lost.fold(0, u64::saturating_add)
-    };
-    teams.small_sort_by(|(_, a), (_, b)| total(b).cmp(&total(a)));
+    let teams = teams(all);
     let mut cells: Vec<Vec<String>> = Vec::new();
     for (team, jobs) in &teams {
         let team = cell(team);
@@ -204,7 +276,7 @@ fn row(plan: &Plan, forecast: &Forecast, now: Moment, one: &Displaced) -> Vec<St
 mod tests {
     use super::*;
     use model::base::ObjectKey;
-    use model::plan::{Intent, JobName};
+    use model::plan::Intent;
 
     fn displaced(name: &str, team: &str, devices: u32, hours: Option<u64>) -> Displaced {
         Displaced {
@@ -264,6 +336,37 @@ nlp/small   nlp               1    1.0h    $12         50   no ETA
         let mut two = all;
         two.truncate(2);
         assert_eq!(table(two, 200), "");
+    }
+
+    #[test]
+    fn what_teams_lose_sums_up_to_the_total_of_the_table_the_largest_first() {
+        let all = vec![
+            displaced("small", "nlp", 1, Some(1)),
+            displaced("a", "vision", 8, Some(4)),
+            displaced("b", "vision", 8, Some(20)),
+            displaced("c", "", 2, Some(2)),
+        ];
+        let losses = by_team(&all);
+        let words: Vec<String> = losses
+            .iter()
+            .map(|it| format!("{} {} {}", it.team, it.hours(), it.besides()))
+            .collect();
+        let expected = [
+            "vision 24.0 device-h 2 jobs · $296",
+            "- 2.0 device-h 1 job · $25",
+            "nlp 1.0 device-h 1 job · $12",
+        ];
+        assert_eq!(words, expected);
+        let tenths: u64 = losses.iter().filter_map(|it| it.tenths).sum();
+        let jobs: u64 = losses.iter().map(|it| it.jobs).sum();
+        let total = table(all, 200);
+        let total = total.lines().last().expect("a sum").to_owned();
+        let stated = format!("{}.{}h", tenths / 10, tenths % 10);
+        assert!(total.starts_with(&format!("{jobs} jobs")), "{total}");
+        assert!(total.contains(&stated), "{stated}: {total}");
+        let unknown = by_team(&[displaced("a", "vision", 8, None)]);
+        assert_eq!(unknown[0].hours(), "unknown");
+        assert_eq!(unknown[0].besides(), "1 job · cost unknown");
     }
 
     #[test]

@@ -347,12 +347,23 @@ pub fn describe(
                     table.words("", format!("{job}: {words}"), role);
                 }
             }
+            if !run.losses.is_empty() {
+                table.head("work lost by team, as the plan forecast it");
+            }
+            for one in &run.losses {
+                let words = format!("{} · {} · {}", one.team, one.hours(), one.besides());
+                let share = one.share(&run.losses);
+                table.lines.push(Line::Bar("", share, words, Role::Warn));
+            }
             table.head("steps");
             for (at, step) in run.steps.iter().enumerate() {
-                let words = match step.note.is_empty() {
-                    true => format!("{}: {}", step.words, step.state.name()),
-                    false => format!("{}: {}, {}", step.words, step.state.name(), step.note),
-                };
+                let mut words = format!("{}: {}", step.words, step.state.name());
+                if let Some(began) = step.began {
+                    words.push_str(&format!(", began {}", began.clock()));
+                }
+                if !step.note.is_empty() {
+                    words.push_str(&format!(", {}", step.note));
+                }
                 table.words((at + 1).to_string(), words, plans::color(step.state));
             }
         }

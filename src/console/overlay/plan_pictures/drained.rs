@@ -1,0 +1,225 @@
+//! The devices of drained nodes, before and after the drain: a letter a team, a dot where a device is free.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::text::counted;
+use model::base::{Name, ObjectKey, SmallSort};
+use model::fleet::device::{Device, Pod};
+use model::plan::{Intent, JobName, Plan, PlanEffect, Verb};
+use table::Facts;
+use table::UNATTRIBUTED;
+use table::role::Role;
+
+use super::{PictureLine, PicturePart};
+
+/// Devices of a node at most: more are no picture.
+const CELLS: usize = 16;
+/// Cells between two nodes beside each other.
+const GAP: usize = 3;
+
+/// The signs of a device before and after the drain.
+struct DrainedDevice {
+    before: char,
+    after: char,
+}
+
+/// The nodes of a drain.
+pub(super) struct DrainedNodes {
+    nodes: Vec<(Name, Vec<DrainedDevice>)>,
+    /// Letters and their teams, with the devices of each.
+    legend: Vec<(char, String, usize)>,
+    /// Where their jobs go, as far as the plan knows it.
+    sentence: String,
+}
+
+/// The sign of a device that no pod has.
+const FREE: char = '·';
+/// The sign of a device that pods of several teams have.
+const SEVERAL: char = '+';
+/// The sign of a device of a pod whose team is not known.
+const UNKNOWN: char = '?';
+
+impl DrainedNodes {
+    /// `None` for a plan that is no drain, and for nodes without devices.
+    pub(super) fn of(plan: &Plan, facts: &Facts) -> Option<Self> {
+        let Intent::Drain { nodes, .. } = &plan.intent else {
+            return None;
+        };
+        let nodes: Vec<_> = nodes.iter().filter_map(|it| facts.fleet.node(it)).collect();
+        let devices = || nodes.iter().flat_map(|node| node.devices.iter());
+        if devices().next().is_none() || nodes.iter().any(|node| node.devices.len() > CELLS) {
+            return None;
+        }
+        let mut count: BTreeMap<&Name, usize> = BTreeMap::new();
+        for device in devices() {
+            for team in teams(device, |_| true) {
+                *count.entry(team).or_default() += 1;
+            }
+        }
+        let mut legend: Vec<(&Name, usize)> = count.into_iter().collect();
+        legend.small_sort_by(|(_, a), (_, b)| b.cmp(a));
+        let letters: BTreeMap<&Name, char> = legend
+            .iter()
+            .filter(|(team, _)| !team.is_empty())
+            .zip('A'..='Z')
+            .map(|((team, _), letter)| (*team, letter))
+            .collect();
+        let letter = |team: &Name| letters.get(team).copied().unwrap_or(UNKNOWN);
+        let sign = |teams: BTreeSet<&Name>| {
+            let mut teams = teams.into_iter();
+            match (teams.next(), teams.next()) {
+                (None, _) => FREE,
+                (Some(team), None) => letter(team),
+                _ => SEVERAL,
+            }
+        };
+        let evicted = plan.evicts();
+        let pods = plan.steps.iter().filter(|step| step.verb == Verb::Evict);
+        let pods: BTreeSet<(&Name, &Name)> = pods
+            .map(|step| (&step.object.namespace, &step.object.name))
+            .collect();
+        let stays = |pod: &Pod| {
+            let ObjectKey { namespace, name } = pod.key();
+            let job = JobName(pod.job.key.clone());
+            !evicted.contains(&job) && !pods.contains(&(namespace, name))
+        };
+        let mut emptied = 0;
+        let nodes: Vec<_> = nodes
+            .iter()
+            .map(|node| {
+                let cells = node.devices.iter().map(|device| {
+                    let before = sign(teams(device, |_| true));
+                    let after = sign(teams(device, stays));
+                    emptied += u64::from(before != FREE && after == FREE);
+                    DrainedDevice { before, after }
+                });
+                (node.name().clone(), cells.collect())
+            })
+            .collect();
+        let has_slices = devices().any(|device| !device.slices.is_empty());
+        Some(Self {
+            nodes,
+            legend: legend
+                .into_iter()
+                .map(|(team, count)| match team.is_empty() {
+                    true => (UNKNOWN, UNATTRIBUTED.to_owned(), count),
+                    false => (letter(team), team.to_string(), count),
+                })
+                .collect(),
+            sentence: destinations(plan, (!has_slices).then_some(emptied)),
+        })
+    }
+
+    /// Where the jobs go and what the letters say; then the nodes in columns, each with its devices before and after.
+    pub(super) fn lines(&self, width: usize) -> Vec<PictureLine> {
+        let name = |(name, _): &(Name, Vec<_>)| name.chars().count();
+        let name = self.nodes.iter().map(name).max().unwrap_or(0).clamp(4, 20);
+        let most = self.nodes.iter().map(|(_, cells)| cells.len()).max();
+        // As wide as its title.
+        let most = most.unwrap_or(0).max(6);
+        let one = name + 2 * (2 + most);
+        let columns = ((width + GAP) / (one + GAP)).clamp(1, self.nodes.len());
+        let gap = || PicturePart::muted(" ".repeat(GAP));
+        let head = format!("{:name$}  {:most$}  {:most$}", "NODE", "BEFORE", "AFTER");
+        let mut lines = Vec::new();
+        let legend = self.legend.iter();
+        let legend = legend.map(|(sign, team, count)| format!("{sign} = {team} ({count})"));
+        let legend: Vec<String> = legend.chain([format!("{FREE} = free")]).collect();
+        for words in [self.sentence.clone(), legend.join(", ")] {
+            let parts = crate::text::wrap(&words, width);
+            lines.extend(parts.into_iter().map(|part| vec![PicturePart::muted(part)]));
+        }
+        let heads = (0..columns).flat_map(|_| [PicturePart::muted(head.clone()), gap()]);
+        lines.push(heads.collect());
+        for row in self.nodes.chunks(columns) {
+            let mut line: PictureLine = Vec::new();
+            for (node, cells) in row {
+                let node: String = node.chars().take(name).collect();
+                line.push(PicturePart::Words(format!("{node:name$}  "), Role::Title));
+                line.extend(signs(cells, |cell| {
+                    (cell.before, cell.before != cell.after)
+                }));
+                line.push(PicturePart::muted(" ".repeat(most - cells.len() + 2)));
+                line.extend(signs(cells, |cell| (cell.after, false)));
+                line.push(PicturePart::muted(" ".repeat(most - cells.len())));
+                line.push(gap());
+            }
+            lines.push(line);
+        }
+        lines
+    }
+}
+
+/// The teams of the pods that a device is allocated to.
+fn teams(device: &Device, counts: impl Fn(&Pod) -> bool) -> BTreeSet<&Name> {
+    let pods = device.holders().map(|(pod, _)| pod);
+    pods.filter(|pod| counts(pod))
+        .map(|pod| &pod.team)
+        .collect()
+}
+
+/// Signs in the roles of what they say: free, evicted, and what stays; signs of one role are one piece.
+fn signs(
+    cells: &[DrainedDevice],
+    of: impl Fn(&DrainedDevice) -> (char, bool),
+) -> impl Iterator<Item = PicturePart> {
+    let mut pieces: Vec<(String, Role)> = Vec::new();
+    for (sign, evicted) in cells.iter().map(of) {
+        let role = match (sign, evicted) {
+            (FREE, _) => Role::Muted,
+            (_, true) => Role::Warn,
+            (_, false) => Role::Text,
+        };
+        match pieces.last_mut() {
+            Some((signs, same)) if *same == role => signs.push(sign),
+            _ => pieces.push((sign.to_string(), role)),
+        }
+    }
+    pieces
+        .into_iter()
+        .map(|(signs, role)| PicturePart::Words(signs, role))
+}
+
+/// Of the devices that the displaced jobs release: how many start again at once, and how many wait. `here`: those of the drained
+/// nodes; `None` where they cannot be compared.
+fn destinations(plan: &Plan, here: Option<u64>) -> String {
+    let forecast = match &plan.effect {
+        PlanEffect::Forecast(forecast) => forecast,
+        PlanEffect::Unknown { .. } => {
+            return String::from("it is not known when and where their jobs start again");
+        }
+    };
+    let [mut all, mut at_once, mut contested, mut later, mut unknown] = [0; 5];
+    for one in &forecast.displaced {
+        let devices = u64::from(one.devices);
+        all += devices;
+        *match one.back {
+            Some(back) if back <= plan.computed_at => &mut at_once,
+            Some(_) => &mut later,
+            None if forecast.is_contested(&one.job) => &mut contested,
+            None => &mut unknown,
+        } += devices;
+    }
+    if forecast.displaced.is_empty() {
+        return String::from("no job loses a device");
+    }
+    let elsewhere = match here.map(|here| all.saturating_sub(here)) {
+        None | Some(0) => String::new(),
+        Some(more) => format!(", {more} of them on other nodes"),
+    };
+    let parts = [
+        (at_once, "start again at once"),
+        (contested, "start again at once unless another job is first"),
+        (later, "wait again"),
+        (unknown, "wait again without an ETA"),
+    ];
+    let parts = parts.iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<String> = parts
+        .map(|(count, words)| format!("{count} {words}"))
+        .collect();
+    let devices = counted(all, "device");
+    format!(
+        "their jobs release {devices}{elsewhere}: {}",
+        parts.join(", ")
+    )
+}
