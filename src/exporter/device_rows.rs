@@ -90,7 +90,7 @@ enum Id {
 pub(super) struct PageRows<'d, 'n> {
     dialect: &'d Dialect,
     own: Option<ObjectKey>,
-    names: &'n mut Names,
+    pub names: &'n mut Names,
     pub devices: Vec<RowDevice>,
     ids: FxHashMap<Id, u32>,
     pub places: Vec<RowSubject>,

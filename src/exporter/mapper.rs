@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 use model::base::name::printable;
 use model::base::{Moment, Name, Names, ObjectKey};
 use model::fleet::signal::Signal;
+use model::fleet::skipped_series::{SkipReason, SkippedSeries};
 
 use super::buckets::histogram_id;
 use super::contribution::{Contribution, NONE};
@@ -156,6 +157,8 @@ struct PageReader<'d, 'a, 'n> {
     /// The label set of each label block of the page.
     blocks: Vec<Option<u32>>,
     families: FxHashMap<Cow<'a, str>, u32>,
+    /// Skipped series of each family, by reason.
+    skips: Vec<[u32; SkipReason::ALL.len()]>,
     /// The family of the previous series: most are in the same.
     last: (Cow<'a, str>, u32, Option<&'d [MetricUse]>),
     /// Series seen: family and label set, with the position of their contributions.
@@ -186,6 +189,7 @@ impl<'d, 'a, 'n> PageReader<'d, 'a, 'n> {
             sets: FxHashMap::default(),
             blocks: Vec::new(),
             families: FxHashMap::default(),
+            skips: Vec::new(),
             last: (Cow::Borrowed(""), NONE, None),
             seen: FxHashMap::default(),
             contributions: Vec::new(),
@@ -204,20 +208,16 @@ impl<'d, 'a, 'n> PageReader<'d, 'a, 'n> {
         if self.last.0 != series.name {
             let uses = self.dialect.family(self.prefix, &series.name);
             let next = count(self.families.len());
-            let number = match uses {
-                Some(_) => *self.families.entry(series.name.clone()).or_insert(next),
-                None => NONE,
-            };
+            let number = *self.families.entry(series.name.clone()).or_insert(next);
+            self.skips.resize(self.families.len(), Default::default());
             self.last = (series.name.clone(), number, uses);
         }
         let (_, family, Some(uses)) = self.last else {
-            self.skipped += 1;
-            return;
+            return self.skip(SkipReason::NoMapping);
         };
         self.newest = self.newest.max(series.timestamp);
         if !self.dialect.only.passes(series.labels) {
-            self.skipped += 1;
-            return;
+            return self.skip(SkipReason::Filtered);
         }
         let set = self.set_number(series);
         let key = (family, set);
@@ -271,12 +271,33 @@ impl<'d, 'a, 'n> PageReader<'d, 'a, 'n> {
         }
         if used {
             self.used += 1;
+        } else if without_device {
+            self.skip(SkipReason::NoDevice);
+            self.no_device += 1;
         } else {
-            self.skipped += 1;
-            self.no_device += usize::from(without_device);
+            self.skip(SkipReason::Filtered);
         }
         let added = self.contributions.len() - from;
         self.seen.insert(key, (from, added));
+    }
+
+    /// Counts a series of the last family as skipped.
+    fn skip(&mut self, reason: SkipReason) {
+        self.skipped += 1;
+        if let Some(skips) = self.skips.get_mut(self.last.1 as usize) {
+            skips[reason as usize] += 1;
+        }
+    }
+
+    /// The metrics that were skipped, those with the most series first.
+    fn skipped(&mut self) -> Vec<SkippedSeries> {
+        let (skips, names) = (&self.skips, &mut *self.rows.names);
+        let counts = self.families.iter().flat_map(|(name, number)| {
+            let all = SkipReason::ALL.into_iter().zip(skips[*number as usize]);
+            let met = all.filter(|(_, series)| *series > 0);
+            met.map(move |(reason, series)| (name, reason, series))
+        });
+        SkippedSeries::most(counts, |name| names.intern(&printable(name)))
     }
 
     /// Removes the contribution of an earlier line with the same name and labels: the last one counts.
@@ -431,9 +452,10 @@ impl<'d, 'a, 'n> PageReader<'d, 'a, 'n> {
         believed
     }
 
-    fn report(&self, report: &mut PageReport) {
+    fn report(&mut self, report: &mut PageReport) {
         report.series_used = self.used;
         report.series_skipped = self.skipped;
+        report.skipped = self.skipped();
         report.no_device = self.no_device;
         report.missing_values = self.missing;
         report.duplicates = self.duplicates;

@@ -3,6 +3,7 @@
 use model::base::{Moment, Name};
 use model::fleet::reading::Reading;
 use model::fleet::signal::Signal;
+use model::fleet::skipped_series::SkippedSeries;
 
 /// The result of reading a page.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -26,6 +27,8 @@ pub struct PageReport {
     pub series_used: usize,
     /// Series that the dialect does not have, or whose rows it ignores.
     pub series_skipped: usize,
+    /// The metrics of these series, those with the most series first; empty without a dialect.
+    pub skipped: Vec<SkippedSeries>,
     /// Series of known metrics on rows without a device; part of `series_skipped`.
     pub no_device: usize,
     /// Lines that are not series.

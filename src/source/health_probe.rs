@@ -7,6 +7,7 @@ use tokio::sync::mpsc;
 
 use model::base::Name;
 use model::fleet::observe::{Observation, SourceHealth, SourceState};
+use model::fleet::source_errors::SourceErrors;
 
 use super::api_error::ApiError;
 use super::api_stats::{ApiStats, RequestClass};
@@ -42,7 +43,7 @@ pub(super) async fn run(
     mut again: Again,
 ) {
     let mut reported: Option<i64> = None;
-    let mut errors = 0;
+    let mut errors = SourceErrors::default();
     let mut asked = None;
     let mut every = EVERY;
     loop {
@@ -64,7 +65,9 @@ pub(super) async fn run(
                     ),
                 ),
             };
-            errors += u64::from(state == SourceState::Lost);
+            if state == SourceState::Lost {
+                errors.add(stats.now(), message.as_str());
+            }
             every = if state == SourceState::Lost {
                 WHEN_LOST
             } else {
@@ -72,21 +75,14 @@ pub(super) async fn run(
             };
             let figures = stats.figures(RequestClass::Server);
             batch.push(Observation::Source(SourceHealth {
-                name: Name::new("api"),
-                kind: Name::new("kubernetes"),
-                state,
                 // Any answer shows that the server is up, a refusal too.
                 last_ok: stats.last_response(),
-                node: None,
-                failing_since: None,
-                last_outage: None,
-                patience: EVERY * 3,
                 latency_ms: figures.latency_ms,
-                errors,
-                series_used: None,
-                series_skipped: None,
+                errors: errors.count,
+                last_errors: Arc::clone(&errors.last),
                 calls_per_minute: Some(stats.calls_per_minute()),
                 message,
+                ..SourceHealth::new(Name::new("api"), Name::new("kubernetes"), state, EVERY * 3)
             }));
         }
         if let Some(skew) = stats.skew_ms()

@@ -426,19 +426,17 @@ fn serving() -> Serving {
 
 fn source(name: &str, state: SourceState, message: &str) -> SourceHealth {
     SourceHealth {
-        name: Name::new(name),
-        kind: Name::new("kubernetes"),
-        state,
         last_ok: (state == SourceState::Live).then(now),
-        node: None,
-        failing_since: None,
-        last_outage: None,
-        patience: Duration::from_secs(30),
         latency_ms: Some(12),
         errors: 1,
-        series_used: None,
         series_skipped: Some(2),
         calls_per_minute: Some(60),
         message: message.to_owned(),
+        ..SourceHealth::new(
+            Name::new(name),
+            Name::new("kubernetes"),
+            state,
+            Duration::from_secs(30),
+        )
     }
 }

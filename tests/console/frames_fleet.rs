@@ -24,6 +24,8 @@ use model::fleet::policy::Policy;
 use model::fleet::pool::{ClassCount, DeviceCounts, NodeCounts, Pool, PoolMode};
 use model::fleet::signal::{Signal, Signals};
 use model::fleet::siting::JobPodSet;
+use model::fleet::skipped_series::{SkipReason, SkippedSeries};
+use model::fleet::source_errors::SourceError;
 use model::fleet::{Fleet, TableState};
 use table::Facts;
 use totals::{charge, pool, settle_burn};
@@ -541,23 +543,32 @@ fn finish(
     let mut jobs: Vec<Arc<Job>> = jobs.into_values().map(Arc::new).collect();
     jobs.sort_by(|a, b| a.id.cmp(&b.id));
     let source = |name: &str, kind: &str, state, message: &str| SourceHealth {
-        name: Name::new(name),
-        kind: Name::new(kind),
-        state,
         last_ok: Some(ago(match state {
             SourceState::Live => 2,
             _ => 190,
         })),
-        node: None,
         failing_since: (state != SourceState::Live).then(|| ago(160)),
-        last_outage: None,
-        patience: Duration::from_secs(90),
         latency_ms: Some(14),
         errors: if state == SourceState::Live { 0 } else { 12 },
         series_used: (kind != "kubernetes").then_some(312),
+        last_errors: Arc::from_iter((!message.is_empty()).then(|| SourceError {
+            at: ago(160),
+            message: "timed out after 10s".to_owned(),
+        })),
         series_skipped: (kind != "kubernetes").then_some(4),
+        skipped: Arc::from_iter((kind != "kubernetes").then(|| SkippedSeries {
+            metric: Name::new("DCGM_FI_DEV_MEM_COPY_UTIL"),
+            series: 3,
+            reason: SkipReason::NoMapping,
+        })),
         calls_per_minute: Some(2),
         message: message.to_owned(),
+        ..SourceHealth::new(
+            Name::new(name),
+            Name::new(kind),
+            state,
+            Duration::from_secs(90),
+        )
     };
     let sources = vec![
         source("api nodes", "kubernetes", SourceState::Live, ""),

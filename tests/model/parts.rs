@@ -97,20 +97,14 @@ impl Parts {
         let nodes = vec![node(now, "n1", Some(&pod)), node(now, "n2", None)];
         let job = job(&pod, "n1");
         let source = |name: &str, kind: &str| SourceHealth {
-            name: Name::from(name),
-            kind: Name::from(kind),
-            state: SourceState::Live,
             last_ok: Some(now),
-            node: None,
-            failing_since: None,
-            last_outage: None,
-            patience: Duration::from_secs(90),
             latency_ms: Some(12),
-            errors: 0,
-            series_used: None,
-            series_skipped: None,
-            calls_per_minute: None,
-            message: String::new(),
+            ..SourceHealth::new(
+                Name::from(name),
+                Name::from(kind),
+                SourceState::Live,
+                Duration::from_secs(90),
+            )
         };
         Self {
             now,

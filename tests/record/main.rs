@@ -6,6 +6,7 @@ mod round_trip;
 mod usage;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::base::{Moment, Name, ObjectKey};
@@ -14,6 +15,8 @@ use model::fleet::observe::{
 };
 use model::fleet::reading::{Page, Reading, ReadingScope};
 use model::fleet::signal::Signal;
+use model::fleet::skipped_series::{SkipReason, SkippedSeries};
+use model::fleet::source_errors::SourceErrors;
 use record::{Archive, RecordFault, RecordOptions, RecordedEvent, Recorder, ReplayStep, Saved};
 
 const START: Moment = Moment::from_seconds(1_800_000_000);
@@ -86,21 +89,29 @@ fn page(node: &str, at: Moment, value: f64) -> Observation {
 }
 
 fn source(name: &str, last_ok: Moment, message: &str) -> Observation {
+    let mut errors = SourceErrors::default();
+    if !message.is_empty() {
+        errors.add(last_ok, message);
+    }
     Observation::Source(SourceHealth {
-        name: Name::new(name),
-        kind: Name::new("dcgm"),
-        state: SourceState::Live,
-        node: None,
-        failing_since: None,
-        last_outage: None,
         last_ok: Some(last_ok),
-        patience: Duration::from_secs(90),
         latency_ms: Some(17),
-        errors: 0,
+        last_errors: errors.last,
         series_used: Some(200),
-        series_skipped: None,
+        series_skipped: Some(8),
+        skipped: Arc::new([SkippedSeries {
+            metric: Name::new("DCGM_FI_DEV_MEM_COPY_UTIL"),
+            series: 8,
+            reason: SkipReason::NoMapping,
+        }]),
         calls_per_minute: Some(2),
         message: message.to_owned(),
+        ..SourceHealth::new(
+            Name::new(name),
+            Name::new("dcgm"),
+            SourceState::Live,
+            Duration::from_secs(90),
+        )
     })
 }
 

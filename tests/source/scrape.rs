@@ -231,6 +231,11 @@ async fn exporter_faults_are_reported_with_the_fix() {
         let row = &rows[name];
         assert_eq!((row.state, row.errors), (SourceState::Lost, 1), "{name}");
         assert!(row.message.contains(words), "{name}: {}", row.message);
+        let [error] = &*row.last_errors else {
+            panic!("{name}: {:?}", row.last_errors);
+        };
+        assert_eq!(error.message, row.message, "{name}");
+        assert!(Some(error.at) >= row.failing_since, "{name}: {error:?}");
     }
     assert!(!rows["noise"].message.is_empty(), "{:?}", rows["noise"]);
 }

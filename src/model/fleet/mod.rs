@@ -27,7 +27,8 @@ pub(crate) mod serving;
 
 pub use fleet::{Fleet, TableState};
 pub use observed::{
-    claim, condition, kinds, object_parts, observe, outage, reading, seen, source_fault, visibility,
+    claim, condition, kinds, object_parts, observe, outage, reading, seen, skipped_series,
+    source_errors, source_fault, visibility,
 };
 pub use queueing::{
     admission, budget, govern, kueue_resources, queue, queue_document, run_hold, scheduling, siting,

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use cluster::pod::PodObject;
 use model::base::{Moment, Name, Names};
 use model::fleet::observe::{ListedNamespaces, Lost, Observation, Table};
+use model::fleet::source_errors::SourceErrors;
 
 use super::api_error::{ApiError, ChannelClosed, What};
 use super::api_stats::{ApiStats, RequestClass};
@@ -120,7 +121,7 @@ struct TableFollower<'s> {
     unreadable: u32,
     /// Lists that began since the last one that completed.
     hollow: u32,
-    errors: u64,
+    errors: SourceErrors,
     skipped: u64,
     narrowed: Option<String>,
     /// The table was complete once: a refusal is reported as a loss before it counts as missing rights.
@@ -150,7 +151,7 @@ impl<'s> TableFollower<'s> {
             attempt: 0,
             unreadable: 0,
             hollow: 0,
-            errors: 0,
+            errors: SourceErrors::default(),
             skipped: 0,
             narrowed: None,
             listed: false,
@@ -486,7 +487,8 @@ impl<'s> TableFollower<'s> {
                 return Ok(None);
             }
             What::Garbled => {
-                self.errors += 1;
+                self.errors
+                    .add(self.shared.stats.now(), trouble.message.as_str());
                 self.skipped += 1;
                 self.unreadable += 1;
                 if self.unreadable < NONSENSE {

@@ -1,5 +1,6 @@
 //! Reports of a table's task: losses, recoveries and its row under `sources`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::base::Name;
@@ -50,7 +51,8 @@ impl TableFollower<'_> {
             self.attempt = 0;
         }
         let own = self.again();
-        self.errors += 1;
+        self.errors
+            .add(self.shared.stats.now(), trouble.message.as_str());
         // A busy server mostly answers the second or third time: until then no loss is reported.
         let is_reported = trouble.what != What::Busy || self.attempt > 2;
         if is_reported {
@@ -221,20 +223,13 @@ impl TableFollower<'_> {
         self.row_at = Some(self.shared.stats.local());
         let figures = self.shared.stats.figures(self.class);
         self.batch.push(Observation::Source(SourceHealth {
-            name: self.row_name(),
-            kind: Name::new("kubernetes"),
-            state,
             last_ok: figures.last_ok,
-            node: None,
-            failing_since: None,
-            last_outage: None,
-            patience: PATIENCE,
             latency_ms: figures.latency_ms,
-            errors: self.errors,
-            series_used: None,
-            series_skipped: None,
+            errors: self.errors.count,
+            last_errors: Arc::clone(&self.errors.last),
             calls_per_minute: Some(figures.calls_per_minute),
             message,
+            ..SourceHealth::new(self.row_name(), Name::new("kubernetes"), state, PATIENCE)
         }));
     }
 }

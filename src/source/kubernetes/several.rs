@@ -17,6 +17,7 @@ use model::base::{Name, ObjectKey};
 use model::fleet::observe::{
     ListedNamespaces, Lost, LostKind, Observation, SourceHealth, SourceState, Table,
 };
+use model::fleet::source_errors::SourceErrors;
 
 use super::{Namespaces, Shared};
 
@@ -263,6 +264,10 @@ impl WholeTable {
         for (part, row) in rows().filter(|(_, row)| !row.message.is_empty()) {
             words.push(format!("{}: {}", part.namespace, row.message));
         }
+        let errors = SourceErrors::sum(rows().map(|(part, row)| {
+            let namespace = part.namespace.as_str();
+            (namespace, row.errors, &*row.last_errors)
+        }));
         let oldest = rows().map(|(_, row)| row.last_ok).min().flatten();
         Some(SourceHealth {
             state: rows()
@@ -274,7 +279,8 @@ impl WholeTable {
             failing_since: None,
             last_outage: None,
             latency_ms: rows().filter_map(|(_, row)| row.latency_ms).max(),
-            errors: rows().map(|(_, row)| row.errors).sum(),
+            errors: errors.count,
+            last_errors: errors.last,
             // Requests are counted for the table as a whole.
             calls_per_minute: rows().filter_map(|(_, row)| row.calls_per_minute).max(),
             message: words.join("; "),

@@ -21,6 +21,8 @@ use tokio::task::JoinSet;
 use exporter::{Dialects, Matchers, Rates};
 use model::base::{Moment, Name, Names, ObjectKey};
 use model::fleet::observe::{Observation, SourceHealth, SourceState};
+use model::fleet::skipped_series::SkippedSeries;
+use model::fleet::source_errors::SourceErrors;
 
 use super::api_stats::ApiStats;
 use super::reread::Again;
@@ -94,7 +96,7 @@ struct RoundState {
     plan: BTreeMap<Name, Vec<BTreeSet<String>>>,
     planned_at: Option<Moment>,
     targets: FxHashMap<(String, Name), TargetState>,
-    errors: u64,
+    errors: SourceErrors,
     last_ok: Option<Moment>,
 }
 
@@ -112,6 +114,8 @@ struct Round {
     cover: ScrapeCoverage,
     used: usize,
     skipped: usize,
+    /// The metrics of the skipped series, summed over all targets.
+    skipped_series: Vec<SkippedSeries>,
     message: String,
     /// Targets for the history query: a dialect, with its targets and how many series each has.
     targets: Vec<PastTarget>,
@@ -208,7 +212,7 @@ impl Feed {
                 }
                 Err(RoundError::No(no)) => {
                     failures = failures.saturating_add(1);
-                    state.errors += 1;
+                    state.errors.add(self.stats.now(), no.message.as_str());
                     // A single failure is no loss, unless Prometheus never answered.
                     let mut message = no.message;
                     if failures > 1 || state.last_ok.is_none() {
@@ -281,14 +285,18 @@ impl Feed {
         let row = SourceHealth {
             state: match round {
                 Some(_) => SourceState::Live,
-                None if state.errors > 0 => SourceState::Lost,
+                None if state.errors.count > 0 => SourceState::Lost,
                 None => SourceState::Stale,
             },
             last_ok: state.last_ok,
             latency_ms: round.map(|(latency, _)| latency),
-            errors: state.errors,
+            errors: state.errors.count,
+            last_errors: Arc::clone(&state.errors.last),
             series_used: round.map(|(_, round)| count(round.used)),
             series_skipped: round.map(|(_, round)| count(round.skipped)),
+            skipped: round.map_or_else(Arc::default, |(_, round)| {
+                round.skipped_series.as_slice().into()
+            }),
             calls_per_minute: Some(asker.calls_per_minute()),
             message: message.to_owned(),
             ..blank(name.clone(), self.options.interval)
@@ -328,22 +336,12 @@ impl RoundState {
 
 /// A health row without values.
 fn blank(name: Name, interval: Duration) -> SourceHealth {
-    SourceHealth {
+    SourceHealth::new(
         name,
-        kind: Name::new("prometheus"),
-        state: SourceState::Stale,
-        last_ok: None,
-        node: None,
-        failing_since: None,
-        last_outage: None,
-        patience: interval.saturating_mul(3).max(Duration::from_secs(90)),
-        latency_ms: None,
-        errors: 0,
-        series_used: None,
-        series_skipped: None,
-        calls_per_minute: None,
-        message: String::new(),
-    }
+        Name::new("prometheus"),
+        SourceState::Stale,
+        interval.saturating_mul(3).max(Duration::from_secs(90)),
+    )
 }
 
 /// Why a round failed.

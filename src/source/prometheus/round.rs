@@ -15,6 +15,7 @@ use exporter::{Dialect, Dialects, HostRule, Matchers, Rates, Samples, Scrape, Up
 use model::base::{Moment, Name, Names};
 use model::fleet::observe::Observation;
 use model::fleet::reading::Page;
+use model::fleet::skipped_series::SkippedSeries;
 
 use super::prometheus_client::{PrometheusClient, RequestPriority};
 use super::{Feed, PastTarget, Round, RoundError, RoundState, TargetState};
@@ -48,6 +49,7 @@ impl Feed {
                 cover: ScrapeCoverage::nothing(),
                 used: 0,
                 skipped: 0,
+                skipped_series: Vec::new(),
                 message: "it knows no metric of any exporter; does it scrape them, and does prometheus.matcher fit? Exporters are scraped instead".to_owned(),
                 targets: Vec::new(),
             });
@@ -108,10 +110,9 @@ impl Feed {
         }
         let mut round = done.round;
         for (dialect, no) in failed {
-            state.errors += 1;
-            round
-                .message
-                .push_str(&format!("; {dialect}: {}", no.message));
+            let message = format!("{dialect}: {}", no.message);
+            round.message.push_str(&format!("; {message}"));
+            state.errors.add(self.stats.now(), message);
         }
         Ok(round)
     }
@@ -403,6 +404,7 @@ impl ReadingsInput {
         let mut covered = Covered::default();
         let mut pages = Vec::new();
         let (mut used, mut skipped) = (0, 0);
+        let mut skips = Vec::new();
         let mut counts: Vec<String> = Vec::new();
         let mut targets = Vec::new();
         let (mut late, mut timeless) = (0usize, 0usize);
@@ -424,6 +426,7 @@ impl ReadingsInput {
                 count += 1;
                 used += read.report.series_used;
                 skipped += read.report.series_skipped;
+                skips.append(&mut read.report.skipped);
                 let stated = scrape.scraped_at().or_else(|| self.times.get(&id).copied());
                 timeless += usize::from(stated.is_none());
                 let then = stated.or(evaluated).unwrap_or(self.received);
@@ -514,6 +517,7 @@ impl ReadingsInput {
                 cover: ScrapeCoverage::Of(covered),
                 used,
                 skipped,
+                skipped_series: SkippedSeries::sum(&skips),
                 message,
                 targets,
             },

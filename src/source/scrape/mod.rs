@@ -20,6 +20,7 @@ use exporter::{Dialects, HostRule, PageSource, ParsedPage, Rates, read};
 use model::base::{Moment, Name, Names, ObjectKey};
 use model::fleet::observe::{Observation, SourceState};
 use model::fleet::reading::Page;
+use model::fleet::skipped_series::SkippedSeries;
 
 use super::api_stats::ApiStats;
 use super::reread::Again;
@@ -86,6 +87,8 @@ struct ScrapeState {
     found: bool,
     /// The complete list of targets has been reported: each has a row.
     found_reported: bool,
+    /// The skipped series of the last page of each dialect.
+    skipped: BTreeMap<Name, Arc<[SkippedSeries]>>,
 }
 
 impl Scraper {
@@ -103,6 +106,7 @@ impl Scraper {
             reach: self.reach.borrow_and_update().clone(),
             found: false,
             found_reported: false,
+            skipped: BTreeMap::new(),
         };
         let direct = Arc::new(Direct::default());
         let observations = self.add_endpoints(&mut state);
@@ -502,7 +506,6 @@ impl Scraper {
                 (Some(read.report), message)
             }
             Err(no) => {
-                known.errors += 1;
                 known.failing_since = known.failing_since.or(Some(now));
                 let message = match (through_proxy, outcome.way) {
                     (Some(words), ScrapeRoute::Direct)
@@ -512,6 +515,7 @@ impl Scraper {
                     }
                     _ => no.message,
                 };
+                known.errors.add(self.stats.now(), message.as_str());
                 (None, message)
             }
         };
@@ -527,6 +531,9 @@ impl Scraper {
         );
         if refused {
             row.state = SourceState::NotVisible;
+        }
+        if let Some(report) = report {
+            row.skipped = state.shared(&row.kind, report.skipped);
         }
         observations.push(Observation::Source(row));
         observations

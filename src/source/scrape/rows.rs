@@ -1,5 +1,6 @@
 //! Reports on targets: their rows under `sources`, and which of them need no scrapes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::scrape_coverage::{ScrapeCoverage, ScrapedNodes};
@@ -7,6 +8,7 @@ use crate::serving::ServingPod;
 use exporter::{Dialect, HostRule, PageReport, Rates};
 use model::base::{Age, Moment, Name, ObjectKey};
 use model::fleet::observe::{Observation, SourceHealth, SourceState};
+use model::fleet::skipped_series::SkippedSeries;
 
 use super::page::ScrapeRoute;
 use super::target::KnownTarget;
@@ -94,6 +96,19 @@ impl ScrapeState {
         (settled && !std::mem::replace(&mut self.found_reported, true))
             .then_some(Observation::ExportersFound)
     }
+
+    /// The skipped series of a page. Most pages of a dialect skip the same: these share one list.
+    pub(super) fn shared(
+        &mut self,
+        dialect: &Name,
+        skipped: Vec<SkippedSeries>,
+    ) -> Arc<[SkippedSeries]> {
+        let last = self.skipped.entry(dialect.clone()).or_default();
+        if **last != *skipped {
+            *last = skipped.into();
+        }
+        Arc::clone(last)
+    }
 }
 
 /// Removes the target of a pod; returns the end of its row.
@@ -109,24 +124,18 @@ const NO_ANSWER_YET: &str = "no answer yet";
 
 /// The row of a target that has not answered yet.
 pub(super) fn waiting(known: &KnownTarget) -> SourceHealth {
+    let kind = known.dialect.clone();
     SourceHealth {
-        name: known.name.clone(),
-        kind: known
-            .dialect
-            .clone()
-            .unwrap_or_else(|| Name::new("exporter")),
-        state: SourceState::Stale,
-        last_ok: None,
         node: known.node.clone(),
         failing_since: known.failing_since,
         last_outage: known.last_outage,
-        patience: known.interval.saturating_mul(3),
-        latency_ms: None,
-        errors: 0,
-        series_used: None,
-        series_skipped: None,
-        calls_per_minute: None,
         message: NO_ANSWER_YET.to_owned(),
+        ..SourceHealth::new(
+            known.name.clone(),
+            kind.unwrap_or_else(|| Name::new("exporter")),
+            SourceState::Stale,
+            known.interval.saturating_mul(3),
+        )
     }
 }
 
@@ -150,20 +159,12 @@ pub(super) fn row(
     let understood = report.is_some_and(|report| report.dialect.is_some() || report.starting);
     let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     SourceHealth {
-        name: known.name.clone(),
-        kind: known
-            .dialect
-            .clone()
-            .unwrap_or_else(|| Name::new("exporter")),
         state: match understood {
             true => SourceState::Live,
             false if is_starting(known, now) => SourceState::Stale,
             false => SourceState::Lost,
         },
         last_ok: known.last_ok,
-        node: known.node.clone(),
-        failing_since: known.failing_since,
-        last_outage: known.last_outage,
         // Two scrapes may be missed; a fleet larger than the request budget takes longer for each.
         patience: known
             .interval
@@ -171,10 +172,12 @@ pub(super) fn row(
             .saturating_mul(3)
             .max(Duration::from_secs(90)),
         latency_ms: Some(latency_ms),
-        errors: known.errors,
+        errors: known.errors.count,
+        last_errors: Arc::clone(&known.errors.last),
         series_used: report.map(|report| count(report.series_used)),
         series_skipped: report.map(|report| count(report.series_skipped + report.bad_lines)),
         calls_per_minute: Some(count(known.asked.len())),
         message,
+        ..waiting(known)
     }
 }

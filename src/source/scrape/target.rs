@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use exporter::Rates;
 use model::base::{Moment, Name};
+use model::fleet::source_errors::SourceErrors;
 
 use super::super::serving::ServingPod;
 use super::UNKNOWN_INTERVAL;
@@ -34,7 +35,7 @@ pub(super) struct KnownTarget {
     pub(super) failing_since: Option<Moment>,
     /// Its last outage that ended: its first failure, and the good page after it.
     pub(super) last_outage: Option<(Moment, Moment)>,
-    pub(super) errors: u64,
+    pub(super) errors: SourceErrors,
     /// Not scraped: Prometheus covers it, or no view needs it.
     pub(super) spared: bool,
 }
@@ -55,7 +56,7 @@ impl KnownTarget {
             last_ok: None,
             failing_since: None,
             last_outage: None,
-            errors: 0,
+            errors: SourceErrors::default(),
             spared: false,
         }
     }

@@ -9,6 +9,8 @@ use serde::Serialize;
 
 use model::base::{Name, SmallSort, natural};
 use model::fleet::observe::{SourceHealth, SourceState};
+use model::fleet::skipped_series::SkippedSeries;
+use model::fleet::source_errors::SourceError;
 use model::fleet::source_fault::SourceFault;
 use model::schema::of_rows;
 
@@ -38,14 +40,28 @@ pub struct SourceRow<'a> {
     pub latency_ms: Option<u32>,
     /// Failures since the start.
     pub errors: u64,
+    /// The last of these failures, newest first, at most five.
+    pub last_errors: Vec<SourceErrorRow<'a>>,
     /// Series turned into readings in the last page.
     pub series_used: Option<u32>,
     /// Series or lines that were skipped.
     pub series_skipped: Option<u32>,
+    /// The metrics of the skipped series, those with the most series first, at most 24.
+    pub skipped: &'a [SkippedSeries],
     /// Requests sent in the last minute.
     pub calls_per_minute: Option<u32>,
     /// The fault and its fix; null without a fault.
     pub message: Option<Cow<'a, str>>,
+}
+
+/// A failure of a source.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+pub struct SourceErrorRow<'a> {
+    /// When it failed.
+    #[schemars(with = "model::base::Moment")]
+    pub at: String,
+    /// What failed, and the repair where one is known.
+    pub message: &'a str,
 }
 
 /// Sources: each by itself, or the kinds, each with its sources that are broken. A row is the index of a source and whether it
@@ -397,6 +413,10 @@ fn unknown_names(facts: &Facts) -> String {
 
 /// The row of one source.
 pub fn row<'a>(facts: &Facts, source: &'a SourceHealth) -> SourceRow<'a> {
+    let error = |error: &'a SourceError| SourceErrorRow {
+        at: error.at.rfc3339(),
+        message: &error.message,
+    };
     SourceRow {
         name: &source.name,
         kind: &source.kind,
@@ -411,8 +431,10 @@ pub fn row<'a>(facts: &Facts, source: &'a SourceHealth) -> SourceRow<'a> {
         age_seconds: source.last_ok.map(|at| facts.now.since(at).seconds()),
         latency_ms: source.latency_ms,
         errors: source.errors,
+        last_errors: source.last_errors.iter().map(error).collect(),
         series_used: source.series_used,
         series_skipped: source.series_skipped,
+        skipped: &source.skipped,
         calls_per_minute: source.calls_per_minute,
         message: Some(message(facts, source)).filter(|words| !words.is_empty()),
     }

@@ -34,6 +34,7 @@ use table::navigation::Selection;
 
 pub(crate) use lines::LABEL;
 pub use lines::{draw_columns, draw_lines, draw_panel};
+use sources_of_kind::errors_and_skipped;
 pub use sources_of_kind::sources_of_kind;
 
 pub enum Line {
@@ -273,13 +274,9 @@ pub fn describe(
             };
             table.words("last answer", answered, Role::Text);
             table.known("latency", source.latency_ms.map(|ms| format!("{ms} ms")));
-            if source.errors > 0 {
-                let words = format!("{} requests failed since stokehold started", source.errors);
-                table.words("errors", words, Role::Text);
-            }
             table.known("series used", source.series_used);
-            table.known("skipped", source.series_skipped);
             table.known("calls/min", source.calls_per_minute);
+            errors_and_skipped(&mut table, facts, &[source]);
         }
         Selection::Queue(name) | Selection::Cohort(name) => {
             let kind = match selection {

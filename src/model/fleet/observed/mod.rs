@@ -8,5 +8,7 @@ pub mod observe;
 pub mod outage;
 pub mod reading;
 pub mod seen;
+pub mod skipped_series;
+pub mod source_errors;
 pub mod source_fault;
 pub mod visibility;

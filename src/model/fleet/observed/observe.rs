@@ -8,6 +8,8 @@ use crate::base::{Moment, Name, ObjectKey};
 
 use super::claim::{ClaimSeen, ClassSeen, SliceSeen, TemplateSeen};
 use super::reading::Page;
+use super::skipped_series::SkippedSeries;
+use super::source_errors::SourceError;
 use crate::fleet::idle::IdleBefore;
 use crate::fleet::launch_failure::LaunchFailure;
 use crate::fleet::queueing::admission::GroupSeen;
@@ -204,10 +206,16 @@ pub struct SourceHealth {
     pub latency_ms: Option<u32>,
     /// Failures since the start.
     pub errors: u64,
+    /// The last of these failures, newest first: [`SourceError::KEPT`] at most.
+    #[serde(default, skip_serializing_if = "<[SourceError]>::is_empty")]
+    pub last_errors: Arc<[SourceError]>,
     /// Series turned into readings in the last page.
     pub series_used: Option<u32>,
     /// Series or lines that were skipped.
     pub series_skipped: Option<u32>,
+    /// The metrics of these series, those with the most series first: [`SkippedSeries::MOST`] at most.
+    #[serde(default, skip_serializing_if = "<[SkippedSeries]>::is_empty")]
+    pub skipped: Arc<[SkippedSeries]>,
     /// Requests sent in the last minute.
     pub calls_per_minute: Option<u32>,
     /// Error and repair; empty when it is healthy.
@@ -227,6 +235,28 @@ crate::words! {
 }
 
 impl SourceHealth {
+    /// A source of which nothing else is known yet: no answer, no error, no message.
+    pub fn new(name: Name, kind: Name, state: SourceState, patience: std::time::Duration) -> Self {
+        Self {
+            name,
+            kind,
+            state,
+            node: None,
+            failing_since: None,
+            last_outage: None,
+            last_ok: None,
+            patience,
+            latency_ms: None,
+            errors: 0,
+            last_errors: Arc::default(),
+            series_used: None,
+            series_skipped: None,
+            skipped: Arc::default(),
+            calls_per_minute: None,
+            message: String::new(),
+        }
+    }
+
     /// True for an exporter, and for Prometheus in place of exporters.
     pub fn gives_readings(&self) -> bool {
         self.kind.as_str() != "kubernetes"

@@ -104,20 +104,14 @@ mod tests {
             known.insert(*table, TableState::Lost(lost));
         }
         fleet.sources = Arc::from([SourceHealth {
-            name: Name::new(API),
-            kind: Name::new("kubernetes"),
-            state: api,
             last_ok: Some(ago(40)),
-            node: None,
-            failing_since: None,
-            last_outage: None,
-            patience: Duration::from_secs(90),
-            latency_ms: None,
-            errors: 0,
-            series_used: None,
-            series_skipped: None,
-            calls_per_minute: None,
             message: String::from("no answer in time"),
+            ..SourceHealth::new(
+                Name::new(API),
+                Name::new("kubernetes"),
+                api,
+                Duration::from_secs(90),
+            )
         }]);
         fleet
     }
