@@ -29,9 +29,17 @@ fn emptiest(text: &str) -> f64 {
     let mut above = vec![0; width];
     let mut most = 0;
     for line in text.lines().take(height) {
-        let signs: Vec<char> = line.chars().chain(std::iter::repeat(' ')).take(width).collect();
+        let signs: Vec<char> = line
+            .chars()
+            .chain(std::iter::repeat(' '))
+            .take(width)
+            .collect();
         for (high, sign) in above.iter_mut().zip(&signs) {
-            *high = if " │╭╮╰╯─".contains(*sign) { *high + 1 } else { 0 };
+            *high = if " │╭╮╰╯─".contains(*sign) {
+                *high + 1
+            } else {
+                0
+            };
         }
         for from in 0..width {
             let mut high = above[from];
@@ -108,12 +116,21 @@ fn a_waiting_job_has_what_it_requests_to_scale() {
     let (_, text) = open(&facts, ViewId::Jobs, &format!("/{job}\n\n"));
     let scale = "128 used and 2 borrowed, 5 free, 64 requested";
     assert!(text.contains(scale), "{text}");
-    assert!(text.contains("h100 quota of queue research: 128 of its own"), "{text}");
+    assert!(
+        text.contains("h100 quota of queue research: 128 of its own"),
+        "{text}"
+    );
     // The bar is to scale: 130 of the 194 that would be used.
-    let bar = text.lines().find(|line| line.contains("██▓")).expect("a bar");
+    let bar = text
+        .lines()
+        .find(|line| line.contains("██▓"))
+        .expect("a bar");
     let count = |sign: &str| bar.matches(sign).count() as f64;
     let (used, asked) = (count("█") + count("▓"), count("▒"));
-    assert!((used / (used + asked) - 130.0 / 194.0).abs() < 0.02, "{bar}");
+    assert!(
+        (used / (used + asked) - 130.0 / 194.0).abs() < 0.02,
+        "{bar}"
+    );
     assert!(text.contains("who has the"), "{text}");
 }
 
@@ -147,14 +164,20 @@ fn the_history_of_a_service_is_a_curve_with_its_objective() {
     let mut history = History::default();
     for quarter in (0..40).rev() {
         let mut fleet = (*facts.fleet).clone();
-        fleet.at = facts.now.minus(std::time::Duration::from_secs(quarter * 15));
+        fleet.at = facts
+            .now
+            .minus(std::time::Duration::from_secs(quarter * 15));
         history.record(&fleet, &|_| (1.0, 0.5));
     }
     let key = facts
         .fleet
         .jobs
         .iter()
-        .find(|job| job.serving.as_ref().is_some_and(|it| it.served[0].waiting.is_some()))
+        .find(|job| {
+            job.serving
+                .as_ref()
+                .is_some_and(|it| it.served[0].waiting.is_some())
+        })
         .map(|job| job.id.clone())
         .expect("one serves");
     let job = facts.fleet.job(&key).expect("it is there");
@@ -167,7 +190,11 @@ fn the_history_of_a_service_is_a_curve_with_its_objective() {
     facts.history = Arc::new(history);
     let name = key.key.name.to_string();
     let (_, text) = open(&facts, ViewId::Jobs, &format!("/{name}\n\n"));
-    for words in ["time to first token, p95", "line: objective 500ms", "requests waiting"] {
+    for words in [
+        "time to first token, p95",
+        "line: objective 500ms",
+        "requests waiting",
+    ] {
         assert!(text.contains(words), "{words}\n{text}");
     }
     assert!(text.contains('╌'), "the objective is a line\n{text}");

@@ -286,18 +286,42 @@ fn a_supposed_change_and_a_plan_say_what_they_do_to_budgets() {
 fn each_day_of_the_last_thirty_is_a_column_of_its_teams() {
     let mut usage = usage_facts(&LARGE);
     // Seven days in which research costs the same and what is no team's less.
-    let days = usage.periods.iter_mut().find(|sums| sums.period == Period::Days30);
+    let days = usage
+        .periods
+        .iter_mut()
+        .find(|sums| sums.period == Period::Days30);
     let days = days.expect("the last 30 days");
     let each = days.sums.clone();
-    let of_day = |step| each.iter().cloned().map(move |sum| UsageSum { step, ..sum });
+    let of_day = |step| {
+        each.iter()
+            .cloned()
+            .map(move |sum| UsageSum { step, ..sum })
+    };
     days.sums = (10..17).flat_map(of_day).collect();
-    let all: i64 = days.sums.iter().filter_map(|sum| sum.totals.cost_micros()).sum();
-    let text = render_text(&shown(usage, ViewId::Cost, (200, 60), AppOptions::default()), 200, 60);
+    let all: i64 = days
+        .sums
+        .iter()
+        .filter_map(|sum| sum.totals.cost_micros())
+        .sum();
+    let text = render_text(
+        &shown(usage, ViewId::Cost, (200, 60), AppOptions::default()),
+        200,
+        60,
+    );
     assert!(text.contains("cost a day by team"), "{text}");
     let total = model::base::quantities::grouped((all as f64 / 1e6).round() as i64);
     assert!(text.contains(&format!("30 days ${total}")), "{text}");
-    assert!(text.contains("line: budget all $1 6"), "a thirtieth of 50 000\n{text}");
+    assert!(
+        text.contains("line: budget all $1 6"),
+        "a thirtieth of 50 000\n{text}"
+    );
     // The days without a record are no columns: seven have the letter's color, and 23 or 24 a dot.
-    let bottom = text.lines().rfind(|line| line.contains("····") || line.contains("·  ")).expect("days");
-    assert!(bottom.matches('·').count() >= 20 && bottom.contains('█'), "{text}");
+    let bottom = text
+        .lines()
+        .rfind(|line| line.contains("····") || line.contains("·  "))
+        .expect("days");
+    assert!(
+        bottom.matches('·').count() >= 20 && bottom.contains('█'),
+        "{text}"
+    );
 }
