@@ -92,10 +92,16 @@ pub(super) fn run(
     }
     let not_visible = answer.explanation.reasons.iter().any(Reason::is_blind);
     let mut text = answer_text(&answer, now.as_ref(), &seen.snapshot, job.output);
-    if let (true, TableOrJson::Table, Some(stated)) =
-        (not_visible, job.output, seen.pending_reason(&name))
-    {
-        let _ = writeln!(text, "  {:<10} {}", "reported", printable(&stated));
+    // The answer of the job's own system comes first, then what is missing for one of ours.
+    if let (TableOrJson::Table, Some(says), Some(blind)) = (
+        job.output,
+        seen.job_says(&name),
+        table::waiting::no_help(&answer.explanation.reasons),
+    ) {
+        let own = answer.explanation.reasons.iter().find(|it| it.is_blind());
+        let own = own.map_or_else(String::new, Reason::sentence);
+        let both = format!("{}\n  {:<10} {blind}", printable(&says), "change");
+        text = text.replacen(&own, &both, 1);
     }
     if let (TableOrJson::Table, Some(waited)) = (job.output, seen.waited_words(&name)) {
         let _ = writeln!(text, "  {:<10} {}", "waiting", printable(&waited));

@@ -119,7 +119,13 @@ pub fn availability(command: Command, selection: &Selection, facts: &Facts) -> A
         Command::Action(name) => {
             let selection = std::slice::from_ref(selection);
             with_selected(selection, facts, |selected| {
-                name.spec().availability(selected)
+                match name.spec().availability(selected) {
+                    // What would be refused cannot apply.
+                    Availability::Available if (name.spec().request)(selected).is_err() => {
+                        Availability::Hidden
+                    }
+                    known => known,
+                }
             })
         }
         _ => Availability::Available,

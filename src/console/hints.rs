@@ -4,9 +4,10 @@ use ratatui::layout::Rect;
 
 use model::base::SmallSort;
 use model::base::quantities::grouped;
+use model::fleet::job::JobState;
 use plan::actions::Availability;
 use table::actions::RunState;
-use table::navigation::Selection;
+use table::navigation::{RowScope, Selection};
 use table::role::Role;
 
 use super::action_keys;
@@ -15,6 +16,7 @@ use super::msg::Key;
 use super::overlay::Overlay;
 use super::painter::Painter;
 use super::screen::Screen;
+use super::view::subject;
 
 pub(super) fn draw_hints(
     screen: &dyn Screen,
@@ -70,8 +72,7 @@ pub(super) fn draw_hints(
             if spec.hint == 0
                 || hints.iter().any(|(_, _, title)| *title == spec.title)
                 || !overlay.does(spec.command, screen)
-                || (matches!(overlay, Overlay::None) && !has_object(screen, spec.command))
-                || (spec.command == Command::Logs && contexts.contains(&Context::Logs))
+                || (matches!(overlay, Overlay::None) && !does(screen, spec.command))
             {
                 continue;
             }
@@ -162,31 +163,46 @@ pub(super) fn draw_hints(
     }
 }
 
-/// False when the command needs an object or rows and there are none.
-fn has_object(screen: &dyn Screen, command: Command) -> bool {
-    let selection = || screen.view().selection(screen.facts());
-    match command {
-        Command::StopRun => match selection() {
-            Some(Selection::Run(run)) => {
-                let run = screen.facts().acts.run(&run);
-                run.is_some_and(|run| run.state == RunState::Running)
+/// True where a command has something to do now, on the row under the cursor: the footer and help offer these, the palette says
+/// of others that they do nothing here.
+pub(super) fn does(screen: &dyn Screen, command: Command) -> bool {
+    let (view, facts) = (screen.view(), screen.facts());
+    let (fleet, selection) = (&facts.fleet, || view.selection(facts));
+    view.does(command, facts)
+        && match command {
+            Command::StopRun => selection().is_some_and(|of| match of {
+                Selection::Run(run) => {
+                    let run = facts.acts.run(&run);
+                    run.is_some_and(|run| run.state == RunState::Running)
+                }
+                _ => false,
+            }),
+            Command::Facts | Command::Describe | Command::Copy => selection().is_some(),
+            Command::Mute | Command::Acknowledge => {
+                selection().is_some() && screen.timeline().is_none()
             }
-            _ => false,
-        },
-        // A row that represents several objects can be opened, but is no object.
-        Command::Open => selection().is_some() || screen.view().counts().0 > 0,
-        Command::Facts
-        | Command::Describe
-        | Command::Yaml
-        | Command::Events
-        | Command::Logs
-        | Command::Tree
-        | Command::Copy
-        | Command::Mute
-        | Command::Acknowledge => selection().is_some(),
-        Command::Sort | Command::Filter | Command::Faults => screen.view().counts().1 > 0,
-        _ => true,
-    }
+            Command::Logs => selection().is_some_and(|of| !subject::pods(facts, &of).is_empty()),
+            Command::Yaml | Command::Events | Command::Tree => {
+                selection().is_some_and(|of| subject::unreadable(facts, command, &of).is_none())
+            }
+            Command::NextPanel | Command::PreviousPanel => {
+                !fleet.jobs.is_empty() || !fleet.findings.is_empty()
+            }
+            Command::WhatIf => {
+                !(fleet.nodes.is_empty() && fleet.jobs.is_empty() && fleet.queues.is_empty())
+            }
+            Command::Waste => fleet.devices().next().is_some(),
+            Command::LongestWait => {
+                let here = view.table().map(|table| &table.table_model.row_scope);
+                let mut jobs = fleet.jobs.iter();
+                jobs.any(|job| {
+                    let is_here = here.is_some_and(|of| *of == RowScope::Job(job.id.clone()));
+                    job.state == JobState::Waiting && facts.has_job(job) && !is_here
+                })
+            }
+            Command::Back => screen.leads_back(),
+            _ => true,
+        }
 }
 
 /// An action key, its action, and whether it is allowed.
@@ -203,8 +219,7 @@ fn action_hints(
     if !matches!(overlay, Overlay::None) {
         return None;
     }
-    let selection =
-        super::view::subject::meant(screen.facts(), screen.view().selection(screen.facts())?);
+    let selection = subject::meant(screen.facts(), screen.view().selection(screen.facts())?);
     let mut why: Option<(String, Vec<String>)> = None;
     let keys: Vec<ActionHint> = action_keys::fitting(&selection)
         .filter_map(|command| {

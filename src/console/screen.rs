@@ -49,6 +49,8 @@ pub trait Screen {
     fn is_frozen(&self) -> bool;
     /// True while readings of the past are shown.
     fn is_past(&self) -> bool;
+    /// True where there is a present, a filter or a place above to go back to.
+    fn leads_back(&self) -> bool;
     /// True while the record of the cluster is shown instead of its session.
     fn is_rewound(&self) -> bool;
     /// Missing data and connections, most severe first.

@@ -7,6 +7,7 @@ use model::base::quantities::{bytes, grouped};
 use model::base::{Age, DeviceAmount, Moment, ObjectKey, Rate};
 use model::cost::Money;
 use model::fleet::finding::Severity;
+use model::fleet::pool::NOT_VISIBLE;
 
 use super::role::Role;
 use super::rows::list_price::marked;
@@ -79,6 +80,16 @@ impl<'a> Value<'a> {
     /// True for money of which what is paid is not known: it has the mark of list prices.
     pub fn is_by_list(&self) -> bool {
         matches!(self, Self::Money(money) | Self::Sum(money) if money.is_by_list())
+    }
+
+    /// True where it says no more than that it is not known, or not visible.
+    pub fn is_unknown(&self) -> bool {
+        match self {
+            Self::Unknown => true,
+            Self::Text(words) => ["–", "not visible", NOT_VISIBLE].contains(&&**words),
+            Self::Trend(values, last) => last.is_none() && values.iter().all(Option::is_none),
+            _ => false,
+        }
     }
 
     /// USD in all, without a mark of list prices.

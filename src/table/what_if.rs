@@ -12,6 +12,7 @@ use model::base::{Age, Moment, Name};
 use model::cost::ASSUMPTION;
 use model::cost::LIST_MARK;
 
+use super::spend::dollars;
 use super::table::{Layout, cell};
 use super::text::{UNKNOWN, eta, hour, or_unknown};
 use super::{Facts, budgets, gaps};
@@ -180,21 +181,17 @@ fn money(before: &WhatIfFigures, after: &WhatIfFigures) -> Figure {
         (!none_priced).then_some([all, by_list])
     };
     let mark = |by_list: i64| if by_list == 0 { "" } else { LIST_MARK };
-    let dollars = |micro: i64| {
-        let cents = micro % 1_000_000 / 10_000;
-        format!("{}.{cents:02}", grouped(micro / 1_000_000))
-    };
     let rate_text = |rate: Option<[i64; 2]>| {
         rate.map_or_else(
             || UNKNOWN.to_owned(),
-            |[all, by_list]| format!("${}/h{}", dollars(all), mark(by_list)),
+            |[all, by_list]| format!("{}/h{}", dollars(all), mark(by_list)),
         )
     };
     let by = match (rate(before), rate(after)) {
         (Some([was, was_by_list]), Some([is, is_by_list])) if was != is => {
             let sign = if is > was { '+' } else { '-' };
             let by = dollars((is - was).abs());
-            format!("{sign}${by}/h{}", mark(is_by_list - was_by_list))
+            format!("{sign}{by}/h{}", mark(is_by_list - was_by_list))
         }
         _ => String::new(),
     };

@@ -38,7 +38,7 @@ const WAYS: &[&str] = &[
 ];
 
 /// Answers what the console asks to be read.
-fn answer(app: &mut App, effects: &[Effect], now: Moment) {
+pub fn answer(app: &mut App, effects: &[Effect], now: Moment) {
     let Some(Effect::Read(Some(want))) = effects.last() else {
         return;
     };

@@ -13,6 +13,7 @@ mod input;
 mod keys;
 mod leaving;
 mod list_prices;
+mod offered;
 mod panels;
 mod pictures;
 mod plan_dialog;

@@ -81,6 +81,13 @@ impl FleetRead {
         Some(job.reason.to_string())
     }
 
+    /// What a waiting job's own queueing system or scheduler says of it.
+    pub(in crate::cli) fn job_says(&self, name: &str) -> Option<String> {
+        let named = self.facts.fleet.job_named(name);
+        let job = named.filter(|job| !job.reason.is_empty())?;
+        Some(table::waiting::says(job))
+    }
+
     /// How long a job has waited, and how long ago it was created.
     pub(in crate::cli) fn waited_words(&self, name: &str) -> Option<String> {
         let job = self.facts.fleet.job_named(name)?;

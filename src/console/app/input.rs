@@ -12,6 +12,7 @@ use crate::msg::{Effect, Key, KeyPress, Mouse, Rewind, Switch};
 use crate::overlay::{Navigation, Overlay, Verdict};
 use crate::picture;
 use crate::table_model::fields;
+use crate::view::object_view::sort_of;
 use crate::view::subject;
 use crate::view::tree_of;
 use crate::view::view_trait::CommandOutcome;
@@ -242,6 +243,11 @@ impl App {
             return;
         }
         let (facts, body) = (self.facts.clone(), self.body());
+        let selection = self.view().selection(&facts);
+        if let Some(why) = selection.and_then(|of| subject::unreadable(&facts, command, &of)) {
+            self.hint(why);
+            return;
+        }
         match self.view_mut().on(command, &facts, body) {
             CommandOutcome::Done => {
                 if matches!(command, Command::Sort | Command::Order)
@@ -445,19 +451,18 @@ impl App {
 
     /// Opens YAML, events or logs of an object.
     pub(super) fn read_of(&mut self, command: Command, selection: Selection) {
-        let id = self.view().id();
-        if command == Command::Tree {
-            match tree_of(&self.facts, &selection) {
-                Some((tab, of)) => self.go(Destination::Part(tab, RowScope::Tree(of))),
-                None => self.hint(format!("{} has no tree", selection.heading(&self.facts))),
-            }
+        if let Some(why) = subject::unreadable(&self.facts, command, &selection) {
+            self.hint(why);
             return;
         }
-        self.go(match command {
-            Command::Yaml => Destination::Paper(id, ObjectText::Yaml, selection),
-            Command::Events => Destination::Paper(id, ObjectText::Events, selection),
-            Command::Logs => Destination::Logs(id, selection),
-            _ => Destination::Paper(id, ObjectText::Describe, selection),
+        let id = self.view().id();
+        self.go(match (command, tree_of(&self.facts, &selection)) {
+            (Command::Tree, Some((tab, of))) => Destination::Part(tab, RowScope::Tree(of)),
+            (Command::Logs, _) => Destination::Logs(id, selection),
+            _ => {
+                let text = sort_of(command).unwrap_or(ObjectText::Describe);
+                Destination::Paper(id, text, selection)
+            }
         });
     }
 

@@ -69,6 +69,10 @@ impl Screen for App {
     fn is_past(&self) -> bool {
         self.is_past()
     }
+    fn leads_back(&self) -> bool {
+        let view = self.view();
+        self.is_past() || !self.is_at_top() || view.faults_only() || !view.filter().is_empty()
+    }
     fn is_rewound(&self) -> bool {
         self.is_rewound()
     }

@@ -3,6 +3,7 @@
 use ratatui::layout::{Position, Rect};
 
 use crate::commands::{Command, Context};
+use crate::hints::does;
 use crate::msg::KeyPress;
 use crate::painter::Painter;
 use crate::screen::Screen;
@@ -117,7 +118,7 @@ impl Help {
 enum HelpRow {
     Head(&'static str),
     /// Keys and their effect; continuation lines have no keys.
-    Key(String, String),
+    Key(String, String, Role),
     Gap,
 }
 
@@ -168,11 +169,11 @@ pub(super) fn draw(
     let room = inside.width.saturating_sub(column + 2);
     let mut rows = Vec::new();
     // The description is wrapped over as many lines as it needs.
-    let entry = |rows: &mut Vec<(HelpRow, String)>, keys: String, doc: &str| {
+    let entry = |rows: &mut Vec<(HelpRow, String)>, keys: String, doc: &str, role: Role| {
         let whole = format!("{keys} {doc}");
         let mut keys = Some(keys);
         for line in wrap(doc, usize::from(room.max(8))) {
-            let row = HelpRow::Key(keys.take().unwrap_or_default(), line);
+            let row = HelpRow::Key(keys.take().unwrap_or_default(), line, role);
             rows.push((row, whole.clone()));
         }
     };
@@ -185,7 +186,7 @@ pub(super) fn draw(
         if place == here.len() {
             rows.extend([plain(HelpRow::Gap), plain(HelpRow::Head("signs"))]);
             for (sign, doc) in SIGNS {
-                entry(&mut rows, sign.to_owned(), doc);
+                entry(&mut rows, sign.to_owned(), doc, Role::Accent);
             }
         }
         if !rows.is_empty() {
@@ -194,7 +195,12 @@ pub(super) fn draw(
         rows.push(plain(HelpRow::Head(context.title())));
         for (spec, keys) in screen.keys().listed(*context) {
             let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
-            entry(&mut rows, keys.join(" "), spec.doc);
+            // A key that does nothing on this row is muted.
+            let role = match place >= here.len() || does(screen, spec.command) {
+                true => Role::Accent,
+                false => Role::Muted,
+            };
+            entry(&mut rows, keys.join(" "), spec.doc, role);
         }
     }
     let rows = only(rows, help.filter.text());
@@ -207,8 +213,8 @@ pub(super) fn draw(
             HelpRow::Head(title) => {
                 painter.text_in_role(inside.x, y, inside.width, title, Role::Title);
             }
-            HelpRow::Key(keys, doc) => {
-                let style = painter.render_style.bold(Role::Accent);
+            HelpRow::Key(keys, doc, role) => {
+                let style = painter.render_style.bold(*role);
                 painter.text(inside.x + 1, y, column, keys, style);
                 painter.text_in_role(inside.x + column + 2, y, room, doc, Role::Text);
             }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::action_keys::fitting;
 use crate::commands::{COMMANDS, Command};
 use crate::fuzzy::{FuzzyQuery, mask};
+use crate::hints::does;
 use crate::msg::Switch;
 use crate::screen::Screen;
 use crate::view::tree_of;
@@ -394,7 +395,11 @@ fn trees(screen: &dyn Screen, found: Vec<Offer>) -> Vec<Offer> {
 /// The action of this name, as the palette or the command line calls it.
 fn action_named(word: &str) -> Option<ActionName> {
     let mut all = ActionName::ALL.iter().copied();
-    all.find(|name| [name.spec().command, name.spec().verb].contains(&word))
+    let by_verb = all.find(|name| name.spec().verb == word);
+    match Command::from_name(word) {
+        Some(Command::Action(name)) => Some(name),
+        _ => by_verb,
+    }
 }
 
 /// A plan offer for each found object that the action fits.
@@ -447,7 +452,13 @@ fn commands(screen: &dyn Screen) -> impl Iterator<Item = Offer> {
         .filter(|spec| spec.command.view().is_none())
         .filter(|spec| spec.contexts.iter().any(|context| here.contains(context)))
         .filter(|spec| !matches!(spec.command, Command::Palette | Command::Leave))
-        .map(of_command)
+        .map(|spec| match does(screen, spec.command) {
+            true => of_command(spec),
+            false => Offer {
+                doc: format!("not here · {}", spec.doc),
+                ..of_command(spec)
+            },
+        })
         .chain([demo, again, port_forwards])
 }
 

@@ -41,17 +41,6 @@ fn named(classes: &[&PriorityClass]) -> String {
     words.join(", ")
 }
 
-/// The system's name in its own spelling.
-const fn word(system: QueueSystem) -> &'static str {
-    match system {
-        QueueSystem::Volcano => "Volcano",
-        QueueSystem::Kai => "KAI",
-        QueueSystem::Kueue => "Kueue",
-        QueueSystem::Stokehold => "Stokehold",
-        QueueSystem::None => "nothing",
-    }
-}
-
 /// The hint before anything is typed.
 pub(super) fn hint(name: &JobName, facts: &Facts) -> String {
     let job = job_of(name, facts);
@@ -68,11 +57,11 @@ pub(super) fn hint(name: &JobName, facts: &Facts) -> String {
         (QueueSystem::Stokehold, _) => String::from("type a number, higher goes first"),
         (QueueSystem::Volcano | QueueSystem::Kai, true) => format!(
             "{} takes a PriorityClass name, not a number; no PriorityClass found",
-            word(system)
+            system.title()
         ),
         (QueueSystem::Volcano | QueueSystem::Kai, false) => format!(
             "{} takes only these PriorityClasses: {}",
-            word(system),
+            system.title(),
             named(&classes)
         ),
         (QueueSystem::None, _) => String::from(

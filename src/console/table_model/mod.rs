@@ -7,6 +7,7 @@ mod marks;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use model::base::SmallSort;
+use model::fleet::observe::Table;
 use table::Facts;
 use table::column::{KindSpec, Row};
 
@@ -38,8 +39,10 @@ pub struct TableModel {
     widest: Vec<u16>,
     /// True where an amount of a row is by list prices in place of what is paid.
     by_list: bool,
-    /// Rare columns in which no row has a value.
+    /// Rare columns in which no row has a value, and columns of which nothing is visible to the user.
     empty: Vec<bool>,
+    /// The titles of the latter, and why.
+    unseen: Option<(Vec<&'static str>, String)>,
     marks: FxHashSet<u64>,
     anchor: Option<u64>,
     /// True once the user has moved the cursor: it then follows its object. Until then it stays on the first row.
@@ -64,6 +67,7 @@ impl TableModel {
             widest: Vec::new(),
             by_list: false,
             empty: Vec::new(),
+            unseen: None,
             marks: FxHashSet::default(),
             anchor: None,
             placed: false,
@@ -285,14 +289,23 @@ impl TableModel {
         };
     }
 
-    /// True for a rare column in which no row has a value.
+    /// The columns that are left out because nothing of them is visible to the user, and why.
+    pub fn unseen_note(&self) -> Option<String> {
+        let (titles, why) = self.unseen.as_ref()?;
+        Some(format!("{why}: no {}", titles.join(", ")))
+    }
+
+    /// True for a rare column in which no row has a value, and for one of which nothing is visible.
     pub fn is_empty_column(&self, column: usize) -> bool {
         self.empty.get(column).copied().unwrap_or(false)
     }
 
     fn measure(&mut self, facts: &Facts) {
         self.empty.clear();
-        for column in self.kind.columns {
+        let hidden = facts.fleet.hidden_of(&[Table::Nodes, Table::ClusterQueues]);
+        let hidden = hidden.filter(|_| !self.rows.is_empty());
+        let mut unseen = Vec::new();
+        for (at, column) in self.kind.columns.iter().enumerate() {
             let silent = |row: &Row| match (column.cell)(facts, *row).value {
                 Value::Empty => true,
                 Value::Text(words) => words.is_empty(),
@@ -301,8 +314,23 @@ impl TableModel {
             // A column without a title is not shown.
             let unnamed = column.titled.is_some_and(|title| title(facts).is_empty());
             let silent = unnamed || column.rare && self.rows.iter().all(silent);
-            self.empty.push(silent);
+            // The first column has the names.
+            let values = || {
+                let rows = self.rows.iter();
+                rows.map(|row| (column.cell)(facts, *row).value)
+            };
+            let is_unseen = hidden.is_some()
+                && at > 0
+                && values().all(|value| value.is_unknown() || value == Value::Empty)
+                && values().any(|value| value.is_unknown());
+            if is_unseen {
+                unseen.push(column.head.title);
+            }
+            self.empty.push(silent || is_unseen);
         }
+        self.unseen = hidden
+            .filter(|_| !unseen.is_empty())
+            .map(|why| (unseen, why));
         let mut priced = self.kind.columns.iter();
         self.by_list = facts.spend_rates.total.rate.is_by_list()
             && priced.any(|column| {

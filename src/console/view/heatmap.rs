@@ -18,16 +18,8 @@ use table::{Facts, column::Row};
 
 use super::device_heat::{DeviceHeats, HeatMetric, Scale};
 use super::heatmap_draw::{APART, TILE, split};
-use super::layout::{Grouping, HeatmapLayout, HeatmapOptions, MapLine, NODE};
+use super::layout::{Grouping, HeatmapLayout, HeatmapOptions, MapLine, NODE, Zoom};
 use super::view_trait::{CommandOutcome, HEATMAP, View};
-
-/// What a cell is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Zoom {
-    Nodes,
-    Devices,
-    OneNode,
-}
 
 pub struct Heatmap {
     row_scope: RowScope,
@@ -470,6 +462,16 @@ impl View for Heatmap {
         self.relayout(facts);
     }
 
+    fn does(&self, command: Command, facts: &Facts) -> bool {
+        match command {
+            Command::ZoomIn | Command::ZoomOut => self.zoom().after(command).is_some(),
+            Command::Open => self.selection(facts).is_some(),
+            Command::Metric | Command::Group | Command::Scale => self.counts().1 > 0,
+            Command::Filter | Command::Faults => self.counts().1 > 0,
+            _ => true,
+        }
+    }
+
     fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> CommandOutcome {
         self.follows &= matches!(command, Command::Scale | Command::Metric);
         match command {
@@ -504,17 +506,8 @@ impl View for Heatmap {
             }
             Command::Order => self.by_value = !self.by_value,
             Command::Faults => self.faults = !self.faults,
-            Command::ZoomIn => {
-                self.zoom = Some(match self.zoom() {
-                    Zoom::Nodes => Zoom::Devices,
-                    Zoom::Devices | Zoom::OneNode => Zoom::OneNode,
-                });
-            }
-            Command::ZoomOut => {
-                self.zoom = Some(match self.zoom() {
-                    Zoom::OneNode => Zoom::Devices,
-                    Zoom::Devices | Zoom::Nodes => Zoom::Nodes,
-                });
+            Command::ZoomIn | Command::ZoomOut => {
+                self.zoom = self.zoom().after(command).or(self.zoom)
             }
             _ => return CommandOutcome::NotMine,
         }

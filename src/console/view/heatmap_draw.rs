@@ -13,7 +13,8 @@ use table::text::whole_percent;
 
 use super::describe::{describe, draw_lines, draw_panel};
 use super::device_heat::{HeatMetric, Scale, together};
-use super::heatmap::{Heatmap, Zoom};
+use super::heatmap::Heatmap;
+use super::layout::Zoom;
 use super::layout::{HeatmapCell, MapLine, NODE};
 use super::sparkline_strip::time_strip;
 use super::view_trait::View;

@@ -5,12 +5,35 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use crate::commands::Command;
 use model::base::natural;
 use model::base::{Name, SmallSort};
 use model::fleet::device::{Device, Pod};
 use model::fleet::node::Node;
 use table::Facts;
 use table::column::Row;
+
+/// What a cell is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Zoom {
+    Nodes,
+    Devices,
+    OneNode,
+}
+
+impl Zoom {
+    /// The next one in or out; `None` where there is none.
+    pub(super) const fn after(self, command: Command) -> Option<Self> {
+        match (command, self) {
+            (Command::ZoomIn, Self::Nodes) | (Command::ZoomOut, Self::OneNode) => {
+                Some(Self::Devices)
+            }
+            (Command::ZoomIn, Self::Devices) => Some(Self::OneNode),
+            (Command::ZoomOut, Self::Devices) => Some(Self::Nodes),
+            _ => None,
+        }
+    }
+}
 
 /// What devices are grouped by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

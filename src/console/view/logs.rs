@@ -10,11 +10,10 @@ use crate::text::{self, counted};
 use model::base::{Name, ObjectKey};
 use model::object::{LogLine, LogWant, ObjectNews, ObjectPart, ObjectRequest};
 use table::Facts;
-use table::navigation::ObjectText;
 use table::navigation::{Destination, Selection, ViewId};
 use table::role::Role;
 
-use super::object_view::words_pass;
+use super::object_view::{sort_of, words_pass};
 use super::subject;
 use super::view_trait::{CommandOutcome, LOGS, View};
 
@@ -419,6 +418,19 @@ impl View for LogView {
     fn refresh(&mut self, facts: &Facts, _: bool) {
         self.find(facts);
     }
+    fn does(&self, command: Command, _: &Facts) -> bool {
+        match command {
+            Command::Open | Command::Logs => false,
+            Command::Filter | Command::Faults | Command::Wrap | Command::Times => {
+                !self.lines.is_empty()
+            }
+            Command::NextPod | Command::AllPods => self.pods.len() > 1,
+            Command::Container => self.containers.len() > 1,
+            Command::LastRun => !self.pods.is_empty(),
+            Command::Follow => self.ended < self.read().len(),
+            _ => true,
+        }
+    }
     fn on(&mut self, command: Command, _: &Facts, _: Rect) -> CommandOutcome {
         if self.scrolled(command) {
             return CommandOutcome::Done;
@@ -454,11 +466,9 @@ impl View for LogView {
                 self.ask(self.previous());
             }
             Command::NextPod | Command::AllPods | Command::Logs => {}
-            Command::Describe | Command::Yaml | Command::Events => {
-                let sort = match command {
-                    Command::Describe => ObjectText::Describe,
-                    Command::Yaml => ObjectText::Yaml,
-                    _ => ObjectText::Events,
+            _ => {
+                let Some(sort) = sort_of(command) else {
+                    return CommandOutcome::NotMine;
                 };
                 let of = match self.only {
                     Some(at) => Selection::Pod(self.pods[at].clone()),
@@ -466,7 +476,6 @@ impl View for LogView {
                 };
                 return CommandOutcome::Navigate(Destination::Paper(self.id, sort, of));
             }
-            _ => return CommandOutcome::NotMine,
         }
         CommandOutcome::Done
     }

@@ -322,6 +322,16 @@ fn draw_yaml_line(painter: &mut Painter<'_>, area: Rect, y: u16, line: &str) {
     );
 }
 
+/// The text that a command shows.
+pub const fn sort_of(command: Command) -> Option<ObjectText> {
+    match command {
+        Command::Describe => Some(ObjectText::Describe),
+        Command::Yaml => Some(ObjectText::Yaml),
+        Command::Events => Some(ObjectText::Events),
+        _ => None,
+    }
+}
+
 impl View for ObjectView {
     fn id(&self) -> ViewId {
         self.id
@@ -343,6 +353,13 @@ impl View for ObjectView {
             self.count(facts);
         }
     }
+    fn does(&self, command: Command, _: &Facts) -> bool {
+        match command {
+            Command::Open | Command::Faults => false,
+            Command::Filter => self.total > 0,
+            _ => sort_of(command) != Some(self.sort),
+        }
+    }
     fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> CommandOutcome {
         if self.scroll.on(command, self.shown, self.height(area)) {
             return CommandOutcome::Done;
@@ -355,25 +372,22 @@ impl View for ObjectView {
                 }
                 CommandOutcome::Done
             }
-            Command::Describe | Command::Yaml | Command::Events => {
-                let sort = match command {
-                    Command::Describe => ObjectText::Describe,
-                    Command::Yaml => ObjectText::Yaml,
-                    _ => ObjectText::Events,
-                };
-                if sort != self.sort {
-                    let size = self.size;
-                    *self = Self::new(self.id, self.subject.clone(), sort);
-                    self.size = size;
-                    self.ask(facts);
-                    self.count(facts);
-                }
-                CommandOutcome::Done
-            }
             Command::Logs => {
                 CommandOutcome::Navigate(Destination::Logs(self.id, self.subject.clone()))
             }
-            _ => CommandOutcome::NotMine,
+            _ => match sort_of(command) {
+                Some(sort) => {
+                    if sort != self.sort {
+                        let size = self.size;
+                        *self = Self::new(self.id, self.subject.clone(), sort);
+                        self.size = size;
+                        self.ask(facts);
+                        self.count(facts);
+                    }
+                    CommandOutcome::Done
+                }
+                None => CommandOutcome::NotMine,
+            },
         }
     }
     fn point(&mut self, _: &Facts, _: u16, _: u16, _: Rect) -> bool {

@@ -14,6 +14,7 @@ use crate::widget::spark::{ChartRange, chart_of_range, spark};
 use model::base::{Moment, Name, SmallSort, natural};
 use model::fleet::device::Device;
 use model::fleet::history::{FleetSignal, Track};
+use model::fleet::pool::NOT_VISIBLE;
 use table::Facts;
 use table::role::Role;
 use table::text::whole_percent;
@@ -45,6 +46,7 @@ impl DeviceStrip {
         let mut pools: Vec<(Name, Vec<HeatCell>)> = fleet
             .pools
             .iter()
+            .filter(|pool| pool.name.as_str() != NOT_VISIBLE)
             .map(|pool| {
                 (
                     pool.name.clone(),

@@ -8,6 +8,7 @@ use model::fleet::queue::{QueueKind, QueueSystem};
 use model::object::ObjectRef;
 use table::Facts;
 
+use crate::commands::Command;
 use table::kinds::alerts;
 use table::navigation::Selection;
 
@@ -100,6 +101,27 @@ pub fn things(facts: &Facts, selection: &Selection) -> Vec<ObjectRef> {
     let mut seen = std::collections::BTreeSet::new();
     all.retain(|thing| seen.insert(thing.clone()));
     all
+}
+
+/// Why a command that reads a selection finds nothing to read; `None` where it does, and for other commands. Pods of a job can come.
+pub fn unreadable(facts: &Facts, command: Command, selection: &Selection) -> Option<String> {
+    let name = || selection.heading(facts);
+    let is_job = matches!(selection, Selection::Job(_));
+    match command {
+        Command::Yaml if thing(facts, selection).is_none() => {
+            Some(format!("{} is not one Kubernetes object", name()))
+        }
+        Command::Events if things(facts, selection).is_empty() => {
+            Some(format!("{} has no events in Kubernetes", name()))
+        }
+        Command::Logs if !is_job && pods(facts, selection).is_empty() => {
+            Some(format!("{} has no pod with logs", name()))
+        }
+        Command::Tree if super::tree_of(facts, selection).is_none() => {
+            Some(format!("{} has no tree", name()))
+        }
+        _ => None,
+    }
 }
 
 /// The pods whose logs are shown, failing ones first; empty where there is no pod.

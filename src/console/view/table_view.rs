@@ -18,7 +18,7 @@ use table::cell::{Cell, Value};
 use table::column::ColumnHead;
 use table::column::{KindSpec, Row};
 use table::kinds::advice;
-use table::navigation::{RowScope, Selection, ViewId};
+use table::navigation::{Destination, RowScope, Selection, ViewId};
 use table::role::Role;
 
 use super::view_trait::{CommandOutcome, CopiedRows, PLANS, TABLE, View};
@@ -72,11 +72,12 @@ impl TableView {
         Self::height(self.above_note(area))
     }
 
-    /// The area without the last line where that is for the note on list prices. Where all rows just fit, none gives way to it: the
-    /// header says it too.
+    /// The area without the last line where that is for the note on list prices, or on columns that are not visible. Where all rows
+    /// just fit, none gives way to that on prices: the header says it too.
     fn above_note(&self, area: Rect) -> Rect {
         let just_fit = self.table_model.rows().len() == Self::height(area);
-        let note = self.table_model.has_list_prices() && area.height > 4 && !just_fit;
+        let note = self.table_model.has_list_prices() && area.height > 4 && !just_fit
+            || self.table_model.unseen_note().is_some() && area.height > 3;
         Rect {
             height: area.height - u16::from(note),
             ..area
@@ -96,14 +97,21 @@ impl TableView {
         std::ptr::eq(self.table_model.kind, &raw const advice::KIND)
     }
 
+    /// Where the row under the cursor leads.
+    fn opened(&self, facts: &Facts) -> Option<Destination> {
+        let row = self.table_model.current()?;
+        (self.table_model.kind.open)(facts, row)
+    }
+
+    /// True where the row under the cursor can be opened.
+    pub fn leads(&self, facts: &Facts) -> bool {
+        self.opened(facts).is_some()
+    }
+
     /// Obeys a command of tables.
     pub fn obey(&mut self, command: Command, facts: &Facts, area: Rect) -> CommandOutcome {
         match command {
-            Command::Open => self
-                .table_model
-                .current()
-                .and_then(|row| (self.table_model.kind.open)(facts, row))
-                .into(),
+            Command::Open => self.opened(facts).into(),
             Command::Wide => {
                 self.wide = !self.wide;
                 self.chosen = None;
@@ -240,9 +248,13 @@ impl TableView {
         let is_marked = |row: &Vec<Cell<'_>>| drawn.iter().any(|at| row[*at].value.is_by_list());
         let noted = area.height < whole.height && cells.iter().any(is_marked);
         self.noted.set(noted);
-        if noted {
-            let width = whole.width.saturating_sub(4);
-            painter.text_in_role(whole.x + 2, area.bottom(), width, LIST_NOTE, Role::Muted);
+        let list = noted.then(|| LIST_NOTE.to_owned());
+        // What the user chose is drawn all the same.
+        let unseen = table_model.unseen_note().filter(|_| self.chosen.is_none());
+        let notes: Vec<String> = list.into_iter().chain(unseen).collect();
+        if area.height < whole.height {
+            let (width, words) = (whole.width.saturating_sub(4), notes.join("   "));
+            painter.text_in_role(whole.x + 2, area.bottom(), width, &words, Role::Muted);
         }
         if rows.is_empty() && area.height > 2 {
             self.say_why_empty(facts, painter, area);

@@ -52,6 +52,18 @@ pub trait View {
         }
     }
     fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> CommandOutcome;
+    /// False for a command that would change nothing in this view now.
+    fn does(&self, command: Command, facts: &Facts) -> bool {
+        match command {
+            // A row that represents several objects can be opened, but is no object; a panel's row is not the table's.
+            Command::Open => match self.table().filter(|_| self.id() != ViewId::Fleet) {
+                Some(table) => table.leads(facts),
+                None => self.selection(facts).is_some(),
+            },
+            Command::Sort | Command::Filter | Command::Faults => self.counts().1 > 0,
+            _ => true,
+        }
+    }
     /// Takes a press of the mouse at a place within `area`; true when something is there.
     fn point(&mut self, facts: &Facts, x: u16, y: u16, area: Rect) -> bool {
         let area = self.table_area(area);

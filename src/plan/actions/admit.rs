@@ -23,7 +23,7 @@ pub(super) const SPEC: ActionSpec = ActionSpec {
     verb: "admit",
     planned_from: PlannedFrom::Fleet,
     completes: &[("job", Values::WaitingJobs)],
-    command: "start",
+    command: "admit",
     key: Some("A"),
     done_by: None,
     title: "admit",

@@ -4,12 +4,13 @@ use serde::Serialize;
 
 use model::base::Moment;
 use model::base::name::printable;
-use model::base::quantities::{counted, grouped};
+use model::base::quantities::counted;
 use model::cost::{LIST_MARK, LIST_NOTE, Money};
 
 use super::{CENT, Dated, FleetChange, FleetChanges, MoneyChange, SeenChanges};
 use crate::output::safe_json;
 use crate::rows::list_price::list_usd;
+use crate::spend::dollars;
 use crate::table::{Layout, cell};
 use crate::text::UNKNOWN;
 use crate::{UNATTRIBUTED, non_empty};
@@ -67,7 +68,7 @@ pub fn seen_note(seen: &SeenChanges) -> String {
     )
 }
 
-fn dollars(rate: Option<Money>) -> String {
+fn per_hour(rate: Option<Money>) -> String {
     rate.map_or_else(|| UNKNOWN.to_owned(), Money::per_hour)
 }
 
@@ -90,17 +91,16 @@ pub fn money_lines(money: &[MoneyChange]) -> Vec<[String; 4]> {
             Some(micros) if micros.abs() < CENT => String::new(),
             Some(micros) => {
                 let sign = if micros > 0 { '+' } else { '-' };
-                let cents = micros.abs() % 1_000_000 / 10_000;
-                let whole = grouped(micros.abs() / 1_000_000);
+                let by = dollars(micros.abs());
                 let by_list = |rate: Option<Money>| rate.map(|rate| rate.by_list);
                 let mark = match by_list(row.before) == by_list(row.after) {
                     true => "",
                     false => LIST_MARK,
                 };
-                format!("{sign}${whole}.{cents:02}/h{mark}")
+                format!("{sign}{by}/h{mark}")
             }
         };
-        [title, dollars(row.before), dollars(row.after), by]
+        [title, per_hour(row.before), per_hour(row.after), by]
     };
     money.iter().map(line).collect()
 }

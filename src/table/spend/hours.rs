@@ -259,7 +259,7 @@ fn line(row: &UsageHour<'_>, wide: bool) -> Vec<String> {
         hours(row.idle_device_seconds),
         hours(row.unallocated_device_seconds),
         hours(row.out_of_service_device_seconds),
-        text::or_unknown(row.cost_usd.map(|usd| format!("${usd:.2}"))),
+        text::usd(row.cost_usd),
     ];
     if wide {
         line.extend([

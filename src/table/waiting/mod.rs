@@ -14,10 +14,11 @@ use engine::snapshot::ANY_FLAVOR;
 use model::base::quantities::{counted, grouped};
 use model::base::{Age, Moment, SmallSort};
 use model::fleet::job::{Job, JobState};
+use model::fleet::visibility::unseen_words;
 
 use super::Facts;
 use super::rows::job_place::where_or_why;
-use super::rows::jobs::{class_words, first_waited};
+use super::rows::jobs::{class_words, first_waited, plain};
 use super::text::{NO_ETA, eta as eta_words, eta_alone, hour};
 use super::waiting::explanations::{JobExplanation, victims_words};
 
@@ -192,6 +193,27 @@ pub fn why_and_start(facts: &Facts, job: &Job) -> String {
         true => format!("A admits it · {why}"),
         false => why,
     }
+}
+
+/// What a waiting job's own queueing system or scheduler says of it: `Kueue says: insufficient unused quota …`.
+pub fn says(job: &Job) -> String {
+    let who = match job.admission.as_ref().map(|known| known.system()) {
+        _ if job.reason.contains(" nodes are available") => "the scheduler",
+        Some(system) => system.title(),
+        None => job.queue_system.title(),
+    };
+    format!("{who} says: {}", plain(&job.reason))
+}
+
+/// That what would help a job cannot be worked out, where a reason is that objects are not visible.
+pub fn no_help(reasons: &[Reason]) -> Option<String> {
+    reasons.iter().find_map(|reason| match reason {
+        Reason::NotVisible { what } => Some(format!(
+            "what would help cannot be worked out: {}",
+            unseen_words(what)
+        )),
+        _ => None,
+    })
 }
 
 /// A reason as short text.

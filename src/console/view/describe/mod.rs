@@ -116,7 +116,11 @@ impl Description {
     fn findings<'a>(&mut self, findings: impl Iterator<Item = &'a Finding>) {
         for finding in findings.take(4) {
             let (_, role) = alerts::sign(finding.severity);
-            self.words("finding", finding.message.clone(), role);
+            let label = match finding.code.as_str() {
+                "straggler" => "straggler",
+                _ => "finding",
+            };
+            self.words(label, finding.message.clone(), role);
             if !finding.repair.is_empty() {
                 let role = match finding.severity {
                     Severity::Info => Role::Muted,

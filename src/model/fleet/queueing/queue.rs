@@ -38,6 +38,17 @@ crate::words! {
 }
 
 impl QueueSystem {
+    /// Its name in its own spelling.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Kueue => "Kueue",
+            Self::Volcano => "Volcano",
+            Self::Kai => "KAI",
+            Self::Stokehold => "Stokehold",
+            Self::None => "Kubernetes",
+        }
+    }
+
     /// Kind of the API object of its queues.
     pub const fn object_kind(self) -> &'static str {
         match self {
