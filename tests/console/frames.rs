@@ -605,7 +605,7 @@ fn a_stale_device_is_dimmed_and_says_its_age() {
 fn history_shows_the_span_that_it_holds_and_its_gaps() {
     let app = shown(&PAST, ViewId::Fleet, (170, 44));
     let text = render_text(&app, 170, 44);
-    assert!(text.contains("rate, last 2h1"), "{text}");
+    assert!(text.contains("idle $/h, last 2h1"), "{text}");
     let app = shown(&PAST, ViewId::Devices, (170, 44));
     let text = render_text(&app, 170, 44);
     assert!(text.contains("utilization, last 2h1"), "{text}");

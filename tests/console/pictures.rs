@@ -57,7 +57,8 @@ fn emptiest(text: &str) -> f64 {
 
 #[test]
 fn a_large_screen_is_not_left_empty() {
-    assert!(emptiest("a word") > 0.9, "the measure sees what is empty");
+    let blank = format!("a word{}", "\n".repeat(50));
+    assert!(emptiest(&blank) > 0.9, "the measure sees what is empty");
     let large = crate::frames_fleet::with_past(LARGE.clone());
     let views = [
         ViewId::Fleet,
@@ -96,10 +97,9 @@ fn a_pool_has_curves_of_its_hour_in_place_of_small_ones() {
 
 #[test]
 fn a_waiting_job_has_what_it_requests_to_scale() {
-    let mut facts = LARGE.clone();
     let job = "llm-70b-sft-next";
     let mut answers = answer_for(job);
-    let own = facts.fleet.jobs.iter().find(|it| **it.name() == *job);
+    let own = LARGE.fleet.jobs.iter().find(|it| **it.name() == *job);
     let key = own.expect("it is there").id.clone();
     let answer = answers.jobs.get_mut(&key).expect("it has one");
     answer.answer.explanation.reasons = vec![Reason::Quota {
@@ -112,8 +112,10 @@ fn a_waiting_job_has_what_it_requests_to_scale() {
         nominal: 128,
         borrowed: 2,
     }];
-    facts.answers = Arc::new(answers);
-    let (_, text) = open(&facts, ViewId::Jobs, &format!("/{job}\n\n"));
+    let mut app = console(&LARGE, ViewId::Jobs, SIZE, AppOptions::default());
+    let _ = app.update(Msg::JobExplanations(Arc::new(answers)));
+    press(&mut app, &format!("/{job}\n\n"));
+    let text = render_text(&app, SIZE.0, SIZE.1);
     let scale = "128 used and 2 borrowed, 5 free, 64 requested";
     assert!(text.contains(scale), "{text}");
     assert!(

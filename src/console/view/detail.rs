@@ -421,8 +421,8 @@ impl View for Detail {
             }
         }
         self.table.paint(facts, painter, below, self.on_row);
-        let mut all = pictures::of_selection(facts, &self.subject);
-        all.extend(self.log.as_ref().map(LogTail::picture));
+        let mut all: Vec<Picture> = self.log.iter().map(LogTail::picture).collect();
+        all.extend(pictures::of_selection(facts, &self.subject));
         all.extend(self.events.as_ref().map(|events| events.picture(painter)));
         pictures::draw(facts, painter, rest, &all);
     }

@@ -360,7 +360,7 @@ fn draw_times(
 }
 
 /// Levels of the heat ramp for teams: those that lie beside each other differ most.
-const TEAM_HEATS: [usize; 9] = [9, 13, 5, 11, 15, 7, 12, 4, 10];
+const TEAM_HEATS: [usize; 8] = [10, 14, 8, 12, 15, 9, 13, 11];
 
 /// A part of a device, or of a sum: the team's letter on the team's level of the heat ramp. Where color tells the teams apart, only
 /// what is `named` has the letter.
@@ -372,7 +372,7 @@ fn draw_part(painter: &mut Painter<'_>, x: u16, y: u16, part: Part, wide: u16, n
         Part::Team(at) => {
             letter = char::from(b'a' + at % 26).to_string();
             let level = TEAM_HEATS[usize::from(at) % TEAM_HEATS.len()];
-            let ground = painter.render_style.heat_for_cell(level, false);
+            let ground = painter.render_style.heat_for_text(level, false);
             match painter.render_style.half_blocks() {
                 true if named => {
                     let ink = painter.render_style.fill(Role::Background, false);

@@ -116,7 +116,7 @@ impl Picture {
     /// True for what is read best over the whole width.
     fn is_wide(&self) -> bool {
         match &self.drawing {
-            Drawing::Stack(_) => true,
+            Drawing::Stack(_) | Drawing::Text(_) => true,
             Drawing::Parts(rows, _) => rows.len() > 16,
             _ => false,
         }

@@ -54,8 +54,18 @@ fn curve(title: &str, note: String, track: Track, role: Role, words: fn(f32) -> 
     Picture::new(title, note, Drawing::Curve(curve))
 }
 
-/// The pictures of an object, the most telling one first; none where nothing is drawn of it.
+/// The pictures of an object, the most telling one first; none where nothing is drawn of it. Before there is a past, there are no
+/// curves of it.
 pub fn of_selection(facts: &Facts, selection: &Selection) -> Vec<Picture> {
+    let mut all = all_of(facts, selection);
+    if facts.history.since().is_none() {
+        let is_past = |it: &Picture| matches!(it.drawing, Drawing::Curve(_) | Drawing::Sparks(_));
+        all.retain(|picture| !is_past(picture));
+    }
+    all
+}
+
+fn all_of(facts: &Facts, selection: &Selection) -> Vec<Picture> {
     match selection {
         Selection::Pool(name) | Selection::Cost(SpendScope::Pool, name) => of_pool(facts, name),
         Selection::Node(name) => facts.fleet.node(name).map_or_else(Vec::new, of_node),
@@ -75,7 +85,7 @@ pub fn of_selection(facts: &Facts, selection: &Selection) -> Vec<Picture> {
         }
         Selection::Finding(id) => match subject::behind(facts, id) {
             Some(Selection::Finding(_) | Selection::Source(_)) | None => Vec::new(),
-            Some(behind) => of_selection(facts, &behind),
+            Some(behind) => all_of(facts, &behind),
         },
         Selection::Cost(SpendScope::Team, name) => {
             cost::of_days(facts, Some(name)).into_iter().collect()
