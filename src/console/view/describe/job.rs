@@ -308,9 +308,8 @@ fn shares(table: &mut Description, facts: &Facts, job: &Job) {
 
 /// What is missing for an answer of our own, where the job's own system has given one.
 fn blind(facts: &Facts, job: &Job) -> Option<String> {
-    let explained = table::waiting::explanation_of(facts, job)?;
-    let words = table::waiting::no_help(&explained.answer.explanation.reasons);
-    words.filter(|_| !job.reason.is_empty())
+    let explained = table::waiting::explanation_of(facts, job).filter(|_| !job.reason.is_empty())?;
+    table::waiting::no_help(&explained.answer.explanation.reasons)
 }
 
 /// The whole chain of reasons, who is before it, what would start it, and when.
