@@ -388,9 +388,9 @@ fn event(
         it.namespace.as_str()
     };
     let outcome = match how {
-        StepResult::Failed => format!("could not {}: {words}", step.verb.title()),
-        StepResult::Left => format!("skipped: {}: {words}", step.verb.title()),
-        StepResult::Done | StepResult::Already => step.verb.title().to_owned(),
+        StepResult::Failed => format!("could not {}: {words}", step.verb.word()),
+        StepResult::Left => format!("skipped: {}: {words}", step.verb.word()),
+        StepResult::Done | StepResult::Already => step.verb.word().to_owned(),
     };
     let why = if reason.is_empty() {
         String::new()

@@ -137,16 +137,6 @@ crate::words! {
     }
 }
 
-impl Verb {
-    /// The verb on screens and in messages; `word` is the one of the JSON contract.
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::Reprioritise => "set priority",
-            verb => verb.word(),
-        }
-    }
-}
-
 /// API path of a kind of object.
 #[derive(
     Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema,

@@ -216,6 +216,12 @@ pub fn no_help(reasons: &[Reason]) -> Option<String> {
     })
 }
 
+/// What is missing for an answer of our own, where the job's own system has given one.
+pub fn blind(facts: &Facts, job: &Job) -> Option<String> {
+    let explained = explanation_of(facts, job)?;
+    no_help(&explained.answer.explanation.reasons).filter(|_| !job.reason.is_empty())
+}
+
 /// A reason as short text.
 fn brief(reason: &Reason, job: &Job) -> String {
     let class = class_words(job).unwrap_or_else(|| String::from("devices"));

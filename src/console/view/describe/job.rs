@@ -44,7 +44,7 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
     let (_, role) = table::kinds::jobs::sign(job.state);
     table.note = job.id.kind.to_string();
     table.words("state", job.state.name(), role);
-    let reason = match blind(facts, job) {
+    let reason = match table::waiting::blind(facts, job) {
         Some(_) => table::waiting::says(job),
         None => table::rows::job_place::where_or_why(facts, job),
     };
@@ -306,13 +306,6 @@ fn shares(table: &mut Description, facts: &Facts, job: &Job) {
     );
 }
 
-/// What is missing for an answer of our own, where the job's own system has given one.
-fn blind(facts: &Facts, job: &Job) -> Option<String> {
-    let explained = table::waiting::explanation_of(facts, job)?;
-    let words = table::waiting::no_help(&explained.answer.explanation.reasons);
-    words.filter(|_| !job.reason.is_empty())
-}
-
 /// The whole chain of reasons, who is before it, what would start it, and when.
 fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painter<'_>) {
     let Some(explained) = table::waiting::explanation_of(facts, job) else {
@@ -321,7 +314,7 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
         }
         return;
     };
-    if let Some(words) = blind(facts, job) {
+    if let Some(words) = table::waiting::blind(facts, job) {
         table.words("change", words, Role::Muted);
         return;
     }
