@@ -106,11 +106,11 @@ fn a_waiting_job_has_what_it_requests_to_scale() {
         queue: Name::new("research"),
         flavor: Name::new("h100"),
         resource: Name::new("nvidia.com/gpu"),
-        asked: 64,
-        free: 5,
-        used: 130,
-        nominal: 128,
-        borrowed: 2,
+        asked: 64_000,
+        free: 5_000,
+        used: 130_000,
+        nominal: 128_000,
+        borrowed: 2_000,
     }];
     let mut app = console(&LARGE, ViewId::Jobs, SIZE, AppOptions::default());
     let _ = app.update(Msg::JobExplanations(Arc::new(answers)));

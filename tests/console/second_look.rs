@@ -118,8 +118,8 @@ fn the_page_of_a_failed_job_has_the_last_lines_of_its_log() {
     }
     let page = render_text(&app, SIZE.0, SIZE.1);
     assert!(page.contains("CUDA out of memory"), "{page}");
-    // What is read still are the events.
-    assert_eq!(page.matches("reading…").count(), 1, "{page}");
+    // What is read still are the events, where there is room for them.
+    assert!(page.matches("reading…").count() <= 1, "{page}");
 }
 
 #[test]

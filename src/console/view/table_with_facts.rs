@@ -10,6 +10,7 @@ use model::fleet::finding::Finding;
 use table::Facts;
 use table::column::KindSpec;
 use table::kinds::advice;
+use table::kinds::sources::sources;
 use table::navigation::{RowScope, Selection, ViewId};
 use table::silence::{Silence, SilenceEntry};
 
@@ -46,7 +47,8 @@ impl TableWithFacts {
         if kept == 0 && rows >= most {
             return (area, Rect { height: 0, ..area });
         }
-        let above = rows.saturating_add(1).clamp(4, most);
+        let note = u16::from(self.table.table_model.unseen_note().is_some());
+        let above = rows.saturating_add(1 + note).clamp(4, most);
         let air = u16::from(area.width > 60);
         let below = Rect::new(
             area.x + air,
@@ -130,14 +132,18 @@ impl View for TableWithFacts {
             return;
         };
         let selection = (table.kind.selection)(facts, row);
+        let is_kind = selection.is_none() && self.id() == ViewId::Sources;
         let pictures = match &selection {
             Some(selection) => pictures::of_selection(facts, selection),
+            None if is_kind => {
+                pictures::of_sources(facts, &sources(facts, row).collect::<Vec<_>>())
+            }
             None => Vec::new(),
         };
         let facts_of = match selection {
             Some(selection) => describe(facts, &selection, painter),
             // A row that combines several sources has no facts of a single one.
-            None if self.id() == ViewId::Sources => sources_of_kind(facts, row),
+            None if is_kind => sources_of_kind(facts, row),
             None => None,
         };
         let Some(mut facts_of) = facts_of else {

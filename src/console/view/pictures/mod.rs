@@ -17,7 +17,7 @@ use table::Facts;
 use table::role::Role;
 
 pub use cost::of_days;
-pub use objects::of_selection;
+pub use objects::{of_selection, of_sources};
 pub use waiting::of_queue;
 
 /// What a picture shows, in words at the left and right of its border, and the drawing itself.

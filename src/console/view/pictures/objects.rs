@@ -12,8 +12,10 @@ use model::fleet::device::{Device, Health, Pod};
 use model::fleet::history::{FleetSignal, ServedSignal, Track};
 use model::fleet::job::{Job, JobKey, JobState};
 use model::fleet::node::Node;
+use model::fleet::observe::SourceHealth;
 use model::fleet::signal::Signal;
 use table::Facts;
+use table::kinds::sources::is_well;
 use table::navigation::Selection;
 use table::role::Role;
 use table::text::whole_percent;
@@ -441,4 +443,55 @@ fn of_gang(facts: &Facts, job: &Job) -> Option<Picture> {
         least,
         Drawing::Columns(columns.collect()),
     ))
+}
+
+/// How late and how slow each source of a kind is, and how many answer to how many requests a minute: the worst first.
+pub fn of_sources(facts: &Facts, sources: &[&SourceHealth]) -> Vec<Picture> {
+    let columns =
+        |title: &str, words: fn(f64) -> String, value: &dyn Fn(&SourceHealth) -> Option<f64>| {
+            let mut known: Vec<(f64, &SourceHealth)> = sources
+                .iter()
+                .filter_map(|source| Some((value(source)?, *source)))
+                .collect();
+            known.small_sort_by(|one, other| other.0.total_cmp(&one.0));
+            let (most, worst) = *known.first().filter(|_| known.len() > 1)?;
+            let shares = known.iter().map(|(value, source)| {
+                let role = if is_well(source) {
+                    Role::Accent
+                } else {
+                    Role::Crit
+                };
+                (value / most.max(f64::MIN_POSITIVE), role)
+            });
+            let note = format!("most {} of {}", words(most), worst.name);
+            Some(Picture::new(
+                title,
+                note,
+                Drawing::Columns(shares.collect()),
+            ))
+        };
+    let age =
+        |source: &SourceHealth| Some(facts.now.since(source.last_ok?).millis() as f64 / 1_000.0);
+    let latency = |source: &SourceHealth| source.latency_ms.map(f64::from);
+    let calls = |source: &SourceHealth| source.calls_per_minute.map(f64::from);
+    [
+        columns(
+            "time since the last answer of each, longest first",
+            |it| format!("{it:.0}s"),
+            &age,
+        ),
+        columns(
+            "latency of each, slowest first",
+            |it| format!("{it:.0} ms"),
+            &latency,
+        ),
+        columns(
+            "requests a minute of each, most first",
+            |it| format!("{it:.0}"),
+            &calls,
+        ),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }

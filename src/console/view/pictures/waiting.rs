@@ -1,6 +1,6 @@
 //! Pictures of what waits: what it asks for beside what there is, and when it may start.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::{Drawing, Picture, Scale, TimeSpan};
@@ -83,6 +83,15 @@ pub fn of_queue(facts: &Facts, at: usize) -> Vec<Picture> {
         ));
     }
     all.extend(times(facts, &is_own));
+    // Whose devices they are, of the class that its jobs request most of.
+    let mut classes: BTreeMap<&Name, u32> = BTreeMap::new();
+    for job in facts.fleet.jobs.iter().filter(|job| is_own(job)) {
+        if let Some(class) = &job.class {
+            *classes.entry(class).or_default() += job.devices_requested;
+        }
+    }
+    let class = classes.into_iter().max_by_key(|(_, devices)| *devices);
+    all.extend(class.and_then(|(class, _)| super::objects::of_class(facts, class)));
     all
 }
 
