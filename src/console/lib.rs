@@ -7,6 +7,7 @@ pub mod app;
 pub mod clipboard;
 pub mod color;
 pub mod commands;
+mod does;
 pub mod filter;
 mod filter_parse;
 pub mod frame;

@@ -230,7 +230,11 @@ fn sixteen_colors_and_none_lose_no_word() {
                         .split_whitespace()
                         .map(str::to_owned)
                         // A team's letter fills its cells where color does not.
-                        .filter(|word| !word.chars().all(|c| c.is_lowercase() && word.starts_with(c)))
+                        .filter(|word| {
+                            !word
+                                .chars()
+                                .all(|c| c.is_lowercase() && word.starts_with(c))
+                        })
                         .collect::<Vec<_>>()
                 };
                 let (all, fewer) = (words(ColorDepth::True), words(depth));

@@ -6,5 +6,6 @@ mod dialects;
 mod fleet;
 mod pages;
 mod serving;
+mod skipped;
 mod text;
 mod vendors;

@@ -3,7 +3,7 @@
 use ratatui::layout::{Position, Rect};
 
 use crate::commands::{Command, Context};
-use crate::hints::does;
+use crate::does::does;
 use crate::msg::KeyPress;
 use crate::painter::Painter;
 use crate::screen::Screen;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::action_keys::fitting;
 use crate::commands::{COMMANDS, Command};
+use crate::does::does;
 use crate::fuzzy::{FuzzyQuery, mask};
-use crate::hints::does;
 use crate::msg::Switch;
 use crate::screen::Screen;
 use crate::view::tree_of;

@@ -41,8 +41,8 @@ pub struct TableModel {
     by_list: bool,
     /// Rare columns in which no row has a value, and columns of which nothing is visible to the user.
     empty: Vec<bool>,
-    /// The titles of the latter, and why.
-    unseen: Option<(Vec<&'static str>, String)>,
+    /// The titles of the latter.
+    unseen: Vec<&'static str>,
     marks: FxHashSet<u64>,
     anchor: Option<u64>,
     /// True once the user has moved the cursor: it then follows its object. Until then it stays on the first row.
@@ -67,7 +67,7 @@ impl TableModel {
             widest: Vec::new(),
             by_list: false,
             empty: Vec::new(),
-            unseen: None,
+            unseen: Vec::new(),
             marks: FxHashSet::default(),
             anchor: None,
             placed: false,
@@ -289,10 +289,10 @@ impl TableModel {
         };
     }
 
-    /// The columns that are left out because nothing of them is visible to the user, and why.
+    /// The columns that are left out because no row has a value there that is visible to the user.
     pub fn unseen_note(&self) -> Option<String> {
-        let (titles, why) = self.unseen.as_ref()?;
-        Some(format!("{why}: no {}", titles.join(", ")))
+        let titles = self.unseen.join(", ");
+        (!titles.is_empty()).then(|| format!("columns without a value are not shown: {titles}"))
     }
 
     /// True for a rare column in which no row has a value, and for one of which nothing is visible.
@@ -328,9 +328,7 @@ impl TableModel {
             }
             self.empty.push(silent || is_unseen);
         }
-        self.unseen = hidden
-            .filter(|_| !unseen.is_empty())
-            .map(|why| (unseen, why));
+        self.unseen = unseen;
         let mut priced = self.kind.columns.iter();
         self.by_list = facts.spend_rates.total.rate.is_by_list()
             && priced.any(|column| {

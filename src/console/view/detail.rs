@@ -21,7 +21,7 @@ use table::role::Role;
 
 use super::describe::page::{self, Events};
 use super::describe::{Description, Line, describe, draw_columns, draw_panel};
-use super::pictures::{self, Drawing, Picture};
+use super::pictures::{self, Drawing, ObjectPicture};
 use super::subject;
 use super::table_view::TableView;
 use super::view_trait::{CommandOutcome, CopiedRows, TABLE, View};
@@ -85,7 +85,7 @@ impl ReadEvents {
         })
     }
 
-    fn picture(&self, painter: &mut Painter<'_>) -> Picture {
+    fn picture(&self, painter: &mut Painter<'_>) -> ObjectPicture {
         let events = match (&self.wrong, self.is_read) {
             (Some(why), _) => Events::Failed(why),
             (None, false) => Events::Asked,
@@ -93,7 +93,7 @@ impl ReadEvents {
         };
         let mut lines = Description::default();
         page::add_events(&mut lines, &events, painter);
-        Picture::new("events", "newest first", Drawing::Lines(lines.lines))
+        ObjectPicture::new("events", "newest first", Drawing::Lines(lines.lines))
     }
 }
 
@@ -148,11 +148,11 @@ impl LogTail {
         }
     }
 
-    fn picture(&self) -> Picture {
+    fn picture(&self) -> ObjectPicture {
         let why = self.without_lines().map(str::to_owned);
         let lines = self.lines.iter().cloned().chain(why).collect();
         let title = format!("log of {}, its last lines", self.pod);
-        Picture::new(title, "l shows all", Drawing::Text(lines))
+        ObjectPicture::new(title, "l shows all", Drawing::Text(lines))
     }
 }
 
@@ -421,7 +421,7 @@ impl View for Detail {
             }
         }
         self.table.paint(facts, painter, below, self.on_row);
-        let mut all: Vec<Picture> = self.log.iter().map(LogTail::picture).collect();
+        let mut all: Vec<ObjectPicture> = self.log.iter().map(LogTail::picture).collect();
         all.extend(pictures::of_selection(facts, &self.subject));
         all.extend(self.events.as_ref().map(|events| events.picture(painter)));
         pictures::draw(facts, painter, rest, &all);

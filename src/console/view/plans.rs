@@ -217,8 +217,7 @@ const ACTIONS: &[ColumnHead] = &[
     ColumnHead::new("ALLOWED", Align::Left, Width::Cut(9, 40), 0),
 ];
 
-/// Draws what can be planned, an action a row, where all rows have room; where there is more, with how each is typed and the rights
-/// that it needs.
+/// Draws what can be planned, an action a row, where all rows have room; where there is more room, with how each is typed and its rights.
 pub fn draw_actions(painter: &mut Painter<'_>, area: Rect, acts: &ActionState, keys: &Keymap) {
     let all = ActionName::ALL;
     let least = all.len() as u16 + 3;

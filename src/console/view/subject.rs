@@ -8,6 +8,7 @@ use model::fleet::queue::{QueueKind, QueueSystem};
 use model::object::ObjectRef;
 use table::Facts;
 
+use super::object_tree;
 use crate::commands::Command;
 use table::kinds::alerts;
 use table::navigation::Selection;
@@ -117,7 +118,7 @@ pub fn unreadable(facts: &Facts, command: Command, selection: &Selection) -> Opt
         Command::Logs if !is_job && pods(facts, selection).is_empty() => {
             Some(format!("{} has no pod with logs", name()))
         }
-        Command::Tree if super::tree_of(facts, selection).is_none() => {
+        Command::Tree if object_tree::tab(facts, selection).is_none() => {
             Some(format!("{} has no tree", name()))
         }
         _ => None,

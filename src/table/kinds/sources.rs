@@ -57,7 +57,7 @@ pub struct SourceRow<'a> {
 /// A failure of a source.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct SourceErrorRow<'a> {
-    /// When it failed.
+    /// Time of the failure, on the server's clock.
     #[schemars(with = "model::base::Moment")]
     pub at: String,
     /// What failed, and the repair where one is known.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::fleet::observe::SourceHealth;
+use model::fleet::observe::{SourceHealth, SourceState};
 use model::fleet::skipped_series::{SkipReason, SkippedSeries};
 use model::fleet::source_errors::SourceErrors;
 use table::Facts;
@@ -43,6 +43,11 @@ pub fn sources_of_kind(facts: &Facts, row: Row) -> Option<Description> {
 
 /// Adds the failures of one source, or of several, each failure then with the source's name; and the metrics that were skipped.
 pub(super) fn errors_and_skipped(table: &mut Description, facts: &Facts, all: &[&SourceHealth]) {
+    // What a user may not read is no failure.
+    let read = all
+        .iter()
+        .filter(|one| one.state != SourceState::NotVisible);
+    let all: &[&SourceHealth] = &read.copied().collect::<Vec<_>>();
     let errors = match all {
         [one] => SourceErrors {
             count: one.errors,

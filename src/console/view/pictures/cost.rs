@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Drawing, Picture, Stack};
+use super::{Drawing, ObjectPicture, Stack};
 use model::base::quantities::grouped;
 use model::base::{Moment, Name, SmallSort};
 use model::cost::BudgetUnit;
@@ -14,7 +14,7 @@ use usage::{BudgetScope, Dimension, HOUR_MS, Period, start_of};
 const MOST_TEAMS: usize = 7;
 
 /// The last 30 days of a team, or of all teams in the scope; `None` where no ledger was read.
-pub fn of_days(facts: &Facts, team: Option<&Name>) -> Option<Picture> {
+pub fn of_days(facts: &Facts, team: Option<&Name>) -> Option<ObjectPicture> {
     let mut periods = facts.usage.periods.iter();
     let sums = periods.find(|sums| sums.period == Period::Days30)?;
     let scope = facts.part.as_ref().map(|part| &part.scope);
@@ -66,7 +66,7 @@ pub fn of_days(facts: &Facts, team: Option<&Name>) -> Option<Picture> {
         teams,
         limit: limit.map(|limit| limit.0),
     };
-    Some(Picture::new(title, note, Drawing::Stack(stack)))
+    Some(ObjectPicture::new(title, note, Drawing::Stack(stack)))
 }
 
 /// Cost of each team in each step, micro-USD; the empty name is what belongs to no team.

@@ -3,7 +3,7 @@
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::{Curve, Drawing, Part, Scale, Stack, TimeSpan};
+use super::{AmountScale, Curve, Drawing, Stack, TeamPart, TimeSpan};
 use crate::painter::Painter;
 use crate::view::describe::draw_lines;
 use crate::view::sparkline_strip::TrackHistory;
@@ -112,7 +112,7 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect, drawing
 }
 
 /// Cells of the name, of each part, and of a row of parts: of many rows each part is one cell.
-fn part_cells(rows: &[(String, Vec<Part>)]) -> (u16, u16, u16) {
+fn part_cells(rows: &[(String, Vec<TeamPart>)]) -> (u16, u16, u16) {
     let names = rows.iter().map(|row| row.0.chars().count()).max();
     let name = (names.unwrap_or(0) as u16).min(NAME);
     let wide = if rows.len() > 16 { 1 } else { 3 };
@@ -121,7 +121,7 @@ fn part_cells(rows: &[(String, Vec<Part>)]) -> (u16, u16, u16) {
 }
 
 /// Lines that all rows of parts take in this width.
-pub(super) fn part_lines(rows: &[(String, Vec<Part>)], width: u16) -> usize {
+pub(super) fn part_lines(rows: &[(String, Vec<TeamPart>)], width: u16) -> usize {
     let (.., each) = part_cells(rows);
     let columns = usize::from(width.saturating_sub(4) / each.max(1)).max(1);
     rows.len().div_ceil(columns)
@@ -227,7 +227,7 @@ fn draw_stack(painter: &mut Painter<'_>, area: Rect, stack: &Stack) {
             sum += part;
             for line in from..row(sum).min(height) {
                 let y = area.y + height - 1 - line;
-                draw_part(painter, x, y, Part::Team(team as u8), cells, at == 0);
+                draw_part(painter, x, y, TeamPart::Team(team as u8), cells, at == 0);
             }
         }
         if parts.is_none() {
@@ -260,7 +260,7 @@ fn draw_stack(painter: &mut Painter<'_>, area: Rect, stack: &Stack) {
         if y >= area.bottom() {
             break;
         }
-        draw_part(painter, x, y, Part::Team(at as u8), 2, true);
+        draw_part(painter, x, y, TeamPart::Team(at as u8), 2, true);
         painter.text_in_role(x + 3, y, name, team, Role::Text);
         painter.text_right(area.right(), y, sum_width(legend, name), sum, muted);
     }
@@ -270,7 +270,7 @@ fn sum_width(legend: u16, name: u16) -> u16 {
     legend.saturating_sub(name + 5)
 }
 
-fn draw_scale(painter: &mut Painter<'_>, area: Rect, scale: &Scale) {
+fn draw_scale(painter: &mut Painter<'_>, area: Rect, scale: &AmountScale) {
     painter.text_in_role(area.x, area.y, area.width, &scale.name, Role::Title);
     let used = scale.own + scale.borrowed;
     let whole = (used + scale.free)
@@ -364,12 +364,12 @@ const TEAM_HEATS: [usize; 8] = [10, 14, 8, 12, 15, 9, 13, 11];
 
 /// A part of a device, or of a sum: the team's letter on the team's level of the heat ramp. Where color tells the teams apart, only
 /// what is `named` has the letter.
-fn draw_part(painter: &mut Painter<'_>, x: u16, y: u16, part: Part, wide: u16, named: bool) {
+fn draw_part(painter: &mut Painter<'_>, x: u16, y: u16, part: TeamPart, wide: u16, named: bool) {
     let letter;
     let (first, rest, style) = match part {
-        Part::Free => ("·", "·", painter.render_style.fg(Role::Muted)),
-        Part::Fault => ("×", "×", painter.render_style.bold(Role::Crit)),
-        Part::Team(at) => {
+        TeamPart::Free => ("·", "·", painter.render_style.fg(Role::Muted)),
+        TeamPart::Fault => ("×", "×", painter.render_style.bold(Role::Crit)),
+        TeamPart::Team(at) => {
             letter = char::from(b'a' + at % 26).to_string();
             let level = TEAM_HEATS[usize::from(at) % TEAM_HEATS.len()];
             let ground = painter.render_style.heat_for_text(level, false);

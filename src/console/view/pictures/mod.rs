@@ -21,7 +21,7 @@ pub use objects::{of_selection, of_sources};
 pub use waiting::of_queue;
 
 /// What a picture shows, in words at the left and right of its border, and the drawing itself.
-pub struct Picture {
+pub struct ObjectPicture {
     pub title: String,
     pub note: String,
     pub drawing: Drawing,
@@ -41,11 +41,11 @@ pub enum Drawing {
     /// A column for each day, made of the amounts of several; see [`Stack`].
     Stack(Stack),
     /// What is used, free and asked, to scale.
-    Scales(Vec<Scale>),
+    Scales(Vec<AmountScale>),
     /// Times ahead, and the last moment of the axis.
     Times(Vec<TimeSpan>, Moment),
     /// A line for each device, with a sign for each of its parts; then what the signs are.
-    Parts(Vec<(String, Vec<Part>)>, Vec<(Part, String)>),
+    Parts(Vec<(String, Vec<TeamPart>)>, Vec<(TeamPart, String)>),
 }
 
 /// A track over the span of history.
@@ -70,7 +70,7 @@ pub struct Stack {
 }
 
 /// Devices of a quota or of nodes, in one unit: what is used, free and asked for.
-pub struct Scale {
+pub struct AmountScale {
     pub name: String,
     pub own: f64,
     pub borrowed: f64,
@@ -90,7 +90,7 @@ pub struct TimeSpan {
 
 /// A part of a device.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum TeamPart {
     /// Allocated to the team of this place in the legend.
     Team(u8),
     Free,
@@ -104,7 +104,7 @@ const MOST: u16 = 18;
 /// Least columns of a picture with its border.
 const NARROWEST: u16 = 56;
 
-impl Picture {
+impl ObjectPicture {
     pub fn new(title: impl Into<String>, note: impl Into<String>, drawing: Drawing) -> Self {
         Self {
             title: title.into(),
@@ -145,7 +145,7 @@ pub fn draw_under(
     painter: &mut Painter<'_>,
     area: Rect,
     mut known: Description,
-    pictures: &[Picture],
+    pictures: &[ObjectPicture],
 ) {
     let mut lines = lines_of(painter, area.width, &known);
     if !pictures.is_empty() && area.height >= lines + LEAST {
@@ -166,13 +166,12 @@ fn lines_of(painter: &mut Painter<'_>, width: u16, known: &Description) -> u16 {
     draw_columns(painter, none, &known.lines).saturating_add(2)
 }
 
-/// Draws as many of the pictures as the area has room for, the first ones first: the wide ones in lines of their own, the others side
-/// by side.
-pub fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect, pictures: &[Picture]) {
+/// Draws as many of the pictures as the area has room for, the first ones first: the wide ones have lines of their own.
+pub fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect, pictures: &[ObjectPicture]) {
     if area.height < LEAST || area.width < NARROWEST {
         return;
     }
-    let mut rows: Vec<&[Picture]> = Vec::new();
+    let mut rows: Vec<&[ObjectPicture]> = Vec::new();
     for run in pictures.chunk_by(|one, other| one.is_wide() == other.is_wide()) {
         let columns = match (run[0].is_wide(), run.len()) {
             (true, _) | (_, 1) => 1,
@@ -182,7 +181,7 @@ pub fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect, pictures: &[Pi
         rows.extend(run.chunks(columns.min(usize::from(area.width / NARROWEST))));
     }
     rows.truncate(usize::from(area.height / LEAST));
-    let wants = |row: &[Picture]| {
+    let wants = |row: &[ObjectPicture]| {
         row.iter()
             .map(|it| it.height(area.width))
             .max()

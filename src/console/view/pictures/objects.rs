@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Curve, Drawing, Part, Picture, cost, waiting};
+use super::{Curve, Drawing, ObjectPicture, TeamPart, cost, waiting};
 use crate::text::{counted, per_hour};
 use crate::view::subject;
 use model::base::quantities::grouped;
@@ -45,7 +45,13 @@ fn seconds(seconds: f32) -> String {
     }
 }
 
-fn curve(title: &str, note: String, track: Track, role: Role, words: fn(f32) -> String) -> Picture {
+fn curve(
+    title: &str,
+    note: String,
+    track: Track,
+    role: Role,
+    words: fn(f32) -> String,
+) -> ObjectPicture {
     let curve = Curve {
         track,
         role,
@@ -53,21 +59,21 @@ fn curve(title: &str, note: String, track: Track, role: Role, words: fn(f32) -> 
         words,
         limit: None,
     };
-    Picture::new(title, note, Drawing::Curve(curve))
+    ObjectPicture::new(title, note, Drawing::Curve(curve))
 }
 
-/// The pictures of an object, the most telling one first; none where nothing is drawn of it. Before there is a past, there are no
-/// curves of it.
-pub fn of_selection(facts: &Facts, selection: &Selection) -> Vec<Picture> {
+/// The pictures of an object, the most telling one first; none where nothing is drawn of it, and no curves before there is a past.
+pub fn of_selection(facts: &Facts, selection: &Selection) -> Vec<ObjectPicture> {
     let mut all = all_of(facts, selection);
     if facts.history.since().is_none() {
-        let is_past = |it: &Picture| matches!(it.drawing, Drawing::Curve(_) | Drawing::Sparks(_));
+        let is_past =
+            |it: &ObjectPicture| matches!(it.drawing, Drawing::Curve(_) | Drawing::Sparks(_));
         all.retain(|picture| !is_past(picture));
     }
     all
 }
 
-fn all_of(facts: &Facts, selection: &Selection) -> Vec<Picture> {
+fn all_of(facts: &Facts, selection: &Selection) -> Vec<ObjectPicture> {
     match selection {
         Selection::Pool(name) | Selection::Cost(SpendScope::Pool, name) => of_pool(facts, name),
         Selection::Node(name) => facts.fleet.node(name).map_or_else(Vec::new, of_node),
@@ -96,13 +102,13 @@ fn all_of(facts: &Facts, selection: &Selection) -> Vec<Picture> {
     }
 }
 
-fn of_queue_named(facts: &Facts, name: &Name) -> Vec<Picture> {
+fn of_queue_named(facts: &Facts, name: &Name) -> Vec<ObjectPicture> {
     let queues = facts.fleet.queues.iter();
     let found = queues.enumerate().find(|(_, queue)| queue.name() == name);
     found.map_or_else(Vec::new, |(at, _)| waiting::of_queue(facts, at))
 }
 
-fn of_pool(facts: &Facts, name: &Name) -> Vec<Picture> {
+fn of_pool(facts: &Facts, name: &Name) -> Vec<ObjectPicture> {
     let Some(pool) = facts.fleet.pool(name) else {
         return Vec::new();
     };
@@ -158,14 +164,14 @@ fn of_pool(facts: &Facts, name: &Name) -> Vec<Picture> {
 }
 
 /// The parts of shared devices, by team; `None` where no device has slices.
-fn of_parts<'a>(all: impl Iterator<Item = &'a Device>) -> Option<Picture> {
+fn of_parts<'a>(all: impl Iterator<Item = &'a Device>) -> Option<ObjectPicture> {
     let shared = all.filter(|device| !device.slices.is_empty());
     let rows = shared.map(|device| (device.id.to_string(), vec![device]));
     by_team("slices by team", "device", rows.collect())
 }
 
 /// Who has the devices of a class, node by node.
-pub(super) fn of_class(facts: &Facts, class: &Name) -> Option<Picture> {
+pub(super) fn of_class(facts: &Facts, class: &Name) -> Option<ObjectPicture> {
     let nodes = facts.fleet.nodes.iter().filter_map(|node| {
         let own = node.devices.iter().filter(|device| device.class == *class);
         let own: Vec<&Device> = own.collect();
@@ -181,7 +187,7 @@ pub(super) fn of_class(facts: &Facts, class: &Name) -> Option<Picture> {
 }
 
 /// The cells of devices by team, a row for each entry; `None` without a row.
-fn by_team(title: &str, unit: &str, shared: Vec<(String, Vec<&Device>)>) -> Option<Picture> {
+fn by_team(title: &str, unit: &str, shared: Vec<(String, Vec<&Device>)>) -> Option<ObjectPicture> {
     if shared.is_empty() {
         return None;
     }
@@ -193,7 +199,7 @@ fn by_team(title: &str, unit: &str, shared: Vec<(String, Vec<&Device>)>) -> Opti
     let teams: Vec<&Name> = teams.into_iter().collect();
     let part_of = |pod: &Pod| {
         let at = teams.iter().position(|team| **team == pod.team);
-        Part::Team(at.unwrap_or(MOST_TEAMS).min(MOST_TEAMS) as u8)
+        TeamPart::Team(at.unwrap_or(MOST_TEAMS).min(MOST_TEAMS) as u8)
     };
     let rows = shared.iter().map(|(name, devices)| {
         let parts = devices.iter().flat_map(|device| {
@@ -202,13 +208,13 @@ fn by_team(title: &str, unit: &str, shared: Vec<(String, Vec<&Device>)>) -> Opti
         });
         let parts = parts.map(|(holder, is_faulty)| match holder {
             Some(pod) => part_of(pod),
-            None if is_faulty => Part::Fault,
-            None => Part::Free,
+            None if is_faulty => TeamPart::Fault,
+            None => TeamPart::Free,
         });
         (name.clone(), parts.collect())
     });
-    let rows: Vec<(String, Vec<Part>)> = rows.collect();
-    let count = |part: Part| {
+    let rows: Vec<(String, Vec<TeamPart>)> = rows.collect();
+    let count = |part: TeamPart| {
         rows.iter()
             .flat_map(|row| &row.1)
             .filter(|own| **own == part)
@@ -216,13 +222,13 @@ fn by_team(title: &str, unit: &str, shared: Vec<(String, Vec<&Device>)>) -> Opti
     };
     let names = teams.iter().take(MOST_TEAMS).map(|team| team.to_string());
     let more = (teams.len() > MOST_TEAMS).then(|| String::from("other teams"));
-    let mut legend: Vec<(Part, String)> = names
+    let mut legend: Vec<(TeamPart, String)> = names
         .chain(more)
         .enumerate()
-        .map(|(at, name)| (Part::Team(at as u8), name))
+        .map(|(at, name)| (TeamPart::Team(at as u8), name))
         .chain([
-            (Part::Free, String::from("free")),
-            (Part::Fault, String::from("fault")),
+            (TeamPart::Free, String::from("free")),
+            (TeamPart::Fault, String::from("fault")),
         ])
         .filter(|(part, _)| count(*part) > 0)
         .collect();
@@ -230,10 +236,14 @@ fn by_team(title: &str, unit: &str, shared: Vec<(String, Vec<&Device>)>) -> Opti
         *words = format!("{words} {}", count(*part));
     }
     let note = counted(shared.len() as u64, unit);
-    Some(Picture::new(title, note, Drawing::Parts(rows, legend)))
+    Some(ObjectPicture::new(
+        title,
+        note,
+        Drawing::Parts(rows, legend),
+    ))
 }
 
-fn of_node(node: &std::sync::Arc<Node>) -> Vec<Picture> {
+fn of_node(node: &std::sync::Arc<Node>) -> Vec<ObjectPicture> {
     let list = |title: &str,
                 track: fn(Name) -> Track,
                 most: f32,
@@ -247,7 +257,7 @@ fn of_node(node: &std::sync::Arc<Node>) -> Vec<Picture> {
                 words,
             )
         });
-        Picture::new(
+        ObjectPicture::new(
             title,
             "by device, the last hour",
             Drawing::Sparks(rows.collect()),
@@ -296,7 +306,7 @@ fn of_node(node: &std::sync::Arc<Node>) -> Vec<Picture> {
     all
 }
 
-fn of_device(device: &Device) -> Vec<Picture> {
+fn of_device(device: &Device) -> Vec<ObjectPicture> {
     let id = || device.id.clone();
     let now = |words: Option<String>| words.unwrap_or_default();
     let signal = |signal| device.signals.get(signal);
@@ -339,7 +349,7 @@ fn of_device(device: &Device) -> Vec<Picture> {
     all
 }
 
-fn of_job(facts: &Facts, key: &JobKey) -> Vec<Picture> {
+fn of_job(facts: &Facts, key: &JobKey) -> Vec<ObjectPicture> {
     let Some(job) = facts.fleet.job(key) else {
         return Vec::new();
     };
@@ -402,7 +412,7 @@ fn of_job(facts: &Facts, key: &JobKey) -> Vec<Picture> {
 }
 
 /// Utilization of a job's devices, the lowest first: those that hold up the others are red.
-fn of_gang(facts: &Facts, job: &Job) -> Option<Picture> {
+fn of_gang(facts: &Facts, job: &Job) -> Option<ObjectPicture> {
     let held = job.places.iter().filter_map(|place| {
         let device = facts.fleet.node(&place.node)?.device(place.device)?;
         Some((
@@ -438,7 +448,7 @@ fn of_gang(facts: &Facts, job: &Job) -> Option<Picture> {
         };
         (*util, role)
     });
-    Some(Picture::new(
+    Some(ObjectPicture::new(
         title,
         least,
         Drawing::Columns(columns.collect()),
@@ -446,7 +456,7 @@ fn of_gang(facts: &Facts, job: &Job) -> Option<Picture> {
 }
 
 /// How late and how slow each source of a kind is, and how many answer to how many requests a minute: the worst first.
-pub fn of_sources(facts: &Facts, sources: &[&SourceHealth]) -> Vec<Picture> {
+pub fn of_sources(facts: &Facts, sources: &[&SourceHealth]) -> Vec<ObjectPicture> {
     let columns =
         |title: &str, words: fn(f64) -> String, value: &dyn Fn(&SourceHealth) -> Option<f64>| {
             let mut known: Vec<(f64, &SourceHealth)> = sources
@@ -454,7 +464,9 @@ pub fn of_sources(facts: &Facts, sources: &[&SourceHealth]) -> Vec<Picture> {
                 .filter_map(|source| Some((value(source)?, *source)))
                 .collect();
             known.small_sort_by(|one, other| other.0.total_cmp(&one.0));
-            let (most, worst) = *known.first().filter(|_| known.len() > 1)?;
+            let (most, worst) = *known
+                .first()
+                .filter(|first| known.len() > 1 && first.0 > 0.0)?;
             let shares = known.iter().map(|(value, source)| {
                 let role = if is_well(source) {
                     Role::Accent
@@ -464,7 +476,7 @@ pub fn of_sources(facts: &Facts, sources: &[&SourceHealth]) -> Vec<Picture> {
                 (value / most.max(f64::MIN_POSITIVE), role)
             });
             let note = format!("most {} of {}", words(most), worst.name);
-            Some(Picture::new(
+            Some(ObjectPicture::new(
                 title,
                 note,
                 Drawing::Columns(shares.collect()),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::{Drawing, Picture, Scale, TimeSpan};
+use super::{AmountScale, Drawing, ObjectPicture, TimeSpan};
 use crate::text::counted;
 use model::base::{Moment, Name, SmallSort};
 use model::fleet::job::{Job, JobState};
@@ -18,10 +18,10 @@ use table::waiting;
 const MOST_TIMES: usize = 16;
 
 /// The pictures of a waiting job.
-pub(super) fn of_job(facts: &Facts, job: &Job) -> Vec<Picture> {
+pub(super) fn of_job(facts: &Facts, job: &Job) -> Vec<ObjectPicture> {
     let scales = waiting::shortages(facts, job)
         .into_iter()
-        .map(|shortage| Scale {
+        .map(|shortage| AmountScale {
             name: shortage.what,
             own: shortage.own as f64,
             borrowed: shortage.borrowed as f64,
@@ -29,10 +29,10 @@ pub(super) fn of_job(facts: &Facts, job: &Job) -> Vec<Picture> {
             asked: shortage.asked as f64,
             words: shortage.words,
         });
-    let scales: Vec<Scale> = scales.collect();
+    let scales: Vec<AmountScale> = scales.collect();
     let mut all = Vec::new();
     if !scales.is_empty() {
-        all.push(Picture::new(
+        all.push(ObjectPicture::new(
             "what it requests, to scale",
             "█ used ▓ borrowed ▒ requested ░ free",
             Drawing::Scales(scales),
@@ -49,7 +49,7 @@ pub(super) fn of_job(facts: &Facts, job: &Job) -> Vec<Picture> {
 }
 
 /// The pictures of a queue, by its index.
-pub fn of_queue(facts: &Facts, at: usize) -> Vec<Picture> {
+pub fn of_queue(facts: &Facts, at: usize) -> Vec<ObjectPicture> {
     if facts.fleet.queues.get(at).is_none() {
         return Vec::new();
     }
@@ -64,7 +64,7 @@ pub fn of_queue(facts: &Facts, at: usize) -> Vec<Picture> {
             let used = quota.used?;
             let own = used.saturating_sub(quota.borrowed);
             let free = quota.nominal?.saturating_sub(used);
-            Some(Scale {
+            Some(AmountScale {
                 words: format!("{} used, {} left of its own", quota.numbers(), free),
                 name,
                 own: own as f64,
@@ -73,10 +73,10 @@ pub fn of_queue(facts: &Facts, at: usize) -> Vec<Picture> {
                 asked: 0.0,
             })
         });
-    let scales: Vec<Scale> = scales.collect();
+    let scales: Vec<AmountScale> = scales.collect();
     let mut all = Vec::new();
     if !scales.is_empty() {
-        all.push(Picture::new(
+        all.push(ObjectPicture::new(
             "quota",
             "█ used ▓ borrowed ░ unused",
             Drawing::Scales(scales),
@@ -96,7 +96,7 @@ pub fn of_queue(facts: &Facts, at: usize) -> Vec<Picture> {
 }
 
 /// When running jobs are expected to end, by their own estimates and time limits, and when waiting ones are forecast to start.
-fn times(facts: &Facts, is_own: &dyn Fn(&Job) -> bool) -> Option<Picture> {
+fn times(facts: &Facts, is_own: &dyn Fn(&Job) -> bool) -> Option<ObjectPicture> {
     let jobs = || {
         facts
             .fleet
@@ -153,7 +153,7 @@ fn times(facts: &Facts, is_own: &dyn Fn(&Job) -> bool) -> Option<Picture> {
         true => format!("the first {} of {}", rows.len(), counted(all as u64, "job")),
         false => String::new(),
     };
-    Some(Picture::new(
+    Some(ObjectPicture::new(
         "expected ends and starts",
         note,
         Drawing::Times(rows, Moment::max(end, least)),
