@@ -128,7 +128,11 @@ fn a_waiting_job_has_what_it_requests_to_scale() {
         .find(|line| line.contains("██▓"))
         .expect("a bar");
     let count = |sign: &str| bar.matches(sign).count() as f64;
-    let (used, asked) = (count("█") + count("▓"), count("▒"));
+    let (used, asked) = (count("█") + count("▓"), count("▒") + count("▚"));
+    assert!(
+        (count("▒") / asked - 5.0 / 64.0).abs() < 0.02,
+        "what is free of it: {bar}"
+    );
     assert!(
         (used / (used + asked) - 130.0 / 194.0).abs() < 0.02,
         "{bar}"

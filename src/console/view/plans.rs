@@ -217,6 +217,9 @@ const ACTIONS: &[ColumnHead] = &[
     ColumnHead::new("ALLOWED", Align::Left, Width::Cut(9, 40), 0),
 ];
 
+/// From this width on the columns of actions stand apart.
+const WIDE: u16 = 170;
+
 /// Draws what can be planned, an action a row, where all rows have room; where there is more room, with how each is typed and its rights.
 pub fn draw_actions(painter: &mut Painter<'_>, area: Rect, acts: &ActionState, keys: &Keymap) {
     let all = ActionName::ALL;
@@ -249,6 +252,11 @@ pub fn draw_actions(painter: &mut Painter<'_>, area: Rect, acts: &ActionState, k
     let widest = all.iter().filter_map(own).map(|why| painter.width(&why));
     let widest = widest.max();
     let mut heads = ACTIONS.to_vec();
+    if area.width >= WIDE {
+        // The columns share the whole width.
+        heads[2].width = Width::Fit(area.width * 2 / 5);
+        heads[3].width = Width::Fit(area.width * 2 / 7);
+    }
     if let (Some(allowed), Some(widest)) = (heads.last_mut(), widest) {
         allowed.width = Width::Cut(widest.min(40), 40);
     }

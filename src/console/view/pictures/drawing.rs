@@ -73,7 +73,7 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect, drawing
         }
         Drawing::Times(rows, end) => draw_times(facts, painter, area, rows, *end),
         Drawing::Parts(rows, legend) => {
-            let keys = legend.len().div_ceil(3) as u16;
+            let keys = (legend.len().div_ceil(3) as u16).min(area.height - 1);
             let body = area.height.saturating_sub(keys).max(1);
             let (name, wide, each) = part_cells(rows);
             // In as many columns as the rows need; the last place is for how many have none.
@@ -101,7 +101,7 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect, drawing
                 painter.text_in_role(x, y, each, &words, Role::Muted);
             }
             let third = area.width / 3;
-            for (at, (part, words)) in legend.iter().enumerate() {
+            for (at, (part, words)) in legend.iter().take(3 * usize::from(keys)).enumerate() {
                 let x = area.x + third * (at as u16 % 3);
                 let y = area.bottom() - keys + at as u16 / 3;
                 draw_part(painter, x, y, *part, 2, true);
@@ -217,31 +217,8 @@ fn draw_stack(painter: &mut Painter<'_>, area: Rect, stack: &Stack) {
     }
     let muted = painter.render_style.fg(Role::Muted);
     painter.text_right(area.x + axis - 1, area.y, axis, &top, muted);
+    let accent = painter.render_style.fg(Role::Accent);
     let row = |amount: f64| (amount / most * f64::from(height)).round() as u16;
-    for (at, (label, parts)) in stack.days.iter().enumerate() {
-        let x = area.x + axis + wide * at as u16;
-        let cells = wide - u16::from(wide > 1);
-        let mut sum = 0.0;
-        for (team, part) in parts.iter().flatten().enumerate() {
-            let from = row(sum);
-            sum += part;
-            for line in from..row(sum).min(height) {
-                let y = area.y + height - 1 - line;
-                draw_part(painter, x, y, TeamPart::Team(team as u8), cells, at == 0);
-            }
-        }
-        if parts.is_none() {
-            painter.sign(
-                x,
-                area.y + height - 1,
-                "·",
-                painter.render_style.fg(Role::Faint),
-            );
-        }
-        if at % (5 / wide.min(5)).max(1) as usize == 0 {
-            painter.text_in_role(x, area.y + height, wide.max(4), label, Role::Muted);
-        }
-    }
     if let Some(limit) = stack.limit {
         let y = area.y + height - row(limit).clamp(1, height);
         let style = painter.render_style.bold(Role::Title);
@@ -249,25 +226,57 @@ fn draw_stack(painter: &mut Painter<'_>, area: Rect, stack: &Stack) {
             painter.sign(x, y, "─", style);
         }
     }
+    for (at, (label, parts)) in stack.days.iter().enumerate() {
+        let x = area.x + axis + wide * at as u16;
+        let cells = wide - u16::from(wide > 1);
+        match parts {
+            None => {
+                let faint = painter.render_style.fg(Role::Faint);
+                painter.sign(x, area.y + height - 1, "·", faint);
+            }
+            // What has one part needs no colors, and has its exact height.
+            Some(parts) if legend == 0 => {
+                let share = parts.iter().sum::<f64>() / most;
+                let eighths = (share * f64::from(height) * 8.0).round().max(1.0) as u16;
+                let faint = painter.render_style.fg(Role::Border);
+                for cell in x..x + cells {
+                    area_column(
+                        painter,
+                        Rect { height, ..area },
+                        cell,
+                        eighths,
+                        (accent, faint),
+                    );
+                }
+            }
+            Some(parts) => {
+                let mut sum = 0.0;
+                for (team, part) in parts.iter().enumerate() {
+                    let from = row(sum);
+                    sum += part;
+                    for line in from..row(sum).min(height) {
+                        let y = area.y + height - 1 - line;
+                        draw_part(painter, x, y, TeamPart::Team(team as u8), cells, at == 0);
+                    }
+                }
+            }
+        }
+        if at % (5 / wide.min(5)).max(1) as usize == 0 {
+            painter.text_in_role(x, area.y + height, wide.max(4), label, Role::Muted);
+        }
+    }
     let x = area.right().saturating_sub(legend) + 1;
-    for (at, (team, sum)) in stack
-        .teams
-        .iter()
-        .enumerate()
-        .skip(usize::from(legend == 0) * 99)
-    {
+    let named = stack.teams.iter().filter(|_| legend > 0);
+    for (at, (team, sum)) in named.enumerate() {
         let y = area.y + at as u16;
         if y >= area.bottom() {
             break;
         }
         draw_part(painter, x, y, TeamPart::Team(at as u8), 2, true);
         painter.text_in_role(x + 3, y, name, team, Role::Text);
-        painter.text_right(area.right(), y, sum_width(legend, name), sum, muted);
+        let room = legend.saturating_sub(name + 5);
+        painter.text_right(area.right(), y, room, sum, muted);
     }
-}
-
-fn sum_width(legend: u16, name: u16) -> u16 {
-    legend.saturating_sub(name + 5)
 }
 
 fn draw_scale(painter: &mut Painter<'_>, area: Rect, scale: &AmountScale) {
@@ -282,7 +291,7 @@ fn draw_scale(painter: &mut Painter<'_>, area: Rect, scale: &AmountScale) {
         (used, "▓", "+", Role::Info),
         // What it asks for lies over what is free, and beyond it.
         (used + scale.asked.min(scale.free), "▒", "a", Role::Ok),
-        (used + scale.asked, "▒", "A", Role::Warn),
+        (used + scale.asked, "▚", "A", Role::Warn),
         (used + scale.free, "░", ".", Role::Faint),
     ];
     let mut x = 0;
@@ -315,7 +324,7 @@ fn draw_times(
     let words = rows.iter().map(|row| painter.width(&row.words)).max();
     let (name, words) = (
         names.unwrap_or(0).min(NAME),
-        words.unwrap_or(0).min(area.width / 3),
+        words.unwrap_or(0).min(area.width / 2),
     );
     let room = area.width.saturating_sub(name + words + 2).max(1);
     let span = end.since(facts.now).millis().max(1) as f64;
@@ -349,6 +358,9 @@ fn draw_times(
             _ => format!("+{}", at.since(facts.now)),
         };
         let left = usize::from(room) - tick;
+        if left < 8 {
+            break;
+        }
         painter.text_in_role(
             x + tick as u16,
             y,
@@ -369,6 +381,7 @@ fn draw_part(painter: &mut Painter<'_>, x: u16, y: u16, part: TeamPart, wide: u1
     let (first, rest, style) = match part {
         TeamPart::Free => ("·", "·", painter.render_style.fg(Role::Muted)),
         TeamPart::Fault => ("×", "×", painter.render_style.bold(Role::Crit)),
+        TeamPart::Several => ("+", "+", painter.render_style.fg(Role::Text)),
         TeamPart::Team(at) => {
             letter = char::from(b'a' + at % 26).to_string();
             let level = TEAM_HEATS[usize::from(at) % TEAM_HEATS.len()];

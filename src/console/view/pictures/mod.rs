@@ -93,6 +93,8 @@ pub struct TimeSpan {
 pub enum TeamPart {
     /// Allocated to the team of this place in the legend.
     Team(u8),
+    /// Allocated to several teams.
+    Several,
     Free,
     Fault,
 }

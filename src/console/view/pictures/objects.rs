@@ -8,7 +8,7 @@ use crate::view::subject;
 use model::base::quantities::grouped;
 use model::base::{Name, SmallSort, natural};
 use model::cost::SpendScope;
-use model::fleet::device::{Device, Health, Pod};
+use model::fleet::device::{Device, Health};
 use model::fleet::history::{FleetSignal, ServedSignal, Track};
 use model::fleet::job::{Job, JobKey, JobState};
 use model::fleet::node::Node;
@@ -166,18 +166,31 @@ fn of_pool(facts: &Facts, name: &Name) -> Vec<ObjectPicture> {
 /// The parts of shared devices, by team; `None` where no device has slices.
 fn of_parts<'a>(all: impl Iterator<Item = &'a Device>) -> Option<ObjectPicture> {
     let shared = all.filter(|device| !device.slices.is_empty());
-    let rows = shared.map(|device| (device.id.to_string(), vec![device]));
+    let rows = shared.map(|device| {
+        let cells = device.cells();
+        let cells = cells.map(|cell| (cell.holder.map(|pod| &pod.team), device));
+        (
+            device.id.to_string(),
+            cells
+                .map(|(team, device)| (team.into_iter().collect(), device))
+                .collect(),
+        )
+    });
     by_team("slices by team", "device", rows.collect())
 }
 
-/// Who has the devices of a class, node by node.
+/// Who has the devices of a class, node by node, a device a part.
 pub(super) fn of_class(facts: &Facts, class: &Name) -> Option<ObjectPicture> {
     let nodes = facts.fleet.nodes.iter().filter_map(|node| {
         let own = node.devices.iter().filter(|device| device.class == *class);
-        let own: Vec<&Device> = own.collect();
+        let own = own.map(|device| {
+            let teams = device.holders().map(|(pod, _)| &pod.team);
+            (teams.collect(), device)
+        });
+        let own: Vec<Holding<'_>> = own.collect();
         (!own.is_empty()).then(|| (node.name().to_string(), own))
     });
-    let mut nodes: Vec<(String, Vec<&Device>)> = nodes.collect();
+    let mut nodes: Vec<(String, Vec<Holding<'_>>)> = nodes.collect();
     nodes.small_sort_by(|one, other| natural(&one.0, &other.0));
     by_team(
         &format!("who has the {class} devices, by node"),
@@ -186,33 +199,34 @@ pub(super) fn of_class(facts: &Facts, class: &Name) -> Option<ObjectPicture> {
     )
 }
 
-/// The cells of devices by team, a row for each entry; `None` without a row.
-fn by_team(title: &str, unit: &str, shared: Vec<(String, Vec<&Device>)>) -> Option<ObjectPicture> {
-    if shared.is_empty() {
+/// A device, or a part of one, and the teams that it is allocated to.
+type Holding<'a> = (BTreeSet<&'a Name>, &'a Device);
+
+/// Parts by team, a row for each entry; `None` without a row.
+fn by_team(
+    title: &str,
+    unit: &str,
+    rows: Vec<(String, Vec<Holding<'_>>)>,
+) -> Option<ObjectPicture> {
+    if rows.is_empty() {
         return None;
     }
-    let cells = shared
-        .iter()
-        .flat_map(|row| row.1.iter().flat_map(|device| device.cells()));
-    let holders = cells.filter_map(|cell| cell.holder);
-    let teams: BTreeSet<&Name> = holders.map(|pod| &pod.team).collect();
+    let note = counted(rows.len() as u64, unit);
+    let teams = rows.iter().flat_map(|row| &row.1).flat_map(|it| &it.0);
+    let teams: BTreeSet<&Name> = teams.copied().collect();
     let teams: Vec<&Name> = teams.into_iter().collect();
-    let part_of = |pod: &Pod| {
-        let at = teams.iter().position(|team| **team == pod.team);
-        TeamPart::Team(at.unwrap_or(MOST_TEAMS).min(MOST_TEAMS) as u8)
+    let part_of = |(own, device): &Holding<'_>| match (own.first(), own.len()) {
+        (None, _) if device.health != Health::Ok => TeamPart::Fault,
+        (None, _) => TeamPart::Free,
+        (Some(team), 1) => {
+            let at = teams.iter().position(|other| other == team);
+            TeamPart::Team(at.unwrap_or(MOST_TEAMS).min(MOST_TEAMS) as u8)
+        }
+        _ => TeamPart::Several,
     };
-    let rows = shared.iter().map(|(name, devices)| {
-        let parts = devices.iter().flat_map(|device| {
-            let is_faulty = device.health != Health::Ok;
-            device.cells().map(move |cell| (cell.holder, is_faulty))
-        });
-        let parts = parts.map(|(holder, is_faulty)| match holder {
-            Some(pod) => part_of(pod),
-            None if is_faulty => TeamPart::Fault,
-            None => TeamPart::Free,
-        });
-        (name.clone(), parts.collect())
-    });
+    let rows = rows
+        .iter()
+        .map(|(name, parts)| (name.clone(), parts.iter().map(part_of).collect()));
     let rows: Vec<(String, Vec<TeamPart>)> = rows.collect();
     let count = |part: TeamPart| {
         rows.iter()
@@ -222,20 +236,21 @@ fn by_team(title: &str, unit: &str, shared: Vec<(String, Vec<&Device>)>) -> Opti
     };
     let names = teams.iter().take(MOST_TEAMS).map(|team| team.to_string());
     let more = (teams.len() > MOST_TEAMS).then(|| String::from("other teams"));
+    let others = [
+        (TeamPart::Several, "several teams"),
+        (TeamPart::Free, "free"),
+        (TeamPart::Fault, "fault"),
+    ];
     let mut legend: Vec<(TeamPart, String)> = names
         .chain(more)
         .enumerate()
         .map(|(at, name)| (TeamPart::Team(at as u8), name))
-        .chain([
-            (TeamPart::Free, String::from("free")),
-            (TeamPart::Fault, String::from("fault")),
-        ])
+        .chain(others.map(|(part, name)| (part, name.to_owned())))
         .filter(|(part, _)| count(*part) > 0)
         .collect();
     for (part, words) in &mut legend {
         *words = format!("{words} {}", count(*part));
     }
-    let note = counted(shared.len() as u64, unit);
     Some(ObjectPicture::new(
         title,
         note,
@@ -455,7 +470,7 @@ fn of_gang(facts: &Facts, job: &Job) -> Option<ObjectPicture> {
     ))
 }
 
-/// How late and how slow each source of a kind is, and how many answer to how many requests a minute: the worst first.
+/// How late and how slow each source of a kind is, the worst first.
 pub fn of_sources(facts: &Facts, sources: &[&SourceHealth]) -> Vec<ObjectPicture> {
     let columns =
         |title: &str, words: fn(f64) -> String, value: &dyn Fn(&SourceHealth) -> Option<f64>| {
@@ -464,7 +479,7 @@ pub fn of_sources(facts: &Facts, sources: &[&SourceHealth]) -> Vec<ObjectPicture
                 .filter_map(|source| Some((value(source)?, *source)))
                 .collect();
             known.small_sort_by(|one, other| other.0.total_cmp(&one.0));
-            let (most, worst) = *known
+            let (most, _) = *known
                 .first()
                 .filter(|first| known.len() > 1 && first.0 > 0.0)?;
             let shares = known.iter().map(|(value, source)| {
@@ -475,7 +490,7 @@ pub fn of_sources(facts: &Facts, sources: &[&SourceHealth]) -> Vec<ObjectPicture
                 };
                 (value / most.max(f64::MIN_POSITIVE), role)
             });
-            let note = format!("most {} of {}", words(most), worst.name);
+            let note = format!("most {}", words(most));
             Some(ObjectPicture::new(
                 title,
                 note,
@@ -485,7 +500,6 @@ pub fn of_sources(facts: &Facts, sources: &[&SourceHealth]) -> Vec<ObjectPicture
     let age =
         |source: &SourceHealth| Some(facts.now.since(source.last_ok?).millis() as f64 / 1_000.0);
     let latency = |source: &SourceHealth| source.latency_ms.map(f64::from);
-    let calls = |source: &SourceHealth| source.calls_per_minute.map(f64::from);
     [
         columns(
             "time since the last answer of each, longest first",
@@ -496,11 +510,6 @@ pub fn of_sources(facts: &Facts, sources: &[&SourceHealth]) -> Vec<ObjectPicture
             "latency of each, slowest first",
             |it| format!("{it:.0} ms"),
             &latency,
-        ),
-        columns(
-            "requests a minute of each, most first",
-            |it| format!("{it:.0}"),
-            &calls,
         ),
     ]
     .into_iter()

@@ -34,7 +34,7 @@ pub(super) fn of_job(facts: &Facts, job: &Job) -> Vec<ObjectPicture> {
     if !scales.is_empty() {
         all.push(ObjectPicture::new(
             "what it requests, to scale",
-            "█ used ▓ borrowed ▒ requested ░ free",
+            "█ used ▓ borrowed ▒ requested ▚ lacking ░ free",
             Drawing::Scales(scales),
         ));
     }
