@@ -15,6 +15,9 @@ use crate::exec::stage::ticking;
 /// What must not be said by who cannot know it.
 const FALSE: &[&str] = &[
     "$0",
+    // Slices that may be free or another team's.
+    "·· free",
+    "×× fault",
     "100%",
     "nothing waits",
     "there is none",

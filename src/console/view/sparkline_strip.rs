@@ -260,12 +260,15 @@ impl TrackHistory {
     /// labels stay in place while the chart grows.
     pub fn clocks(&self, painter: &mut Painter<'_>, line: Rect) {
         let begin = self.to.minus(self.step * self.values.len() as u32);
+        let mut last = String::new();
         for cell in (0..self.values.len()).step_by(20) {
             let clock = begin.plus(self.step * cell as u32).clock();
             let room = line.width.saturating_sub(cell as u16);
-            if room >= 5 {
-                let words = clock.get(..5).unwrap_or_default();
+            let words = clock.get(..5).unwrap_or_default();
+            // A minute of many cells is said once.
+            if room >= 5 && words != last {
                 painter.text_in_role(line.x + cell as u16, line.y, 5, words, Role::Muted);
+                words.clone_into(&mut last);
             }
         }
     }

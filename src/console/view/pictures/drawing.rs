@@ -381,6 +381,7 @@ fn draw_part(painter: &mut Painter<'_>, x: u16, y: u16, part: TeamPart, wide: u1
     let (first, rest, style) = match part {
         TeamPart::Free => ("·", "·", painter.render_style.fg(Role::Muted)),
         TeamPart::Fault => ("×", "×", painter.render_style.bold(Role::Crit)),
+        TeamPart::Unknown => ("?", "?", painter.render_style.fg(Role::Muted)),
         TeamPart::Several => ("+", "+", painter.render_style.fg(Role::Text)),
         TeamPart::Team(at) => {
             letter = char::from(b'a' + at % 26).to_string();

@@ -97,6 +97,8 @@ pub enum TeamPart {
     Several,
     Free,
     Fault,
+    /// It may be free or another's: not all pods are visible.
+    Unknown,
 }
 
 /// Least lines of a picture with its border.

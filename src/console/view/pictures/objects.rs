@@ -76,7 +76,10 @@ pub fn of_selection(facts: &Facts, selection: &Selection) -> Vec<ObjectPicture> 
 fn all_of(facts: &Facts, selection: &Selection) -> Vec<ObjectPicture> {
     match selection {
         Selection::Pool(name) | Selection::Cost(SpendScope::Pool, name) => of_pool(facts, name),
-        Selection::Node(name) => facts.fleet.node(name).map_or_else(Vec::new, of_node),
+        Selection::Node(name) => facts
+            .fleet
+            .node(name)
+            .map_or_else(Vec::new, |node| of_node(facts, node)),
         Selection::Device(node, index) => {
             let node = facts.fleet.node(node);
             let device = node.and_then(|node| node.device(*index));
@@ -156,15 +159,21 @@ fn of_pool(facts: &Facts, name: &Name) -> Vec<ObjectPicture> {
             dollars,
         ),
     ];
+    // What is counted of all pods is not known to who sees some.
+    all.truncate(if facts.fleet.sees_devices() {
+        4
+    } else {
+        usize::from(pool.util.is_some())
+    });
     let nodes = facts.fleet.nodes.iter().filter(|node| node.pool == *name);
-    if let Some(parts) = of_parts(nodes.flat_map(|node| node.devices.iter())) {
+    if let Some(parts) = of_parts(facts, nodes.flat_map(|node| node.devices.iter())) {
         all.insert(0, parts);
     }
     all
 }
 
 /// The parts of shared devices, by team; `None` where no device has slices.
-fn of_parts<'a>(all: impl Iterator<Item = &'a Device>) -> Option<ObjectPicture> {
+fn of_parts<'a>(facts: &Facts, all: impl Iterator<Item = &'a Device>) -> Option<ObjectPicture> {
     let shared = all.filter(|device| !device.slices.is_empty());
     let rows = shared.map(|device| {
         let cells = device.cells();
@@ -176,7 +185,7 @@ fn of_parts<'a>(all: impl Iterator<Item = &'a Device>) -> Option<ObjectPicture> 
                 .collect(),
         )
     });
-    by_team("slices by team", "device", rows.collect())
+    by_team(facts, "slices by team", "device", rows.collect())
 }
 
 /// Who has the devices of a class, node by node, a device a part.
@@ -193,6 +202,7 @@ pub(super) fn of_class(facts: &Facts, class: &Name) -> Option<ObjectPicture> {
     let mut nodes: Vec<(String, Vec<Holding<'_>>)> = nodes.collect();
     nodes.small_sort_by(|one, other| natural(&one.0, &other.0));
     by_team(
+        facts,
         &format!("who has the {class} devices, by node"),
         "node",
         nodes,
@@ -204,6 +214,7 @@ type Holding<'a> = (BTreeSet<&'a Name>, &'a Device);
 
 /// Parts by team, a row for each entry; `None` without a row.
 fn by_team(
+    facts: &Facts,
     title: &str,
     unit: &str,
     rows: Vec<(String, Vec<Holding<'_>>)>,
@@ -216,8 +227,9 @@ fn by_team(
     let teams: BTreeSet<&Name> = teams.copied().collect();
     let teams: Vec<&Name> = teams.into_iter().collect();
     let part_of = |(own, device): &Holding<'_>| match (own.first(), own.len()) {
-        (None, _) if device.health != Health::Ok => TeamPart::Fault,
-        (None, _) => TeamPart::Free,
+        (None, _) if matches!(device.health, Health::Fault(_)) => TeamPart::Fault,
+        (None, _) if facts.fleet.sees_devices() => TeamPart::Free,
+        (None, _) => TeamPart::Unknown,
         (Some(team), 1) => {
             let at = teams.iter().position(|other| other == team);
             TeamPart::Team(at.unwrap_or(MOST_TEAMS).min(MOST_TEAMS) as u8)
@@ -240,6 +252,7 @@ fn by_team(
         (TeamPart::Several, "several teams"),
         (TeamPart::Free, "free"),
         (TeamPart::Fault, "fault"),
+        (TeamPart::Unknown, "not visible to you"),
     ];
     let mut legend: Vec<(TeamPart, String)> = names
         .chain(more)
@@ -258,7 +271,7 @@ fn by_team(
     ))
 }
 
-fn of_node(node: &std::sync::Arc<Node>) -> Vec<ObjectPicture> {
+fn of_node(facts: &Facts, node: &Node) -> Vec<ObjectPicture> {
     let list = |title: &str,
                 track: fn(Name) -> Track,
                 most: f32,
@@ -317,7 +330,7 @@ fn of_node(node: &std::sync::Arc<Node>) -> Vec<ObjectPicture> {
     if has(Signal::Power) && limit > 0.0 {
         all.push(list("power", Track::DevicePower, limit, &power));
     }
-    all.extend(of_parts(node.devices.iter()));
+    all.extend(of_parts(facts, node.devices.iter()));
     all
 }
 
