@@ -358,7 +358,7 @@ pub fn advise(fleet: &Fleet, burn: &SpendRates, profiles: &Profiles) -> Vec<Advi
     all
 }
 
-/// True where devices that wait for input wait for requests: a serving workload has no data loader, and this is no bottleneck of it.
+/// True for a serving workload whose devices wait: it has no data loader, so they wait for requests, which is no bottleneck.
 pub fn waits_for_requests(job: &Job, bound: Bottleneck) -> bool {
     bound == Bottleneck::Input && serves(job)
 }

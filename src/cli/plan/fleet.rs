@@ -11,6 +11,7 @@ use engine::snapshot::Snapshot;
 use engine::{explanations, live};
 use exec::target_reader::Unseen;
 use model::base::{Exit, Failure};
+use model::fleet::job::Job;
 use model::plan::{Intent, KnownVictims, Plan, Refusal};
 use plan::actions::{ActionArguments, NameResolver, ParseError, PlannedFrom};
 use plan::{self, Author};
@@ -76,16 +77,18 @@ impl FleetRead {
 
     /// The reason for which the job's queueing system or scheduler keeps it pending.
     pub(in crate::cli) fn pending_reason(&self, name: &str) -> Option<String> {
-        let named = self.facts.fleet.job_named(name);
-        let job = named.filter(|job| !job.reason.is_empty())?;
-        Some(job.reason.to_string())
+        Some(self.with_reason(name)?.reason.to_string())
     }
 
-    /// What a waiting job's own queueing system or scheduler says of it.
+    /// Why a job waits, as its queueing system or scheduler reports it.
     pub(in crate::cli) fn job_says(&self, name: &str) -> Option<String> {
-        let named = self.facts.fleet.job_named(name);
-        let job = named.filter(|job| !job.reason.is_empty())?;
-        Some(table::waiting::says(job))
+        self.with_reason(name).map(table::waiting::says)
+    }
+
+    /// The job, where something reports why it waits.
+    fn with_reason(&self, name: &str) -> Option<&Job> {
+        let named = self.facts.fleet.job_named(name).map(|job| &**job);
+        named.filter(|job| !job.reason.is_empty())
     }
 
     /// How long a job has waited, and how long ago it was created.

@@ -195,6 +195,6 @@ impl View for CostView {
             height: rest,
             ..table
         };
-        pictures::draw(facts, painter, below, std::slice::from_ref(&picture));
+        pictures::draw(facts, painter, below, &[&picture]);
     }
 }

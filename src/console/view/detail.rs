@@ -39,8 +39,8 @@ pub struct Detail {
     log: Option<LogTail>,
     /// Of a job that does not run, the events about it.
     events: Option<ReadEvents>,
-    /// There is room for pictures below the table, and there are some.
-    roomy: bool,
+    /// The pictures of the object, where the area has room for some below the table.
+    pictures: Vec<ObjectPicture>,
     height: u16,
 }
 
@@ -195,7 +195,7 @@ impl Detail {
             on_row: false,
             log: None,
             events: None,
-            roomy: false,
+            pictures: Vec::new(),
             height: 0,
         }
     }
@@ -203,7 +203,7 @@ impl Detail {
     /// All that is known of the object, with the log of a failed job.
     fn described(&self, facts: &Facts, painter: &mut Painter<'_>) -> Option<Description> {
         let mut known = describe(facts, &self.subject, painter)?;
-        if self.roomy {
+        if self.roomy() {
             // The curves show the past at length.
             known.lines.retain(|line| !matches!(line, Line::Past(..)));
         } else if let Some(log) = &self.log {
@@ -227,7 +227,7 @@ impl Detail {
             area.width,
             area.height - above - air,
         );
-        let used = match self.roomy {
+        let used = match self.roomy() {
             // What has no rows has no head either, unless a filter hid them.
             true if rows == 0 && self.table.filter().is_empty() => 0,
             // A line for the note below the rows, and one of air.
@@ -250,10 +250,17 @@ impl Detail {
         )
     }
 
-    fn look_round(&mut self, facts: &Facts) {
+    /// True where there is something to show below the table, and room for it.
+    fn roomy(&self) -> bool {
         let reads = self.log.is_some() || self.events.is_some();
-        self.roomy = self.height >= ROOMY
-            && (reads || !pictures::of_selection(facts, &self.subject).is_empty());
+        self.height >= ROOMY && (reads || !self.pictures.is_empty())
+    }
+
+    fn look_round(&mut self, facts: &Facts) {
+        self.pictures = match self.height >= ROOMY {
+            true => pictures::of_selection(facts, &self.subject),
+            false => Vec::new(),
+        };
     }
 
     fn measure(&mut self, facts: &Facts, width: u16) {
@@ -304,7 +311,10 @@ impl View for Detail {
     }
     fn object_request(&self) -> Option<&ObjectRequest> {
         let log = self.log.as_ref().filter(|log| !log.is_read);
-        let events = self.events.as_ref().filter(|it| !it.is_read && self.roomy);
+        let events = self
+            .events
+            .as_ref()
+            .filter(|it| !it.is_read && self.roomy());
         let log = log.map(|log| &log.request);
         log.or_else(|| Some(&events?.request))
     }
@@ -421,9 +431,9 @@ impl View for Detail {
             }
         }
         self.table.paint(facts, painter, below, self.on_row);
-        let mut all: Vec<ObjectPicture> = self.log.iter().map(LogTail::picture).collect();
-        all.extend(pictures::of_selection(facts, &self.subject));
-        all.extend(self.events.as_ref().map(|events| events.picture(painter)));
+        let log = self.log.as_ref().map(LogTail::picture);
+        let events = self.events.as_ref().map(|events| events.picture(painter));
+        let all: Vec<&ObjectPicture> = log.iter().chain(&self.pictures).chain(&events).collect();
         pictures::draw(facts, painter, rest, &all);
     }
 }

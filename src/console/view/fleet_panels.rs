@@ -128,7 +128,7 @@ impl FleetView {
             .filter(|_| facts.part.is_none());
         let inside = panel(painter, area, "rate by team", &total);
         let mut y = inside.y;
-        // What is paid hardly moves; what is idle of it does.
+        // The rate hardly changes within an hour; the idle part of it does.
         if inside.height >= 8
             && let Some(since) = since
             && let Some(past) =

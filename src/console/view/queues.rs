@@ -17,7 +17,7 @@ use table::navigation::{RowScope, ViewId};
 use table::role::Role;
 use table::rows::queues::{RowOf, system_of};
 
-use super::pictures;
+use super::pictures::{self, ObjectPicture};
 use super::table_view::TableView;
 use super::view_trait::{CommandOutcome, TABLE, View};
 
@@ -144,7 +144,8 @@ impl QueuesView {
             height: whole.height - height,
             ..whole
         };
-        pictures::draw(facts, painter, below, &pictures);
+        let all: Vec<&ObjectPicture> = pictures.iter().collect();
+        pictures::draw(facts, painter, below, &all);
         let name = name_of(facts, row).map_or(String::new(), |name| name.to_string());
         let note = match self.waiting.len() {
             0 => String::new(),

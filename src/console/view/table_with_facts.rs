@@ -133,15 +133,8 @@ impl View for TableWithFacts {
         };
         let selection = (table.kind.selection)(facts, row);
         let is_kind = selection.is_none() && self.id() == ViewId::Sources;
-        let pictures = match &selection {
-            Some(selection) => pictures::of_selection(facts, selection),
-            None if is_kind => {
-                pictures::of_sources(facts, &sources(facts, row).collect::<Vec<_>>())
-            }
-            None => Vec::new(),
-        };
-        let facts_of = match selection {
-            Some(selection) => describe(facts, &selection, painter),
+        let facts_of = match &selection {
+            Some(selection) => describe(facts, selection, painter),
             // A row that combines several sources has no facts of a single one.
             None if is_kind => sources_of_kind(facts, row),
             None => None,
@@ -157,6 +150,9 @@ impl View for TableWithFacts {
             facts_of.title = finding.subject.key.to_string();
             facts_of.note = format!("{} {}", finding.severity.name(), finding.code);
         }
-        pictures::draw_under(facts, painter, below, facts_of, &pictures);
+        pictures::draw_under(facts, painter, below, facts_of, || match &selection {
+            Some(selection) => pictures::of_selection(facts, selection),
+            None => pictures::of_sources(facts, &sources(facts, row).collect::<Vec<_>>()),
+        });
     }
 }

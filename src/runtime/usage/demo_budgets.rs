@@ -51,8 +51,8 @@ mod tests {
     use super::*;
     use model::base::Moment;
 
-    /// The budgets are those of the moment when the demo was opened: the fleet's suffices for a month at its rate, that of the team with the
-    /// highest rate is what it has spent by then, or a fifth of a month where less has passed.
+    /// Budgets are set when the demo opens. The fleet's covers a month at its rate. That of the most expensive team equals what the team
+    /// has spent so far, at least a fifth of its month.
     #[test]
     fn a_budget_suffices_and_one_is_nearly_spent() {
         let mut facts = table::sample::facts();

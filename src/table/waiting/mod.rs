@@ -45,7 +45,7 @@ pub fn explanation_of<'a>(facts: &'a Facts, job: &Job) -> Option<&'a JobExplanat
         .flatten()
 }
 
-/// What a waiting job asks for beside what is used and free of it, in one unit: devices, or those of a resource.
+/// The request of a waiting job, with the used and the free amount of the same resource, in the same unit.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Shortage {
     /// Whose: `quota of h100 in queue research`.
@@ -107,7 +107,7 @@ fn shortage(reason: &Reason) -> Option<Shortage> {
             asked,
             most,
         } => Some(Shortage {
-            what: format!("most {flavor} that queue {queue} may ever use, borrowing included"),
+            what: format!("{flavor} limit of queue {queue}, borrowing included"),
             own: 0,
             borrowed: 0,
             free: *most,
@@ -195,7 +195,7 @@ pub fn why_and_start(facts: &Facts, job: &Job) -> String {
     }
 }
 
-/// What a waiting job's own queueing system or scheduler says of it: `Kueue says: insufficient unused quota …`.
+/// Why a job waits, as its queueing system or scheduler reports it: `Kueue says: insufficient unused quota …`.
 pub fn says(job: &Job) -> String {
     let who = match job.admission.as_ref().map(|known| known.system()) {
         _ if job.reason.contains(" nodes are available") => "the scheduler",

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{Drawing, ObjectPicture, Stack};
-use model::base::quantities::grouped;
 use model::base::{Moment, Name, SmallSort};
 use model::cost::BudgetUnit;
-use table::spend::{PeriodCost, PeriodSums};
+use table::spend::{PeriodCost, PeriodSums, dollars};
 use table::{Facts, UNATTRIBUTED};
 use usage::{BudgetScope, Dimension, HOUR_MS, Period, start_of};
 
@@ -44,12 +43,12 @@ pub fn of_days(facts: &Facts, team: Option<&Name>) -> Option<ObjectPicture> {
         .iter()
         .map(|(name, days)| {
             let name = if name.is_empty() { UNATTRIBUTED } else { name };
-            (name.to_owned(), words_of(total(days)))
+            (name.to_owned(), dollars(total(days)))
         })
         .collect();
     if !rest.is_empty() {
         let sum = rest.iter().map(|(_, days)| total(days)).sum();
-        teams.push((String::from("others"), words_of(sum)));
+        teams.push((String::from("others"), dollars(sum)));
     }
     let all: i64 = order.iter().map(|(_, days)| total(days)).sum();
     let title = match team {
@@ -58,8 +57,8 @@ pub fn of_days(facts: &Facts, team: Option<&Name>) -> Option<ObjectPicture> {
     };
     let limit = limit(facts, team);
     let note = match &limit {
-        Some((_, words)) => format!("30 days {} · line: {words}", words_of(all)),
-        None => format!("30 days {}", words_of(all)),
+        Some((_, words)) => format!("30 days {} · line: {words}", dollars(all)),
+        None => format!("30 days {}", dollars(all)),
     };
     let stack = Stack {
         days,
@@ -105,14 +104,10 @@ fn limit(facts: &Facts, team: Option<&Name>) -> Option<(f64, String)> {
     })?;
     let days = (state.span.to - state.span.from) as f64 / 24.0;
     let a_day = usd(state.budget.limit) / days;
-    let words = words_of((a_day * 1e6) as i64);
+    let words = dollars((a_day * 1e6) as i64);
     Some((a_day, format!("budget {} {words} a day", state.budget.name)))
 }
 
 fn usd(micros: i64) -> f64 {
     micros as f64 / 1e6
-}
-
-fn words_of(micros: i64) -> String {
-    format!("${}", grouped(usd(micros).round() as i64))
 }

@@ -143,16 +143,20 @@ impl ObjectPicture {
     }
 }
 
-/// Draws what is known of an object, and below it its pictures, where there is room for both.
+/// Draws what is known of an object, and below it the pictures that `make` gives, where there is room for both.
 pub fn draw_under(
     facts: &Facts,
     painter: &mut Painter<'_>,
     area: Rect,
     mut known: Description,
-    pictures: &[ObjectPicture],
+    make: impl FnOnce() -> Vec<ObjectPicture>,
 ) {
     let mut lines = lines_of(painter, area.width, &known);
-    if !pictures.is_empty() && area.height >= lines + LEAST {
+    let pictures = match area.height >= lines.saturating_add(LEAST) {
+        true => make(),
+        false => Vec::new(),
+    };
+    if !pictures.is_empty() {
         // The curves show the past at length.
         known.lines.retain(|line| !matches!(line, Line::Past(..)));
         lines = lines_of(painter, area.width, &known);
@@ -161,7 +165,8 @@ pub fn draw_under(
     draw_panel(painter, Rect { height, ..area }, &known, false);
     let y = area.y + height;
     let height = area.height - height;
-    draw(facts, painter, Rect { y, height, ..area }, pictures);
+    let all: Vec<&ObjectPicture> = pictures.iter().collect();
+    draw(facts, painter, Rect { y, height, ..area }, &all);
 }
 
 /// Lines that a description takes with its border.
@@ -171,11 +176,11 @@ fn lines_of(painter: &mut Painter<'_>, width: u16, known: &Description) -> u16 {
 }
 
 /// Draws as many of the pictures as the area has room for, the first ones first: the wide ones have lines of their own.
-pub fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect, pictures: &[ObjectPicture]) {
+pub fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect, pictures: &[&ObjectPicture]) {
     if area.height < LEAST || area.width < NARROWEST {
         return;
     }
-    let mut rows: Vec<&[ObjectPicture]> = Vec::new();
+    let mut rows: Vec<&[&ObjectPicture]> = Vec::new();
     for run in pictures.chunk_by(|one, other| one.is_wide() == other.is_wide()) {
         let columns = match (run[0].is_wide(), run.len()) {
             (true, _) | (_, 1) => 1,
@@ -185,7 +190,7 @@ pub fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect, pictures: &[Ob
         rows.extend(run.chunks(columns.min(usize::from(area.width / NARROWEST))));
     }
     rows.truncate(usize::from(area.height / LEAST));
-    let wants = |row: &[ObjectPicture]| {
+    let wants = |row: &[&ObjectPicture]| {
         row.iter()
             .map(|it| it.height(area.width))
             .max()

@@ -18,7 +18,7 @@ use table::Facts;
 use table::kinds::sources::is_well;
 use table::navigation::Selection;
 use table::role::Role;
-use table::text::whole_percent;
+use table::text::{bounded_latency, whole_percent};
 
 /// Teams that a picture of shared devices names.
 const MOST_TEAMS: usize = 9;
@@ -39,10 +39,7 @@ fn watts(watts: f32) -> String {
     format!("{watts:.0} W")
 }
 fn seconds(seconds: f32) -> String {
-    match seconds < 1.0 {
-        true => format!("{:.0}ms", seconds * 1_000.0),
-        false => format!("{seconds:.1}s"),
-    }
+    bounded_latency(f64::from(seconds), false)
 }
 
 fn curve(
@@ -62,7 +59,7 @@ fn curve(
     ObjectPicture::new(title, note, Drawing::Curve(curve))
 }
 
-/// The pictures of an object, the most telling one first; none where nothing is drawn of it, and no curves before there is a past.
+/// The pictures of an object, the most useful first. Curves are left out until there is history.
 pub fn of_selection(facts: &Facts, selection: &Selection) -> Vec<ObjectPicture> {
     let mut all = all_of(facts, selection);
     if facts.history.since().is_none() {

@@ -29,15 +29,8 @@ pub(super) fn of_job(facts: &Facts, job: &Job) -> Vec<ObjectPicture> {
             asked: shortage.asked as f64,
             words: shortage.words,
         });
-    let scales: Vec<AmountScale> = scales.collect();
-    let mut all = Vec::new();
-    if !scales.is_empty() {
-        all.push(ObjectPicture::new(
-            "what it requests, to scale",
-            "█ used ▓ borrowed ▒ requested ▚ lacking ░ free",
-            Drawing::Scales(scales),
-        ));
-    }
+    let note = "█ used ▓ borrowed ▒ requested ▚ lacking ░ free";
+    let mut all = to_scale("what it requests, to scale", note, scales.collect());
     let is_own = |other: &Job| match &job.queue {
         Some(queue) => other.queue.as_ref() == Some(queue),
         None => other.class == job.class,
@@ -46,6 +39,13 @@ pub(super) fn of_job(facts: &Facts, job: &Job) -> Vec<ObjectPicture> {
     let class = job.class.as_ref();
     all.extend(class.and_then(|class| super::objects::of_class(facts, class)));
     all
+}
+
+/// The picture of these amounts; none where there is no amount.
+fn to_scale(title: &str, note: &str, scales: Vec<AmountScale>) -> Vec<ObjectPicture> {
+    let is_any = !scales.is_empty();
+    let picture = || ObjectPicture::new(title, note, Drawing::Scales(scales));
+    is_any.then(picture).into_iter().collect()
 }
 
 /// The pictures of a queue, by its index.
@@ -73,15 +73,7 @@ pub fn of_queue(facts: &Facts, at: usize) -> Vec<ObjectPicture> {
                 asked: 0.0,
             })
         });
-    let scales: Vec<AmountScale> = scales.collect();
-    let mut all = Vec::new();
-    if !scales.is_empty() {
-        all.push(ObjectPicture::new(
-            "quota",
-            "█ used ▓ borrowed ░ unused",
-            Drawing::Scales(scales),
-        ));
-    }
+    let mut all = to_scale("quota", "█ used ▓ borrowed ░ unused", scales.collect());
     all.extend(times(facts, &is_own));
     // Whose devices they are, of the class that its jobs request most of.
     let mut classes: BTreeMap<&Name, u32> = BTreeMap::new();
@@ -97,16 +89,9 @@ pub fn of_queue(facts: &Facts, at: usize) -> Vec<ObjectPicture> {
 
 /// When running jobs are expected to end, by their own estimates and time limits, and when waiting ones are forecast to start.
 fn times(facts: &Facts, is_own: &dyn Fn(&Job) -> bool) -> Option<ObjectPicture> {
-    let jobs = || {
-        facts
-            .fleet
-            .jobs
-            .iter()
-            .map(|job| &**job)
-            .filter(|job| is_own(job) && facts.has_job(job))
-    };
+    let jobs = facts.fleet.jobs.iter().map(|job| &**job);
     let mut rows: Vec<TimeSpan> = Vec::new();
-    for job in jobs() {
+    for job in jobs.filter(|job| is_own(job) && facts.has_job(job)) {
         let name = job.id.key.to_string();
         let devices = job.devices_requested;
         if job.state == JobState::Running
