@@ -96,7 +96,7 @@ fn weekday(at: Moment) -> &'static str {
 /// Printed where a start cannot be estimated.
 pub const NO_ETA: &str = "no ETA";
 
-/// An estimated start with its 80 % interval: `~21:40 (20:55–23:10)` in UTC, `~in 2d04h (1d20h–3d01h)` when it is far off;
+/// An estimated start with its 80 % interval: `~21:40 (20:55–23:10)` in UTC, `in ~2d04h (1d20h–3d01h)` when it is far off;
 /// `now` when due; `no ETA` when unknown.
 pub fn eta(now: Moment, [p10, p50, p90]: [Option<Moment>; 3]) -> String {
     let about = eta_alone(now, [p10, p50, p90]);
@@ -122,7 +122,7 @@ pub fn eta(now: Moment, [p10, p50, p90]: [Option<Moment>; 3]) -> String {
     }
 }
 
-/// The estimate without its interval: `~21:40`, `~in 2d04h`. Rounded as with its interval.
+/// The estimate without its interval: `~21:40`, `in ~2d04h`. Rounded as with its interval.
 pub fn eta_alone(now: Moment, [p10, p50, p90]: [Option<Moment>; 3]) -> String {
     let Some(middle) = p50 else {
         return NO_ETA.to_owned();
@@ -133,7 +133,7 @@ pub fn eta_alone(now: Moment, [p10, p50, p90]: [Option<Moment>; 3]) -> String {
     let scale = EtaScale::of(now, [p10, p50, p90]);
     let short = scale.short(now, middle);
     match scale.far {
-        true => format!("~in {short}"),
+        true => format!("in ~{short}"),
         false => format!("~{short}"),
     }
 }
@@ -358,12 +358,12 @@ mod tests {
             "~21:45 (21:00–Sun 21:00)"
         );
         // Seven days and an hour later is the same day of the week, so all parts are durations.
-        assert_eq!(shown(at(55), at(103), at(10_140)), "~in 1h45m (1h–7d)");
-        assert_eq!(shown(at(296), at(1_363), at(15_720)), "~in 1d (5h–11d)");
-        assert_eq!(shown(at(296), at(1_500), at(15_880)), "~in 1d (5h–11d)");
+        assert_eq!(shown(at(55), at(103), at(10_140)), "in ~1h45m (1h–7d)");
+        assert_eq!(shown(at(296), at(1_363), at(15_720)), "in ~1d (5h–11d)");
+        assert_eq!(shown(at(296), at(1_500), at(15_880)), "in ~1d (5h–11d)");
         assert_eq!(
             shown(at(2_640), at(3_120), at(4_380)),
-            "~in 2d04h (1d20h–3d01h)"
+            "in ~2d04h (1d20h–3d01h)"
         );
         assert_eq!(shown(at(0), at(0), at(9)), "now");
         assert_eq!(shown(at(9), None, None), "no ETA");

@@ -213,3 +213,30 @@ fn tab_leads_through_the_panels_of_the_fleet_and_enter_opens_what_is_there() {
             .any(|part| part.contains(&last.to_string()))
     );
 }
+
+#[test]
+fn a_node_of_shared_devices_says_which_sizes_of_slice_are_free() {
+    let mut seen = 0;
+    for node in LARGE.fleet.nodes.iter() {
+        let slices = node.devices.iter().flat_map(|device| &device.slices);
+        let of_size: Vec<_> = slices
+            .filter(|slice| slice.resource.as_deref() == Some("nvidia.com/mig-1g.10gb"))
+            .collect();
+        let is_open = node.ready == Some(true) && node.cordon.is_none();
+        let is_sound = node.devices.iter().all(|device| !device.health.is_fault());
+        if of_size.is_empty() || !is_open || !is_sound || seen == 3 {
+            continue;
+        }
+        let free = of_size
+            .iter()
+            .filter(|slice| slice.holder.is_none())
+            .count();
+        let mut app = console(&LARGE, ViewId::Nodes, (200, 50), AppOptions::default());
+        press(&mut app, &format!("/{}\n\n", node.name()));
+        let text = render_text(&app, 200, 50);
+        let words = format!("mig-1g.10gb {free} of {}", of_size.len());
+        assert!(text.contains(&words), "{words}\n{text}");
+        seen += 1;
+    }
+    assert!(seen > 0, "the fleet has such a node");
+}

@@ -158,3 +158,23 @@ fn in_a_scope_the_failed_jobs_need_you() {
     let (_, whole) = open(&quiet, ViewId::Fleet, "");
     assert!(!whole.contains(&name), "{whole}");
 }
+
+#[test]
+fn help_begins_with_the_twenty_keys_that_are_used_most() {
+    let mut app = console(&LARGE, ViewId::Jobs, (80, 24), AppOptions::default());
+    press(&mut app, "?");
+    let text = render_text(&app, 80, 24);
+    let has = |key: &str, words: &str| {
+        let mut lines = text.lines();
+        let found = lines.find(|line| line.contains(&format!(" {key} ")) && line.contains(words));
+        assert!(found.is_some(), "{key} {words}\n{text}");
+    };
+    has("enter", "open the selection");
+    has("/", "show only what matches");
+    has("b", "the longest waiting job");
+    has("A", "admit the waiting job");
+    has("D", "drain the node");
+    // Each is a line, and with its title it fits a small screen.
+    let keys = text.lines().skip_while(|line| !line.contains("most used"));
+    assert!(keys.count() >= 20, "{text}");
+}

@@ -1,4 +1,4 @@
-//! Help: every key of the view in front, then all others.
+//! Help: the keys that are used most, every key of the view in front, then all others.
 
 use ratatui::layout::{Position, Rect};
 
@@ -10,6 +10,7 @@ use crate::screen::Screen;
 use crate::text::wrap;
 use crate::widget::field::TextField;
 use crate::widget::panel::{centred, popup, wide};
+use plan::actions::ActionName;
 use table::actions::May;
 use table::role::Role;
 
@@ -79,6 +80,30 @@ const SIGNS: [(&str, &str); 22] = [
         "i 0-9",
         "on the heatmap without color: allocated but idle; utilization, 9 is busiest",
     ),
+];
+
+/// The keys that come first.
+const FIRST: [Command; 20] = [
+    Command::Open,
+    Command::Back,
+    Command::Filter,
+    Command::Palette,
+    Command::Sort,
+    Command::Describe,
+    Command::Logs,
+    Command::Faults,
+    Command::LongestWait,
+    Command::Waste,
+    Command::WhatIf,
+    Command::LastView,
+    Command::Missing,
+    Command::Action(ActionName::Admit),
+    Command::Action(ActionName::Reprioritise),
+    Command::Action(ActionName::Drain),
+    Command::Action(ActionName::Cordon),
+    Command::Action(ActionName::Hold),
+    Command::Action(ActionName::Undo),
+    Command::Quit,
 ];
 
 /// The state of the help popup: scroll position and filter.
@@ -178,6 +203,26 @@ pub(super) fn draw(
         }
     };
     let plain = |row: HelpRow| (row, String::new());
+    let words = |keys: &[KeyPress]| {
+        let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
+        keys.join(" ")
+    };
+    // A key that does nothing on this row is muted.
+    let role = |command: Command| match does(screen, command) {
+        true => Role::Accent,
+        false => Role::Muted,
+    };
+    rows.push(plain(HelpRow::Head(
+        "most used; the views are in the line at the top",
+    )));
+    for command in FIRST {
+        let spec = command.spec();
+        let keys = screen.keys().keys(spec.contexts[0], command);
+        let doc = spec.doc.split(';').next().unwrap_or(spec.doc);
+        if !keys.is_empty() {
+            entry(&mut rows, words(&keys), doc, role(command));
+        }
+    }
     let here = screen.view().contexts();
     let rest = Context::ALL
         .iter()
@@ -189,18 +234,14 @@ pub(super) fn draw(
                 entry(&mut rows, sign.to_owned(), doc, Role::Accent);
             }
         }
-        if !rows.is_empty() {
-            rows.push(plain(HelpRow::Gap));
-        }
+        rows.push(plain(HelpRow::Gap));
         rows.push(plain(HelpRow::Head(context.title())));
         for (spec, keys) in screen.keys().listed(*context) {
-            let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
-            // A key that does nothing on this row is muted.
-            let role = match place >= here.len() || does(screen, spec.command) {
+            let role = match place >= here.len() {
                 true => Role::Accent,
-                false => Role::Muted,
+                false => role(spec.command),
             };
-            entry(&mut rows, keys.join(" "), spec.doc, role);
+            entry(&mut rows, words(&keys), spec.doc, role);
         }
     }
     let rows = only(rows, help.filter.text());

@@ -515,6 +515,7 @@ pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
             let ends = [start.p10, start.p50, start.p90];
             format!("starts {}", eta_words(facts.now, ends))
         }
+        (Some(NO_ETA), None) => String::from(NO_ETA),
         (Some(eta), None) => format!("starts {eta}"),
     };
     if explanation.state == StartState::Ready {

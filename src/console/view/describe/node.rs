@@ -116,6 +116,7 @@ pub(super) fn lines(
             Role::Text
         },
     );
+    super::pool::free_slices(table, facts, std::iter::once(node));
     table.known(
         "power",
         table::rows::nodes::power(node.devices.iter())

@@ -1,5 +1,7 @@
 //! A pool: size, fill, money, what may grow it, the last hour.
 
+use std::collections::BTreeMap;
+
 use crate::painter::Painter;
 use crate::text::{UNKNOWN, per_hour};
 use crate::widget::cell::devices_words;
@@ -7,12 +9,51 @@ use model::base::DeviceAmount;
 use model::base::quantities::grouped;
 use model::fleet::finding::Finding;
 use model::fleet::history::{FleetSignal, Track};
+use model::fleet::node::Node;
 use table::Facts;
 use table::kinds;
 use table::role::Role;
 use table::text::whole_percent;
 
 use super::{Description, scaling};
+
+/// Free slices by size, of how many: `mig-1g.10gb 12 of 40`; nothing where no device has slices or not every pod is visible.
+pub(super) fn free_slices<'a>(
+    table: &mut Description,
+    facts: &Facts,
+    nodes: impl Iterator<Item = &'a Node>,
+) {
+    if !facts.fleet.sees_devices() {
+        return;
+    }
+    let mut sizes: BTreeMap<&str, (u32, u32, u32)> = BTreeMap::new();
+    for node in nodes {
+        let takes_pods = node.ready == Some(true) && node.cordon.is_none();
+        for device in &node.devices {
+            let is_usable = takes_pods && !device.health.is_fault();
+            for slice in &device.slices {
+                let Some(resource) = slice.resource.as_deref() else {
+                    continue;
+                };
+                let size = resource.rsplit('/').next().unwrap_or(resource);
+                let (free, unusable, all) = sizes.entry(size).or_default();
+                *all += 1;
+                if slice.holder.is_none() {
+                    *(if is_usable { free } else { unusable }) += 1;
+                }
+            }
+        }
+    }
+    let words = sizes.iter().map(|(size, (free, unusable, all))| {
+        let unusable = match unusable {
+            0 => String::new(),
+            some => format!(" ({some} more not usable)"),
+        };
+        format!("{size} {free} of {all}{unusable}")
+    });
+    let words: Vec<String> = words.collect();
+    table.words_if_any("free slices", (!words.is_empty()).then(|| words.join(", ")));
+}
 
 /// What is known of a pool.
 pub(super) fn lines(
@@ -106,6 +147,14 @@ pub(super) fn lines(
             Role::Text,
         );
     }
+    let nodes = facts.fleet.nodes.iter();
+    free_slices(
+        table,
+        facts,
+        nodes
+            .map(|node| &**node)
+            .filter(|node| node.pool == pool.name),
+    );
     if pool.waiting_devices > 0 {
         let words = format!(
             "{} devices requested",
