@@ -233,6 +233,7 @@ pub fn facts() -> Facts {
         },
         since: now(),
         first_seen: false,
+        at_least: false,
         value: Some(79.0),
         threshold: None,
         message: "GPU has fallen off the bus".to_owned(),

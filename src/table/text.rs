@@ -1,5 +1,6 @@
 //! Values as cells of a printed table: numbers with their unit, `-` for unknown, plain ASCII.
 
+pub use model::base::quantities::bounded_latency;
 use model::base::quantities::counted;
 use model::base::{Age, Moment, Rate};
 use model::fleet::job::Serving;
@@ -292,17 +293,6 @@ pub fn seconds(value: Option<f64>) -> String {
         value if value < 10.0 => format!("{value:.1}s"),
         value => format!("{value:.0}s"),
     }))
-}
-
-/// A latency as `30ms`, `2.5s`, `41s`; `>=10s` where it is a lower bound.
-pub fn bounded_latency(seconds: f64, at_least: bool) -> String {
-    let bound = if at_least { ">=" } else { "" };
-    match seconds {
-        value if value < 0.01 => format!("{bound}{:.1}ms", value * 1000.0),
-        value if value < 1.0 => format!("{bound}{:.0}ms", value * 1000.0),
-        value if value < 10.0 => format!("{bound}{value:.1}s"),
-        value => format!("{bound}{value:.0}s"),
-    }
 }
 
 /// A number of any size: `0.42`, `12.5`, `230`.

@@ -57,6 +57,17 @@ pub fn quantity_milli(text: &str) -> Option<i64> {
     (value.is_finite() && value.abs() < 9e18).then(|| value.ceil() as i64)
 }
 
+/// A latency as `30ms`, `2.5s`, `41s`; `>=10s` where it is a lower bound.
+pub fn bounded_latency(seconds: f64, at_least: bool) -> String {
+    let bound = if at_least { ">=" } else { "" };
+    match seconds {
+        value if value < 0.01 => format!("{bound}{:.1}ms", value * 1000.0),
+        value if value < 1.0 => format!("{bound}{:.0}ms", value * 1000.0),
+        value if value < 10.0 => format!("{bound}{value:.1}s"),
+        value => format!("{bound}{value:.0}s"),
+    }
+}
+
 /// Parses a Kubernetes quantity into whole units, rounding up.
 pub fn quantity(text: &str) -> Option<i64> {
     quantity_milli(text).map(|milli| milli.div_euclid(1000) + i64::from(milli.rem_euclid(1000) > 0))

@@ -66,6 +66,9 @@ pub struct Finding {
     pub since: Moment,
     /// True where neither an object nor an exporter says when it began: `since` is when this program first saw it.
     pub first_seen: bool,
+    /// True where it may have begun before `since`: this program did not see it begin.
+    #[serde(default)]
+    pub at_least: bool,
     /// The measured value, where there is one.
     pub value: Option<f64>,
     /// The threshold that it passed, where there is one.

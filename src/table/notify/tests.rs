@@ -42,6 +42,7 @@ fn alert(code: &str, node: &str, rack: &str) -> Alert {
             },
             since: START,
             first_seen: false,
+            at_least: false,
             value: Some(1.0),
             threshold: None,
             message: "it is hot".to_owned(),

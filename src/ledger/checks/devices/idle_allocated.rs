@@ -56,7 +56,6 @@ fn finish(context: &mut CheckContext<'_>) {
         } else {
             Verdict::Unknown
         };
-        let now = context.now;
         let held = context.fleet.job(&job).map(|job| job.devices_allocated);
         let since = tally.idle.map(|idle| idle.since);
         context.report_with_start(&name, verdict, since, |count| {
@@ -65,14 +64,10 @@ fn finish(context: &mut CheckContext<'_>) {
                 _ => String::new(),
             };
             let devices = counted(count as usize, &format!("{} device", tally.class));
-            let long = |idle: &IdleSince| now.since(idle.since).seconds() >= 60;
-            let span = match tally.idle.filter(long) {
-                Some(idle) => format!("for {}", idle.words(now)),
-                None => String::from("now"),
-            };
             FindingDraft::new(
                 job_subject(&job),
-                format!("{devices}{of} allocated but idle {span}"),
+                // For how long, its age says.
+                format!("{devices}{of} allocated but idle"),
                 "ask the owner to stop or shrink it",
             )
             .detail(&job.kind)
