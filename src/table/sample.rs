@@ -64,6 +64,7 @@ fn job(of: &Arc<Pod>, state: JobState, requested: u32, allocated: u32) -> Arc<Jo
             restarts: 3,
             last_eviction: Some(now()),
             restarted: None,
+            ended: None,
             own_words: false,
         }),
         pods: Box::from([Arc::clone(of)]),

@@ -84,6 +84,9 @@ pub struct Finding {
 /// How long a finding stays while its subject is unknown.
 pub const PATIENCE: Duration = Duration::from_secs(30 * 60);
 
+/// The check of services that miss an objective.
+pub const OBJECTIVE_MISSED: &str = "objective-missed";
+
 /// Codes of checks that say that a device is broken. Of several findings of one device the gravest leads, then the first of these.
 pub const DEVICE_FAULTS: &[&str] = &[
     "xid",

@@ -5,6 +5,7 @@ mod job;
 mod lines;
 mod node;
 pub mod page;
+mod pod;
 mod pool;
 mod scaling;
 mod sources_of_kind;
@@ -184,7 +185,7 @@ pub fn describe(
         }
         Selection::Node(name) => node::lines(&mut table, facts, facts.fleet.node(name)?, painter),
         Selection::Job(id) => job::lines(&mut table, facts, facts.fleet.job(id)?, painter),
-        Selection::Pod(key) => job::pod_lines(&mut table, facts, key, painter)?,
+        Selection::Pod(key) => pod::lines(&mut table, facts, key, painter)?,
         Selection::Pool(name) => pool::lines(&mut table, facts, name, painter)?,
         Selection::Finding(id) => {
             let finding = facts

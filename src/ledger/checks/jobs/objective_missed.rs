@@ -2,6 +2,7 @@
 
 use model::base::Name;
 use model::base::quantities::bounded_latency;
+use model::fleet::finding::OBJECTIVE_MISSED;
 use model::fleet::job::Job;
 use model::fleet::served_model::{Saturation, ServedModel};
 
@@ -9,7 +10,7 @@ use crate::checks::context::{CheckContext, FindingDraft, job_name, job_subject};
 use crate::checks::{Check, CheckWalk, Verdict};
 
 pub(crate) const CHECK: Check = Check {
-    code: "objective-missed",
+    code: OBJECTIVE_MISSED,
     walk: CheckWalk::Fleet(check_fleet),
 };
 
@@ -30,10 +31,7 @@ fn check_fleet(context: &mut CheckContext<'_>) {
 
 fn judge(context: &mut CheckContext<'_>, job: &Job, one: &ServedModel) {
     let rule = context.rule;
-    let which = match &one.model {
-        Some(model) => Name::from(format!("{} {model}", job.id.kind)),
-        None => job.id.kind.clone(),
-    };
+    let which = one.of_kind(&job.id.kind);
     let shares = || one.promised().map(|latency| latency.share());
     let worst = shares().flatten().reduce(f64::max);
     let verdict = match Verdict::of(worst, rule) {

@@ -101,6 +101,14 @@ impl PromisedLatency {
 }
 
 impl ServedModel {
+    /// What tells a model of a workload from its others: `Deployment org/llama`.
+    pub fn of_kind(&self, kind: &str) -> Name {
+        match &self.model {
+            Some(model) => Name::from(format!("{kind} {model}")),
+            None => Name::new(kind),
+        }
+    }
+
     /// The latencies that have an objective. Times between two tokens are not those that the objective of a request is about.
     pub fn promised(&self) -> impl Iterator<Item = PromisedLatency> {
         let of = |name, latency: &Latency, limit: Option<f64>| {
