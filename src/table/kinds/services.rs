@@ -10,6 +10,7 @@ use model::schema::of_rows;
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
 use crate::kind::{Exporters, Format, KindNames, KindView};
+use crate::kinds::alerts::age_mark;
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
 use crate::row_labels::{RowLabels, label_of_job};
@@ -409,7 +410,7 @@ pub fn words(facts: &Facts, job: &Job, served: &ServedModel) -> String {
         row.usd_per_million_tokens
             .map(|cost| format!("{} per million tokens", usd(Some(cost)))),
         missed(facts, job, served).map(|own| {
-            let mark = if own.at_least { ">" } else { "" };
+            let mark = age_mark(own);
             format!("objective missed for {mark}{}", facts.now.since(own.since))
         }),
         row.saturated.and(row.state),

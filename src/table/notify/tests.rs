@@ -318,6 +318,7 @@ fn a_restart_sends_nothing_twice_and_sends_what_ended_meanwhile() {
     let mut younger = alert("heat", "n1", "r1");
     younger.finding.since = START.plus(Duration::from_secs(500));
     younger.finding.first_seen = true;
+    younger.finding.at_least = true;
     let one = standing(&[younger]);
     next.sees(&one).after(Duration::from_secs(115)).sees(&one);
     assert_eq!(next.taken(), Vec::<Value>::new());

@@ -88,7 +88,7 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
     }
     let about =
         |finding: &&Finding| finding.subject.kind == "Job" && finding.subject.key == job.id.key;
-    table.findings(facts.fleet.findings.iter().filter(about));
+    table.findings(facts.fleet.findings.iter().filter(about), painter);
     let class = table::rows::jobs::class_words(job);
     let class = class.as_deref().unwrap_or(UNKNOWN);
     table.words(

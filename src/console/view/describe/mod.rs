@@ -114,14 +114,20 @@ impl Description {
         self.lines.push(Line::Head(words));
     }
 
-    fn findings<'a>(&mut self, findings: impl Iterator<Item = &'a Finding>) {
+    fn findings<'a>(
+        &mut self,
+        findings: impl Iterator<Item = &'a Finding>,
+        painter: &mut Painter<'_>,
+    ) {
         for finding in findings.take(4) {
             let (_, role) = alerts::sign(finding.severity);
             let label = match finding.code.as_str() {
                 "straggler" => "straggler",
                 _ => "finding",
             };
-            self.words(label, finding.message.clone(), role);
+            let (mark, age) = (alerts::age_mark(finding), painter.age(finding.since));
+            let words = format!("{} · for {mark}{age}", finding.message);
+            self.words(label, words, role);
             if !finding.repair.is_empty() {
                 let role = match finding.severity {
                     Severity::Info => Role::Muted,
@@ -232,7 +238,9 @@ pub fn describe(
                 let known = |words: &str| {
                     let mut again = again.iter();
                     again.any(|shown| {
-                        *shown == words || (words.contains(' ') && shown.contains(words))
+                        let rest = words.strip_prefix(*shown);
+                        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" · for "))
+                            || (words.contains(' ') && shown.contains(words))
                     })
                 };
                 table.lines.extend(
