@@ -289,6 +289,7 @@ impl PodObject {
             exit_code: ended.and_then(|ended| ended.exit_code.small()),
             message: Name::from(words),
             restarts,
+            ended: ended.and_then(|ended| ended.finished.moment()),
             last_eviction,
             restarted,
             own_words,

@@ -124,6 +124,7 @@ mod tests {
             },
             since: Moment::from_seconds(0),
             first_seen: false,
+            at_least: false,
             value: None,
             threshold: None,
             message: String::new(),

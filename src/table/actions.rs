@@ -255,6 +255,7 @@ mod tests {
             },
             since: Moment::default(),
             first_seen: false,
+            at_least: false,
             value: None,
             threshold: None,
             message: String::new(),

@@ -1,5 +1,6 @@
 //! Values as cells of a printed table: numbers with their unit, `-` for unknown, plain ASCII.
 
+pub use model::base::quantities::bounded_latency;
 use model::base::quantities::counted;
 use model::base::{Age, Moment, Rate};
 use model::fleet::job::Serving;
@@ -294,17 +295,6 @@ pub fn seconds(value: Option<f64>) -> String {
     }))
 }
 
-/// A latency as `30ms`, `2.5s`, `41s`; `>=10s` where it is a lower bound.
-pub fn bounded_latency(seconds: f64, at_least: bool) -> String {
-    let bound = if at_least { ">=" } else { "" };
-    match seconds {
-        value if value < 0.01 => format!("{bound}{:.1}ms", value * 1000.0),
-        value if value < 1.0 => format!("{bound}{:.0}ms", value * 1000.0),
-        value if value < 10.0 => format!("{bound}{value:.1}s"),
-        value => format!("{bound}{value:.0}s"),
-    }
-}
-
 /// A number of any size: `0.42`, `12.5`, `230`.
 pub fn decimal(number: f64) -> String {
     match number.abs() {
@@ -314,21 +304,38 @@ pub fn decimal(number: f64) -> String {
     }
 }
 
-/// Request metrics of a job's pods: `12 running, 3 waiting, cache 38% mean, first token 0.10s mean, answer 2.5s mean`.
+/// Request metrics of a job's pods, with what they are of: `12 running, 3 waiting, cache 38% mean; mean of requests since the
+/// reading before: first token 0.10s, answer 2.5s`.
 pub fn serving(serving: &Serving) -> String {
     let get = |signal| serving.signals.get(signal);
-    let words = [
+    let joined = |words: &[Option<String>]| {
+        let known: Vec<&str> = words.iter().flatten().map(String::as_str).collect();
+        known.join(", ")
+    };
+    let now = joined(&[
         get(Signal::RequestsRunning).map(|value| format!("{value:.0} running")),
         get(Signal::RequestsWaiting).map(|value| format!("{value:.0} waiting")),
         get(Signal::KvCache).map(|value| format!("cache {} mean", percent(Some(value)))),
-        get(Signal::Ttft).map(|value| format!("first token {} mean", seconds(Some(value)))),
-        get(Signal::E2e).map(|value| format!("answer {} mean", seconds(Some(value)))),
-    ];
-    let words: Vec<String> = words.into_iter().flatten().collect();
-    if words.is_empty() {
-        "serving requests, no request metrics".to_owned()
+    ]);
+    let times = joined(&[
+        get(Signal::Ttft).map(|value| format!("first token {}", seconds(Some(value)))),
+        get(Signal::E2e).map(|value| format!("answer {}", seconds(Some(value)))),
+    ]);
+    // The first page of a server has the totals since its start.
+    let is_first = serving
+        .served
+        .iter()
+        .all(|one| one.window_seconds.is_none());
+    let since = if is_first {
+        "the start"
     } else {
-        words.join(", ")
+        "the reading before"
+    };
+    match (now.is_empty(), times.is_empty()) {
+        (true, true) => "serving requests, no request metrics".to_owned(),
+        (false, true) => now,
+        (true, false) => format!("mean of requests since {since}: {times}"),
+        (false, false) => format!("{now}; mean of requests since {since}: {times}"),
     }
 }
 
@@ -434,7 +441,18 @@ mod tests {
         served.signals = [(Signal::RequestsRunning, 12.0), (Signal::Ttft, 0.104)]
             .into_iter()
             .collect();
-        assert_eq!(serving(&served), "12 running, first token 0.10s mean");
+        assert_eq!(
+            serving(&served),
+            "12 running; mean of requests since the start: first token 0.10s"
+        );
+        served.served = vec![model::fleet::served_model::ServedModel {
+            window_seconds: Some(150.0),
+            ..Default::default()
+        }];
+        assert_eq!(
+            serving(&served),
+            "12 running; mean of requests since the reading before: first token 0.10s"
+        );
         assert_eq!(seconds(Some(41.4)), "41s");
         assert_eq!(seconds(None), UNKNOWN);
     }

@@ -309,6 +309,7 @@ impl BudgetState {
             },
             since: start_of(hour),
             first_seen: false,
+            at_least: false,
             value: Some(value),
             threshold: Some(threshold),
             message,

@@ -637,6 +637,7 @@ fn finding(
         },
         since: ago(seconds),
         first_seen: false,
+        at_least: false,
         value: None,
         threshold: None,
         message: message.to_owned(),

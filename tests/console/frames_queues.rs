@@ -85,6 +85,7 @@ pub(super) fn people(jobs: &mut BTreeMap<JobKey, Job>, nodes: &[Arc<Node>]) {
             restarts: 4,
             last_eviction: Some(ago(4_000)),
             restarted: None,
+            ended: None,
             own_words: false,
         });
     }

@@ -177,6 +177,7 @@ fn a_good_condition_is_no_warning_and_a_crit_finding_is_a_state() {
             },
             since: fleet.at,
             first_seen: false,
+            at_least: false,
             value: None,
             threshold: None,
             message: String::from("condition KernelDeadlock"),

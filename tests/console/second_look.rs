@@ -178,3 +178,24 @@ fn help_begins_with_the_twenty_keys_that_are_used_most() {
     let keys = text.lines().skip_while(|line| !line.contains("most used"));
     assert!(keys.count() >= 20, "{text}");
 }
+
+/// What was opened is under the cursor on the way back, though a graver finding has come meanwhile.
+#[test]
+fn the_cursor_of_the_alerts_stays_on_the_finding_that_was_opened() {
+    for keys in ["\n", "d"] {
+        let (mut app, _) = open(&LARGE, ViewId::Alerts, "");
+        let opened = app.meant();
+        assert_eq!(opened.len(), 1, "the first alert");
+        press(&mut app, keys);
+        let mut later = LARGE.clone();
+        let fleet: &mut Fleet = Arc::make_mut(&mut later.fleet);
+        let mut findings = fleet.findings.to_vec();
+        let mut graver = findings[0].clone();
+        graver.id = Name::new("graver");
+        findings.insert(0, graver);
+        fleet.findings = findings.into();
+        let _ = app.update(Msg::Facts(later));
+        press(&mut app, "\u{1b}");
+        assert_eq!(app.meant(), opened, "after {keys:?}");
+    }
+}

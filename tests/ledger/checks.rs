@@ -13,6 +13,7 @@ use model::fleet::observe::{Condition, SourceState, Table};
 use model::fleet::signal::Signal;
 use model::fleet::thresholds::Thresholds;
 
+use crate::objectives::serve;
 use crate::parts::{Parts, held, open_run, pod, queues, start, with, without};
 
 /// A change to a fleet in which all is well, so many seconds after the start.
@@ -196,6 +197,13 @@ const CASES: &[Case] = &[
         fire: |parts, _| parts.nodes[1].device_allocatable = 7,
         calm: |parts, _| parts.nodes[1].device_allocatable = 8,
         gap: |parts, _| parts.lose(Table::Nodes),
+    },
+    Case {
+        code: "objective-missed",
+        fire: |parts, _| serve(parts, 4.0),
+        calm: |parts, _| serve(parts, 1.0),
+        // Its servers do not answer.
+        gap: |parts, _| parts.jobs[0].serving = None,
     },
     Case {
         code: "run-interrupted",

@@ -6,6 +6,7 @@ mod any_readings;
 mod checks;
 mod faults;
 mod held_jobs;
+mod objectives;
 #[path = "../model/parts.rs"]
 mod parts;
 mod recalled;

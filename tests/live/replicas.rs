@@ -635,7 +635,6 @@ fn the_wanted_replicas_are_the_controllers() {
     for (name, why) in [
         ("cpu-within", "within tolerance"),
         ("at-min", "at min: its metrics ask for no more"),
-        ("stabilizes", "stabilizing"),
         ("up-off", "disabled by its behavior"),
         ("silent-cpu-down", "pods not ready or without metrics"),
     ] {

@@ -179,6 +179,7 @@ fn what_a_container_wrote_last_is_not_written() {
         pod.failure = Some(WorkloadFailure {
             exit_code: Some(1),
             message: Name::new("Error: login with token hunter2 failed"),
+            ended: None,
             own_words: true,
             ..WorkloadFailure::default()
         });

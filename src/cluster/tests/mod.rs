@@ -168,6 +168,10 @@ fn failures_say_what_happened() {
     assert_eq!((failure.exit_code, failure.restarts), (Some(137), 7));
     assert_eq!(&*failure.message, "CrashLoopBackOff: OOMKilled");
     assert!(!failure.own_words, "the kubelet wrote that");
+    assert_eq!(
+        failure.ended.map(|at| at.rfc3339()).as_deref(),
+        Some("2026-11-01T00:00:00Z")
+    );
 
     assert_eq!(failure.restarted, None, "it does not run");
 

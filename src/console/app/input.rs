@@ -455,6 +455,9 @@ impl App {
             self.hint(why);
             return;
         }
+        if let Some(table) = self.view_mut().table_mut() {
+            table.table_model.place_cursor();
+        }
         let id = self.view().id();
         self.go(match (command, tree_of(&self.facts, &selection)) {
             (Command::Tree, Some((tab, of))) => Destination::Part(tab, RowScope::Tree(of)),

@@ -21,7 +21,7 @@ use crate::view::scroll::PopupScroll;
 const SIGNS: [(&str, &str); 22] = [
     (
         "●",
-        "healthy: ready, running, live; on a finding: look at it",
+        "healthy: ready, running, live; on a finding: look at it; on a change: a warning or, in green, started, ready, cleared",
     ),
     (
         "◐",
@@ -29,11 +29,11 @@ const SIGNS: [(&str, &str); 22] = [
     ),
     (
         "○",
-        "waiting, or has waiting jobs; on a pool: mostly free; on a finding: info",
+        "waiting, or has waiting jobs; on a pool: mostly free; on a finding: info; on a change: routine",
     ),
     (
         "▲",
-        "act now; after a share or an amount: allocated but idle, or a high idle cost",
+        "act now; on a change: critical; after a share or an amount: allocated but idle, or a high idle cost",
     ),
     ("▲6 ●5", "in the header: critical findings and warnings"),
     ("×", "broken or failed; on the heatmap a fault"),

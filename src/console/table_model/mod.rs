@@ -125,6 +125,11 @@ impl TableModel {
         &self.widest
     }
 
+    /// The cursor follows the object that it is on from now on.
+    pub const fn place_cursor(&mut self) {
+        self.placed = true;
+    }
+
     /// The rows in a window of `height`, from which on, with the cursor in sight.
     pub fn window(&self, height: usize) -> (usize, &[Row]) {
         let from = self.first(height);

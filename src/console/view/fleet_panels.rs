@@ -258,7 +258,11 @@ impl FleetView {
             }
             let (sign, role) = alerts::sign(finding.severity);
             painter.text_in_role(inside.x, y, 1, sign, role);
-            let age = painter.age(finding.since);
+            let age = format!(
+                "{}{}",
+                alerts::age_mark(finding),
+                painter.age(finding.since)
+            );
             let room = inside.width.saturating_sub(2 + 8);
             let object = finding.subject.key.to_string();
             painter.text_right(

@@ -111,7 +111,11 @@ impl TableView {
     /// Obeys a command of tables.
     pub fn obey(&mut self, command: Command, facts: &Facts, area: Rect) -> CommandOutcome {
         match command {
-            Command::Open => self.opened(facts).into(),
+            Command::Open => {
+                // What is opened is under the cursor on the way back.
+                self.table_model.place_cursor();
+                self.opened(facts).into()
+            }
             Command::Wide => {
                 self.wide = !self.wide;
                 self.chosen = None;

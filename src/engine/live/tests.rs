@@ -568,6 +568,7 @@ fn what_speaks_against_uncordoning_a_node() {
             },
             since: Moment::default(),
             first_seen: false,
+            at_least: false,
             value: None,
             threshold: None,
             message: "is broken".to_owned(),

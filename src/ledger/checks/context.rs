@@ -17,6 +17,9 @@ use model::fleet::thresholds::{Rule, Thresholds};
 use super::{PATIENCE, Verdict};
 use crate::checks::devices::under_used::WindowMean;
 
+/// What is found this soon after the first look may have begun before it.
+const FIRST_READINGS: Age = Age::from_seconds(90);
+
 /// State that checks keep between runs. Its size follows the number of findings, not the fleet, except for a few numbers a device.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(
@@ -25,6 +28,8 @@ use crate::checks::devices::under_used::WindowMean;
 )]
 pub struct CheckStates {
     check_states: FxHashMap<&'static str, CheckState>,
+    /// Devices that were not read, or too long ago, at the run before.
+    pub(super) stale: Vec<Name>,
 }
 
 impl From<CheckStates> for BTreeMap<String, CheckState> {
@@ -40,6 +45,7 @@ impl From<BTreeMap<String, CheckState>> for CheckStates {
         let known = super::codes().filter_map(|code| Some((code, states.remove(code)?)));
         Self {
             check_states: known.collect(),
+            stale: Vec::new(),
         }
     }
 }
@@ -54,6 +60,7 @@ impl CheckStates {
             check_states: states
                 .map(|(code, state)| (code, state.handed_on(at)))
                 .collect(),
+            stale: Vec::new(),
         }
     }
 
@@ -63,12 +70,15 @@ impl CheckStates {
         code: &'static str,
         fleet: &'a Fleet,
         now: Moment,
-        thresholds: &'a Thresholds,
+        (thresholds, stale): (&'a Thresholds, &'a [Name]),
     ) -> CheckContext<'a> {
         let mut check_state = self.check_states.remove(code).unwrap_or_default();
         check_state.run = check_state.run.wrapping_add(1);
         if now.since(check_state.recalled_at) > Age::from(PATIENCE) {
             check_state.recalled.clear();
+        }
+        if fleet.is_complete() {
+            check_state.begun.get_or_insert(now);
         }
         CheckContext {
             code,
@@ -78,6 +88,9 @@ impl CheckStates {
             now,
             check_state,
             tally: FxHashMap::default(),
+            walks_devices: false,
+            stale,
+            blind: Vec::new(),
             found: Vec::new(),
         }
     }
@@ -103,6 +116,11 @@ pub(super) struct CheckState {
     recalled: FxHashMap<Name, Moment>,
     /// When that program last confirmed them; they expire [`PATIENCE`] later.
     recalled_at: Moment,
+    /// The first run of this program with every list read.
+    begun: Option<Moment>,
+    /// Subjects of which too little was known at the run before.
+    #[serde(skip)]
+    blind: Vec<Name>,
 }
 
 impl CheckState {
@@ -130,6 +148,9 @@ struct FindingCandidate {
     first: Moment,
     /// Something other than our own watching says so.
     told: bool,
+    /// Its subject was known before, and it was not true then.
+    #[serde(default)]
+    watched: bool,
     /// It has lasted long enough to be shown.
     shown: bool,
     /// Since when nothing is known about it.
@@ -306,6 +327,12 @@ pub(super) struct CheckContext<'a> {
     pub(super) check_state: CheckState,
     /// Counter for this run.
     pub(super) tally: FxHashMap<Name, SubjectTally>,
+    /// It runs for each device.
+    pub(super) walks_devices: bool,
+    /// Devices that were not read at the run before.
+    stale: &'a [Name],
+    /// Subjects of which too little is known in this run.
+    blind: Vec<Name>,
     found: Vec<MergeableFinding>,
 }
 
@@ -345,6 +372,7 @@ impl CheckContext<'_> {
                 run,
                 first: now,
                 told: false,
+                watched: self.is_watched(key),
                 shown: false,
                 gap: None,
                 last: None,
@@ -367,6 +395,7 @@ impl CheckContext<'_> {
         }
         if let Some(first) = recalled {
             entry.first = entry.first.min(first);
+            entry.watched = false;
         }
         // A clock that went back must not leave a beginning in the future.
         entry.first = since.unwrap_or(entry.first).min(now);
@@ -375,6 +404,7 @@ impl CheckContext<'_> {
         if entry.shown {
             let mut last = finish(self.code, self.rule, entry.first, draft(value));
             last.finding.first_seen |= !entry.told;
+            last.finding.at_least |= !entry.told && !entry.watched;
             self.found.push(last.clone().of(self.code));
             entry.last = Some(last);
         }
@@ -384,6 +414,10 @@ impl CheckContext<'_> {
     pub(super) fn report_unknown(&mut self, key: &Name) {
         let (now, run) = (self.now, self.check_state.run);
         let Some(entry) = self.check_state.entries.get_mut(key) else {
+            // Of devices there is one list for all checks.
+            if !self.walks_devices {
+                self.blind.push(key.clone());
+            }
             return;
         };
         let since = entry.gap.unwrap_or(now).min(now);
@@ -397,9 +431,36 @@ impl CheckContext<'_> {
         }
     }
 
+    /// What the check knows by this job's name and a word of its own is unknown now.
+    pub(super) fn report_unknown_of(&mut self, job: &JobKey) {
+        if self.check_state.entries.is_empty() {
+            return;
+        }
+        let (prefix, all) = (
+            format!("{} ", job_name(job)),
+            self.check_state.entries.keys(),
+        );
+        let these: Vec<Name> = all
+            .filter(|key| key.starts_with(&prefix))
+            .cloned()
+            .collect();
+        for key in these {
+            self.report_unknown(&key);
+        }
+    }
+
+    /// True when the subject `key` was known at the run before, after the first readings: what begins now was not so then.
+    fn is_watched(&self, key: &Name) -> bool {
+        let begun = self.check_state.begun;
+        begun.is_some_and(|begun| self.now.since(begun) >= FIRST_READINGS)
+            && !self.check_state.blind.contains(key)
+            && !self.stale.iter().any(|device| key.starts_with(&**device))
+    }
+
     /// The state without ended entries, and the findings.
     pub(super) fn close(mut self) -> (CheckState, Vec<MergeableFinding>) {
         let (now, run) = (self.now, self.check_state.run);
+        self.check_state.blind = self.blind;
         let forget = Age::from_seconds(24 * 3600);
         self.check_state.entries.retain(|_, entry| entry.run == run);
         self.check_state
@@ -437,6 +498,7 @@ fn finish(check: &'static str, rule: &Rule, since: Moment, draft: FindingDraft) 
             subject: draft.subject,
             since,
             first_seen: draft.at_least,
+            at_least: draft.at_least,
             value: draft.value,
             threshold: draft.threshold,
             message: draft.message,

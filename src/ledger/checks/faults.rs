@@ -162,6 +162,7 @@ fn merge_into(leader: &mut Finding, follower: &Finding) {
     if !follower.first_seen && (leader.first_seen || follower.since < leader.since) {
         leader.since = follower.since;
         leader.first_seen = false;
+        leader.at_least = false;
     }
 }
 

@@ -58,6 +58,7 @@ pub(super) fn merged(found: Vec<MergeableFinding>, fleet: &Fleet) -> Vec<Finding
             let whole = &mut out[*first].1;
             if one.finding.since < whole.since {
                 whole.first_seen = one.finding.first_seen;
+                whole.at_least = one.finding.at_least;
                 whole.since = one.finding.since;
             }
             whole.severity = whole.severity.min(one.finding.severity);

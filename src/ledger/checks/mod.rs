@@ -37,6 +37,7 @@ mod devices {
 mod jobs {
     pub(super) mod gang_stalled;
     pub(super) mod gangs;
+    pub(super) mod objective_missed;
     pub(super) mod pods_stuck;
     pub(super) mod run_interrupted;
     pub(super) mod straggler;
@@ -181,6 +182,7 @@ const CHECKS: &[Check] = &[
     nodes::rack_hot::CHECK,
     devices::heat::CHECK,
     devices::throttling::CHECK,
+    jobs::objective_missed::CHECK,
     jobs::gang_stalled::CHECK,
     jobs::straggler::CHECK,
     jobs::pods_stuck::CHECK,
@@ -215,11 +217,13 @@ pub fn run(
     let mut on_nodes = Vec::new();
     let mut on_devices = Vec::new();
     let mut at_end = Vec::new();
+    let stale = std::mem::take(&mut state.stale);
     for check in CHECKS {
         if !thresholds.rule(check.code).enabled {
             continue;
         }
-        let context = state.open(check.code, fleet, now, thresholds);
+        let mut context = state.open(check.code, fleet, now, (thresholds, &stale));
+        context.walks_devices = matches!(check.walk, CheckWalk::Devices(_));
         match check.walk {
             CheckWalk::Nodes(run_check) => on_nodes.push((run_check, context)),
             CheckWalk::Devices(run_check) => on_devices.push((run_check, None, context)),
@@ -243,6 +247,9 @@ pub fn run(
             };
             known = Some((&device.class, model));
             let fresh = device.is_fresh(now);
+            if !fresh {
+                state.stale.push(device.id.clone());
+            }
             let mut values = [f64::NAN; Signal::ALL.len()];
             if fresh {
                 for (signal, value) in device.signals.iter() {

@@ -57,6 +57,26 @@ pub fn quantity_milli(text: &str) -> Option<i64> {
     (value.is_finite() && value.abs() < 9e18).then(|| value.ceil() as i64)
 }
 
+/// A latency as `30ms`, `2.5s`, `41s`; `>=10s` where it is a lower bound.
+pub fn bounded_latency(seconds: f64, at_least: bool) -> String {
+    let bound = if at_least { ">=" } else { "" };
+    match seconds {
+        value if value < 0.01 => format!("{bound}{:.1}ms", value * 1000.0),
+        value if value < 1.0 => format!("{bound}{:.0}ms", value * 1000.0),
+        value if value < 10.0 => format!("{bound}{value:.1}s"),
+        value => format!("{bound}{value:.0}s"),
+    }
+}
+
+/// A quantity in thousandths or less as people write it: `24.25` for `24250m`. Any other text as it is.
+pub fn plain_quantity(text: &str) -> String {
+    let is_small = text.ends_with(['m', 'u', 'n']);
+    match quantity_milli(text).filter(|_| is_small) {
+        Some(milli) => (milli as f64 / 1000.0).to_string(),
+        None => text.to_owned(),
+    }
+}
+
 /// Parses a Kubernetes quantity into whole units, rounding up.
 pub fn quantity(text: &str) -> Option<i64> {
     quantity_milli(text).map(|milli| milli.div_euclid(1000) + i64::from(milli.rem_euclid(1000) > 0))
@@ -129,6 +149,17 @@ mod tests {
             assert_eq!(quantity_milli(bad), None, "{bad}");
         }
         assert_eq!(quantity("2113930008Ki"), Some(2_113_930_008 * 1024));
+        for (text, plain) in [
+            ("24250m", "24.25"),
+            ("1625m", "1.625"),
+            ("8000m", "8"),
+            ("8", "8"),
+            ("80%", "80%"),
+            ("2Gi", "2Gi"),
+            ("m", "m"),
+        ] {
+            assert_eq!(plain_quantity(text), plain);
+        }
     }
 
     #[test]

@@ -66,6 +66,9 @@ pub struct Finding {
     pub since: Moment,
     /// True where neither an object nor an exporter says when it began: `since` is when this program first saw it.
     pub first_seen: bool,
+    /// True where it may have begun before `since`: this program did not see it begin.
+    #[serde(default)]
+    pub at_least: bool,
     /// The measured value, where there is one.
     pub value: Option<f64>,
     /// The threshold that it passed, where there is one.
@@ -80,6 +83,9 @@ pub struct Finding {
 
 /// How long a finding stays while its subject is unknown.
 pub const PATIENCE: Duration = Duration::from_secs(30 * 60);
+
+/// The check of services that miss an objective.
+pub const OBJECTIVE_MISSED: &str = "objective-missed";
 
 /// Codes of checks that say that a device is broken. Of several findings of one device the gravest leads, then the first of these.
 pub const DEVICE_FAULTS: &[&str] = &[

@@ -20,7 +20,7 @@ pub const STATED_FOR: Duration = Duration::from_secs(30 * 60);
 /// it began, is no change.
 const FIRST_READINGS: Duration = Duration::from_secs(90);
 
-/// A job that loses its pods this soon after it was evicted loses them by that.
+/// A job that loses its pods this soon after it was evicted, or before it ends, loses them by that.
 const EVICTED_FOR: Age = Age::from_seconds(120);
 
 /// The number of changes that are kept: the latest.
@@ -110,6 +110,20 @@ impl SeenChanges {
         let new: Vec<FleetChange> = (new.into_iter())
             .filter(|change| change.event != FleetChangeKind::Displaced || !was_evicted(change))
             .collect();
+        // A job whose pods are gone a moment before it states its end has ended.
+        let is_superseded = |known: &FleetChange| {
+            let mut ends = new.iter().filter(|change| change.is_of(known));
+            let is_late = known.at.is_some_and(|at| to.since(at.at()) > EVICTED_FOR);
+            let (ended, failed) = (FleetChangeKind::Ended, FleetChangeKind::Failed);
+            match known.event {
+                FleetChangeKind::Displaced => {
+                    !is_late && ends.any(|change| [ended, failed].contains(&change.event))
+                }
+                FleetChangeKind::Degraded => !is_late && ends.any(|change| change.event == ended),
+                _ => false,
+            }
+        };
+        own.changes.retain(|known| !is_superseded(known));
         own.changes.extend(new.into_iter().map(|mut change| {
             change.at = change.at.or(Some(Dated::Seen(to)));
             change

@@ -338,6 +338,34 @@ fn a_log_begins_with_what_objects_state_and_adds_what_differs() {
 }
 
 #[test]
+fn a_job_whose_pods_go_a_moment_before_it_ends_has_ended() {
+    let seen = |seconds: u64, state: JobState, finished: Option<u64>| {
+        picture(seconds, |fleet| {
+            with_job(fleet, 0, |job| {
+                job.state = state;
+                job.finished = finished.map(later);
+            });
+        })
+    };
+    let runs = seen(3600, JobState::Running, None);
+    let waits = seen(3601, JobState::Waiting, None);
+    let name = runs.fleet.jobs[0].id.key.to_string();
+    let events = |last: &Facts| {
+        let seen = log(&[&runs, &waits, last]);
+        let events = rows(&seen.changes).into_iter();
+        let events = events.filter(|(subject, ..)| *subject == name);
+        events.map(|(_, event, _)| event).collect::<Vec<_>>()
+    };
+    assert_eq!(events(&waits), ["displaced"]);
+    assert_eq!(events(&seen(3602, JobState::Done, Some(3600))), ["ended"]);
+    // Long after it lost its pods, the two are two.
+    assert_eq!(
+        events(&seen(4000, JobState::Failed, Some(3999))),
+        ["failed", "displaced"]
+    );
+}
+
+#[test]
 fn changes_of_one_cause_are_one_row_and_those_of_two_are_two() {
     let count = |fleet: &Fleet| fleet.nodes.len().min(3);
     let free = picture(0, |fleet| {

@@ -215,17 +215,23 @@ fn of<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Finding) -> Value<'a
     Cell::new(finding(facts, row).map_or(Value::Unknown, make))
 }
 
-/// The time since a finding began, a lower bound where only this program has seen it. The first snapshot says nothing about a fault's age.
+/// The time since a finding began, a lower bound where it was so when this program first looked.
 fn age(finding: &Finding, now: Moment) -> Value<'_> {
-    match finding.first_seen {
+    match finding.at_least {
         false => Value::Since(finding.since),
         true if is_first_look(finding, now) => Value::Unknown,
         true => Value::SeenSince(finding.since),
     }
 }
 
+/// True while all that is known is that it was so at the first look: that says nothing about a fault's age.
 fn is_first_look(finding: &Finding, now: Moment) -> bool {
-    now.since(finding.since) < FIRST_LOOK
+    finding.at_least && now.since(finding.since) < FIRST_LOOK
+}
+
+/// The mark before the age of a finding: `>` where it may be older.
+pub const fn age_mark(finding: &Finding) -> &'static str {
+    if finding.at_least { ">" } else { "" }
 }
 
 /// What was measured, or a threshold for it: whole numbers without a fraction. Empty for a finding about no number.

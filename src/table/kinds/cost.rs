@@ -194,7 +194,7 @@ pub static IDLE: KindSpec = KindSpec {
             let spend = rate_row(facts, at).and_then(RateRow::known);
             match spend.and_then(|spend| spend.idle_allocated) {
                 _ if is_stalled(facts, at) => Cell::text("gang-stalled, not in idle"),
-                Some(_) => Cell::text("idle"),
+                Some(_) => Cell::text(idle_words(facts, at)),
                 // Whether its devices are idle is not known.
                 None => Cell::new(Value::Unknown),
             }
@@ -275,6 +275,24 @@ fn is_stalled(facts: &Facts, at: Row) -> bool {
                 profile.is_some_and(|profile| profile.verdict == Err(NotJudged::Stopped));
             has_stopped && job.is_gang()
         }
+    }
+}
+
+/// `5 of 8 devices idle`; `idle` for one device or parts of some.
+fn idle_words(facts: &Facts, at: Row) -> String {
+    let row = rate_row(facts, at);
+    let job = row.and_then(|row| Some((row, facts.fleet.job_named(&row.name)?)));
+    match job {
+        Some((row, job)) if job.idle_devices > 0 && job.devices_allocated > 1 => {
+            match row.devices == DeviceAmount::whole(job.devices_allocated) {
+                true => format!(
+                    "{} of {} devices idle",
+                    job.idle_devices, job.devices_allocated
+                ),
+                false => String::from("idle"),
+            }
+        }
+        _ => String::from("idle"),
     }
 }
 

@@ -16,10 +16,11 @@ use crate::rows::scalers::{ScalerAt, ScalerRow, job_of, places, row};
 /// Node pools and node groups, then pod autoscalers, then ProvisioningRequests. A row is its type and its index among those.
 pub static KIND: KindSpec = KindSpec {
     columns: &[
-        Column::words("name", "NAME", 0, (20, 44), |facts, row| {
+        Column::words("name", "NAME", 0, (16, 32), |facts, row| {
             let name = scaler(facts, row)
                 .map(|own| Value::Path(own.namespace.unwrap_or_default(), own.name));
-            Cell::new(name.unwrap_or(Value::Unknown)).role(Role::Title)
+            let name = Cell::new(name.unwrap_or(Value::Unknown)).role(Role::Title);
+            name.middle()
         })
         .sign(|facts, row| match scaler(facts, row) {
             Some(own) if own.stuck => ("▲", Role::Warn),

@@ -1,22 +1,27 @@
 //! Services: each model served by a workload, its latency against its objective, and the cost of its tokens.
 
+use model::base::Age;
 use model::fleet::histogram::Latency;
 use model::fleet::job::Job;
 use model::fleet::observe::Table;
 use model::fleet::served_model::{Saturation, ServedModel};
 use model::schema::of_rows;
 
-use crate::Facts;
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
 use crate::kind::{Exporters, Format, KindNames, KindView};
+use crate::kinds::alerts::age_mark;
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
 use crate::row_labels::{RowLabels, label_of_job};
 use crate::rows::jobs::money;
-use crate::rows::services::{ServiceRow, at, key, places, row, scaler, within_objectives};
+use crate::rows::services::{
+    ServiceRow, all_places, at, key, missed, places, restarts, row, scaler, state,
+    within_objectives,
+};
 use crate::rows::token_cost::per_million_tokens;
-use crate::text::{UNKNOWN, bounded_latency, decimal, percent, usd};
+use crate::text::{bounded_latency, decimal, percent, usd};
+use crate::{Facts, non_empty};
 
 /// Services. A row is the index of its workload among all jobs, and of its model in that.
 pub static KIND: KindSpec = KindSpec {
@@ -24,7 +29,9 @@ pub static KIND: KindSpec = KindSpec {
         Column::words("name", "NAME", 0, (18, 40), |facts, row| {
             of(facts, row, |job, _| Value::path(&job.id.key)).role(Role::Title)
         })
-        .sign(|facts, row| service(facts, row).map_or(("–", Role::Muted), |(_, one)| sign(one)))
+        .sign(|facts, row| {
+            service(facts, row).map_or(("–", Role::Muted), |(job, one)| sign(facts, job, one))
+        })
         .by("name"),
         Column::words("namespace", "NAMESPACE", 13, (8, 20), |facts, row| {
             text(facts, row, |job, _| Some(job.namespace()))
@@ -41,7 +48,7 @@ pub static KIND: KindSpec = KindSpec {
         })
         .by("model"),
         Column::words("engine", "ENGINE", 11, (4, 8), |facts, row| {
-            text(facts, row, |_, one| Some(&one.engine)).role(Role::Muted)
+            text(facts, row, |_, one| non_empty(&one.engine)).role(Role::Muted)
         })
         .by("engine")
         .wide(),
@@ -51,9 +58,18 @@ pub static KIND: KindSpec = KindSpec {
         .by("team")
         .wide(),
         Column::number("replicas", "REPLICAS", 5, 4, |facts, row| {
-            of(facts, row, |_, one| Value::Count(i64::from(one.replicas)))
+            let count =
+                |one: &ServedModel| Some(i64::from(one.replicas)).filter(|count| *count > 0);
+            of(facts, row, |_, one| Value::known(count(one), Value::Count))
         })
         .by("replicas"),
+        Column::number("restarts", "RESTARTS", 9, 4, |facts, row| {
+            of(facts, row, |job, _| {
+                Value::known(restarts(job), |count| Value::Count(i64::from(count)))
+            })
+        })
+        .by("restarts")
+        .wide_output(),
         Column::number("running", "RUNNING", 6, 4, |facts, row| {
             whole(facts, row, |one| one.running)
         })
@@ -109,7 +125,7 @@ pub static KIND: KindSpec = KindSpec {
         })
         .by("tpot_seconds.p99")
         .wide(),
-        Column::words("objective", "OBJECTIVE", 8, (8, 12), |facts, row| {
+        Column::words("objective", "OBJECTIVE", 8, (8, 22), |facts, row| {
             of(facts, row, |_, one| {
                 Value::known(objective(one), Value::text)
             })
@@ -126,6 +142,17 @@ pub static KIND: KindSpec = KindSpec {
             Cell::new(Value::known(share, Value::Ratio)).role(role)
         })
         .by("within_objectives_ratio")
+        .rare(),
+        Column::number("missed", "MISSED FOR", 3, 6, |facts, row| {
+            let missed = service(facts, row).and_then(|(job, one)| missed(facts, job, one));
+            Cell::new(match missed {
+                Some(finding) if finding.at_least => Value::SeenSince(finding.since),
+                Some(finding) => Value::Since(finding.since),
+                None => Value::Empty,
+            })
+            .role(Role::Crit)
+        })
+        .by("objective_missed_since")
         .rare(),
         Column::number("tokens", "TOK/S", 4, 5, |facts, row| {
             whole(facts, row, |one| one.tokens_per_second)
@@ -160,16 +187,14 @@ pub static KIND: KindSpec = KindSpec {
         })
         .by("usd_per_million_tokens"),
         Column::words("state", "STATE", 2, (9, 34), |facts, row| {
-            let saturated = service(facts, row).and_then(|(_, one)| one.is_saturated());
-            let by = |one: &ServedModel| verdict(saturated, one.saturation().map(Saturation::name));
-            let role = match saturated {
-                Some(true) => Role::Warn,
-                Some(false) => Role::Muted,
-                None => return Cell::new(Value::Unknown),
+            let (role, words) = match service(facts, row) {
+                Some((job, one)) => (sign(facts, job, one).1, state(facts, job, one)),
+                None => (Role::Muted, None),
             };
-            of(facts, row, |_, one| Value::text(by(one))).role(role)
+            let role = if role == Role::Ok { Role::Muted } else { role };
+            Cell::new(Value::known(words, Value::text)).role(role)
         })
-        .by("saturated"),
+        .by("saturated|state"),
         Column::words("scaler", "SCALER", 10, (8, 20), |facts, row| {
             of(facts, row, |job, _| {
                 Value::known(scaler(facts, job), Value::text)
@@ -189,7 +214,8 @@ pub static KIND: KindSpec = KindSpec {
             .map(|(job, _)| Destination::Part(ViewId::Jobs, RowScope::Job(job.id.clone())))
     },
     faulty: |facts, row| {
-        service(facts, row).is_some_and(|(_, one)| one.is_saturated() == Some(true))
+        let service = service(facts, row);
+        service.is_some_and(|(job, one)| matches!(sign(facts, job, one).0, "▲"))
     },
     worst: None,
     last: |_, _| false,
@@ -250,7 +276,7 @@ pub static OUTPUT: RowOutput = RowOutput {
 };
 
 fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
-    let all = places(facts).into_iter();
+    let all = all_places(facts).into_iter();
     let wanted = |job: usize| match row_scope {
         RowScope::Kind(_, Some(namespace)) => facts.fleet.jobs[job].namespace() == namespace,
         _ => true,
@@ -324,8 +350,9 @@ fn latency(
 }
 
 /// A service's state as a sign.
-fn sign(one: &ServedModel) -> (&'static str, Role) {
+fn sign(facts: &Facts, job: &Job, one: &ServedModel) -> (&'static str, Role) {
     match one.is_saturated() {
+        _ if missed(facts, job, one).is_some() => ("▲", Role::Crit),
         Some(true) => ("▲", Role::Warn),
         Some(false) => ("●", Role::Ok),
         None => ("○", Role::Muted),
@@ -344,24 +371,16 @@ fn goodput((low, high): (f64, f64)) -> String {
 /// Objectives are those of the 95th percentile: as many requests as this are to meet them.
 const MET: f64 = 0.95;
 
-/// The objectives, in the order of the columns before them: `2.0s, 80ms`; one alone with its name. `None` without any.
+/// The objectives with their names: `TTFT 2.0s, TPOT 80ms`. `None` without any.
 fn objective(one: &ServedModel) -> Option<String> {
-    let short = |limit| bounded_latency(limit, false);
-    match (one.objectives.ttft, one.objectives.tpot) {
-        (Some(ttft), Some(tpot)) => Some(format!("{}, {}", short(ttft), short(tpot))),
-        (Some(ttft), None) => Some(format!("TTFT {}", short(ttft))),
-        (None, Some(tpot)) => Some(format!("TPOT {}", short(tpot))),
-        (None, None) => None,
-    }
-}
-
-/// `saturated: waiting, kv-cache`, `ok`, or `-`.
-fn verdict(saturated: Option<bool>, by: impl Iterator<Item = &'static str>) -> String {
-    match saturated {
-        Some(true) => format!("saturated: {}", by.collect::<Vec<&str>>().join(", ")),
-        Some(false) => String::from("ok"),
-        None => String::from(UNKNOWN),
-    }
+    let named =
+        |name, limit: Option<f64>| Some(format!("{name} {}", bounded_latency(limit?, false)));
+    let all = [
+        named("TTFT", one.objectives.ttft),
+        named("TPOT", one.objectives.tpot),
+    ];
+    let all: Vec<String> = all.into_iter().flatten().collect();
+    (!all.is_empty()).then(|| all.join(", "))
 }
 
 /// A service in one line, for its workload's page; unknown values are left out.
@@ -374,7 +393,12 @@ pub fn words(facts: &Facts, job: &Job, served: &ServedModel) -> String {
         Some(format!("{name} p95 {words}{}", limit.unwrap_or_default()))
     };
     let all = [
-        Some(format!("{} × {}", row.replicas, row.engine)),
+        Some(format!("{} × {}", served.replicas, served.engine)),
+        // Of this time is what follows.
+        served.window_seconds.map(|seconds| {
+            let window = Age::from_millis((seconds * 1000.0) as u64);
+            format!("over the last {window}")
+        }),
         p95("TTFT", &served.ttft, served.objectives.ttft),
         p95("TPOT", &served.tpot, served.objectives.tpot),
         row.within_objectives_ratio
@@ -385,8 +409,11 @@ pub fn words(facts: &Facts, job: &Job, served: &ServedModel) -> String {
             .map(|range| format!("goodput {}/s", goodput(range))),
         row.usd_per_million_tokens
             .map(|cost| format!("{} per million tokens", usd(Some(cost)))),
-        row.saturated
-            .map(|_| verdict(row.saturated, row.saturated_by.iter().copied())),
+        missed(facts, job, served).map(|own| {
+            let mark = age_mark(own);
+            format!("objective missed for {mark}{}", facts.now.since(own.since))
+        }),
+        row.saturated.and(row.state),
     ];
     let known: Vec<String> = all.into_iter().flatten().collect();
     known.join(" · ")

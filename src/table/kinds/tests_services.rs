@@ -1,8 +1,16 @@
 //! Tests of the rows of services.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::base::Name;
+use model::fleet::finding::{OBJECTIVE_MISSED, Subject};
+use model::fleet::job::JobState;
+
 use super::*;
-use crate::rows::services::{GoodputCell, rows};
+use crate::rows::services::{GoodputCell, UNREAD, rows};
 use crate::sample::facts;
+use crate::text::UNKNOWN;
 
 /// A service's cell in a printed table.
 fn printed(facts: &Facts, place: (usize, usize), id: &str) -> String {
@@ -56,7 +64,7 @@ fn a_model_is_a_row_with_what_is_known_of_it() {
     assert_eq!(key(job, served), "nlp/train (Job, org/llama)");
     let shown = words(&facts, job, served);
     assert!(
-        shown.starts_with("1 × vllm · TTFT p95 >=500ms (objective 400ms) · 40% within objectives · 1200 tok/s · goodput ≥4.00/s · $"),
+        shown.starts_with("1 × vllm · over the last 2m · TTFT p95 >=500ms (objective 400ms) · 40% within objectives · 1200 tok/s · goodput ≥4.00/s · $"),
         "{shown}"
     );
     assert!(
@@ -85,4 +93,56 @@ fn a_single_reading_of_each_server_is_noted() {
     assert!(read_once(&facts).is_some_and(|message| message.contains("--watch")));
     std::sync::Arc::make_mut(&mut facts.fleet).jobs = std::sync::Arc::from([]);
     assert_eq!(read_once(&facts), None, "nothing is served");
+}
+
+#[test]
+fn a_service_says_which_objective_it_misses_and_since_when() {
+    let mut facts = facts();
+    let (other, place) = (places(&facts)[0], places(&facts)[1]);
+    let (job, served) = at(&facts, place).expect("it is there");
+    assert_eq!(objective(served).as_deref(), Some("TTFT 400ms"));
+    let mut both = served.clone();
+    both.objectives.tpot = Some(0.08);
+    assert_eq!(objective(&both).as_deref(), Some("TTFT 400ms, TPOT 80ms"));
+    assert_eq!(printed(&facts, place, "missed"), UNKNOWN);
+    let mut finding = facts.fleet.findings[0].clone();
+    finding.code = Name::new(OBJECTIVE_MISSED);
+    finding.subject = Subject {
+        kind: "Job",
+        key: job.id.key.clone(),
+    };
+    let which = served.of_kind(&job.id.kind);
+    finding.id = Name::from(format!("{OBJECTIVE_MISSED}:Job:{}:{which}", job.id.key));
+    finding.since = facts.now.minus(Duration::from_secs(22 * 60));
+    let since = finding.since.rfc3339();
+    Arc::make_mut(&mut facts.fleet).findings = Arc::from([finding]);
+    let cells = ["missed", "state"].map(|id| printed(&facts, place, id));
+    assert_eq!(cells, ["22m", "objective missed; saturated: kv-cache"]);
+    assert_eq!(printed(&facts, other, "missed"), UNKNOWN, "another model");
+    let (job, served) = at(&facts, place).expect("it is there");
+    let row = row(&facts, job, served);
+    assert_eq!(row.objective_missed_since, Some(since));
+    let words = words(&facts, job, served);
+    assert!(words.contains(" · objective missed for 22m · "), "{words}");
+}
+
+#[test]
+fn a_deployment_without_request_metrics_has_a_row_that_says_so() {
+    let mut facts = facts();
+    let before = all_places(&facts);
+    let mut jobs = facts.fleet.jobs.to_vec();
+    let runs = |job: &Arc<Job>| job.state == JobState::Running && job.serving.is_none();
+    let at = jobs.iter().position(runs).expect("one runs");
+    Arc::make_mut(&mut jobs[at]).id.kind = Name::new("Deployment");
+    Arc::make_mut(&mut facts.fleet).jobs = jobs.into();
+    let after = all_places(&facts);
+    assert_eq!(after.len(), before.len() + 1);
+    let place = (at, UNREAD);
+    assert!(after.contains(&place) && !before.contains(&place));
+    let cells = ["state", "replicas", "ttft"].map(|id| printed(&facts, place, id));
+    assert_eq!(cells, ["no request metrics", UNKNOWN, UNKNOWN]);
+    let row = (place.0 as u32, place.1 as u32);
+    let (job, served) = service(&facts, row).expect("a row");
+    let json = self::row(&facts, job, served);
+    assert_eq!((json.engine, json.replicas), (None, None));
 }

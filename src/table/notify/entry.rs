@@ -87,7 +87,8 @@ impl Entry {
             false => old.place.clone(),
         };
         // A restart does not make it younger.
-        let (since, first_seen) = (old.finding.since, old.finding.first_seen);
+        let known = &old.finding;
+        let (since, first_seen, at_least) = (known.since, known.first_seen, known.at_least);
         let older = since < alert.finding.since;
         self.alert = Alert {
             place,
@@ -96,6 +97,7 @@ impl Entry {
         if older {
             let finding = &mut self.alert.finding;
             (finding.since, finding.first_seen) = (since, first_seen);
+            finding.at_least = at_least;
         }
         self.restored = false;
         self.ended = None;

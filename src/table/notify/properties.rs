@@ -28,6 +28,7 @@ fn alert(number: usize) -> Alert {
             },
             since: START,
             first_seen: false,
+            at_least: false,
             value: None,
             threshold: None,
             message: String::new(),

@@ -42,6 +42,7 @@ fn alert(code: &str, node: &str, rack: &str) -> Alert {
             },
             since: START,
             first_seen: false,
+            at_least: false,
             value: Some(1.0),
             threshold: None,
             message: "it is hot".to_owned(),
@@ -317,6 +318,7 @@ fn a_restart_sends_nothing_twice_and_sends_what_ended_meanwhile() {
     let mut younger = alert("heat", "n1", "r1");
     younger.finding.since = START.plus(Duration::from_secs(500));
     younger.finding.first_seen = true;
+    younger.finding.at_least = true;
     let one = standing(&[younger]);
     next.sees(&one).after(Duration::from_secs(115)).sees(&one);
     assert_eq!(next.taken(), Vec::<Value>::new());

@@ -213,12 +213,14 @@ pub fn waited_words(job: &Job, mut age: impl FnMut(Moment) -> String) -> Option<
     Some(format!("{} since {what}, created {made} ago", age(at)))
 }
 
-/// When a job failed or was last evicted; otherwise the start time of the failed pod; `None` where unknown.
+/// When a job failed or was last evicted; otherwise when its pod failed, or started; `None` where unknown.
 pub fn failed_at(job: &Job) -> Option<Moment> {
     let failure = job.failure.as_ref()?;
-    let failed = job.pods.iter().filter(|pod| pod.seen.failure.is_some());
-    let began = failed.filter_map(|pod| pod.seen.started).max();
-    job.finished.or(failure.last_eviction.max(began))
+    let failed = job.pods.iter().filter_map(|pod| {
+        let failure = pod.seen.failure.as_ref()?;
+        failure.ended.or(pod.seen.started)
+    });
+    job.finished.or(failure.last_eviction.max(failed.max()))
 }
 
 /// The failed jobs of a scope, the latest failure first; one without a known time of failure is last.

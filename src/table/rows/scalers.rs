@@ -3,10 +3,11 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use model::base::quantities::{counted, plain_quantity};
 use model::base::{Moment, Name, ObjectKey};
 use model::fleet::job::{Job, JobKey};
 use model::fleet::launch_failure::LaunchFailure;
-use model::fleet::replicas::{Pods, leading, why_steady};
+use model::fleet::replicas::{Pods, Steady, desired, leading, why_steady};
 use model::fleet::scaling::{
     Limit, PodScaler, Provision, ProvisionState, ScaledObject, Scaler, ScalerKind, ScalerState,
     Scaling,
@@ -39,6 +40,8 @@ enum PodScaling {
     Adding,
     Removing,
     Full,
+    /// Another number is desired, within the stabilization window.
+    Stabilizing,
     Steady,
     Paused,
     Pending,
@@ -49,7 +52,7 @@ model::words! {
         /// The state as it is shown.
         pub fn name(self) {
             Broken => "broken", Adding => "adding pods", Removing => "removing pods",
-            Full => "at its limit", Steady => "steady", Paused => "paused", Pending => "pending",
+            Full => "at its limit", Stabilizing => "stabilizing", Steady => "steady", Paused => "paused", Pending => "pending",
         }
     }
 }
@@ -187,12 +190,26 @@ pub fn row(facts: &Facts, at: ScalerAt) -> Option<ScalerRow<'_>> {
             if let ([pool], None) = (&*scaler.pools, row.max) {
                 row.max = facts.fleet.pool(pool).and_then(|pool| pool.nodes.max);
             }
+            row.why = row.why.or_else(|| waiting_beside(facts, scaler));
             Some(row)
         }
         ScalerAt::Pods(at) => Some(of_pods(scaling.pod_scalers.get(at)?, facts)),
         ScalerAt::Scaled(at) => Some(of_scaled(scaling.scaled_objects.get(at)?, facts)),
         ScalerAt::Request(at) => Some(of_request(scaling.provisions.get(at)?)),
     }
+}
+
+/// What jobs wait for in the pools of an autoscaler that adds no nodes, and what it acts on. `None` where none wait.
+pub fn waiting_beside(facts: &Facts, scaler: &Scaler) -> Option<String> {
+    let pools = scaler.pools.iter();
+    let pools = pools.filter_map(|pool| facts.fleet.pool(pool));
+    let waiting = pools.map(|pool| pool.waiting_devices);
+    let waiting = waiting.fold(0, u32::saturating_add);
+    let is_steady = scaler.state == ScalerState::Steady && !scaler.fixed;
+    (waiting > 0 && is_steady).then(|| {
+        let devices = counted(u64::from(waiting), "device");
+        format!("waiting jobs request {devices}; it acts on unschedulable pods alone, not on jobs without quota")
+    })
 }
 
 /// The job whose pods it scales, or that it provisions for.
@@ -351,6 +368,7 @@ fn of_pods<'a>(scaler: &'a PodScaler, facts: &Facts) -> ScalerRow<'a> {
         (None, Some(current), Some(desired)) if desired > current => (PodScaling::Adding, false),
         (None, Some(current), Some(desired)) if desired < current => (PodScaling::Removing, false),
         _ if limited.is_some() => (PodScaling::Full, true),
+        _ if steady == Some(Steady::Stabilizing) => (PodScaling::Stabilizing, false),
         _ => (PodScaling::Steady, false),
     };
     let own = failing.or(limited);
@@ -358,7 +376,13 @@ fn of_pods<'a>(scaler: &'a PodScaler, facts: &Facts) -> ScalerRow<'a> {
     let why = match (failing, limited) {
         (Some(_), _) => reason,
         (None, Some(_)) => reason.map(|reason| format!("at max: {reason}")),
-        (None, None) => steady.map(|steady| steady.words().to_owned()),
+        (None, None) => steady.map(|steady| match (steady, desired(scaler, pods)) {
+            (Steady::Stabilizing, Some(desired)) => format!(
+                "its metrics ask for {}: waits for its stabilization window",
+                counted(u64::from(desired.bounded), "pod")
+            ),
+            _ => steady.words().to_owned(),
+        }),
     };
     ScalerRow {
         kind: POD_AUTOSCALER,
@@ -369,8 +393,8 @@ fn of_pods<'a>(scaler: &'a PodScaler, facts: &Facts) -> ScalerRow<'a> {
         min: Some(scaler.min),
         max: scaler.max,
         signal: metric.map(|metric| metric.name.as_str()),
-        value: metric.and_then(|metric| metric.current.as_ref().map(Name::to_string)),
-        target: metric.map(|metric| metric.target.to_string()),
+        value: metric.and_then(|metric| Some(plain_quantity(metric.current.as_ref()?))),
+        target: metric.map(|metric| plain_quantity(&metric.target)),
         scales: Some(format!("{} {}", scaler.target.0, scaler.target.1)),
         state: state.name(),
         since: scaler.scaled.map(|at| at.rfc3339()),

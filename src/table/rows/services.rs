@@ -1,12 +1,15 @@
 //! Rows of `services`: each model served by a workload.
 
+use std::sync::LazyLock;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use model::base::{SmallSort, natural};
 use model::cost::Money;
+use model::fleet::finding::{Finding, OBJECTIVE_MISSED};
 use model::fleet::histogram::Latency;
-use model::fleet::job::Job;
+use model::fleet::job::{Job, JobState};
 use model::fleet::served_model::{Saturation, ServedModel};
 use model::schema::one_of;
 
@@ -109,12 +112,12 @@ pub struct ServiceRow<'a> {
     pub kind: &'a str,
     /// The model; null where its servers do not name it.
     pub model: Option<&'a str>,
-    /// The serving engine: the dialect of its metrics, `vllm`.
-    pub engine: &'a str,
+    /// The serving engine: the dialect of its metrics, `vllm`; null where no request metrics are read.
+    pub engine: Option<&'a str>,
     /// The team that it counts for.
     pub team: &'a str,
-    /// Pods with a recent answer.
-    pub replicas: u32,
+    /// Pods with a recent answer; null where no request metrics are read.
+    pub replicas: Option<u32>,
     /// Replicas with rates over the window: read twice without a restart in between.
     pub replicas_measured: u32,
     /// Requests being processed in the servers.
@@ -161,6 +164,11 @@ pub struct ServiceRow<'a> {
     pub within_objectives_ratio: Option<f64>,
     /// The objectives that `[[service]]` of the settings gives.
     pub objectives: ObjectivesCell,
+    /// Since when it misses an objective, RFC 3339, as the finding `objective-missed` says; null while it does not.
+    #[schemars(with = "Option<model::base::Moment>")]
+    pub objective_missed_since: Option<String>,
+    /// Restarts of the containers of its pods; null where no pod is visible.
+    pub restarts: Option<u32>,
     /// Rate of its workload's devices, USD/h.
     #[schemars(range(min = 0))]
     pub burn_usd_per_hour: Option<f64>,
@@ -175,9 +183,18 @@ pub struct ServiceRow<'a> {
     /// Why it is saturated; empty where it is not.
     #[schemars(with = "Vec<Saturation>")]
     pub saturated_by: Vec<&'static str>,
+    /// Its state in words: `objective missed; saturated: waiting`, `ok`, `no request metrics`; null where it is not known.
+    pub state: Option<String>,
     /// Name of the HorizontalPodAutoscaler of its workload.
     pub scaler: Option<&'a str>,
 }
+
+/// The place, among the models of a job, of a service without request metrics.
+pub const UNREAD: usize = u32::MAX as usize;
+
+/// What is known of a service without request metrics.
+static UNREAD_MODEL: LazyLock<ServedModel> = LazyLock::new(ServedModel::default);
+
 /// Every served model by namespace, workload and model: the index of the job, and of the model within the job.
 pub fn places(facts: &Facts) -> Vec<(usize, usize)> {
     let jobs = facts.fleet.jobs.iter().enumerate();
@@ -187,6 +204,11 @@ pub fn places(facts: &Facts) -> Vec<(usize, usize)> {
             (0..served).map(move |within| (at, within))
         })
         .collect();
+    sort(facts, &mut all);
+    all
+}
+
+fn sort(facts: &Facts, all: &mut [(usize, usize)]) {
     let key = |at: usize| &facts.fleet.jobs[at].id.key;
     all.small_sort_by(|a, b| {
         let (one, other) = (key(a.0), key(b.0));
@@ -194,12 +216,38 @@ pub fn places(facts: &Facts) -> Vec<(usize, usize)> {
             .then_with(|| natural(&one.name, &other.name))
             .then(a.cmp(b))
     });
+}
+
+/// Every served model, and each workload that serves, by its kind or its autoscaler, and of which no request metrics are read.
+pub fn all_places(facts: &Facts) -> Vec<(usize, usize)> {
+    let mut all = places(facts);
+    let serves = |job: &Job| {
+        let is_scaled = || facts.fleet.scaling.pod_scalers_of(job).next().is_some();
+        let runs = matches!(job.state, JobState::Running | JobState::Starting);
+        let is_read = job
+            .serving
+            .as_ref()
+            .is_some_and(|all| !all.served.is_empty());
+        !is_read
+            && runs
+            && job.devices_allocated > 0
+            && (job.id.kind.as_str() == "Deployment" || is_scaled())
+    };
+    let jobs = facts.fleet.jobs.iter().enumerate();
+    all.extend(
+        jobs.filter(|(_, job)| serves(job))
+            .map(|(at, _)| (at, UNREAD)),
+    );
+    sort(facts, &mut all);
     all
 }
 
 /// The service at an index pair of [`places`].
 pub fn at(facts: &Facts, (job, within): (usize, usize)) -> Option<(&Job, &ServedModel)> {
     let job = facts.fleet.jobs.get(job)?;
+    if within == UNREAD {
+        return Some((job, &UNREAD_MODEL));
+    }
     Some((job, job.serving.as_ref()?.served.get(within)?))
 }
 
@@ -225,6 +273,43 @@ pub fn scaler<'a>(facts: &'a Facts, job: &'a Job) -> Option<&'a str> {
     non_empty(&scalers.next()?.key.name)
 }
 
+/// The finding that says since when it misses an objective.
+pub fn missed<'a>(facts: &'a Facts, job: &Job, served: &ServedModel) -> Option<&'a Finding> {
+    let mut all = facts.fleet.findings.iter();
+    all.find(|own| {
+        *own.code == *OBJECTIVE_MISSED
+            && own.subject.key == job.id.key
+            && own
+                .id
+                .ends_with(&format!(":{}", served.of_kind(&job.id.kind)))
+    })
+}
+
+/// Restarts of the containers of a workload's pods.
+pub fn restarts(job: &Job) -> Option<u32> {
+    let failures = job.pods.iter().filter_map(|pod| pod.seen.failure.as_ref());
+    let restarts = failures.map(|failure| failure.restarts);
+    (!job.pods.is_empty()).then(|| restarts.fold(0, u32::saturating_add))
+}
+
+/// The state of a service in words: `objective missed; saturated: waiting`. `None` where it is not known.
+pub fn state(facts: &Facts, job: &Job, served: &ServedModel) -> Option<String> {
+    if served.replicas == 0 {
+        return Some(String::from("no request metrics"));
+    }
+    let missed = missed(facts, job, served).map(|_| String::from("objective missed"));
+    let saturated = match served.is_saturated() {
+        Some(true) => {
+            let why: Vec<&str> = served.saturation().map(Saturation::name).collect();
+            Some(format!("saturated: {}", why.join(", ")))
+        }
+        Some(false) if missed.is_none() => Some(String::from("ok")),
+        _ => None,
+    };
+    let words: Vec<String> = missed.into_iter().chain(saturated).collect();
+    (!words.is_empty()).then(|| words.join("; "))
+}
+
 /// Least share of requests that meet all objectives, 0 to 1; `None` without objectives, or while no request is answered.
 pub fn within_objectives(served: &ServedModel) -> Option<f64> {
     let (low, _) = served.goodput()?;
@@ -246,9 +331,9 @@ pub fn row<'a>(facts: &'a Facts, job: &'a Job, served: &'a ServedModel) -> Servi
         name: job.name(),
         kind: &job.id.kind,
         model: served.model.as_deref(),
-        engine: &served.engine,
+        engine: non_empty(&served.engine),
         team: &job.team,
-        replicas: served.replicas,
+        replicas: (served.replicas > 0).then_some(served.replicas),
         replicas_measured: served.measured,
         running: served.running,
         waiting: served.waiting,
@@ -269,11 +354,14 @@ pub fn row<'a>(facts: &'a Facts, job: &'a Job, served: &'a ServedModel) -> Servi
             ttft_seconds: served.objectives.ttft,
             tpot_seconds: served.objectives.tpot,
         },
+        objective_missed_since: missed(facts, job, served).map(|own| own.since.rfc3339()),
+        restarts: restarts(job),
         burn_usd_per_hour: rate.map(Money::usd),
         list_usd_per_hour: list_usd(rate),
         usd_per_million_tokens: usd_per_million_tokens(facts, job),
         saturated: served.is_saturated(),
         saturated_by: served.saturation().map(Saturation::name).collect(),
+        state: state(facts, job, served),
         scaler: scaler(facts, job),
     }
 }

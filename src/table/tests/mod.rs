@@ -691,8 +691,9 @@ fn how_long_a_device_is_idle_is_the_same_in_findings_advice_and_rows() {
         .find(|one| one.code.as_str() == "idle-allocated" && one.subject.key == of.key)
         .expect("a finding");
     let words = "idle for >41m";
-    assert!(finding.message.contains(words), "{}", finding.message);
-    assert!(finding.first_seen);
+    assert!(finding.message.ends_with("idle"), "{}", finding.message);
+    assert_eq!(now.since(finding.since).seconds(), 41 * 60);
+    assert!(finding.first_seen && finding.at_least);
     let advice = Advice {
         job: of,
         team: Name::default(),

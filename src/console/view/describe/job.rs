@@ -4,11 +4,9 @@ use crate::painter::Painter;
 use crate::text::{UNKNOWN, counted, dollars, per_hour};
 use crate::widget::roofline::{Roofline, roofline};
 use model::advice::waits_for_requests;
-use model::base::{Age, Moment, ObjectKey, SmallSort, natural};
-use model::fleet::device::Pod;
+use model::base::{Age, Moment};
 use model::fleet::finding::Finding;
 use model::fleet::job::{Job, JobState};
-use model::fleet::observe::Phase;
 use model::fleet::profile::JobProfile;
 use model::plan::evicted_words;
 use table::Facts;
@@ -21,12 +19,7 @@ use table::rows::jobs::{Waited, no_cost, so_far, waited, waited_words, waits as 
 use table::text::whole_percent;
 use table::waiting::explanations::{JobExplanation, named_victims, victims_words};
 
-use super::{Description, Line, scaling};
-
-/// Pods, or groups of similar pods, that are shown.
-const PODS: usize = 6;
-/// Cells of a pod's name beside its words; a longer name is on the line before them.
-const NAME: usize = 12;
+use super::{Description, Line, pod, scaling};
 
 /// `14:02 UTC`; of another day `11-21 14:02 UTC`.
 fn when(at: Moment, now: Moment) -> String {
@@ -95,7 +88,7 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
     }
     let about =
         |finding: &&Finding| finding.subject.kind == "Job" && finding.subject.key == job.id.key;
-    table.findings(facts.fleet.findings.iter().filter(about));
+    table.findings(facts.fleet.findings.iter().filter(about), painter);
     let class = table::rows::jobs::class_words(job);
     let class = class.as_deref().unwrap_or(UNKNOWN);
     table.words(
@@ -197,7 +190,7 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
         table.words("cost", words, Role::Muted);
     }
     shares(table, facts, job);
-    pods(table, facts, job, painter);
+    pod::of_job(table, facts, job, painter);
 }
 
 /// Cells of a roofline.
@@ -479,116 +472,4 @@ fn gang(table: &mut Description, job: &Job) {
         ),
         whole.1,
     );
-}
-
-/// Pods with something to report first, then the others, as many as fit.
-fn pods(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painter<'_>) {
-    let mut pods: Vec<&Pod> = job.pods.iter().map(|pod| &**pod).collect();
-    if pods.is_empty() {
-        return;
-    }
-    let rank = |pod: &Pod| (pod.seen.failure.is_none(), pod.seen.ready);
-    pods.small_sort_by(|a, b| {
-        let by_name = || natural(&a.key().name, &b.key().name);
-        rank(a).cmp(&rank(b)).then_with(by_name)
-    });
-    table.head("pods");
-    // Pods with the same words are grouped.
-    let mut groups: Vec<(String, Role, Vec<&Pod>)> = Vec::new();
-    for pod in pods {
-        let (words, role) = pod_words(facts, pod, painter);
-        match groups.iter_mut().find(|group| group.0 == words) {
-            Some((.., members)) => members.push(pod),
-            None => groups.push((words, role, vec![pod])),
-        }
-    }
-    let rest: usize = groups.iter().skip(PODS).map(|group| group.2.len()).sum();
-    for (words, role, members) in groups.into_iter().take(PODS) {
-        match members.as_slice() {
-            [one] => {
-                let name = short(one, job);
-                if name.len() < NAME {
-                    table.words(name, words, role);
-                } else {
-                    table.words("", format!("{name}: {words}"), role);
-                }
-            }
-            many => table.words(format!("{} ×", many.len()), words, role),
-        }
-    }
-    if rest > 0 {
-        let more = format!("and {rest} more");
-        table.words("", more, Role::Muted);
-    }
-}
-
-/// The part of a pod's name that distinguishes it from the job's other pods.
-fn short(pod: &Pod, job: &Job) -> String {
-    let name = pod.key().name.as_str();
-    let rest = name.strip_prefix(job.name().as_str()).unwrap_or(name);
-    let rest = rest.trim_start_matches('-');
-    if rest.is_empty() { name } else { rest }.to_owned()
-}
-
-fn pod_words(facts: &Facts, pod: &Pod, painter: &mut Painter<'_>) -> (String, Role) {
-    let seen = &pod.seen;
-    let (state, mut role) = match seen.phase {
-        _ if seen.deleted.is_some() => ("ending", Role::Info),
-        Phase::Pending if seen.node.is_none() => ("waiting", Role::Warn),
-        Phase::Pending => ("starting", Role::Info),
-        Phase::Running if seen.ready => ("running", Role::Text),
-        Phase::Running => ("running, not ready", Role::Warn),
-        Phase::Succeeded => ("done", Role::Muted),
-        Phase::Failed => ("failed", Role::Crit),
-        Phase::Unknown => ("unknown", Role::Warn),
-    };
-    let mut words = state.to_owned();
-    if let Some(node) = &seen.node {
-        words.push_str(&format!(" on {node}"));
-    }
-    if let Some(since) = seen.started.or(seen.scheduled) {
-        words.push_str(&format!(" for {}", painter.age(since)));
-    }
-    if let Some(failure) = &seen.failure {
-        words.push_str(&format!(" · {}", why_failed(failure, facts.now)));
-        if role == Role::Text {
-            role = Role::Warn;
-        }
-    }
-    if let Some((reason, message)) = &seen.unschedulable {
-        words.push_str(&format!(" · {reason}: {message}"));
-    }
-    (words, role)
-}
-
-/// What is known of a pod.
-pub(super) fn pod_lines(
-    table: &mut Description,
-    facts: &Facts,
-    key: &ObjectKey,
-    painter: &mut Painter<'_>,
-) -> Option<()> {
-    let pod = facts.fleet.pod(key)?;
-    table.note = String::from("Pod");
-    let (words, role) = pod_words(facts, pod, painter);
-    table.words("state", words, role);
-    table.known("job", Some(format!("{} {}", pod.job.kind, pod.job)));
-    table.known("node", pod.seen.node.as_ref());
-    table.known("queue", pod.queue.as_ref());
-    table.words(
-        "team",
-        format!("{} · by {}", pod.team, pod.team_source.name()),
-        Role::Text,
-    );
-    for (resource, count) in &pod.seen.requests.devices {
-        table.words("requests", format!("{count} {resource}"), Role::Text);
-    }
-    table.known("priority", Some(pod.seen.priority));
-    table.known("address", pod.seen.ip.as_ref());
-    table.words(
-        "created",
-        format!("{} ago", painter.age(pod.seen.created)),
-        Role::Text,
-    );
-    Some(())
 }

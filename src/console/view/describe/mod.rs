@@ -5,6 +5,7 @@ mod job;
 mod lines;
 mod node;
 pub mod page;
+mod pod;
 mod pool;
 mod scaling;
 mod sources_of_kind;
@@ -113,14 +114,20 @@ impl Description {
         self.lines.push(Line::Head(words));
     }
 
-    fn findings<'a>(&mut self, findings: impl Iterator<Item = &'a Finding>) {
+    fn findings<'a>(
+        &mut self,
+        findings: impl Iterator<Item = &'a Finding>,
+        painter: &mut Painter<'_>,
+    ) {
         for finding in findings.take(4) {
             let (_, role) = alerts::sign(finding.severity);
             let label = match finding.code.as_str() {
                 "straggler" => "straggler",
                 _ => "finding",
             };
-            self.words(label, finding.message.clone(), role);
+            let (mark, age) = (alerts::age_mark(finding), painter.age(finding.since));
+            let words = format!("{} · for {mark}{age}", finding.message);
+            self.words(label, words, role);
             if !finding.repair.is_empty() {
                 let role = match finding.severity {
                     Severity::Info => Role::Muted,
@@ -184,7 +191,7 @@ pub fn describe(
         }
         Selection::Node(name) => node::lines(&mut table, facts, facts.fleet.node(name)?, painter),
         Selection::Job(id) => job::lines(&mut table, facts, facts.fleet.job(id)?, painter),
-        Selection::Pod(key) => job::pod_lines(&mut table, facts, key, painter)?,
+        Selection::Pod(key) => pod::lines(&mut table, facts, key, painter)?,
         Selection::Pool(name) => pool::lines(&mut table, facts, name, painter)?,
         Selection::Finding(id) => {
             let finding = facts
@@ -231,7 +238,9 @@ pub fn describe(
                 let known = |words: &str| {
                     let mut again = again.iter();
                     again.any(|shown| {
-                        *shown == words || (words.contains(' ') && shown.contains(words))
+                        let rest = words.strip_prefix(*shown);
+                        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" · for "))
+                            || (words.contains(' ') && shown.contains(words))
                     })
                 };
                 table.lines.extend(

@@ -2,16 +2,17 @@
 
 use crate::painter::Painter;
 use crate::text::{UNKNOWN, counted};
-use model::base::{Moment, Name, SmallSort};
+use model::base::quantities::plain_quantity;
+use model::base::{Name, SmallSort};
 use model::fleet::job::{Job, JobState};
 use model::fleet::launch_failure::LaunchFailure;
 use model::fleet::pool::{Pool, PoolMode};
 use model::fleet::scaling::{
-    Limit, NodeClaim, PodScaler, Provision, Scaler, ScalerKind, ScalerState,
+    Limit, MetricOf, NodeClaim, PodScaler, Provision, Scaler, ScalerKind, ScalerState,
 };
 use table::Facts;
 use table::role::Role;
-use table::rows::scalers::amount;
+use table::rows::scalers::{amount, waiting_beside};
 
 use super::Description;
 
@@ -60,7 +61,7 @@ pub(super) fn pool(table: &mut Description, facts: &Facts, pool: &Pool, painter:
         }
     }
     for scaler in scaling.of_pool(&pool.name) {
-        one(table, scaler, facts.now, painter);
+        one(table, facts, scaler, painter);
         if scaler.kind == ScalerKind::NodePool {
             coming(table, scaling.coming(&scaler.name).collect(), painter);
             if let Some(failure) = scaling.launch_failure(&scaler.name) {
@@ -71,7 +72,7 @@ pub(super) fn pool(table: &mut Description, facts: &Facts, pool: &Pool, painter:
 }
 
 /// The state of one autoscaler.
-fn one(table: &mut Description, scaler: &Scaler, now: Moment, painter: &mut Painter<'_>) {
+fn one(table: &mut Description, facts: &Facts, scaler: &Scaler, painter: &mut Painter<'_>) {
     let mut words = format!("{} {}", scaler.kind.name(), scaler.name);
     let counts = [
         (scaler.now, "current"),
@@ -96,7 +97,7 @@ fn one(table: &mut Description, scaler: &Scaler, now: Moment, painter: &mut Pain
     let age = scaler.since.map(|since| painter.age(since));
     let state = match (scaler.state, scaler.kind, &age) {
         (ScalerState::Steady, ScalerKind::NodeGroup, Some(age)) => format!("no scale-up for {age}"),
-        (ScalerState::Steady, ..) => String::from("no scale-up needed"),
+        (ScalerState::Steady, ..) => String::from("adds no nodes now"),
         (state, _, Some(age)) => format!("{} for {age}", state.name()),
         (state, _, None) => state.name().to_owned(),
     };
@@ -107,7 +108,8 @@ fn one(table: &mut Description, scaler: &Scaler, now: Moment, painter: &mut Pain
         ScalerState::Broken => Role::Crit,
     };
     table.words("", with_why(state, &scaler.why), role);
-    if let Some(silent) = scaler.silent_ms(now) {
+    table.words_if_any("", waiting_beside(facts, scaler));
+    if let Some(silent) = scaler.silent_ms(facts.now) {
         let words = format!(
             "no report for {} min: values are that old; is the cluster autoscaler running?",
             silent / 60_000
@@ -277,10 +279,16 @@ fn pod_scaler_words(scaler: &PodScaler, painter: &mut Painter<'_>) -> String {
         words.push_str(&format!(", desired {}", number(scaler.desired)));
     }
     for metric in &scaler.metrics {
-        let current = metric.current.as_deref().unwrap_or(UNKNOWN);
+        let current = metric.current.as_deref();
+        let current = current.map_or_else(|| UNKNOWN.to_owned(), plain_quantity);
+        let each = match metric.of {
+            MetricOf::Pods | MetricOf::TotalPerPod => " per pod",
+            MetricOf::Cpu | MetricOf::Total => "",
+        };
         words.push_str(&format!(
-            " · {} {current} for {}",
-            metric.name, metric.target
+            " · {} {current} for {}{each}",
+            metric.name,
+            plain_quantity(&metric.target)
         ));
     }
     if let Some(at) = scaler.scaled {
@@ -311,7 +319,7 @@ mod tests {
     use crate::painter::RenderStyle;
     use crate::theme::Theme;
     use crate::view::describe::{Line, describe};
-    use model::base::ObjectKey;
+    use model::base::{Moment, ObjectKey};
     use model::fleet::observe::{Labels, OwnerRef, Resources};
     use model::fleet::scaling::{Metric, ProvisionState, Scaling, Stage};
     use table::navigation::Selection;
@@ -483,7 +491,7 @@ mod tests {
             "capacity|burst failed for 5m (4 pods by queued-provisioning.gke.io): CapacityIsNotFound: no zone has it",
             "nodes|1 node starting in k that could run it",
             "starting|k-1 booting for 2m: NodeNotFound",
-            "scaled by|hpa: 8 pods of 2 to 8 · queue_depth – for 8 · limited: TooManyReplicas: more than the most",
+            "scaled by|hpa: 8 pods of 2 to 8 · queue_depth – for 8 per pod · limited: TooManyReplicas: more than the most",
         ] {
             assert!(text.contains(wanted), "{wanted}\n{text}");
         }

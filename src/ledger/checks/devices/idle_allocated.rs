@@ -56,8 +56,9 @@ fn finish(context: &mut CheckContext<'_>) {
         } else {
             Verdict::Unknown
         };
-        let now = context.now;
-        let held = context.fleet.job(&job).map(|job| job.devices_allocated);
+        let own = context.fleet.job(&job);
+        let held = own.map(|job| job.devices_allocated);
+        let hold = Age::from(context.rule.hold);
         let since = tally.idle.map(|idle| idle.since);
         context.report_with_start(&name, verdict, since, |count| {
             let of = match held {
@@ -65,14 +66,16 @@ fn finish(context: &mut CheckContext<'_>) {
                 _ => String::new(),
             };
             let devices = counted(count as usize, &format!("{} device", tally.class));
-            let long = |idle: &IdleSince| now.since(idle.since).seconds() >= 60;
-            let span = match tally.idle.filter(long) {
-                Some(idle) => format!("for {}", idle.words(now)),
-                None => String::from("now"),
+            let more = own.map_or(0, |job| job.idle_devices.saturating_sub(count as u32));
+            // Money and views count those that are idle now.
+            let more = match more {
+                0 => String::new(),
+                more => format!(" for {hold} or more, {more} more for less"),
             };
             FindingDraft::new(
                 job_subject(&job),
-                format!("{devices}{of} allocated but idle {span}"),
+                // For how long, its age says.
+                format!("{devices}{of} allocated but idle{more}"),
                 "ask the owner to stop or shrink it",
             )
             .detail(&job.kind)

@@ -160,6 +160,8 @@ pub struct WorkloadFailure {
     /// `OOMKilled`, `Error`, `Evicted`, … with the message where there is one.
     pub message: Name,
     pub restarts: u32,
+    /// When the container that failed last ended, where that is reported.
+    pub ended: Option<Moment>,
     /// Time of the last eviction of a pod.
     pub last_eviction: Option<Moment>,
     /// Time of the restart that ended the failure; `None` while it lasts.

@@ -110,6 +110,7 @@ pub const LASTING: &[&str] = &[
     "gang-stalled",
     "idle-allocated",
     "memory-saturated",
+    "objective-missed",
     "power-capped",
     "straggler",
 ];

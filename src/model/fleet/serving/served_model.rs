@@ -1,6 +1,6 @@
 //! One model as a job's pods serve it: requests, cache and latencies of all replicas together, and what follows from them.
 
-use super::histogram::Latency;
+use super::histogram::{Latency, Quantile};
 use crate::base::Name;
 
 /// A cache as full as this preempts requests: from 92 to 99 % the time for a token quadruples (vllm-ascend #5859).
@@ -80,7 +80,52 @@ pub struct Objectives {
     pub tpot: Option<f64>,
 }
 
+/// A latency with the objective of its 95th percentile.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct PromisedLatency {
+    /// The latency in words: `TTFT`.
+    pub name: &'static str,
+    /// Its 95th percentile over the window; `None` where that is unknown.
+    pub p95: Option<Quantile>,
+    /// The objective, seconds.
+    pub limit: f64,
+}
+
+impl PromisedLatency {
+    /// The 95th percentile as a share of the objective: above 1 the objective is missed. `None` where that is not known.
+    pub fn share(&self) -> Option<f64> {
+        let p95 = self.p95?;
+        // Above the last bucket it may be any number.
+        (!p95.at_least || p95.seconds >= self.limit).then_some(p95.seconds / self.limit)
+    }
+}
+
 impl ServedModel {
+    /// What tells a model of a workload from its others: `Deployment org/llama`.
+    pub fn of_kind(&self, kind: &str) -> Name {
+        match &self.model {
+            Some(model) => Name::from(format!("{kind} {model}")),
+            None => Name::new(kind),
+        }
+    }
+
+    /// The latencies that have an objective. Times between two tokens are not those that the objective of a request is about.
+    pub fn promised(&self) -> impl Iterator<Item = PromisedLatency> {
+        let of = |name, latency: &Latency, limit: Option<f64>| {
+            limit.map(|limit| PromisedLatency {
+                name,
+                p95: latency.quantile(0.95),
+                limit,
+            })
+        };
+        let tpot = self.objectives.tpot.filter(|_| self.tpot_of_requests);
+        let all = [
+            of("TTFT", &self.ttft, self.objectives.ttft),
+            of("TPOT", &self.tpot, tpot),
+        ];
+        all.into_iter().flatten()
+    }
+
     /// What saturates it. A cache below [`FULL_CACHE`] is no sign alone: it is there to be filled.
     pub fn saturation(&self) -> impl Iterator<Item = Saturation> {
         let grows = self.waiting_grows == Some(true);
