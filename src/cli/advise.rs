@@ -132,7 +132,7 @@ pub(super) fn print(
         if !table::kinds::advice::all(facts).is_empty() {
             get::print(facts, query, format, out, err)?;
         }
-        return Err(Failure::new(Exit::Failed, none_judged(&judged)));
+        return Err(Failure::new(Exit::Failed, none_judged(facts, &judged)));
     }
     if judged.silent > 0 {
         let words = format!(
@@ -144,7 +144,14 @@ pub(super) fn print(
     get::print(facts, query, format, out, err)
 }
 
-fn none_judged(judged: &Judged) -> String {
+fn none_judged(facts: &Facts, judged: &Judged) -> String {
+    if table::no_readings(facts).is_some() {
+        return format!(
+            "no verdict for any job ({}); {}",
+            judged.why,
+            table::READ_PROMETHEUS
+        );
+    }
     format!(
         "no verdict for any job ({}). A verdict needs the readings of the last half hour: set `prometheus.url`, keep `stokehold record` running, or wait with `stokehold advise --for 30m`",
         judged.why
@@ -155,7 +162,7 @@ fn none_judged(judged: &Judged) -> String {
 pub(super) fn say_not_judged(facts: &Facts, err: &mut dyn Write) {
     let judged = table::kinds::advice::judged(facts);
     if judged.jobs > 0 && judged.jobs == judged.silent {
-        out::print_message(err, &none_judged(&judged));
+        out::print_message(err, &none_judged(facts, &judged));
     }
 }
 

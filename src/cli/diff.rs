@@ -23,7 +23,7 @@ pub struct Diff {
     /// The later moment; the end of the record without it
     #[arg(long, value_name = "T", value_parser = When::parse, allow_hyphen_values = true)]
     to: Option<When>,
-    /// The record to look at; without it, that of the settings, or that of the context
+    /// The record to look at; default: from the settings, else that of the context
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
     /// How to print it

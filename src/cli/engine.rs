@@ -34,7 +34,7 @@ use super::{common::out, explain, route, what_if};
 /// What to ask of the engine.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Engine {
-    /// Ask the engine about a fleet in a document: a plan, a reason, a forecast, a supposition; needs no cluster
+    /// Ask the engine about a fleet in a document: a plan, a reason, a forecast, a what-if; needs no cluster
     Plan(EnginePlanFlags),
 }
 

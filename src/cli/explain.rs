@@ -12,6 +12,7 @@ use engine::options;
 use engine::snapshot::Snapshot;
 use model::base::name::printable;
 use model::base::{Exit, Failure, Moment};
+use model::fleet::job::JobKey;
 use model::plan::evicted_words;
 use table::output::safe_json;
 use table::text::{NO_ETA, eta, hour, with_hours};
@@ -90,33 +91,37 @@ pub(super) fn run(
     for gap in &seen.gaps {
         out::print_message(err, gap);
     }
+    let id = JobKey {
+        key: answer.explanation.job.0.clone(),
+        kind: answer.explanation.kind.clone(),
+    };
+    let known = seen.facts.fleet.job(&id);
     let not_visible = answer.explanation.reasons.iter().any(Reason::is_blind);
     let mut text = answer_text(&answer, now.as_ref(), &seen.snapshot, job.output);
     // The answer of the job's own system comes first, then what is missing for one of ours.
-    if let (TableOrJson::Table, Some(says), Some(blind)) = (
-        job.output,
-        seen.job_says(&name),
-        table::waiting::no_help(&answer.explanation.reasons),
-    ) {
-        let own = answer.explanation.reasons.iter().find(|it| it.is_blind());
-        let own = own.map_or_else(String::new, Reason::sentence);
-        let both = format!("{}\n  {:<10} {blind}", printable(&says), "change");
-        text = text.replacen(&own, &both, 1);
-    }
-    if let (TableOrJson::Table, Some(waited)) = (job.output, seen.waited_words(&name)) {
-        let _ = writeln!(text, "  {:<10} {}", "waiting", printable(&waited));
-    }
-    let is_held = matches!(answer.explanation.state, StartState::Held);
-    if is_held
-        && job.output == TableOrJson::Table
-        && let Some(held) = seen.pending_reason(&name)
-    {
-        let _ = writeln!(text, "  {:<10} {}", "held", printable(&held));
-    }
-    if job.output == TableOrJson::Table
-        && let Some(words) = seen.priority_words(&name)
-    {
-        let _ = writeln!(text, "  {:<10} {}", "priority", printable(&words));
+    if let (TableOrJson::Table, Some(known)) = (job.output, known) {
+        let reason = Some(&*known.reason).filter(|reason| !reason.is_empty());
+        if let (Some(_), Some(blind)) =
+            (reason, table::waiting::no_help(&answer.explanation.reasons))
+        {
+            let own = answer.explanation.reasons.iter().find(|it| it.is_blind());
+            let own = own.map_or_else(String::new, Reason::sentence);
+            let says = table::waiting::says(known);
+            let both = format!("{}\n  {:<10} {blind}", printable(&says), "change");
+            text = text.replacen(&own, &both, 1);
+        }
+        let mut line = |title: &str, words: Option<String>| {
+            if let Some(words) = words {
+                let _ = writeln!(text, "  {title:<10} {}", printable(&words));
+            }
+        };
+        let now = seen.facts.now;
+        let age = |at: Moment| now.since(at).to_string();
+        line("waiting", table::rows::jobs::waited_words(known, age));
+        let is_held = answer.explanation.state == StartState::Held;
+        line("held", reason.filter(|_| is_held).map(str::to_owned));
+        let govern = known.govern.as_ref();
+        line("priority", govern.and_then(|it| it.priority_words()));
     }
     if let (TableOrJson::Table, Some(note)) = (job.output, table::rows::list_price::note(&text)) {
         let _ = writeln!(text, "  {note}");
@@ -205,7 +210,7 @@ fn answer_text(
             let ahead = explanation
                 .ahead
                 .map_or_else(String::new, |ahead| format!(", {ahead} ahead"));
-            format!(", place {place}{ahead}")
+            format!(", position {place}{ahead}")
         });
         line(
             "queue",

@@ -38,19 +38,19 @@ use super::watch;
 
 #[derive(Args, Clone, Debug)]
 pub struct RecordFlags {
-    /// The directory to write into; without it, that of the settings, or one for the context in the state directory
+    /// The directory to write into; default: from the settings, else one for the context in the state directory
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// How long to keep recorded data; without it, as the settings say (30d)
+    /// How long to keep recorded data; default: from the settings (30d)
     #[arg(long, value_name = "SPAN", value_parser = span)]
     keep: Option<Duration>,
-    /// How large the record may grow, in bytes: 500M, 4G; without it, as the settings say (10G)
+    /// How large the record may grow, in bytes: 500M, 4G; default: from the settings (10G)
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_size: Option<u64>,
     /// Serve /healthz, /readyz and /metrics on this address, over plain HTTP: 127.0.0.1:9843, or :9843 for all interfaces
     #[arg(long, visible_alias = "metrics", value_name = "ADDRESS:PORT", value_parser = listen::address)]
     listen: Option<SocketAddr>,
-    /// Send the metrics there as well, by Prometheus remote write; without it, as the settings say
+    /// Send the metrics there as well, by Prometheus remote write; default: from the settings
     #[arg(long, value_name = "URL", value_parser = receiver)]
     remote_write: Option<String>,
     /// Send findings to the receivers of [[notify]] as well, as `watch` does

@@ -1,7 +1,7 @@
 //! Action keys (capital letters): the selected or marked object becomes an intent. Nothing here changes a cluster.
 
 use model::plan::{Intent, KnownVictims, Plan, Refusal};
-use plan::actions::{Availability, ObjectKind, Selected, SelectedObject, SelectedRun};
+use plan::actions::{Availability, ObjectKind, PlannedFrom, Selected, SelectedObject, SelectedRun};
 use plan::grant::Confirmation;
 use table::Facts;
 use table::actions::{RunRow, RunState};
@@ -132,14 +132,27 @@ pub fn availability(command: Command, selection: &Selection, facts: &Facts) -> A
     }
 }
 
+/// Why no plan of a command can be made, in a few words: what it is made from is not visible to the user.
+pub fn unplannable(command: Command, facts: &Facts) -> Option<String> {
+    match command {
+        Command::Action(name) if name.spec().planned_from == PlannedFrom::Fleet => {
+            table::unplannable(facts)
+        }
+        _ => None,
+    }
+}
+
 /// What an action asks for on the selected objects.
 ///
 /// # Errors
-/// The action does not fit; the text names what would.
+/// The action does not fit, and the text names what would; or no plan of it can be made.
 pub fn action_for(
     name: ActionName,
     selections: &[Selection],
     facts: &Facts,
 ) -> Result<ActionRequest, String> {
+    if let Some(why) = unplannable(Command::Action(name), facts) {
+        return Err(format!("{why}: no plan can be made without them"));
+    }
     with_selected(selections, facts, name.spec().request)
 }

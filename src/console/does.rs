@@ -4,6 +4,7 @@ use model::fleet::job::JobState;
 use table::actions::RunState;
 use table::navigation::{RowScope, Selection};
 
+use super::action_keys;
 use super::commands::Command;
 use super::screen::Screen;
 use super::view::subject;
@@ -45,6 +46,7 @@ pub fn does(screen: &dyn Screen, command: Command) -> bool {
                     job.state == JobState::Waiting && facts.has_job(job) && !is_here
                 })
             }
+            Command::Action(_) => action_keys::unplannable(command, facts).is_none(),
             Command::Back => screen.leads_back(),
             _ => true,
         }

@@ -68,7 +68,7 @@ pub fn draw(
     } else {
         screen.view().draw(screen.facts(), painter, room);
         if let Some(room) = screen.view().room_for_actions() {
-            plans::draw_actions(painter, room, &screen.facts().acts, screen.keys());
+            plans::draw_actions(painter, room, screen.facts(), screen.keys());
         }
         draw_banner(screen, overlay, painter, area);
     }

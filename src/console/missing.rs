@@ -4,8 +4,8 @@ use model::base::{DeviceAmount, SmallSort};
 use model::fleet::accelerator::Vendor;
 use model::fleet::observe::{LostKind, SourceState, Table};
 use model::fleet::{Fleet, TableState};
-use table::Facts;
 use table::kinds::sources::message;
+use table::{Facts, READ_PROMETHEUS};
 
 use super::text::counted;
 
@@ -44,7 +44,7 @@ pub fn missing(facts: &Facts, fault: Option<&str>) -> Vec<Missing> {
     // While the API server does not answer, requests through it say nothing about the other causes.
     if !blind && reached {
         all.extend(no_devices(fleet));
-        all.extend(no_exporters(fleet).or_else(|| some_lost(facts)));
+        all.extend(no_exporters(facts).or_else(|| some_lost(facts)));
         all.extend(no_prices(facts));
     }
     all
@@ -183,18 +183,15 @@ fn no_devices(fleet: &Fleet) -> Option<Missing> {
     })
 }
 
-fn no_exporters(fleet: &Fleet) -> Option<Missing> {
+fn no_exporters(facts: &Facts) -> Option<Missing> {
+    let fleet = &facts.fleet;
     let vendor = fleet.devices().next().map(|(_, device)| device.vendor)?;
-    let read = fleet.devices().any(|(_, device)| device.read_at.is_some());
-    if !read && !fleet.sees_all_work() {
+    let hidden = "utilization, memory, temperature, power and faults are unknown";
+    if let Some(title) = table::no_readings(facts) {
         return Some(Missing {
-            title: String::from("no readings: exporters are not visible to you"),
-            why: String::from(
-                "they run in other namespaces; utilization, memory, temperature, power and faults are unknown",
-            ),
-            mends: vec![String::from(
-                "set prometheus.url in stokehold.toml to a Prometheus that you can query",
-            )],
+            title: title.to_owned(),
+            why: hidden.to_owned(),
+            mends: vec![READ_PROMETHEUS.to_owned()],
             grave: false,
             quiet: true,
             by_rights: false,
@@ -211,7 +208,6 @@ fn no_exporters(fleet: &Fleet) -> Option<Missing> {
     if !failing {
         return None;
     }
-    let hidden = "utilization, memory, temperature, power and faults are unknown";
     if let Some(source) = exporters.first() {
         let why = if source.message.is_empty() {
             String::from("it does not answer")

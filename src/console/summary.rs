@@ -5,6 +5,7 @@ use model::cost::{Money, Spend};
 use model::fleet::Fleet;
 use model::fleet::finding::Severity;
 use model::fleet::job::JobState;
+use model::fleet::observe::Table;
 use table::Facts;
 
 /// The header's figures, computed once per snapshot.
@@ -70,9 +71,11 @@ impl Summary {
             summary.crit += u64::from(finding.severity == Severity::Crit);
             summary.warn += u64::from(finding.severity == Severity::Warn);
         }
+        // Without nodes only the devices of the visible jobs are known: they are a scope.
+        let is_confined = fleet.is_hidden(Table::Nodes) && !fleet.confined_to().is_empty();
         match facts.part {
-            None => summary.whole(facts),
-            Some(_) => summary.part(facts),
+            None if !is_confined => summary.whole(facts),
+            _ => summary.part(facts),
         }
         summary.money = facts
             .spend_rates

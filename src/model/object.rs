@@ -76,6 +76,9 @@ pub struct LogLine {
     pub words: String,
 }
 
+/// The end of the reason of a container whose earlier run left no log.
+pub const NO_EARLIER_LOG: &str = "no earlier log on the node";
+
 /// A result of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ObjectNews {

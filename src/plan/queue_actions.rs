@@ -1,7 +1,9 @@
 //! Hold, resume and reprioritise on a snapshot of the fleet, for the console and for documents.
 
-use engine::compiled::WorkloadId;
+use engine::compiled::{CompiledFleet, WorkloadId};
+use engine::cycle;
 use engine::snapshot::{QueueStop, Snapshot, SnapshotQueue, Status, System, Workload};
+use engine::state::State;
 use model::base::ObjectKey;
 use model::fleet::observe::Table;
 use model::plan::{
@@ -361,23 +363,23 @@ fn own_start(
     })
 }
 
-/// The position of a pending workload in its queue before and after.
+/// The position of a pending workload in its queue before and after, counted as its explanation counts it.
 fn places(before: &Snapshot, after: &Snapshot, work: WorkloadId) -> Option<String> {
     let model = &before.workloads[work];
     if model.status != Status::Waiting {
         return None;
     }
     let place = |snapshot: &Snapshot| {
-        let own = &snapshot.workloads[work];
-        let ahead = snapshot.workloads.iter().filter(|other| {
-            other.queue == own.queue
-                && other.status == Status::Waiting
-                && (std::cmp::Reverse(other.priority), other.created, &other.key)
-                    < (std::cmp::Reverse(own.priority), own.created, &own.key)
-        });
-        ahead.count() + 1
+        let compiled = CompiledFleet::new(snapshot.clone());
+        let queue = compiled.workloads[work].queue?;
+        let pending = cycle::pending(&State::new(&compiled));
+        let at = pending
+            .get(&queue)?
+            .iter()
+            .position(|other| *other == work)?;
+        Some(at + 1)
     };
-    let (was, is) = (place(before), place(after));
+    let (was, is) = (place(before)?, place(after)?);
     Some(match was == is {
         true => format!("it stays at position {is} of the jobs waiting in its queue"),
         false => {

@@ -11,7 +11,7 @@ use tokio::time::{Sleep, sleep};
 
 use model::base::name::printable;
 use model::base::{Moment, Name, ObjectKey};
-use model::object::{LogLine, LogWant, ObjectNews};
+use model::object::{LogLine, LogWant, NO_EARLIER_LOG, ObjectNews};
 
 use super::fetch::{escaped, failure_message, get, nameable};
 use crate::api_error::ChannelClosed;
@@ -152,7 +152,7 @@ impl Stream {
                 Err(error) => {
                     let why = match self.has_no_earlier_log(&error) {
                         true => format!(
-                            "container {} of pod {} has no earlier log on the node",
+                            "container {} of pod {} has {NO_EARLIER_LOG}",
                             self.container, self.key
                         ),
                         false => failure_message(&error, &format!("read the log of {}", self.key)),

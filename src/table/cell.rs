@@ -279,9 +279,11 @@ impl<'a> Cell<'a> {
 pub struct QuotaUse {
     /// Nominal quota; `None` means unlimited.
     pub nominal: Option<u64>,
-    /// In use, borrowed quota included; `None` means unknown.
+    /// Used by admitted workloads, running or not, borrowed quota included; `None` means unknown.
     pub used: Option<u64>,
     pub borrowed: u64,
+    /// Reserved beyond that, by workloads that are not admitted yet.
+    pub not_admitted: u64,
 }
 
 impl QuotaUse {
@@ -299,6 +301,23 @@ impl QuotaUse {
         match self.nominal {
             Some(nominal) => format!("{used}{borrowed}/{}", amount(nominal)),
             None => format!("{used}{borrowed}"),
+        }
+    }
+
+    /// What is left of the nominal quota; `None` where it has no bound or its use is not known.
+    pub fn left(&self) -> Option<u64> {
+        let held = self.used?.saturating_add(self.not_admitted);
+        Some(self.nominal?.saturating_sub(held))
+    }
+
+    /// `, 8 reserved and not admitted yet`; empty for none.
+    pub fn reserved_words(&self) -> String {
+        match self.not_admitted {
+            0 => String::new(),
+            more => format!(
+                ", {} reserved and not admitted yet",
+                grouped(i64::try_from(more).unwrap_or(i64::MAX))
+            ),
         }
     }
 

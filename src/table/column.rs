@@ -87,6 +87,8 @@ pub struct Column {
     pub wide: bool,
     /// Shown only while some row has a value.
     pub rare: bool,
+    /// The screen leaves it out while no row on it has a value.
+    pub gives_way: bool,
     /// Title from the facts, where it varies.
     pub titled: Option<fn(&Facts) -> String>,
     /// Group of a row when sorted by this column: lower groups come first in either direction, because their values mean different things.
@@ -163,6 +165,7 @@ impl Column {
             wide_output: false,
             on_screen: false,
             yields_to: &[],
+            gives_way: false,
             field: "",
         }
     }
@@ -224,6 +227,13 @@ impl Column {
     #[must_use]
     pub const fn rare(mut self) -> Self {
         self.rare = true;
+        self
+    }
+
+    /// Leaves its room to the other columns while no row on the screen has a value.
+    #[must_use]
+    pub const fn gives_way(mut self) -> Self {
+        self.gives_way = true;
         self
     }
 

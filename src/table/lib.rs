@@ -42,7 +42,7 @@ pub use kind::Format;
 pub use kinds::Kind;
 pub use output::render;
 pub use output::template::Template;
-pub use query::missing_data::{gaps, losses, silent};
+pub use query::missing_data::{READ_PROMETHEUS, gaps, losses, no_readings, silent, unplannable};
 pub use query::needs::{NeededReadings, Needs};
 pub use query::order::Sort;
 pub use query::scope::{Scope, ScopedFleet, ScopedObjects};

@@ -44,6 +44,6 @@ impl CommonPhrases {
     /// A sentence for each verb: `each suspend: Kueue: active = false; ignores PodDisruptionBudgets`.
     pub fn sentences(&self) -> impl Iterator<Item = String> {
         let all = self.0.iter();
-        all.map(|(verb, phrases)| format!("each {}: {}", verb.word(), phrases.join("; ")))
+        all.map(|(verb, phrases)| format!("each {}: {}", verb.title(), phrases.join("; ")))
     }
 }

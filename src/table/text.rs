@@ -107,6 +107,8 @@ pub fn eta(now: Moment, [p10, p50, p90]: [Option<Moment>; 3]) -> String {
     }
     // Far ahead on another day, a time of day alone is ambiguous.
     let end = |at: Moment| match at.millis() - now.millis() {
+        // The start may have been due before now; it did not come.
+        ahead if ahead <= 0 => String::from("now"),
         ahead if scale.far || ahead <= DAY || day(at) == day(now) => scale.short(now, at),
         _ => format!("{} {}", weekday(at), hour(at)),
     };
@@ -359,6 +361,8 @@ mod tests {
         assert_eq!(shown(at(55), at(100), at(190)), "~21:40 (20:55–23:10)");
         assert_eq!(shown(at(100), at(100), at(100)), "~21:40");
         assert_eq!(shown(at(55), at(100), None), "~21:40 (from 20:55)");
+        // The past is no part of an interval.
+        assert_eq!(shown(at(-55), at(100), at(190)), "~21:40 (now–23:10)");
         // With an interval of a day, minutes are rounded.
         assert_eq!(
             shown(at(55), at(103), at(1_500)),

@@ -10,6 +10,8 @@ use stokehold::runtime::{actions::explanation_task, session};
 use table::Facts;
 use table::navigation::ViewId;
 
+use super::simulated::Sim;
+use super::{Home, text};
 use crate::exec::stage::ticking;
 
 /// What must not be said by who cannot know it.
@@ -34,6 +36,9 @@ const FALSE: &[&str] = &[
     "source-lost",
     // It may read another namespace, which nothing has tried.
     "only namespace",
+    // Readings that never come.
+    "collecting",
+    "less than 24 of the last",
 ];
 
 /// The facts of a user once every table has answered, with what the engine says of them.
@@ -115,6 +120,20 @@ async fn a_team_lead_sees_no_false_statement() {
             view.name()
         );
     }
+    let of = |view: ViewId| frames(&facts).into_iter().find(|(id, _)| *id == view);
+    let (_, fleet) = of(ViewId::Fleet).expect("the first tab");
+    let devices = format!("devices {}", facts.spend_rates.devices);
+    assert!(
+        fleet
+            .lines()
+            .next()
+            .is_some_and(|header| header.contains(&devices)),
+        "{devices} as in the costs\n{fleet}"
+    );
+    let (_, jobs) = of(ViewId::Jobs).expect("a tab");
+    let why = "no device readings: no exporter is visible to you";
+    assert!(jobs.contains(why), "{jobs}");
+    assert_eq!(table::no_readings(&facts), Some(why));
     let waiting = facts.answers.jobs.values();
     for reported in waiting {
         let explanation = &reported.answer.explanation;
@@ -122,6 +141,46 @@ async fn a_team_lead_sees_no_false_statement() {
         assert!(reported.answer.start.is_none() && reported.now.is_none());
         assert_eq!(explanation.position, None);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_that_would_be_refused_opens_no_dialog() {
+    let facts = seen_by("sim-team").await;
+    let mut app = App::new(AppOptions::default());
+    let _ = app.update(Msg::Resize(200, 50));
+    let _ = app.update(Msg::Facts(facts));
+    let _ = app.update(Msg::Key(console::KeyPress::char('B')));
+    let frame = render_text(&app, 200, 50);
+    assert!(
+        frame.contains("nodes are not visible to you: no plan can be made without them"),
+        "{frame}"
+    );
+    assert!(!frame.contains("esc close"), "no dialog is open\n{frame}");
+}
+
+#[test]
+fn what_kueue_says_comes_first_whatever_the_job_is_called() {
+    let home = Home::new();
+    let sim = Sim::start(&home, "kubeconfig");
+    let explain = |job: &str| {
+        let kubeconfig = &sim.kubeconfig;
+        let team = ["--kubeconfig", kubeconfig, "--context", "sim-team"];
+        home.run(&[&["explain", job], &team[..]].concat())
+    };
+    for name in ["hpo-quant", "lab/hpo-quant"] {
+        let out = explain(name);
+        let words = text(&out.stdout);
+        assert!(
+            words.contains("reason     Kueue says: insufficient unused quota"),
+            "{name}\n{words}\n{}",
+            text(&out.stderr)
+        );
+        assert!(!words.contains("reason     unknown"), "{words}");
+        assert!(words.contains("cannot be worked out"), "{words}");
+    }
+    // A job of a namespace that is not read may be there.
+    let missing = text(&explain("nlp/nothing").stderr);
+    assert!(missing.contains("reading namespace lab"), "{missing}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,7 @@ use console::{AppOptions, Effect, Msg, render_text};
 use model::base::Name;
 use model::fleet::Fleet;
 use model::fleet::job::JobState;
-use model::object::{LogLine, ObjectNews, ObjectPart};
+use model::object::{LogLine, NO_EARLIER_LOG, ObjectNews, ObjectPart};
 use table::Facts;
 use table::navigation::ViewId;
 
@@ -120,6 +120,41 @@ fn the_page_of_a_failed_job_has_the_last_lines_of_its_log() {
     assert!(page.contains("CUDA out of memory"), "{page}");
     // What is read still are the events, where there is room for them.
     assert!(page.matches("reading…").count() <= 1, "{page}");
+}
+
+#[test]
+fn that_no_pod_has_an_earlier_log_is_said_once() {
+    let jobs = LARGE.fleet.jobs.iter();
+    let job = jobs
+        .filter(|job| job.state == JobState::Running)
+        .find(|job| job.pods.len() > 1)
+        .expect("one of several pods");
+    let mut app = console(&LARGE, ViewId::Jobs, SIZE, AppOptions::default());
+    press(&mut app, &format!("/{}\n", job.name()));
+    press(&mut app, "l");
+    let request = press(&mut app, "p")
+        .into_iter()
+        .find_map(|effect| match effect {
+            Effect::Read(Some(request)) => Some(request),
+            _ => None,
+        });
+    let request = request.expect("the log is asked for");
+    let ObjectPart::Logs(want) = &request.part else {
+        panic!("{request:?}");
+    };
+    assert!(want.previous && want.pods.len() > 1);
+    for (at, pod) in want.pods.iter().enumerate() {
+        let why = format!("container main of pod {pod} has {NO_EARLIER_LOG}");
+        let news = ObjectNews::Ended(at as u32, Some(why));
+        let _ = app.update(Msg::Read(request.clone(), news));
+    }
+    let page = render_text(&app, SIZE.0, SIZE.1);
+    let all = want.pods.len();
+    assert!(
+        page.contains(&format!("{all} of {all} pods: {NO_EARLIER_LOG}")),
+        "{page}"
+    );
+    assert_eq!(page.matches(NO_EARLIER_LOG).count(), 1, "{page}");
 }
 
 #[test]

@@ -67,7 +67,7 @@ pub struct GlobalFlags {
     /// No progress on standard error; what could not be read is named all the same
     #[arg(long, global = true, help_heading = "Display")]
     pub quiet: bool,
-    /// How often to redraw what has changed, `2s` say
+    /// How often to redraw what has changed, for example 2s
     #[arg(long, global = true, value_name = "SPAN", help_heading = "Display")]
     pub refresh: Option<String>,
     /// The theme
@@ -154,7 +154,7 @@ pub struct ConsoleFlags {
     /// Size of the one frame that is printed where the output is not a terminal
     #[arg(long, value_name = "WxH", value_parser = size, help_heading = CONSOLE)]
     pub size: Option<(u16, u16)>,
-    /// End after this time, `30s` say
+    /// End after this time, for example 30s
     #[arg(long = "for", value_name = "SPAN", value_parser = span, help_heading = CONSOLE)]
     pub end_after: Option<Duration>,
 }

@@ -37,10 +37,10 @@ fn services() -> Vec<ServiceRule> {
 /// Which fleet to simulate.
 #[derive(Args, Clone, Copy, PartialEq, Debug)]
 pub struct FleetFlags {
-    /// Size by nodes
+    /// Number of nodes
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), conflicts_with = "devices")]
     pub nodes: Option<u32>,
-    /// Size by devices
+    /// Number of devices
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub devices: Option<u32>,
     /// Seed: the same seed gives the same fleet

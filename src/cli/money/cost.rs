@@ -20,8 +20,8 @@ use crate::cli::record::{PastFlags, failed};
 
 /// What a period cost.
 ///
-/// By the usage ledger of a record, in the time zone of [cost] in the settings (UTC without one). Estimates from list prices, never a bill. What was not observed is in no sum; for how
-/// much of the period there are pictures is said.
+/// By the usage ledger of a record, in the time zone of [cost] in the settings (UTC without one). Estimates from list prices, never a bill.
+/// Unobserved time is not included; coverage is shown.
 #[derive(Args, Clone, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Cost {
@@ -39,7 +39,7 @@ pub struct Cost {
     /// The moment at which the period ends: 03:12, yesterday 14:00, -2h, RFC 3339 (UTC; now without it)
     #[arg(long, value_name = "T", value_parser = When::parse, allow_hyphen_values = true)]
     at: Option<When>,
-    /// The record; without it, that of the settings, or that of the context
+    /// The record; default: from the settings, else that of the context
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
 }
@@ -71,7 +71,7 @@ struct ReportFlags {
     /// How to print it; focus is CSV of the FinOps Open Cost and Usage Specification 1.2
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: ReportFormat,
-    /// The record; without it, that of the settings, or that of the context
+    /// The record; default: from the settings, else that of the context
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
 }

@@ -26,7 +26,7 @@ use crate::cli::record::{self as records, PastFlags, RecordMoment, failed};
 pub enum Usage {
     /// Print where its SQLite file is, what is in it, and a query to begin with
     Sql {
-        /// The record; without it, that of the settings, or that of the context
+        /// The record; default: from the settings, else that of the context
         #[arg(long, value_name = "DIR")]
         record: Option<PathBuf>,
     },

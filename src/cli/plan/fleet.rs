@@ -11,7 +11,6 @@ use engine::snapshot::Snapshot;
 use engine::{explanations, live};
 use exec::target_reader::Unseen;
 use model::base::{Exit, Failure};
-use model::fleet::job::Job;
 use model::plan::{Intent, KnownVictims, Plan, Refusal};
 use plan::actions::{ActionArguments, NameResolver, ParseError, PlannedFrom};
 use plan::{self, Author};
@@ -70,38 +69,13 @@ impl FleetRead {
 
     /// Why a job waits, and what starts it; or that no job has the name, or several have it.
     pub(in crate::cli) fn explain(&self, name: &str) -> Result<JobExplanation, String> {
-        let work = explanations::find(&self.snapshot, name)?;
         let (fleet, burn) = (&self.facts.fleet, &self.facts.spend_rates);
+        let work = explanations::find(&self.snapshot, name);
+        let work = work.map_err(|message| match fleet.confined() {
+            Some(confined) => format!("{message} ({confined})"),
+            None => message,
+        })?;
         Ok(JobExplanation::of(fleet, burn, &self.snapshot, work))
-    }
-
-    /// The reason for which the job's queueing system or scheduler keeps it pending.
-    pub(in crate::cli) fn pending_reason(&self, name: &str) -> Option<String> {
-        Some(self.with_reason(name)?.reason.to_string())
-    }
-
-    /// Why a job waits, as its queueing system or scheduler reports it.
-    pub(in crate::cli) fn job_says(&self, name: &str) -> Option<String> {
-        self.with_reason(name).map(table::waiting::says)
-    }
-
-    /// The job, where something reports why it waits.
-    fn with_reason(&self, name: &str) -> Option<&Job> {
-        let named = self.facts.fleet.job_named(name).map(|job| &**job);
-        named.filter(|job| !job.reason.is_empty())
-    }
-
-    /// How long a job has waited, and how long ago it was created.
-    pub(in crate::cli) fn waited_words(&self, name: &str) -> Option<String> {
-        let job = self.facts.fleet.job_named(name)?;
-        let now = self.facts.now;
-        table::rows::jobs::waited_words(job, |at| now.since(at).to_string())
-    }
-
-    /// Which of two priorities of a job of `govern` counts, where its label and its annotation differ.
-    pub(in crate::cli) fn priority_words(&self, name: &str) -> Option<String> {
-        let job = self.facts.fleet.job_named(name)?;
-        job.govern.as_ref()?.priority_words()
     }
 
     /// The plan of an intent, with the gaps of the snapshot as notes; `known` are evictions of a plan that was shown before.

@@ -42,7 +42,10 @@ impl App {
     /// Fails only where writing is known to be forbidden. While that is unknown, the runtime decides: it has the grant.
     fn granted(&self) -> Result<(), String> {
         match &self.facts.acts.may {
-            May::No { sentence, .. } => Err(sentence.clone()),
+            // The other ways to allow it do not fit on the line of notices.
+            May::No { sentence, .. } => Err(sentence
+                .split_once(", or ")
+                .map_or_else(|| sentence.clone(), |(first, _)| first.to_owned())),
             May::Unknown | May::Yes => Ok(()),
         }
     }

@@ -87,13 +87,13 @@ pub(super) fn cells<'a>(
     let cost = effects.loss.as_ref().map(lost_work::cost);
     vec![
         Cell::text(match row.then {
-            None => format!("{:>2} {}", at + 1, step.verb.word()),
+            None => format!("{:>2} {}", at + 1, step.verb.title()),
             Some(then) => format!(
                 "{:>2}–{} {}, {}",
                 at + 1,
                 at + 2,
-                step.verb.word(),
-                then.verb.word()
+                step.verb.title(),
+                then.verb.title()
             ),
         })
         .role(role),

@@ -43,6 +43,8 @@ pub struct TableModel {
     empty: Vec<bool>,
     /// The titles of the latter.
     unseen: Vec<&'static str>,
+    /// Why devices have no readings, where permissions are why.
+    no_readings: Option<&'static str>,
     marks: FxHashSet<u64>,
     anchor: Option<u64>,
     /// True once the user has moved the cursor: it then follows its object. Until then it stays on the first row.
@@ -68,6 +70,7 @@ impl TableModel {
             by_list: false,
             empty: Vec::new(),
             unseen: Vec::new(),
+            no_readings: None,
             marks: FxHashSet::default(),
             anchor: None,
             placed: false,
@@ -297,7 +300,10 @@ impl TableModel {
     /// The columns that are left out because no row has a value there that is visible to the user.
     pub fn unseen_note(&self) -> Option<String> {
         let titles = self.unseen.join(", ");
-        (!titles.is_empty()).then(|| format!("columns without a value are not shown: {titles}"))
+        let why = self.no_readings.map(|why| format!("; {why}"));
+        let why = why.unwrap_or_default();
+        let words = || format!("columns without a value are not shown: {titles}{why}");
+        (!titles.is_empty()).then(words)
     }
 
     /// True for a rare column in which no row has a value, and for one of which nothing is visible.
@@ -308,7 +314,9 @@ impl TableModel {
     fn measure(&mut self, facts: &Facts) {
         self.empty.clear();
         let hidden = facts.fleet.hidden_of(&[Table::Nodes, Table::ClusterQueues]);
-        let hidden = hidden.filter(|_| !self.rows.is_empty());
+        self.no_readings = table::no_readings(facts);
+        let is_limited = hidden.is_some() || self.no_readings.is_some();
+        let is_limited = is_limited && !self.rows.is_empty();
         let mut unseen = Vec::new();
         for (at, column) in self.kind.columns.iter().enumerate() {
             let silent = |row: &Row| match (column.cell)(facts, *row).value {
@@ -324,7 +332,7 @@ impl TableModel {
                 let rows = self.rows.iter();
                 rows.map(|row| (column.cell)(facts, *row).value)
             };
-            let is_unseen = hidden.is_some()
+            let is_unseen = is_limited
                 && at > 0
                 && values().all(|value| value.is_unknown() || value == Value::Empty)
                 && values().any(|value| value.is_unknown());

@@ -8,7 +8,7 @@ use crate::commands::{Command, Context};
 use crate::painter::Painter;
 use crate::text::{self, counted};
 use model::base::{Name, ObjectKey};
-use model::object::{LogLine, LogWant, ObjectNews, ObjectPart, ObjectRequest};
+use model::object::{LogLine, LogWant, NO_EARLIER_LOG, ObjectNews, ObjectPart, ObjectRequest};
 use table::Facts;
 use table::navigation::{Destination, Selection, ViewId};
 use table::role::Role;
@@ -53,6 +53,8 @@ pub struct LogView {
     /// Lines dropped because the buffer was full.
     dropped: u64,
     ended: usize,
+    /// Pods of several without a log of an earlier run.
+    unlogged: usize,
     wrong: Option<String>,
     heard: bool,
     follow: bool,
@@ -81,6 +83,7 @@ impl LogView {
             bytes: 0,
             dropped: 0,
             ended: 0,
+            unlogged: 0,
             wrong: None,
             heard: false,
             follow: true,
@@ -118,7 +121,7 @@ impl LogView {
         let turn = self.want.as_ref().map_or(0, |want| want.turn + 1);
         self.lines.clear();
         (self.bytes, self.dropped, self.ended, self.visible) = (0, 0, 0, 0);
-        (self.wrong, self.heard, self.follow) = (None, false, true);
+        (self.wrong, self.heard, self.follow, self.unlogged) = (None, false, true, 0);
         if pods.is_empty() {
             self.want = None;
             return;
@@ -518,19 +521,17 @@ impl View for LogView {
             }
             ObjectNews::Ended(pod, why) => {
                 self.ended += 1;
-                if let Some(why) = why {
-                    let current = match self.previous() {
-                        true => "; p shows the current run",
-                        false => "",
-                    };
-                    let words = format!("– {why}{current}");
-                    let pod = *pod;
-                    let line = LogLine {
-                        pod,
-                        at: None,
-                        words,
-                    };
-                    self.push(line, true);
+                let all = self.read().len();
+                let is_unlogged = |why: &&String| all > 1 && why.ends_with(NO_EARLIER_LOG);
+                self.unlogged += usize::from(why.as_ref().is_some_and(|why| is_unlogged(&why)));
+                // What is so for several pods is said once, when the last one has answered.
+                let (some, has_last) = (self.unlogged, self.ended == all && self.unlogged > 0);
+                let last = has_last.then(|| format!("{some} of {all} pods: {NO_EARLIER_LOG}"));
+                let own = why.clone().filter(|why| !is_unlogged(&why));
+                let current = ["", "; p shows the current run"][usize::from(self.previous())];
+                for why in own.into_iter().chain(last) {
+                    let (pod, at, words) = (*pod, None, format!("– {why}{current}"));
+                    self.push(LogLine { pod, at, words }, true);
                 }
             }
             ObjectNews::Failed(why) => self.wrong = Some(why.clone()),

@@ -3,6 +3,7 @@
 
 use ratatui::layout::Rect;
 
+use crate::action_keys;
 use crate::commands::{Command, Context};
 use crate::keys::Keymap;
 use crate::painter::Painter;
@@ -11,7 +12,7 @@ use crate::widget::table::{TableLook, table};
 use model::base::Name;
 use plan::actions::{ActionName, ActionSpec, command_line};
 use table::Facts;
-use table::actions::{ActionState, May, RunRow, RunState, StepState};
+use table::actions::{May, RunRow, RunState, StepState};
 use table::cell::{Cell, Value};
 use table::column::{Align, Column, ColumnHead, KindSpec, Row, Width, id_of};
 use table::navigation::{Destination, RowScope, Selection, ViewId};
@@ -221,7 +222,7 @@ const ACTIONS: &[ColumnHead] = &[
 const WIDE: u16 = 170;
 
 /// Draws what can be planned, an action a row, where all rows have room; where there is more room, with how each is typed and its rights.
-pub fn draw_actions(painter: &mut Painter<'_>, area: Rect, acts: &ActionState, keys: &Keymap) {
+pub fn draw_actions(painter: &mut Painter<'_>, area: Rect, facts: &Facts, keys: &Keymap) {
     let all = ActionName::ALL;
     let least = all.len() as u16 + 3;
     if area.height < least - 2 {
@@ -240,7 +241,7 @@ pub fn draw_actions(painter: &mut Painter<'_>, area: Rect, acts: &ActionState, k
     };
     let rows: Vec<Vec<Cell<'_>>> = all
         .iter()
-        .flat_map(|name| action_lines(*name, acts, keys, each))
+        .flat_map(|name| action_lines(*name, facts, keys, each))
         .collect();
     let wide = Rect {
         x: inside.x.saturating_sub(2),
@@ -248,7 +249,7 @@ pub fn draw_actions(painter: &mut Painter<'_>, area: Rect, acts: &ActionState, k
         ..inside
     };
     // A reason is not cut: other columns give way.
-    let own = |name: &ActionName| acts.barred(name.spec().command);
+    let own = |name: &ActionName| barred(facts, *name);
     let widest = all.iter().filter_map(own).map(|why| painter.width(&why));
     let widest = widest.max();
     let mut heads = ACTIONS.to_vec();
@@ -263,17 +264,23 @@ pub fn draw_actions(painter: &mut Painter<'_>, area: Rect, acts: &ActionState, k
     table(painter, wide, &heads, &[], &rows, &TableLook::default());
 }
 
+/// Why an action is not possible, in a few words.
+fn barred(facts: &Facts, name: ActionName) -> Option<String> {
+    let unplannable = action_keys::unplannable(Command::Action(name), facts);
+    unplannable.or_else(|| facts.acts.barred(name.spec().command))
+}
+
 /// An action in `each` lines: what it is, then how it is typed, then nothing.
 fn action_lines(
     name: ActionName,
-    acts: &ActionState,
+    facts: &Facts,
     keys: &Keymap,
     each: u16,
 ) -> Vec<Vec<Cell<'static>>> {
     let spec = name.spec();
     let own = Command::Action(spec.done_by.unwrap_or(name));
     let key = keys.keys(Context::Global, own).first().copied();
-    let allowed = match (acts.barred(spec.command), &acts.may) {
+    let allowed = match (barred(facts, name), &facts.acts.may) {
         (Some(why), _) => Cell::text(why).role(Role::Warn),
         (None, May::Unknown) => Cell::text("not known yet").role(Role::Muted),
         (None, _) => Cell::text("yes").role(Role::Ok),

@@ -209,6 +209,7 @@ impl TableView {
             .iter()
             .map(|row| shown.iter().map(|at| self.cell(facts, *at, *row)).collect())
             .collect();
+        let empty = self.give_way(&mut shown, &mut cells);
         self.leave_out(facts, painter, area.width, &mut shown, &mut cells);
         let heads: Vec<ColumnHead> = shown
             .iter()
@@ -248,7 +249,8 @@ impl TableView {
         };
         let drawn = table(painter, area, &heads, &widest, &cells, &look);
         let bits = drawn.iter().map(|place| 1_u64 << shown[*place].min(63));
-        self.drawn.set(bits.fold(0, |all, bit| all | bit));
+        // What is empty on this screen can be sorted by all the same.
+        self.drawn.set(bits.fold(empty, |all, bit| all | bit));
         let is_marked = |row: &Vec<Cell<'_>>| drawn.iter().any(|at| row[*at].value.is_by_list());
         let noted = area.height < whole.height && cells.iter().any(is_marked);
         self.noted.set(noted);
@@ -263,6 +265,30 @@ impl TableView {
         if rows.is_empty() && area.height > 2 {
             self.say_why_empty(facts, painter, area);
         }
+    }
+
+    /// Takes out the columns that give way where no row on the screen has a value in them, and returns them as bits. What the user
+    /// chose or sorts by stays.
+    fn give_way(&self, shown: &mut Vec<usize>, cells: &mut [Vec<Cell<'_>>]) -> u64 {
+        let sorted = self.table_model.sorted().map(|(column, _)| column);
+        let mut gone = 0;
+        for place in (0..shown.len()).rev() {
+            let at = shown[place];
+            let mut rows = cells.iter();
+            if self.chosen.is_none()
+                && self.table_model.kind.columns[at].gives_way
+                && sorted != Some(at)
+                && !cells.is_empty()
+                && rows.all(|row| row[place].value == Value::Empty)
+            {
+                shown.remove(place);
+                for row in cells.iter_mut() {
+                    row.remove(place);
+                }
+                gone |= 1 << at.min(63);
+            }
+        }
+        gone
     }
 
     /// The titles of these columns that the facts give, by place.

@@ -69,6 +69,7 @@ mod tests {
             nominal: Some(nominal),
             used: Some(used),
             borrowed,
+            ..QuotaUse::default()
         }
     }
 

@@ -93,11 +93,16 @@ impl std::iter::Sum for DeviceAmount {
     }
 }
 
+/// Parts that add up to a whole may be this many millionths off: each is rounded.
+const ROUNDED: u64 = 50;
+
 /// `38`, `37.6`. A fraction is never shown as a whole number: `37.98`, `37.999`, and `<0.01` for less than that.
 impl fmt::Display for DeviceAmount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = if self.is_whole() {
-            (self.0 / WHOLE).to_string()
+        let nearest = (self.0 + WHOLE / 2) / WHOLE;
+        let is_near = nearest > 0 && self.0.abs_diff(nearest * WHOLE) < ROUNDED;
+        let text = if self.is_whole() || is_near {
+            nearest.to_string()
         } else {
             let rounded = |digits: usize, unit: u64| {
                 let units = (self.0 + unit / 2) / unit;
@@ -156,11 +161,11 @@ mod tests {
     fn a_part_is_never_written_as_a_whole_number() {
         let cases = [
             0, 4, 142_857, 960_000, 1_000_000, 37_571_429, 37_980_000, 37_999_000, 38_001_000,
-            37_999_900,
+            37_999_900, 37_999_998,
         ];
         let written: Vec<String> = cases.into_iter().map(text).collect();
         let expected = [
-            "0", "<0.01", "0.1", "0.96", "1", "37.6", "37.98", "37.999", "38.001", "<38",
+            "0", "<0.01", "0.1", "0.96", "1", "37.6", "37.98", "37.999", "38.001", "<38", "38",
         ];
         assert_eq!(written, expected);
         assert_eq!(format!("{:>4}", DeviceAmount::ONE), "   1");

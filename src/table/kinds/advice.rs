@@ -25,7 +25,7 @@ use crate::rows::devices::job_idle_since;
 use crate::rows::list_price::list_usd;
 use crate::silence::Silence;
 use crate::text::percent;
-use crate::{Facts, non_empty};
+use crate::{Facts, no_readings, non_empty};
 
 /// Measurements of the job over the window.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, JsonSchema)]
@@ -352,7 +352,8 @@ pub fn total(facts: &Facts, rows: impl Iterator<Item = Row>) -> Option<String> {
     // The money by team in view 7 is of this moment: a job may work again, or have just begun to idle.
     let words = total_words(counted.map(|(own, _)| own));
     let words = words.map(|words| format!("{words}; based on the last 30 min (view 7: now)"));
-    match (words, collecting(facts)) {
+    let later = no_readings(facts).map(str::to_owned);
+    match (words, later.or_else(|| collecting(facts))) {
         (Some(words), Some(later)) => Some(format!("{words} · {later}")),
         (words, later) => words.or(later),
     }
@@ -544,7 +545,7 @@ pub fn judged(facts: &Facts) -> Judged {
         judged.jobs += 1;
         let Err(why) = verdict else { continue };
         judged.silent += 1;
-        let words = why.words();
+        let words = why_not_judged(facts, why);
         match reasons.iter_mut().find(|(known, _)| *known == words) {
             Some((_, count)) => *count += 1,
             None => reasons.push((words, 1)),
@@ -556,6 +557,12 @@ pub fn judged(facts: &Facts) -> Judged {
         .map(|(words, count)| format!("{count}: {words}"));
     judged.why = parts.collect::<Vec<_>>().join("; ");
     judged
+}
+
+/// Why a job is not classified, in a few words.
+pub fn why_not_judged(facts: &Facts, why: NotJudged) -> String {
+    let none = no_readings(facts).filter(|_| why == NotJudged::Short);
+    none.map_or_else(|| why.words(), str::to_owned)
 }
 
 /// True when waiting longer adds no verdict: every job that has run for the whole window is classified or cannot be.
@@ -580,7 +587,7 @@ pub fn verdict_words(facts: &Facts, job: &Job) -> String {
                 bound.meaning()
             )
         }
-        Some((Err(why), _)) => format!("{name}: no verdict: {}", why.words()),
+        Some((Err(why), _)) => format!("{name}: no verdict: {}", why_not_judged(facts, why)),
         None => format!("{name}: no verdict: it has no device, or no readings"),
     }
 }

@@ -85,7 +85,8 @@ pub static KIND: KindSpec = KindSpec {
         // A reading: leaving it out spares the exporters.
         Column::number("util", "UTIL", 5, 5, util)
             .by("util_ratio")
-            .wide_output(),
+            .wide_output()
+            .gives_way(),
         Column::words("bound", "LIMITED BY", 9, (6, 13), |facts, row| {
             of(facts, row, |job| match job.devices_allocated {
                 0 => Value::Empty,
@@ -93,7 +94,8 @@ pub static KIND: KindSpec = KindSpec {
             })
         })
         .by("bound")
-        .wide_output(),
+        .wide_output()
+        .gives_way(),
         Column::words("place", "REASON OR PLACE", 3, (20, 60), place),
         Column::words(
             "start",

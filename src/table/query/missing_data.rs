@@ -2,7 +2,7 @@
 
 use model::base::{Exit, Failure};
 use model::fleet::TableState;
-use model::fleet::observe::{LostKind, SourceState, Table};
+use model::fleet::observe::{ListedNamespaces, LostKind, SourceState, Table};
 use model::fleet::visibility::HELP;
 
 use crate::kinds::sources;
@@ -43,8 +43,36 @@ pub fn losses(facts: &Facts, kind: Kind) -> Vec<(Exit, String)> {
     messages
 }
 
+/// That devices have no readings because no source of any is read, where permissions or the chosen namespaces are why.
+pub fn no_readings(facts: &Facts) -> Option<&'static str> {
+    let fleet = &facts.fleet;
+    if !fleet.is_complete() || fleet.sees_all_work() {
+        return None;
+    }
+    let mut sources = fleet.sources.iter();
+    let is_asked =
+        sources.any(|source| source.gives_readings() && source.state != SourceState::NotVisible);
+    let mut devices = fleet.devices();
+    if is_asked || devices.any(|(_, device)| device.read_at.is_some()) {
+        return None;
+    }
+    Some(match fleet.extent {
+        ListedNamespaces::Chosen(_) => {
+            "no device readings: no exporter is in the namespaces that are read"
+        }
+        _ => "no device readings: no exporter is visible to you",
+    })
+}
+
+/// Where readings come from all the same.
+pub const READ_PROMETHEUS: &str =
+    "set prometheus.url in stokehold.toml to a Prometheus that you can query";
+
 /// Message about the exporters that did not answer, of those that this kind reads; `None` where all did.
 pub fn silent(facts: &Facts, kind: Kind) -> Option<String> {
+    if let Some(words) = no_readings(facts).filter(|_| kind == Kind::Devices) {
+        return Some(format!("{words}; {READ_PROMETHEUS}"));
+    }
     let all = facts.fleet.sources.iter().filter(|_| kind != Kind::Sources);
     let exporters: Vec<_> = all.filter(|source| source.gives_readings()).collect();
     let silent: Vec<_> = exporters
@@ -100,16 +128,24 @@ fn loss(facts: &Facts, table: Table) -> Option<(Exit, String)> {
     }
 }
 
+/// Why permissions leave no plan of the whole fleet, in a few words: [`gaps`] refuses it.
+pub fn unplannable(facts: &Facts) -> Option<String> {
+    let hidden = facts.fleet.hidden_of(&[Table::Nodes, Table::Pods]);
+    let confined = || facts.fleet.confined();
+    hidden.or_else(|| confined().map(|_| String::from("other namespaces were not read")))
+}
+
 /// Notes for a plan about data that is missing.
 ///
 /// # Errors
 /// Nodes or pods are missing: no plan is made over missing facts.
 pub fn gaps(facts: &Facts) -> Result<Vec<String>, Failure> {
-    for table in [Table::Nodes, Table::Pods] {
-        if let Some(hidden) = facts.fleet.hidden_of(&[table]) {
-            let message = format!("{hidden}; without them no plan can be made: {HELP}");
-            return Err(Failure::new(Exit::Refused, message));
-        }
+    let needed = [Table::Nodes, Table::Pods];
+    if let Some(hidden) = facts.fleet.hidden_of(&needed) {
+        let message = format!("{hidden}; without them no plan can be made: {HELP}");
+        return Err(Failure::new(Exit::Refused, message));
+    }
+    for table in needed {
         if let Some((exit, loss_text)) = loss(facts, table) {
             let message = format!("{loss_text}; without them no plan can be made");
             return Err(Failure::new(exit, message));

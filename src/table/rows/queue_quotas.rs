@@ -102,6 +102,8 @@ fn quota_in(queue: &Queue, part: FlavorPart<'_>) -> Option<Bar> {
         nominal: sum(&|quota| quota.nominal),
         used: sum(&|quota| quota.used),
         borrowed: sum(&|quota| quota.borrowed).unwrap_or(0),
+        // Kueue's `flavorsReservation` less its `flavorsUsage`.
+        not_admitted: sum(&|quota| Some((quota.reserved? - quota.used?).max(0))).unwrap_or(0),
     })
 }
 
@@ -111,7 +113,7 @@ pub fn quota_words(facts: &Facts, at: usize) -> Vec<String> {
     let tree = QueueOrder::of(&facts.fleet.queues);
     let all = parts(facts).into_iter().filter_map(|part| {
         let bar = quota_in(facts.fleet.queues.get(at)?, part)?;
-        let words = format!("{} {}", part.name(), bar.numbers());
+        let words = format!("{} {}{}", part.name(), bar.numbers(), bar.reserved_words());
         Some(match left_together(facts, &tree, &[at], part) {
             Some(Left::Devices(left, 0)) => format!("{words}, {} left", grouped(left as i64)),
             Some(Left::Devices(left, lent)) => format!(
@@ -246,11 +248,11 @@ enum Left {
 
 impl Left {
     fn of(bar: &Bar) -> Self {
-        match (bar.nominal, bar.used) {
+        match (bar.nominal, bar.left()) {
             (None, _) => Self::None,
             (Some(_), None) => Self::Unknown,
             // A queue that borrows has 0 left.
-            (Some(nominal), Some(used)) => Self::Devices(nominal.saturating_sub(used), 0),
+            (Some(_), Some(left)) => Self::Devices(left, 0),
         }
     }
 }
@@ -324,6 +326,7 @@ fn quota_below(facts: &Facts, tree: &QueueOrder, at: usize, part: FlavorPart<'_>
         nominal,
         used,
         borrowed,
+        not_admitted: parts.iter().map(|bar| bar.not_admitted).sum(),
     })
 }
 
@@ -376,6 +379,21 @@ mod tests {
         assert_eq!(left_of(&facts, &[3]), "h100 4");
         assert_eq!(left_of(&facts, &[1, 3]), "h100 14 (14 lent out)");
         assert_eq!(left(&facts, (0, 0)), Cell::text("h100 14"));
+    }
+
+    #[test]
+    fn what_workloads_reserve_before_they_are_admitted_is_not_left() {
+        let mut facts = sample::facts();
+        let mut one = (*queue(QueueKind::Queue, "a", Some(40))).clone();
+        let mut quotas = one.quotas.to_vec();
+        quotas[0].reserved = Some(48_000);
+        one.quotas = quotas.into();
+        Arc::make_mut(&mut facts.fleet).queues = Arc::from([Arc::new(one)]);
+        assert_eq!(left_of(&facts, &[0]), "h100 16");
+        assert_eq!(
+            quota_words(&facts, 0),
+            ["h100 40/64, 8 reserved and not admitted yet, 16 left"]
+        );
     }
 
     #[test]

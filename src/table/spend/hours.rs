@@ -215,7 +215,7 @@ pub fn table(rows: &[UsageHour<'_>], titled: bool, wide: bool) -> String {
         ("BUSY H", true),
         ("IDLE H", true),
         ("UNALLOC H", true),
-        ("OUT H", true),
+        ("OUT OF SERVICE H", true),
         ("COST", true),
     ];
     if wide {
@@ -225,7 +225,7 @@ pub fn table(rows: &[UsageHour<'_>], titled: bool, wide: bool) -> String {
             ("QUEUE", false),
             ("OWNER", false),
             ("NOT READ H", true),
-            ("UNSEEN H", true),
+            ("UNOBSERVED H", true),
             ("ENERGY WH", true),
             ("PRICE DATE", false),
             ("PRICE FROM", false),

@@ -174,7 +174,9 @@ pub fn why(facts: &Facts, job: &Job) -> String {
     match (explanation.state, explanation.reasons.first()) {
         (StartState::Held, _) if !job.reason.is_empty() => job.reason.to_string(),
         // The message of the job's own queueing system or scheduler is more useful than our lack of permission.
-        (_, Some(reason)) if reason.is_blind() && !job.reason.is_empty() => job.reason.to_string(),
+        (_, Some(reason)) if reason.is_blind() && !job.reason.is_empty() => {
+            plain(&job.reason).into_owned()
+        }
         (_, Some(reason)) => brief(reason, job),
         (StartState::Ready, None) => match evicts(explanation.victims.len()) {
             None => String::from("nothing blocks it: next scheduling cycle"),

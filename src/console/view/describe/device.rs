@@ -71,7 +71,10 @@ pub(super) fn lines(
     match (device.is_stale(facts.now), age) {
         (true, Some(age)) => table.words("read", format!("{age} ago: stale"), Role::Warn),
         (false, Some(_)) => {}
-        (_, None) => table.words("read", "never: no exporter reports it", Role::Muted),
+        (_, None) => {
+            let words = table::no_readings(facts).unwrap_or("never: no exporter reports it");
+            table.words("read", words, Role::Muted);
+        }
     }
     pasts(table, facts, device);
     if !broken {

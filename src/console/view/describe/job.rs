@@ -10,7 +10,7 @@ use model::fleet::job::{Job, JobState};
 use model::fleet::profile::JobProfile;
 use model::plan::evicted_words;
 use table::Facts;
-use table::kinds::advice::{evidence_words, page_text};
+use table::kinds::advice::{evidence_words, page_text, why_not_judged};
 use table::role::Role;
 use table::row_labels::owner_label_of_job;
 use table::rows::gangs::{slowest, stragglers};
@@ -147,7 +147,7 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
         .map(|owner| format!("{} {}", owner.kind, owner.name))
         .collect();
     if !chain.is_empty() {
-        table.words("owner", chain.join(" ▸ "), Role::Muted);
+        table.words("controller", chain.join(" ▸ "), Role::Muted);
     }
     let made = format!("{} ago", painter.age(job.created));
     match waited(job) {
@@ -254,7 +254,7 @@ fn bound_by(table: &mut Description, facts: &Facts, job: &Job) {
             }
         }
         Err(why) => {
-            let words = format!("no verdict: {}", why.words());
+            let words = format!("no verdict: {}", why_not_judged(facts, why));
             table.words("limited by", words, Role::Muted);
             let mut devices = facts.fleet.devices().map(|(_, device)| device);
             let own = |device: &&model::fleet::device::Device| {
@@ -339,7 +339,7 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
                 words.push_str(&format!(" and {more} more"));
             }
         }
-        table.words("place", words, Role::Text);
+        table.words("position", words, Role::Text);
     }
     if let Some(words) = table::waiting::outlook(facts, job) {
         let words = words.strip_prefix("starts ").unwrap_or(&words);

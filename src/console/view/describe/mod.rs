@@ -382,7 +382,7 @@ pub fn describe(
         }
         Selection::Cost(scope, name) => {
             let row = &*row_of(facts, *scope, name)?;
-            table.note = format!("{} of cost", scope.name());
+            table.note = format!("cost of the {}", scope.name());
             table.words("devices", known_devices(row), Role::Text);
             let spend = row.known();
             let burn = per_hour(spend.map(|spend| spend.rate));

@@ -13,6 +13,7 @@ use model::fleet::node::Node;
 use table::Facts;
 use table::kinds;
 use table::role::Role;
+use table::rows::pools::waiting_outside;
 use table::text::whole_percent;
 
 use super::{Description, scaling};
@@ -65,11 +66,11 @@ pub(super) fn lines(
     let pool = facts.fleet.pool(name)?;
     // A scope's own numbers are in the table above.
     table.note = match facts.part {
-        Some(_) => format!(
+        Some(_) if pool.visibility.nodes => format!(
             "{} · the whole pool, not only this scope",
             kinds::pools::classes(pool)
         ),
-        None => kinds::pools::classes(pool),
+        _ => kinds::pools::classes(pool),
     };
     table.known("mode", pool.mode.map(|mode| mode.name()));
     let billing = pool.billing.map(|billing| billing.name());
@@ -155,11 +156,13 @@ pub(super) fn lines(
             .map(|node| &**node)
             .filter(|node| node.pool == pool.name),
     );
-    if pool.waiting_devices > 0 {
-        let words = format!(
-            "{} devices requested",
-            grouped(i64::from(pool.waiting_devices))
-        );
+    // Of the jobs that wait it is not known which nodes that are not visible they wait for: as in the row.
+    let waiting = match pool.visibility.nodes {
+        true => pool.waiting_devices,
+        false => waiting_outside(facts).not_visible,
+    };
+    if waiting > 0 {
+        let words = format!("{} devices requested", grouped(i64::from(waiting)));
         table.words("waiting", words, Role::Warn);
     }
     let share = |value: Option<f64>| value.map_or(String::from(UNKNOWN), whole_percent);

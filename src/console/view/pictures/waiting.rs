@@ -63,17 +63,25 @@ pub fn of_queue(facts: &Facts, at: usize) -> Vec<ObjectPicture> {
         .filter_map(|(name, quota)| {
             let used = quota.used?;
             let own = used.saturating_sub(quota.borrowed);
-            let free = quota.nominal?.saturating_sub(used);
+            let (left, free) = (quota.left()?, quota.nominal?.saturating_sub(used));
             Some(AmountScale {
-                words: format!("{} used, {} left of its own", quota.numbers(), free),
+                words: format!(
+                    "{} used{}, {left} left of its own",
+                    quota.numbers(),
+                    quota.reserved_words()
+                ),
                 name,
                 own: own as f64,
                 borrowed: quota.borrowed as f64,
                 free: free as f64,
-                asked: 0.0,
+                asked: quota.not_admitted as f64,
             })
         });
-    let mut all = to_scale("quota", "█ used ▓ borrowed ░ unused", scales.collect());
+    let mut all = to_scale(
+        "quota",
+        "█ used ▓ borrowed ▒ reserved ░ unused",
+        scales.collect(),
+    );
     all.extend(times(facts, &is_own));
     // Whose devices they are, of the class that its jobs request most of.
     let mut classes: BTreeMap<&Name, u32> = BTreeMap::new();
@@ -119,12 +127,13 @@ fn times(facts: &Facts, is_own: &dyn Fn(&Job) -> bool) -> Option<ObjectPicture> 
         } else if let Some(answer) = waiting::explanation_of(facts, job)
             && let Some(start) = &answer.answer.start
             && let (Some(from), Some(expected), Some(to)) = (start.p10, start.p50, start.p90)
+            && let Some((eta, Some(_))) = waiting::eta(facts, job)
         {
             let known = [from, expected, to].map(|at| at.max(facts.now));
             rows.push(TimeSpan {
                 name,
                 times: known,
-                words: format!("{devices} · starts ~{}", hour(known[1])),
+                words: format!("{devices} · starts {eta}"),
                 role: Role::Warn,
             });
         }
