@@ -125,7 +125,7 @@ fn times(facts: &Facts, is_own: &dyn Fn(&Job) -> bool) -> Option<ObjectPicture> 
                 name,
                 times: known,
                 words: format!("{devices} · starts ~{}", hour(known[1])),
-                role: Role::Warn,
+                role: Role::Title,
             });
         }
     }
