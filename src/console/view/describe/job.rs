@@ -189,7 +189,7 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
         table.words(
             "cost",
             format!("{} · {so_far}", per_hour(Some(spend.rate))),
-            Role::Accent,
+            Role::Text,
         );
         table.list_note(spend.rate);
     } else if job.devices_allocated > 0 {
@@ -534,7 +534,7 @@ fn pod_words(facts: &Facts, pod: &Pod, painter: &mut Painter<'_>) -> (String, Ro
     let seen = &pod.seen;
     let (state, mut role) = match seen.phase {
         _ if seen.deleted.is_some() => ("ending", Role::Info),
-        Phase::Pending if seen.node.is_none() => ("waiting", Role::Warn),
+        Phase::Pending if seen.node.is_none() => ("waiting", Role::Text),
         Phase::Pending => ("starting", Role::Info),
         Phase::Running if seen.ready => ("running", Role::Text),
         Phase::Running => ("running, not ready", Role::Warn),

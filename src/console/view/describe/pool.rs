@@ -111,7 +111,7 @@ pub(super) fn lines(
             "{} devices requested",
             grouped(i64::from(pool.waiting_devices))
         );
-        table.words("waiting", words, Role::Warn);
+        table.words("waiting", words, Role::Text);
     }
     let share = |value: Option<f64>| value.map_or(String::from(UNKNOWN), whole_percent);
     table.words(
@@ -129,11 +129,7 @@ pub(super) fn lines(
     );
     if let Some(row) = facts.whole_burn().row(model::cost::SpendScope::Pool, name) {
         let spend = row.known();
-        table.words(
-            "rate",
-            per_hour(spend.map(|spend| spend.rate)),
-            Role::Accent,
-        );
+        table.words("rate", per_hour(spend.map(|spend| spend.rate)), Role::Text);
         table.words(
             "idle",
             format!(
