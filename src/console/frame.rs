@@ -11,7 +11,6 @@ use model::fleet::TableState;
 use model::fleet::observe::{SourceHealth, SourceState, Table};
 use table::actions::May;
 use table::kinds::sources::state_words;
-use table::navigation::ViewId;
 use table::role::Role;
 use table::text::whole_percent;
 
@@ -20,6 +19,7 @@ use super::hints::draw_hints;
 use super::overlay::{Overlay, missing};
 use super::painter::Painter;
 use super::screen::Screen;
+use super::tabs::draw_tabs;
 use super::text::{dollars, per_hour};
 use super::timeline;
 use super::view::plans;
@@ -43,6 +43,11 @@ pub fn body(area: Rect, replays: bool) -> Rect {
         area.width,
         area.height.saturating_sub(above + below),
     )
+}
+
+/// The line of the tabs; `None` on a screen too small for them.
+pub fn tab_line(area: Rect) -> Option<Rect> {
+    (area.height >= LEAST.1).then(|| Rect::new(area.x, area.y + 1, area.width, 1))
 }
 
 /// Draws everything; returns the position of the text cursor.
@@ -223,7 +228,7 @@ fn draw_header(screen: &dyn Screen, painter: &mut Painter<'_>, line: Rect) {
     left.push(Piece {
         words: vec![
             (String::from(if wide { "rate " } else { "" }), muted),
-            (rate, accent),
+            (rate, title),
             (String::from(by_list), muted),
         ],
         drop: 0,
@@ -424,129 +429,6 @@ fn freshness(screen: &dyn Screen, room: u16) -> (String, Role) {
         (0, 0) => (String::from("live"), Role::Ok),
         (0, stale) => (of(stale, SourceState::Stale), Role::Warn),
         (lost, _) => (of(lost, SourceState::Lost), Role::Warn),
-    }
-}
-
-/// Width of a tab that is a digit alone, cells.
-const DIGIT_TAB: u16 = 3;
-
-/// The position of each tab: view, column and width.
-fn tab_places(parts: &[(String, Role)], line: Rect) -> Vec<(ViewId, u16, u16)> {
-    let tabs = ViewId::ALL.len() as u16;
-    let whole: u16 = ViewId::ALL
-        .iter()
-        .map(|id| id.name().len() as u16 + 4)
-        .sum();
-    // The text on the right says why less is shown: it takes precedence over names and spacing.
-    let right: usize = parts
-        .iter()
-        .map(|(words, _)| words.chars().count() + 3)
-        .sum();
-    let width = line.width.saturating_sub(right.min(40) as u16);
-    let short = whole >= width;
-    // Short names where full names do not fit beside that text; digits where short names do not fit either.
-    let brief: u16 = ViewId::ALL
-        .iter()
-        .map(|id| id.short_name().len() as u16 + 3)
-        .sum();
-    // A blank at the left, and one after the open tab.
-    let brief = short && usize::from(brief) + 2 + right <= usize::from(line.width);
-    let gap = (width.saturating_sub(whole + 1) / tabs).min(3);
-    let mut x = line.x + 1;
-    let mut places = Vec::new();
-    for id in ViewId::ALL {
-        // The same whichever is open: tabs stand still.
-        let width = match (short, brief) {
-            (false, _) => id.name().len() as u16 + 4,
-            (true, true) => id.short_name().len() as u16 + 3,
-            (true, false) => DIGIT_TAB,
-        };
-        places.push((*id, x, width));
-        x += width + if short { 0 } else { gap };
-    }
-    places
-}
-
-/// The tab at a mouse press.
-pub fn tab_at(screen: &dyn Screen, area: Rect, x: u16, y: u16) -> Option<ViewId> {
-    if y != area.y + 1 || area.height < LEAST.1 {
-        return None;
-    }
-    let line = Rect::new(area.x, y, area.width, 1);
-    tab_places(&header_texts(screen), line)
-        .into_iter()
-        .find(|(_, from, width)| (*from..from + width).contains(&x))
-        .map(|(id, ..)| id)
-}
-
-/// The text beside the tabs: the breadcrumbs, and what is left out.
-fn header_texts(screen: &dyn Screen) -> Vec<(String, Role)> {
-    let mut right: Vec<(String, Role)> = Vec::new();
-    let trail = screen.trail();
-    if !trail.is_empty() {
-        right.push((trail.join(" ▸ "), Role::Title));
-    }
-    if screen.view().faults_only() {
-        right.push((String::from("faults only"), Role::Crit));
-    }
-    if !screen.view().filter().is_empty() {
-        right.push((format!("/ {}", screen.view().filter()), Role::Accent));
-    }
-    right
-}
-
-fn draw_tabs(screen: &dyn Screen, painter: &mut Painter<'_>, line: Rect) {
-    let right = header_texts(screen);
-    let mut end = line.x;
-    // On a narrow screen only the open view shows its name, behind the digits.
-    let mut behind = "";
-    for (id, x, width) in tab_places(&right, line) {
-        let open = id == screen.view().id();
-        let name = match usize::from(width).saturating_sub(id.name().len()) {
-            4.. => id.name(),
-            _ if width > DIGIT_TAB => id.short_name(),
-            _ => "",
-        };
-        let digit = id.digit().to_string();
-        if open {
-            let words = match name {
-                "" => format!(" {digit} "),
-                name => format!(" {digit} {name} "),
-            };
-            if name.is_empty() {
-                behind = id.name();
-            }
-            // It may cover the blank before the next one.
-            painter.text(x, line.y, width + 1, &words, painter.render_style.tab());
-        } else {
-            let digit_style = painter.render_style.fg(Role::Muted);
-            let name_style = painter.render_style.fg(Role::Muted);
-            painter.pieces(
-                x + 1,
-                line.y,
-                width - 1,
-                &[(&digit, digit_style), (" ", name_style), (name, name_style)],
-            );
-        }
-        end = x + width;
-    }
-    if !behind.is_empty() {
-        end += 1;
-        end += painter.text_in_role(end, line.y, line.width, behind, Role::Title);
-    }
-    let mut edge = line.right().saturating_sub(1);
-    for (words, role) in right.iter().rev() {
-        let room = edge.saturating_sub(end + 2);
-        if room < 4 {
-            break;
-        }
-        // Where the breadcrumbs do not fit, only the last one is shown.
-        let words = match words.rsplit_once(" ▸ ") {
-            Some((_, end)) if painter.width(words) > room => end,
-            _ => words.as_str(),
-        };
-        let used = painter.text_right(edge, line.y, room, words, painter.render_style.fg(*role));
-        edge = edge.saturating_sub(used + 3);
     }
 }
 

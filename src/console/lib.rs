@@ -24,6 +24,7 @@ pub mod pod_access;
 pub mod screen;
 pub mod summary;
 pub mod table_model;
+mod tabs;
 pub mod text;
 pub mod theme;
 mod timeline;

@@ -149,6 +149,16 @@ impl RenderStyle {
         self.heat(level.max(first), stale)
     }
 
+    /// The color of a team by its place in a legend. Its letter stands beside it: there are more teams than colors.
+    pub fn team(&self, at: usize) -> Color {
+        const OF_16: [Color; 4] = [Color::Cyan, Color::Magenta, Color::Blue, Color::White];
+        match self.depth {
+            ColorDepth::True | ColorDepth::Ansi256 => self.for_terminal(self.theme.team(at)),
+            ColorDepth::Ansi16 => OF_16[at % OF_16.len()],
+            ColorDepth::None => Color::Reset,
+        }
+    }
+
     /// The color of a role for a filled cell; a stale one is blended with the background.
     pub fn fill(&self, role: Role, stale: bool) -> Color {
         if self.depth == ColorDepth::Ansi16 {
@@ -168,7 +178,8 @@ const fn ansi16(role: Role) -> Color {
     match role {
         Role::Background | Role::Panel | Role::Selection | Role::Text | Role::Title => Color::Reset,
         Role::Muted | Role::Faint | Role::Border => Color::DarkGray,
-        Role::Accent | Role::Warn => Color::Yellow,
+        Role::Accent => Color::Magenta,
+        Role::Warn => Color::Yellow,
         Role::Ok => Color::Green,
         Role::Crit => Color::LightRed,
         Role::Info | Role::IdleMoney => Color::Cyan,

@@ -50,6 +50,17 @@ const BUILTIN: [(&str, &str); 10] = [
     ("noon", include_str!("../../themes/noon.toml")),
 ];
 
+/// Colors of teams on a dark and on a light ground, those of neighbors far apart. They are of xterm's color cube, so that 256 colors
+/// show them as they are, and none has the hue of a severity.
+const TEAMS: [[u8; 8]; 2] = [
+    [39, 218, 36, 201, 159, 141, 49, 206],
+    [27, 162, 29, 97, 17, 31, 128, 21],
+];
+/// Levels of the heat ramp for teams in a theme of grays.
+const GRAY_TEAMS: [usize; 4] = [15, 9, 12, 6];
+/// A color is gray where its channels differ by less than this.
+const GRAY: u8 = 16;
+
 /// Maximum depth of theme inheritance before it counts as a cycle.
 const DEEPEST: usize = 8;
 
@@ -92,6 +103,16 @@ impl Theme {
 
     pub const fn color(&self, role: Role) -> Rgb {
         self.colors[role as usize]
+    }
+
+    /// The color of a team by its place in a legend; see [`TEAMS`].
+    pub fn team(&self, at: usize) -> Rgb {
+        let Rgb(r, g, b) = self.color(Role::Accent);
+        if r.max(g).max(b) - r.min(g).min(b) < GRAY {
+            return self.heat(GRAY_TEAMS[at % GRAY_TEAMS.len()]);
+        }
+        let colors = TEAMS[usize::from(!self.dark)];
+        Rgb::of_256(colors[at % colors.len()])
     }
 
     /// The color of a heat level; levels beyond the last are the last.
@@ -340,6 +361,36 @@ mod tests {
                 for level in 0..HEAT_LEVELS {
                     let apart = idle.apart(as_blind(theme.heat(level), matrix));
                     assert!(apart >= 11.0, "{name}: idle and heat {level} {apart}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_accent_is_no_severity_and_teams_are_neither() {
+        for name in Theme::names() {
+            let theme = Theme::builtin(name).expect(name);
+            let background = theme.color(Role::Background);
+            let is_gray = name == "slate";
+            let count = if is_gray { GRAY_TEAMS.len() } else { 8 };
+            let teams: Vec<Rgb> = (0..count).map(|at| theme.team(at)).collect();
+            for (at, one) in teams.iter().enumerate() {
+                assert!(one.contrast(background) >= 3.0, "{name}: {one:?}");
+                for other in &teams[..at] {
+                    let least = if is_gray { 15.0 } else { 35.0 };
+                    assert!(one.apart(*other) >= least, "{name}: {one:?} {other:?}");
+                }
+            }
+            if is_gray {
+                continue;
+            }
+            for severity in [Role::Warn, Role::Crit].map(|role| theme.color(role)) {
+                let accent = theme.color(Role::Accent);
+                assert!(accent.apart(severity) >= 20.0, "{name}: {severity:?}");
+                for one in &teams {
+                    assert!(one.apart(severity) >= 14.0, "{name}: {one:?} {severity:?}");
+                    let reduced = Rgb::of_256(one.to_256());
+                    assert_eq!(reduced, *one, "{name}: shown as it is in 256 colors");
                 }
             }
         }

@@ -23,7 +23,7 @@ macro_rules! roles {
 
 roles! {
     Background = "background";
-    /// Behind the first and last line and inside popups; the empty part of a bar.
+    /// Behind the first and last line and inside popups.
     Panel = "panel";
     /// Behind the selected row.
     Selection = "selection";
@@ -35,7 +35,7 @@ roles! {
     /// Decoration that tells nothing by itself.
     Faint = "faint";
     Border = "border";
-    /// Keys, money, the open tab, bars.
+    /// What the user has chosen or can press: the cursor, the open tab, keys. No data is painted with it, and no state.
     Accent = "accent";
     Ok = "ok";
     Warn = "warn";

@@ -676,3 +676,24 @@ fn the_outlier_that_lasts_comes_before_one_of_a_moment() {
     facts.fleet = Arc::new(fleet);
     assert_eq!(at(&facts), id.as_str());
 }
+
+#[test]
+fn views_without_a_tab_are_named_beside_the_tabs_which_stand_still() {
+    let line = |view: ViewId, width: u16| {
+        let app = console(&SMALL, view, (width, 40), AppOptions::default());
+        let shown = render_text(&app, width, 40);
+        shown.lines().nth(1).unwrap_or_default().to_owned()
+    };
+    for view in [ViewId::Fleet, ViewId::Jobs, ViewId::Sources] {
+        let (wide, middle) = (line(view, 200), line(view, 120));
+        for words in ["f2 advice", "f3 services", "f5 teams", "f6 changes"] {
+            assert!(wide.contains(words), "{words}\n{wide}");
+        }
+        assert!(middle.trim_end().ends_with("f2–f6"), "{middle}");
+        for width in [200, 120, 80] {
+            let tabs = |line: String| line.find("9 plans").or_else(|| line.find(" 9 "));
+            let first = tabs(line(ViewId::Fleet, width));
+            assert_eq!(tabs(line(view, width)), first, "{width}");
+        }
+    }
+}

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use console::{App, AppOptions, Effect, Msg, render_text};
 use engine::explain::Reason;
 use model::base::Name;
+use model::fleet::device::{Device, Health};
 use model::fleet::history::{History, ServedSignal, Track};
+use model::fleet::node::{Cordon, Node};
+use model::fleet::pool::Unusable;
 use model::object::{EventSeen, ObjectNews, ObjectPart};
 use table::Facts;
 use table::navigation::ViewId;
@@ -138,6 +141,64 @@ fn a_waiting_job_has_what_it_requests_to_scale() {
         "{bar}"
     );
     assert!(text.contains("who has the"), "{text}");
+}
+
+#[test]
+fn devices_that_no_pod_can_use_are_not_drawn_as_free() {
+    let job = "llm-70b-sft-next";
+    let mut facts = LARGE.clone();
+    let own = facts.fleet.jobs.iter().find(|it| **it.name() == *job);
+    let class = own.and_then(|job| job.class.clone()).expect("a class");
+    let mut fleet = (*facts.fleet).clone();
+    let is_whole = |node: &Node| {
+        let mut devices = node.devices.iter();
+        devices.all(|it| it.class == class && it.slices.is_empty())
+    };
+    let of_class = fleet.nodes.iter().filter(|node| is_whole(node));
+    let chosen: Vec<Name> = of_class.take(2).map(|node| node.name().clone()).collect();
+    let [cordoned, other] = &*chosen else {
+        panic!("two nodes of {class}: {chosen:?}");
+    };
+    // A device of each is free; of one the node is cordoned.
+    fleet.nodes = fleet
+        .nodes
+        .iter()
+        .map(|own| {
+            let mut own = own.clone();
+            if [cordoned, other].contains(&own.name()) {
+                let node = Arc::make_mut(&mut own);
+                node.devices[0].holder = None;
+                node.devices[0].health = Health::Ok;
+                if node.name() == cordoned {
+                    node.cordon = Some(Cordon::default());
+                }
+            }
+            own
+        })
+        .collect();
+    let of_class = || {
+        let nodes = fleet.nodes.iter();
+        nodes.filter(|node| node.devices.iter().any(|it| it.class == class))
+    };
+    let is_free = |device: &&Device| !device.is_allocated() && !device.health.is_fault();
+    let mut free = 0;
+    let mut unusable = 0;
+    for node in of_class() {
+        let own = node.devices.iter().filter(is_free).count();
+        let out = Unusable::of(node);
+        let out = out.total().less(out.unhealthy).floor() as usize;
+        unusable += out.min(own);
+        free += own - out.min(own);
+    }
+    assert!(free > 0 && unusable > 0, "{free} {unusable}");
+    facts.fleet = Arc::new(fleet);
+    let (_, text) = open(&facts, ViewId::Jobs, &format!("/{job}\n\n"));
+    for words in [
+        format!("free {free}"),
+        format!("free, not usable {unusable}"),
+    ] {
+        assert!(text.contains(&words), "{words}\n{text}");
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ use model::plan::{
     Alternative, Displaced, Forecast, JobName, JobRef, Loss, Mutation, Object, Outcome, Plan,
     PlanCheck, PlanEffect as Forecasted, Refusal, RefusalCode, StartChange, Step, Undo, Verb,
 };
+use table::Facts;
 use table::actions::{ActionState, May, RunRow, RunState};
 use table::navigation::ViewId;
 
@@ -19,7 +20,12 @@ const SIZE: (u16, u16) = (120, 40);
 
 /// A console with the plan of a drain in front; the number of its question.
 pub fn opened(size: (u16, u16), plan: &Plan) -> (App, u64) {
-    let mut app = console(&SMALL, ViewId::Nodes, size, AppOptions::default());
+    opened_on(&SMALL, size, plan)
+}
+
+/// As [`opened`], on these facts.
+pub fn opened_on(facts: &Facts, size: (u16, u16), plan: &Plan) -> (App, u64) {
+    let mut app = console(facts, ViewId::Nodes, size, AppOptions::default());
     let _ = app.update(Msg::ActionState(Arc::new(ActionState {
         may: May::Yes,
         ..ActionState::default()
@@ -190,8 +196,26 @@ fn evicting_running_work_needs_typed_confirmation() {
     let (mut app, _) = opened(SIZE, &priority(&["a"]));
     assert_eq!(carried(&press(&mut app, "\n")), None, "a bare enter");
     let (mut app, _) = opened(SIZE, &priority(&[]));
+    let shown = text(&app);
+    assert!(
+        shown.contains("enter applies it: nothing is evicted"),
+        "{shown}"
+    );
     let effects = press(&mut app, "\n\n");
     assert!(carried(&effects).is_some(), "nothing is evicted");
+}
+
+#[test]
+fn a_name_typed_without_need_is_no_reason_and_writes_nothing() {
+    let plan = priority(&[]);
+    let (mut app, _) = opened(SIZE, &plan);
+    press(&mut app, &plan.typed(&SMALL.context));
+    assert_eq!(carried(&press(&mut app, "\n")), None);
+    let shown = text(&app);
+    assert!(shown.contains("nothing has to be typed"), "{shown}");
+    let effects = press(&mut app, "\n");
+    let order = carried(&effects).expect("confirmed");
+    assert_eq!(order.confirmation.reason, "");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use console::action_keys::ActionName;
 use console::{AppOptions, Keymap, Msg, render_text};
 use model::base::{Name, ObjectKey};
+use model::fleet::device::Health;
 use model::plan::{Displaced, Forecast, Intent, JobName, Loss, Plan, PlanEffect};
 use plan::actions::ACTIONS;
 use table::actions::{ActionState, May, RunRow, RunState, StepRow, StepState};
@@ -14,7 +15,7 @@ use table::navigation::ViewId;
 use table::rows::lost_work::by_team;
 
 use crate::frames::{LARGE, SMALL, console};
-use crate::plan_dialog::{forecast, long, opened};
+use crate::plan_dialog::{forecast, long, opened, opened_on};
 
 const TEAMS: [(&str, u64); 3] = [("nlp", 10), ("vision", 25), ("vision", 10)];
 
@@ -127,6 +128,7 @@ fn drain() -> (Plan, Name, Vec<char>) {
     }
     let taken = node.devices.iter().map(|device| match device.holder {
         Some(_) => 'A',
+        None if device.health.is_fault() => '×',
         None => '·',
     });
     let taken = taken.collect();
@@ -169,10 +171,10 @@ fn a_drained_node_is_drawn_before_and_after_and_what_the_plan_leaves_stays() {
         words[1..].to_vec()
     };
     let before: String = before.into_iter().collect();
-    let free = "·".repeat(before.chars().count());
+    let after = before.replace('A', "·");
     // (The devices of one team.)
     assert!(before.contains('A'));
-    assert_eq!(cells(&plan), [before.clone(), free]);
+    assert_eq!(cells(&plan), [before.clone(), after]);
     let (app, _) = opened((160, 60), &plan);
     let shown = render_text(&app, 160, 60);
     let taken = before.matches('A').count();
@@ -180,6 +182,45 @@ fn a_drained_node_is_drawn_before_and_after_and_what_the_plan_leaves_stays() {
     assert!(shown.contains(&sentence), "{sentence}\n{shown}");
     forecast(&mut plan).displaced.clear();
     assert_eq!(cells(&plan), [before.clone(), before], "no job leaves");
+}
+
+#[test]
+fn a_faulty_device_of_a_drained_node_is_not_free_after_it() {
+    let (plan, node, before) = drain();
+    let at = before.iter().position(|sign| *sign == 'A');
+    let at = at.expect("an allocated device");
+    let mut facts = SMALL.clone();
+    let mut fleet = (*facts.fleet).clone();
+    fleet.nodes = fleet
+        .nodes
+        .iter()
+        .map(|own| {
+            let mut own = own.clone();
+            if *own.name() == node {
+                let devices = &mut Arc::make_mut(&mut own).devices;
+                devices[at].health = Health::Fault(Name::new("XID 79"));
+            }
+            own
+        })
+        .collect();
+    facts.fleet = Arc::new(fleet);
+    let (app, _) = opened_on(&facts, (160, 60), &plan);
+    let shown = render_text(&app, 160, 60);
+    let words: Vec<&str> = shown
+        .lines()
+        .skip_while(|line| !line.contains("BEFORE"))
+        .nth(1)
+        .expect("the node")
+        .split_whitespace()
+        .filter(|word| *word != "│")
+        .collect();
+    let before: String = before.into_iter().collect();
+    assert_eq!(words[1], before, "{shown}");
+    assert_eq!(words[2].chars().nth(at), Some('×'), "{shown}");
+    for legend in ["· = not allocated", "× = fault"] {
+        assert!(shown.contains(legend), "{legend}\n{shown}");
+    }
+    assert!(!shown.contains("= free"), "{shown}");
 }
 
 fn plans(size: (u16, u16), acts: ActionState) -> String {

@@ -12,6 +12,7 @@ use crate::msg::{Effect, Key, KeyPress, Mouse, Rewind, Switch};
 use crate::overlay::{Navigation, Overlay, Verdict};
 use crate::picture;
 use crate::table_model::fields;
+use crate::tabs::tab_at;
 use crate::view::object_view::sort_of;
 use crate::view::subject;
 use crate::view::tree_of;
@@ -546,7 +547,8 @@ impl App {
                     return;
                 }
                 let area = self.area();
-                if let Some(id) = frame::tab_at(self, area, x, y) {
+                let line = frame::tab_line(area).filter(|line| y == line.y);
+                if let Some(id) = line.and_then(|line| tab_at(self, line, x)) {
                     self.show(id);
                 } else {
                     let body = self.body();

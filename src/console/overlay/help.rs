@@ -39,7 +39,10 @@ const SIGNS: [(&str, &str); 22] = [
     ("×", "broken or failed; on the heatmap a fault"),
     ("□", "on hold or stopped"),
     ("✓", "done; on a finding: acknowledged"),
-    ("·", "free device; in a trend: no reading"),
+    (
+        "· /",
+        "free device; / one that a new pod cannot use: its node is cordoned, not ready, or does not offer it; · in a trend: no reading",
+    ),
     ("–", "unknown (never means zero)"),
     (
         "~",

@@ -475,12 +475,16 @@ impl Dialog {
             return Verdict::Stay;
         }
         let wanted = plan.typed(&screen.facts().context);
-        // The confirmation text is not a reason: it must not end up in the log, and the plan still needs it.
-        if plan.needs_typed_name() && self.reason.text().trim() == wanted {
+        // The confirmation text is not a reason: it must not end up in the log. Who typed it expects that nothing is written yet.
+        if self.reason.text().trim() == wanted {
             self.chosen = Focus::Reason;
-            self.error = Some(format!(
-                "type {wanted} in the other field; this field is for the reason"
-            ));
+            self.error = Some(match plan.needs_typed_name() {
+                true => format!("type {wanted} in the other field; this field is for the reason"),
+                false => {
+                    self.reason = TextField::default();
+                    String::from("nothing has to be typed: nothing is evicted; enter applies it")
+                }
+            });
             return Verdict::Stay;
         }
         if plan.needs_typed_name() && self.typed.text().trim() != wanted {

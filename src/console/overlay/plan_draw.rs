@@ -269,23 +269,27 @@ fn draw_foot(
         // Their names are listed in the plan.
         format!("{enter} evicts {}", plan.evicts_count())
     });
+    let is_undo = matches!(plan.intent, Intent::Undo { .. });
+    let applies = match inside.width {
+        _ if is_undo || plan.needs_typed_name() => {
+            "enter applies it; it stops at the first failure"
+        }
+        100.. => {
+            "enter applies it: nothing is evicted; it stops at the first failure; to undo: U in view 9"
+        }
+        _ => "enter applies it: nothing is evicted; to undo: U in view 9",
+    };
     let (words, role) = match (&dialog.error, &dialog.phase, &screen.facts().acts.may) {
         (Some(error), ..) => (error.as_str(), Role::Crit),
         (None, PlanPhase::Sent(_), _) => ("confirmed, starting…", Role::Info),
         (None, _, May::No { sentence, .. }) => (sentence.as_str(), Role::Warn),
         (None, ..) if evicts.is_some() => (evicts.as_deref().unwrap_or_default(), Role::Warn),
-        (None, ..) if matches!(plan.intent, Intent::Undo { .. }) => (
+        (None, ..) if is_due => (
             "nothing is written before you confirm; it stops at the first failure",
             Role::Muted,
         ),
-        (None, ..) if inside.width >= 100 => (
-            "nothing is written before you confirm; it stops at the first failure; to undo: U in view 9",
-            Role::Muted,
-        ),
-        (None, ..) => (
-            "nothing is written before you confirm; to undo: U in view 9",
-            Role::Muted,
-        ),
+        (None, _, May::Unknown) => ("write access is not known yet", Role::Muted),
+        (None, ..) => (applies, Role::Text),
     };
     painter.text_in_role(inside.x, y, inside.width, words, role);
 }

@@ -107,8 +107,7 @@ pub(super) fn cells<'a>(
         Cell::new(match cost {
             None => Value::Empty,
             Some(cost) => Value::known(cost, Value::text),
-        })
-        .role(Role::Accent),
+        }),
         {
             let words = match row.then.map(how).filter(|then| !then.is_empty()) {
                 None => how(step),

@@ -148,7 +148,7 @@ impl View for CostView {
                 String::new()
             };
             let (accent, blue) = (
-                painter.render_style.bold(Role::Accent),
+                painter.render_style.bold(Role::Title),
                 painter.render_style.bold(Role::IdleMoney),
             );
             let mut pieces = vec![

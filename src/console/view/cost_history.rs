@@ -95,7 +95,7 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         let (text, muted, accent) = (
             painter.render_style.fg(Role::Text),
             painter.render_style.fg(Role::Muted),
-            painter.render_style.bold(Role::Accent),
+            painter.render_style.bold(Role::Title),
         );
         let seen = (sums.now.ratio * 1_000.0).floor() / 10.0;
         // This period is not over, and of both some time may be missing: the one before counts for as much time as this one has

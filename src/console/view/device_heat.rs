@@ -11,6 +11,7 @@ use model::base::{Moment, SmallSort};
 use model::fleet::device::Device;
 use model::fleet::judge::GANG_WORKS;
 use model::fleet::node::Node;
+use model::fleet::pool::Unusable;
 use model::fleet::signal::Signal;
 use table::Facts;
 use table::column::id_of;
@@ -192,10 +193,16 @@ impl DeviceHeats {
                 self.values.extend_from_slice(&old.values[range]);
                 continue;
             }
-            for device in &node.devices {
+            for (device, is_unusable) in node.devices.iter().zip(Unusable::devices(node)) {
                 let value = metric.of(device, facts);
                 self.cells
-                    .push(cell(facts, node, device, (metric, value), &span));
+                    .push(match cell(facts, node, device, (metric, value), &span) {
+                        own if own.heat == HeatLevel::Free && is_unusable => HeatCell {
+                            heat: HeatLevel::Unusable,
+                            ..own
+                        },
+                        own => own,
+                    });
                 self.values
                     .push(value.map_or(f32::NAN, |value| value as f32));
                 if scale == Scale::Outlier {
@@ -274,6 +281,7 @@ impl DeviceHeats {
 /// devices counting as 0.
 pub fn together(cells: &[HeatCell]) -> Option<HeatCell> {
     let (mut heat, mut hot, mut idle, mut free, mut unknown) = (0u32, 0u32, 0u32, 0u32, 0u32);
+    let mut unusable = 0u32;
     let mut stale = 0usize;
     for cell in cells {
         stale += usize::from(cell.stale);
@@ -285,6 +293,10 @@ pub fn together(cells: &[HeatCell]) -> Option<HeatCell> {
             }
             HeatLevel::Idle => idle += 1,
             HeatLevel::Free => free += 1,
+            HeatLevel::Unusable => {
+                free += 1;
+                unusable += 1;
+            }
             HeatLevel::Unknown => unknown += 1,
         }
     }
@@ -298,6 +310,8 @@ pub fn together(cells: &[HeatCell]) -> Option<HeatCell> {
         HeatLevel::Idle
     } else if hot > 0 {
         HeatLevel::Heat((heat / (hot + free)) as u8)
+    } else if unusable > 0 && unusable == free {
+        HeatLevel::Unusable
     } else {
         HeatLevel::Free
     };
@@ -440,5 +454,13 @@ mod tests {
             Some(HeatLevel::Free)
         );
         assert_eq!(of(&[HeatLevel::Unknown]), Some(HeatLevel::Unknown));
+        let out = HeatLevel::Unusable;
+        assert_eq!(of(&[out, out]), Some(out));
+        assert_eq!(of(&[out, HeatLevel::Free]), Some(HeatLevel::Free));
+        assert_eq!(
+            of(&[out, HeatLevel::Heat(8)]),
+            Some(HeatLevel::Heat(4)),
+            "free ones count as 0"
+        );
     }
 }

@@ -95,9 +95,8 @@ impl FleetView {
             } else {
                 painter.text_in_role(inside.x, y, name_room, &name, Role::Title);
             }
-            let accent = painter.render_style.fg(Role::Warn);
-            painter.text_right(inside.right(), y, age_width, &age, accent);
             let text = painter.render_style.fg(Role::Text);
+            painter.text_right(inside.right(), y, age_width, &age, text);
             painter.text_right(
                 inside.right().saturating_sub(age_width + 1),
                 y,
@@ -180,7 +179,7 @@ impl FleetView {
                     y,
                     graphic,
                     row.spend.rate.usd() / whole,
-                    Role::Accent,
+                    Role::Muted,
                 );
             }
             let text = painter.render_style.fg(Role::Text);

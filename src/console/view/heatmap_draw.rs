@@ -208,12 +208,8 @@ impl Heatmap {
             Scale::Relative => ("the lowest", "the highest"),
             Scale::Absolute => self.metric.ends(),
         };
-        let signs: [(HeatLevel, &str); 4] = [
-            (HeatLevel::Idle, "idle alloc"),
-            (HeatLevel::Free, "free"),
-            (HeatLevel::Fault, "fault"),
-            (HeatLevel::Unknown, "unknown"),
-        ];
+        let idle = [(HeatLevel::Idle, "idle alloc")];
+        let signs = idle.iter().chain(&HeatLevel::LEGEND);
         let ramp = painter.width(cold) + painter.width(hot) + 2 + HEAT_LEVELS as u16;
         let mut room = area.right().saturating_sub(from + 1);
         if room < ramp {
@@ -221,7 +217,6 @@ impl Heatmap {
         }
         room -= ramp;
         let shown: Vec<_> = signs
-            .iter()
             // Only utilization shows idle devices.
             .filter(|(heat, _)| *heat != HeatLevel::Idle || self.metric == HeatMetric::Util)
             .take_while(|(_, words)| {
@@ -578,7 +573,10 @@ impl Heatmap {
                     pod.team,
                     pod.job.key.name
                 ),
-                None => String::from("free"),
+                None => match self.glows.device(node, at).map(|cell| cell.heat) {
+                    Some(HeatLevel::Unusable) => String::from("free, not usable"),
+                    _ => String::from("free"),
+                },
             };
         }
         painter.text_in_role(area.x + 2, area.y, area.width - 2, &first, Role::Title);

@@ -254,7 +254,7 @@ fn cells<'a>(facts: &'a Facts, job: &'a Job, at: usize) -> Vec<Cell<'a>> {
             Value::Count(i64::from(priority))
         }))
         .role(Role::Muted),
-        Cell::new(Value::Since(job.waiting_since.unwrap_or(job.created))).role(Role::Warn),
+        Cell::new(Value::Since(job.waiting_since.unwrap_or(job.created))),
         Cell::text(table::waiting::why(facts, job)),
         Cell::text(table::waiting::mend(facts, job)).role(Role::Info),
         Cell::new(Value::known(

@@ -7,7 +7,7 @@ use ratatui::layout::Rect;
 use crate::painter::Painter;
 use crate::summary::fleet_util;
 use crate::text::{counted, per_hour};
-use crate::widget::bar::bar;
+use crate::widget::bar::{bar, bar_role};
 use crate::widget::heat::{HeatCell, HeatLevel, pair, single};
 use crate::widget::panel::panel;
 use crate::widget::spark::{ChartRange, chart_of_range, spark};
@@ -148,15 +148,11 @@ impl DeviceStrip {
             let width = width
                 + painter.text_in_role(x + width, area.y, 22, "is allocated but idle", Role::Muted);
             let mut at = x + width;
-            for (heat, words) in [
-                (HeatLevel::Free, "free"),
-                (HeatLevel::Fault, "fault"),
-                (HeatLevel::Unknown, "unknown"),
-            ] {
-                if area.right().saturating_sub(at) > 12 {
+            for (heat, words) in HeatLevel::LEGEND {
+                if area.right().saturating_sub(at) > 14 {
                     painter.text_in_role(at, area.y, 2, ",", Role::Muted);
                     single(painter, at + 2, area.y, HeatCell::fresh(heat));
-                    at += 4 + painter.text_in_role(at + 4, area.y, 8, words, Role::Muted);
+                    at += 4 + painter.text_in_role(at + 4, area.y, 10, words, Role::Muted);
                 }
             }
         }
@@ -336,7 +332,7 @@ pub fn time_strip(facts: &Facts, painter: &mut Painter<'_>, area: Rect, signal: 
     }
     let body = Rect::new(inside.x, inside.y, inside.width, inside.height - 2);
     let range = ChartRange {
-        role: Role::Accent,
+        role: Role::Text,
         words: &|share| whole_percent(f64::from(share)),
         limit: None,
     };
@@ -447,7 +443,7 @@ pub fn device_tile(
         match device.util().filter(|_| is_its) {
             // Without history, only the current value is shown.
             Some(util) if past.iter().all(Option::is_none) => {
-                let role = if stale { Role::Muted } else { Role::Accent };
+                let role = bar_role(stale);
                 bar(painter, x, area.y + 2, room, util, role);
             }
             _ => spark(painter, x, area.y + 2, &past, stale),

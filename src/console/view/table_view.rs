@@ -257,7 +257,8 @@ impl TableView {
         let list = noted.then(|| LIST_NOTE.to_owned());
         // What the user chose is drawn all the same.
         let unseen = table_model.unseen_note().filter(|_| self.chosen.is_none());
-        let notes: Vec<String> = list.into_iter().chain(unseen).collect();
+        let no_room = self.without_room(facts, &shown, &drawn);
+        let notes: Vec<String> = no_room.into_iter().chain(list).chain(unseen).collect();
         if area.height < whole.height {
             let (width, words) = (whole.width.saturating_sub(4), notes.join("   "));
             painter.text_in_role(whole.x + 2, area.bottom(), width, &words, Role::Muted);
@@ -289,6 +290,24 @@ impl TableView {
             }
         }
         gone
+    }
+
+    /// Which columns have no room although no other column says the same in short.
+    fn without_room(&self, facts: &Facts, shown: &[usize], drawn: &[usize]) -> Option<String> {
+        let columns = self.table_model.kind.columns;
+        let own = columns.iter().position(|own| !own.yields_to.is_empty())?;
+        if shown.contains(&own) {
+            return None;
+        }
+        let lacks = |place: &usize| {
+            let id = columns[shown[*place]].id;
+            columns[own].yields_to.contains(&id) && !drawn.contains(place)
+        };
+        let lacking: Vec<_> = (0..shown.len())
+            .filter(lacks)
+            .map(|place| columns[shown[place]].title(facts))
+            .collect();
+        (!lacking.is_empty()).then(|| format!("no room for {}", lacking.join(", ")))
     }
 
     /// The titles of these columns that the facts give, by place.

@@ -361,7 +361,7 @@ impl WhatIfView {
         draw(top + 1, heads, [Role::Muted; 4]);
         for (line, row) in rows.iter().enumerate() {
             let [name, before, after, by]: &Figure = row;
-            let roles = [Role::Muted, Role::Text, Role::Title, Role::Accent];
+            let roles = [Role::Muted, Role::Text, Role::Title, Role::Text];
             draw(top + 2 + line as u16, [name, before, after, by], roles);
         }
     }

@@ -13,8 +13,25 @@ pub enum HeatLevel {
     /// Allocated, but does no work.
     Idle,
     Free,
+    /// Free, but a new pod cannot use it.
+    Unusable,
     Fault,
     Unknown,
+}
+
+impl HeatLevel {
+    /// What the signs beside the ramp say.
+    pub const LEGEND: [(Self, &'static str); 4] = [
+        (Self::Free, "free"),
+        (Self::Fault, "fault"),
+        (Self::Unknown, "unknown"),
+        (Self::Unusable, "not usable"),
+    ];
+
+    /// True where no pod has it and it has no fault.
+    const fn is_free(self) -> bool {
+        matches!(self, Self::Free | Self::Unusable)
+    }
 }
 
 /// One device's cell: its heat, and whether that is stale.
@@ -36,7 +53,7 @@ impl HeatCell {
                 .render_style
                 .heat_for_cell(usize::from(level), self.stale),
             HeatLevel::Idle => painter.render_style.fill(Role::IdleDevice, self.stale),
-            HeatLevel::Free => painter.render_style.fill(Role::Panel, false),
+            HeatLevel::Free | HeatLevel::Unusable => painter.render_style.fill(Role::Panel, false),
             HeatLevel::Fault => painter.render_style.fill(Role::Crit, false),
             HeatLevel::Unknown => painter.render_style.fill(Role::Faint, false),
         }
@@ -51,6 +68,7 @@ impl HeatCell {
             HeatLevel::Heat(level) => DIGITS[if level > 15 { 15 } else { level as usize }],
             HeatLevel::Idle => "i",
             HeatLevel::Free => "·",
+            HeatLevel::Unusable => "/",
             HeatLevel::Fault => "×",
             HeatLevel::Unknown => "?",
         }
@@ -64,7 +82,7 @@ impl HeatCell {
             HeatLevel::Idle => painter.render_style.fg(Role::IdleMoney),
             HeatLevel::Free => painter.render_style.fg(Role::Faint),
             HeatLevel::Fault => painter.render_style.bold(Role::Crit),
-            HeatLevel::Unknown => painter.render_style.fg(Role::Muted),
+            HeatLevel::Unknown | HeatLevel::Unusable => painter.render_style.fg(Role::Muted),
         }
     }
 }
@@ -92,7 +110,7 @@ pub fn pair(
             let other = [top, bottom]
                 .into_iter()
                 .flatten()
-                .find(|ember| ember.heat != HeatLevel::Fault && ember.heat != HeatLevel::Free);
+                .find(|ember| ember.heat != HeatLevel::Fault && !ember.heat.is_free());
             let mut style = painter.render_style.bold(Role::Crit);
             if let Some(other) = other.filter(|other| matches!(other.heat, HeatLevel::Heat(0..=5)))
             {
@@ -102,12 +120,15 @@ pub fn pair(
             return;
         }
     }
-    if whole(HeatLevel::Free) || whole(HeatLevel::Unknown) {
-        let sign = match any.heat {
-            HeatLevel::Unknown => "–",
-            _ => "·",
-        };
-        painter.sign(x, y, sign, any.style(painter));
+    let is_free = |ember: HeatCell| ember.heat.is_free();
+    if top.is_none_or(is_free) && bottom.is_none_or(is_free) {
+        // Where they differ, what can be used is shown.
+        let usable = bottom.filter(|ember| ember.heat == HeatLevel::Free);
+        single(painter, x, y, usable.unwrap_or(any));
+        return;
+    }
+    if whole(HeatLevel::Unknown) {
+        painter.sign(x, y, "–", any.style(painter));
         return;
     }
     match (top, bottom) {
@@ -168,6 +189,14 @@ mod tests {
             "×"
         );
         assert_eq!(painted(Some(HeatLevel::Unknown), None), "–");
+        for (top, bottom, sign) in [
+            (HeatLevel::Unusable, HeatLevel::Unusable, "/"),
+            (HeatLevel::Unusable, HeatLevel::Free, "·"),
+            (HeatLevel::Free, HeatLevel::Unusable, "·"),
+            (HeatLevel::Unusable, HeatLevel::Heat(9), "▀"),
+        ] {
+            assert_eq!(painted(Some(top), Some(bottom)), sign, "{top:?} {bottom:?}");
+        }
         assert_eq!(painted(None, None), " ");
     }
 
@@ -177,6 +206,7 @@ mod tests {
             HeatLevel::Heat(7),
             HeatLevel::Idle,
             HeatLevel::Free,
+            HeatLevel::Unusable,
             HeatLevel::Fault,
             HeatLevel::Unknown,
         ];

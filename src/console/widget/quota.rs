@@ -1,5 +1,6 @@
 //! A quota bar: nominal quota in use, borrowed beyond it, and unused.
 
+use super::bar::EMPTY;
 use crate::painter::Painter;
 use table::cell::QuotaUse;
 use table::role::Role;
@@ -35,26 +36,19 @@ pub fn bar(painter: &mut Painter<'_>, x: u16, y: u16, quota: &QuotaUse) {
         .is_some_and(|used| Some(used) >= quota.nominal && used > 0);
     let used_style = painter
         .render_style
-        .fg(if full { Role::Warn } else { Role::Accent });
+        .fg(if full { Role::Text } else { Role::Muted });
     let borrowed_style = painter.render_style.fg(Role::Info);
-    // Three quarters high where color separates the parts, so that bars on adjacent lines stay separate.
+    // Three quarters high where there are parts of blocks, so that bars on adjacent lines stay separate. Each part has a sign of its own.
     let thin = painter.render_style.half_blocks();
-    let rest = painter
-        .render_style
-        .fg(if thin { Role::Border } else { Role::Faint });
+    let rest = painter.render_style.fg(Role::Faint);
     for at in 0..BAR {
         let (sign, style) = if at < own {
             (if thin { "▆" } else { "█" }, used_style)
         } else if at < own + borrowed {
-            // On an ASCII screen its sign distinguishes it from the unused part.
-            let sign = match (thin, painter.render_style.ascii) {
-                (true, _) => "▆",
-                (_, true) => "+",
-                (_, false) => "▒",
-            };
-            (sign, borrowed_style)
+            let ascii = painter.render_style.ascii;
+            (if ascii { "+" } else { "▒" }, borrowed_style)
         } else {
-            (if thin { "▆" } else { "░" }, rest)
+            (if thin { EMPTY } else { "░" }, rest)
         };
         painter.sign(x + at, y, sign, style);
     }

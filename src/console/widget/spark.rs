@@ -81,22 +81,7 @@ pub fn chart_of_range(
     let Some((low, high)) = own_range(with_limit).filter(|_| area.height > 0) else {
         return area;
     };
-    let ends = [
-        (area.y, (chart.words)(high)),
-        (area.bottom() - 1, (chart.words)(low)),
-    ];
-    let room = ends.iter().map(|(_, words)| painter.width(words)).max();
-    let room = room.unwrap_or(0).min(area.width / 3);
-    let muted = painter.render_style.fg(Role::Muted);
-    for (y, words) in &ends {
-        painter.text_right(area.x + room, *y, room, words, muted);
-    }
-    let body = Rect::new(
-        area.x + room + 1,
-        area.y,
-        area.width.saturating_sub(room + 1),
-        area.height,
-    );
+    let body = axis_ends(painter, area, &[high, low].map(chart.words));
     let share = |value: f32| f64::from((value - low) / (high - low).max(f32::MIN_POSITIVE));
     // The lowest is a line, too: a gap is something else.
     let lines = f64::from(body.height) * 8.0 - 1.0;
@@ -131,6 +116,28 @@ pub fn chart_of_range(
         }
     }
     body
+}
+
+/// The upper and the lower end of a vertical axis in words; where both round to the same, that once in the middle. Returns what is
+/// right of them.
+pub fn axis_ends(painter: &mut Painter<'_>, area: Rect, ends: &[String; 2]) -> Rect {
+    let room = ends.iter().map(|words| painter.width(words)).max();
+    let room = room.unwrap_or(0).min(area.width / 3);
+    let muted = painter.render_style.fg(Role::Muted);
+    let [upper, lower] = ends;
+    let last = area.height.saturating_sub(1);
+    let labels = match upper == lower {
+        true => vec![(last / 2, upper)],
+        false => vec![(0, upper), (last, lower)],
+    };
+    for (line, words) in labels {
+        painter.text_right(area.x + room, area.y + line, room, words, muted);
+    }
+    Rect {
+        x: area.x + room + 1,
+        width: area.width.saturating_sub(room + 1),
+        ..area
+    }
 }
 
 /// A column of so many eighths of a line from the bottom: its upper end in the first style, what is below it in the second.
@@ -212,6 +219,14 @@ mod tests {
             line(1)
         );
         assert_eq!(line(1).matches('·').count(), 1, "{}", line(1));
+        // Ends that round to the same words are one label.
+        let mut buf = Buffer::empty(Rect::new(0, 0, 9, 3));
+        let mut painter = Painter::new(&mut buf, &render_style, Moment::default());
+        let ends = ["98%", "98%"].map(String::from);
+        let body = axis_ends(&mut painter, Rect::new(0, 0, 9, 3), &ends);
+        assert_eq!((body.x, body.width), (4, 5));
+        let labels = [0, 1, 2].map(|y| buf[(0, y)].symbol().to_owned());
+        assert_eq!(labels, [" ", "9", " "]);
         // What hardly moves is no mountain range, and nothing is below nothing.
         let (low, high) = own_range([Some(1_000.0), Some(1_001.0)].into_iter()).expect("a range");
         assert!(low < 1_000.0 && high > 1_001.0 && (high - low - 50.05).abs() < 0.1);

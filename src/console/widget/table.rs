@@ -10,7 +10,7 @@ use table::cell::{Cell, Value};
 use table::column::{Align, ColumnHead, Width};
 use table::role::Role;
 
-use super::bar::bar;
+use super::bar::{bar, bar_role};
 use super::cell::words;
 use super::spark::spark;
 
@@ -384,12 +384,7 @@ fn paint(
     let graphic = width.saturating_sub(BESIDE);
     match &cell.value {
         Value::Bar(ratio) if graphic > 0 => {
-            let role = if cell.stale {
-                Role::Muted
-            } else {
-                Role::Accent
-            };
-            bar(painter, x, y, graphic, *ratio, role);
+            bar(painter, x, y, graphic, *ratio, bar_role(cell.stale));
             painter.text_right(x + width, y, BESIDE, words, style);
         }
         Value::Trend(values, last) if graphic > 0 => {
@@ -397,12 +392,7 @@ fn paint(
             match last {
                 // Without an earlier value only the present one is shown.
                 Some(ratio) if values.iter().all(Option::is_none) => {
-                    let role = if cell.stale {
-                        Role::Muted
-                    } else {
-                        Role::Accent
-                    };
-                    bar(painter, x, y, graphic, *ratio, role);
+                    bar(painter, x, y, graphic, *ratio, bar_role(cell.stale));
                 }
                 _ => spark(painter, x, y, &values[skip..], cell.stale),
             }

@@ -100,6 +100,33 @@ impl Unusable {
         }
     }
 
+    /// Of which devices of a node, in their order, a new pod cannot use what is free: those that [`Self::of`] counts. Of a node that offers
+    /// some of its devices it is not known which: the last free ones stand for those that it does not offer.
+    pub fn devices(node: &Node) -> Vec<bool> {
+        let is_out =
+            node.ready != Some(true) || node.cordon.is_some() || node.device_allocatable == 0;
+        let is_whole = node.devices.iter().all(|device| device.slices.is_empty());
+        let mut withheld = match is_whole && !is_out {
+            true => Self::of(node).not_allocatable.floor(),
+            false => 0,
+        };
+        let mut all: Vec<bool> = node
+            .devices
+            .iter()
+            .rev()
+            .map(|device| {
+                if is_out || device.health.is_fault() {
+                    return true;
+                }
+                let is_withheld = withheld > 0 && !device.is_allocated();
+                withheld -= u32::from(is_withheld);
+                is_withheld
+            })
+            .collect();
+        all.reverse();
+        all
+    }
+
     pub fn total(&self) -> DeviceAmount {
         self.not_ready + self.cordoned + self.unhealthy + self.not_allocatable
     }
@@ -331,19 +358,26 @@ mod tests {
         ];
         let mut node = node("n", "h100", None, devices);
         let why = |node: &Node| Unusable::of(node).words();
+        let out = |node: &Node| Unusable::devices(node);
         assert_eq!(why(&node), None);
+        assert_eq!(out(&node), [false; 4]);
         // Of the four that it offers a pod has one: the scheduler counts with two when it offers three.
         node.device_allocatable = 3;
         assert_eq!(why(&node).as_deref(), Some("1 not allocatable"));
+        assert_eq!(out(&node), [false, false, false, true]);
         node.devices[2].health = Health::Fault(Name::new("XID 79"));
         assert_eq!(why(&node).as_deref(), Some("1 unhealthy"), "it is that one");
+        assert_eq!(out(&node), [false, false, true, false]);
         node.device_allocatable = 0;
         assert_eq!(
             why(&node).as_deref(),
             Some("1 unhealthy, 2 not allocatable")
         );
+        assert_eq!(out(&node), [true; 4]);
+        node.device_allocatable = 4;
         node.cordon = Some(Cordon::default());
         assert_eq!(why(&node).as_deref(), Some("3 cordoned"));
+        assert_eq!(out(&node), [true; 4]);
         node.ready = None;
         assert_eq!(why(&node).as_deref(), Some("3 on nodes that are not ready"));
         let counts = DeviceCounts {

@@ -151,7 +151,6 @@ pub static KIND: KindSpec = KindSpec {
             of(facts, row, |advice| {
                 Value::known(advice.saves_a_month(), Value::Sum)
             })
-            .role(Role::Accent)
         })
         .sign(|facts, row| match silence_at(facts, row) {
             Some(Silence::Muted) => ("–", Role::Muted),

@@ -353,7 +353,7 @@ fn without_devices(facts: &Facts, team: &Name) -> Option<RateRow> {
 }
 
 fn rate_cell(facts: &Facts, at: Row) -> Cell<'_> {
-    money(facts, at, |spend| Some(spend.rate)).role(Role::Accent)
+    money(facts, at, |spend| Some(spend.rate))
 }
 
 /// What a row's job has cost so far, where that is known.

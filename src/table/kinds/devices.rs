@@ -442,7 +442,6 @@ fn cost(facts: &Facts, row: Row) -> Cell<'_> {
         let price = facts.spend_rates.price_of(node, device);
         Value::known(price, |price| Value::Money(Money::of(price)))
     })
-    .role(Role::Accent)
 }
 
 /// A device's state as a sign and text.

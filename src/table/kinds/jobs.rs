@@ -327,7 +327,7 @@ fn of<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Job) -> Value<'a>) -
 /// A job's state as a sign.
 pub const fn sign(state: JobState) -> (&'static str, Role) {
     match state {
-        JobState::Waiting => ("○", Role::Warn),
+        JobState::Waiting => ("○", Role::Text),
         JobState::Starting | JobState::Finishing => ("◐", Role::Info),
         JobState::Running => ("●", Role::Ok),
         JobState::Suspended => ("□", Role::Muted),
@@ -342,7 +342,7 @@ fn name(facts: &Facts, row: Row) -> Cell<'_> {
 
 fn state(facts: &Facts, row: Row) -> Cell<'_> {
     let role = match job(facts, row).map(|job| job.state) {
-        Some(JobState::Waiting) => Role::Warn,
+        Some(JobState::Waiting) => Role::Text,
         Some(JobState::Failed) => Role::Crit,
         _ => Role::Muted,
     };
@@ -365,7 +365,7 @@ fn clock(facts: &Facts, row: Row) -> Cell<'_> {
         return Cell::new(Value::Unknown);
     };
     let role = if job.state == JobState::Waiting {
-        Role::Warn
+        Role::Title
     } else {
         Role::Text
     };
@@ -418,11 +418,7 @@ fn rate_cell(facts: &Facts, row: Row) -> Cell<'_> {
     });
     // What has no devices costs nothing: that is not what one looks for.
     let is_nothing = cell.value == Value::Money(Money::ZERO);
-    cell.role(if is_nothing {
-        Role::Muted
-    } else {
-        Role::Accent
-    })
+    cell.role(if is_nothing { Role::Muted } else { Role::Text })
 }
 
 fn cost(facts: &Facts, row: Row) -> Cell<'_> {

@@ -101,7 +101,6 @@ pub static KIND: KindSpec = KindSpec {
                 let rate = facts.rate_of_node(node.name()).filter(|_| listed);
                 Value::known(rate, Value::Money)
             })
-            .role(Role::Accent)
         })
         .by("burn_usd_per_hour"),
         Column::number("cordoned", "CORDONED", 11, 5, |facts, row| {

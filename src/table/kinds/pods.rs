@@ -119,7 +119,6 @@ pub static KIND: KindSpec = KindSpec {
             of(facts, row, |pod| {
                 Value::known(allocated_devices(facts, pod).1, Value::Money)
             })
-            .role(Role::Accent)
         })
         .by("burn_usd_per_hour"),
         Column::number("priority", "PRIORITY", 9, 6, |facts, row| {
@@ -269,7 +268,7 @@ fn sign(pod: &Pod) -> (&'static str, Role) {
         Phase::Failed => ("×", Role::Crit),
         Phase::Succeeded => ("✓", Role::Muted),
         _ if seen.deleted.is_some() => ("◐", Role::Info),
-        Phase::Pending if seen.node.is_none() => ("○", Role::Warn),
+        Phase::Pending if seen.node.is_none() => ("○", Role::Text),
         Phase::Pending => ("◐", Role::Info),
         Phase::Running if seen.ready => ("●", Role::Ok),
         Phase::Running => ("▲", Role::Warn),

@@ -415,7 +415,7 @@ fn waiting(facts: &Facts, row: Row) -> Cell<'_> {
     let role = if matches!(cell.value, Value::Count(0) | Value::Unknown) {
         Role::Muted
     } else {
-        Role::Warn
+        Role::Text
     };
     cell.role(role)
 }
@@ -428,7 +428,7 @@ fn spent(facts: &Facts, row: Row, rate: impl FnOnce(&Spend) -> Option<Money>) ->
 }
 
 fn rate_cell(facts: &Facts, row: Row) -> Cell<'_> {
-    spent(facts, row, |spend| Some(spend.rate)).role(Role::Accent)
+    spent(facts, row, |spend| Some(spend.rate))
 }
 
 /// Rate of devices that do no work, free or allocated.

@@ -71,12 +71,12 @@ pub static KIND: KindSpec = KindSpec {
         })
         .by("running"),
         Column::number("wait", "WAITING", 0, 4, |facts, row| {
-            count(tally(facts, row).waiting, Role::Warn)
+            count(tally(facts, row).waiting, Role::Text)
         })
         .by("waiting"),
         Column::number("oldest", "OLDEST", 2, 6, |facts, row| {
             match tally(facts, row).oldest {
-                Some(since) => Cell::new(Value::Since(since)).role(Role::Warn),
+                Some(since) => Cell::new(Value::Since(since)),
                 None => Cell::new(Value::Empty),
             }
         })
@@ -260,7 +260,7 @@ fn sign(facts: &Facts, row: Row) -> (&'static str, Role) {
     match (is_stopped(facts, row), tally(facts, row).waiting) {
         (true, _) => ("□", Role::Warn),
         (false, 0) => ("●", Role::Ok),
-        (false, _) => ("○", Role::Warn),
+        (false, _) => ("○", Role::Text),
     }
 }
 
@@ -315,7 +315,7 @@ fn tally(facts: &Facts, row: Row) -> Tally {
 
 fn rate_cell(facts: &Facts, row: Row) -> Cell<'_> {
     match rate_of(facts, &members(facts, row)) {
-        Some(sum) => Cell::new(Value::Money(sum)).role(Role::Accent),
+        Some(sum) => Cell::new(Value::Money(sum)),
         None => Cell::new(Value::Unknown),
     }
 }

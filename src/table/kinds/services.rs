@@ -178,12 +178,12 @@ pub static KIND: KindSpec = KindSpec {
         .wide(),
         Column::number("burn", "$/h", 7, 6, |facts, row| {
             let rate = |job| money(facts, job).map(|spend| spend.rate);
-            of(facts, row, |job, _| Value::known(rate(job), Value::Money)).role(Role::Accent)
+            of(facts, row, |job, _| Value::known(rate(job), Value::Money))
         })
         .by("burn_usd_per_hour"),
         Column::number("per-token", "$/M TOK", 4, 6, |facts, row| {
             let cost = |job| per_million_tokens(facts, job);
-            of(facts, row, |job, _| Value::known(cost(job), Value::Sum)).role(Role::Accent)
+            of(facts, row, |job, _| Value::known(cost(job), Value::Sum))
         })
         .by("usd_per_million_tokens"),
         Column::words("state", "STATE", 2, (9, 34), |facts, row| {

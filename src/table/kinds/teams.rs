@@ -62,12 +62,12 @@ pub static KIND: KindSpec = KindSpec {
         })
         .by("running"),
         Column::number("wait", "WAITING", 1, 4, |facts, row| {
-            count(tally(facts, row).waiting, Role::Warn)
+            count(tally(facts, row).waiting, Role::Text)
         })
         .by("waiting"),
         Column::number("oldest", "OLDEST", 4, 6, |facts, row| {
             match tally(facts, row).oldest {
-                Some(since) => Cell::new(Value::Since(since)).role(Role::Warn),
+                Some(since) => Cell::new(Value::Since(since)),
                 None => Cell::new(Value::Empty),
             }
         })
@@ -77,7 +77,7 @@ pub static KIND: KindSpec = KindSpec {
         })
         .by("devices"),
         Column::number("burn", "$/h", 0, 7, |facts, row| {
-            money(facts, row, |spend| Some(spend.rate)).role(Role::Accent)
+            money(facts, row, |spend| Some(spend.rate))
         })
         .by("burn_usd_per_hour"),
         Column::number("idle", "IDLE ALLOC $/h", 1, 7, |facts, row| {

@@ -1,4 +1,5 @@
-//! The devices of drained nodes, before and after the drain: a letter a team, a dot where a device is free.
+//! The devices of drained nodes, before and after the drain: a letter a team, a dot where no pod has a device, a cross where that
+//! device has a fault.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,8 +33,10 @@ pub(super) struct DrainedNodes {
     sentence: String,
 }
 
-/// The sign of a device that no pod has.
-const FREE: char = '·';
+/// The sign of a device that no pod has: of a drained node it is not free, the node is cordoned.
+const UNALLOCATED: char = '·';
+/// The sign of a device that no pod has and that has a fault.
+const FAULT: char = '×';
 /// The sign of a device that pods of several teams have.
 const SEVERAL: char = '+';
 /// The sign of a device of a pod whose team is not known.
@@ -65,10 +68,11 @@ impl DrainedNodes {
             .map(|((team, _), letter)| (*team, letter))
             .collect();
         let letter = |team: &Name| letters.get(team).copied().unwrap_or(UNKNOWN);
-        let sign = |teams: BTreeSet<&Name>| {
+        let sign = |device: &Device, teams: BTreeSet<&Name>| {
             let mut teams = teams.into_iter();
             match (teams.next(), teams.next()) {
-                (None, _) => FREE,
+                (None, _) if device.health.is_fault() => FAULT,
+                (None, _) => UNALLOCATED,
                 (Some(team), None) => letter(team),
                 _ => SEVERAL,
             }
@@ -88,9 +92,9 @@ impl DrainedNodes {
             .iter()
             .map(|node| {
                 let cells = node.devices.iter().map(|device| {
-                    let before = sign(teams(device, |_| true));
-                    let after = sign(teams(device, stays));
-                    emptied += u64::from(before != FREE && after == FREE);
+                    let before = sign(device, teams(device, |_| true));
+                    let after = sign(device, teams(device, stays));
+                    emptied += u64::from(!is_empty(before) && is_empty(after));
                     DrainedDevice { before, after }
                 });
                 (node.name().clone(), cells.collect())
@@ -124,7 +128,12 @@ impl DrainedNodes {
         let mut lines = Vec::new();
         let legend = self.legend.iter();
         let legend = legend.map(|(sign, team, count)| format!("{sign} = {team} ({count})"));
-        let legend: Vec<String> = legend.chain([format!("{FREE} = free")]).collect();
+        let cells = || self.nodes.iter().flat_map(|(_, cells)| cells);
+        let has_faults = cells().any(|cell| cell.after == FAULT);
+        let legend: Vec<String> = legend
+            .chain([format!("{UNALLOCATED} = not allocated")])
+            .chain(has_faults.then(|| format!("{FAULT} = fault")))
+            .collect();
         for words in [self.sentence.clone(), legend.join(", ")] {
             let parts = crate::text::wrap(&words, width);
             lines.extend(parts.into_iter().map(|part| vec![PicturePart::muted(part)]));
@@ -150,6 +159,11 @@ impl DrainedNodes {
     }
 }
 
+/// True for the signs of a device that no pod has.
+const fn is_empty(sign: char) -> bool {
+    matches!(sign, UNALLOCATED | FAULT)
+}
+
 /// The teams of the pods that a device is allocated to.
 fn teams(device: &Device, counts: impl Fn(&Pod) -> bool) -> BTreeSet<&Name> {
     let pods = device.holders().map(|(pod, _)| pod);
@@ -166,7 +180,8 @@ fn signs(
     let mut pieces: Vec<(String, Role)> = Vec::new();
     for (sign, evicted) in cells.iter().map(of) {
         let role = match (sign, evicted) {
-            (FREE, _) => Role::Muted,
+            (UNALLOCATED, _) => Role::Muted,
+            (FAULT, _) => Role::Crit,
             (_, true) => Role::Warn,
             (_, false) => Role::Text,
         };

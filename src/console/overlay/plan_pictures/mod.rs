@@ -153,7 +153,7 @@ fn loss_lines(losses: &[TeamLoss], width: usize) -> Vec<PictureLine> {
             match is_wide {
                 true => lines.push(vec![
                     title(format!("{team:name$}  ")),
-                    PicturePart::Bar(bar, one.share(losses), Role::Warn),
+                    PicturePart::Bar(bar, one.share(losses), Role::Muted),
                     PicturePart::Words(format!("  {lost:>hours$} · {besides}"), Role::Text),
                 ]),
                 false => {
@@ -163,7 +163,7 @@ fn loss_lines(losses: &[TeamLoss], width: usize) -> Vec<PictureLine> {
                         PicturePart::Words(format!("{lost:>gap$}"), Role::Text),
                     ]);
                     lines.push(vec![
-                        PicturePart::Bar(bar, one.share(losses), Role::Warn),
+                        PicturePart::Bar(bar, one.share(losses), Role::Muted),
                         PicturePart::muted(format!(" {besides:>widest_besides$}")),
                     ]);
                 }

@@ -101,7 +101,7 @@ fn cost(table: &mut Description, facts: &Facts, node: &Node, device: &Device) {
     table.words(
         "cost",
         format!("{}{whole}{so_far}", per_hour(Some(price))),
-        Role::Accent,
+        Role::Text,
     );
     table.list_note(price);
 }
@@ -151,11 +151,11 @@ fn pasts(table: &mut Description, facts: &Facts, device: &Device) {
 
 fn readings(table: &mut Description, facts: &Facts, device: &Device) {
     let stale = device.is_stale(facts.now);
-    let hot = if stale { Role::Muted } else { Role::Accent };
+    let hot = if stale { Role::Muted } else { Role::Text };
     let util_role = match (stale, facts.fleet.is_idle(device)) {
         (true, _) => Role::Muted,
         (false, true) => Role::IdleMoney,
-        (false, false) => Role::Accent,
+        (false, false) => Role::Text,
     };
     match device.util() {
         Some(util) => {

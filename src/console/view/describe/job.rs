@@ -182,7 +182,7 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
         table.words(
             "cost",
             format!("{} · {so_far}", per_hour(Some(spend.rate))),
-            Role::Accent,
+            Role::Text,
         );
         table.list_note(spend.rate);
     } else if job.devices_allocated > 0 {

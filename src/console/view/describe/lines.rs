@@ -86,7 +86,7 @@ pub fn draw_lines(painter: &mut Painter<'_>, area: Rect, lines: &[Line], skip: u
                         painter.text_in_role(area.x, y, label, name, Role::Muted);
                     }
                     let role = match line {
-                        Line::Picture(..) => Role::Accent,
+                        Line::Picture(..) => Role::Text,
                         _ if at == 0 => Role::Muted,
                         _ => Role::Text,
                     };

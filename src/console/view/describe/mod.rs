@@ -386,7 +386,7 @@ pub fn describe(
             table.words("devices", known_devices(row), Role::Text);
             let spend = row.known();
             let burn = per_hour(spend.map(|spend| spend.rate));
-            table.words("rate", burn, Role::Accent);
+            table.words("rate", burn, Role::Text);
             // What a team or a job has is allocated.
             if !matches!(scope, SpendScope::Team | SpendScope::Job) || **name == *UNATTRIBUTED {
                 let free = spend.and_then(|spend| ::table::rows::pools::unallocated(facts, &spend));
@@ -399,7 +399,7 @@ pub fn describe(
                 table.words(
                     "this month",
                     sum.unwrap_or_else(|| UNKNOWN.to_owned()),
-                    Role::Accent,
+                    Role::Text,
                 );
             }
             match quota_left_words(facts, row) {

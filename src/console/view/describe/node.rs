@@ -123,7 +123,7 @@ pub(super) fn lines(
             .map(|watts| format!("{:.1} kW", watts / 1000.0)),
     );
     if let Some(rate) = facts.spend_rates.nodes.get(node.name()).filter(|_| !hidden) {
-        table.words("cost", per_hour(Some(*rate)), Role::Accent);
+        table.words("cost", per_hour(Some(*rate)), Role::Text);
         table.list_note(*rate);
     }
     if !hidden {

@@ -70,7 +70,7 @@ fn pod_words(facts: &Facts, pod: &Pod, painter: &mut Painter<'_>) -> (String, Ro
     let seen = &pod.seen;
     let (state, mut role) = match seen.phase {
         _ if seen.deleted.is_some() => ("ending", Role::Info),
-        Phase::Pending if seen.node.is_none() => ("waiting", Role::Warn),
+        Phase::Pending if seen.node.is_none() => ("waiting", Role::Text),
         Phase::Pending => ("starting", Role::Info),
         Phase::Running if seen.ready => ("running", Role::Text),
         Phase::Running => ("running, not ready", Role::Warn),

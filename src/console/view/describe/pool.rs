@@ -163,7 +163,7 @@ pub(super) fn lines(
     };
     if waiting > 0 {
         let words = format!("{} devices requested", grouped(i64::from(waiting)));
-        table.words("waiting", words, Role::Warn);
+        table.words("waiting", words, Role::Text);
     }
     let share = |value: Option<f64>| value.map_or(String::from(UNKNOWN), whole_percent);
     table.words(
@@ -181,11 +181,7 @@ pub(super) fn lines(
     );
     if let Some(row) = facts.whole_burn().row(model::cost::SpendScope::Pool, name) {
         let spend = row.known();
-        table.words(
-            "rate",
-            per_hour(spend.map(|spend| spend.rate)),
-            Role::Accent,
-        );
+        table.words("rate", per_hour(spend.map(|spend| spend.rate)), Role::Text);
         table.words(
             "idle",
             format!(

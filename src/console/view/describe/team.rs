@@ -62,7 +62,7 @@ pub(super) fn lines(
         table.words(
             "waiting",
             format!("{key} · {devices} {class} · {age} · {why}"),
-            Role::Warn,
+            Role::Text,
         );
     }
     more(table, waiting.len());

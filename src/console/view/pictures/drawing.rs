@@ -3,11 +3,11 @@
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::{AmountScale, Curve, Drawing, Stack, TeamPart, TimeSpan};
+use super::{AmountScale, Curve, Drawing, SparkLine, Stack, TeamPart, TimeSpan};
 use crate::painter::Painter;
 use crate::view::describe::draw_lines;
 use crate::view::sparkline_strip::TrackHistory;
-use crate::widget::spark::{ChartRange, area_column, chart_of_range, spark};
+use crate::widget::spark::{ChartRange, area_column, axis_ends, chart_of_range, spark};
 use model::base::Moment;
 use model::base::quantities::grouped;
 use table::Facts;
@@ -15,6 +15,8 @@ use table::role::Role;
 
 /// Most cells of a name before its bar.
 const NAME: u16 = 28;
+/// Least cells of a line of a track beside its name and its words.
+const LEAST_SPARK: u16 = 22;
 /// Cells between the labels of an axis of time.
 const TICK: usize = 20;
 
@@ -24,36 +26,7 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect, drawing
     }
     match drawing {
         Drawing::Curve(curve) => draw_curve(facts, painter, area, curve),
-        Drawing::Sparks(rows) => {
-            let names = rows.iter().map(|(name, ..)| painter.width(name)).max();
-            let words = rows.iter().map(|(.., words)| painter.width(words)).max();
-            let (name, words) = (names.unwrap_or(0).min(NAME), words.unwrap_or(0));
-            let room = area.width.saturating_sub(name + words + 2);
-            let mut axis = None;
-            for (y, (label, track, most, now)) in (area.y..area.bottom() - 1).zip(rows) {
-                painter.text_in_role(area.x, y, name, label, Role::Muted);
-                painter.text_right(
-                    area.right(),
-                    y,
-                    words,
-                    now,
-                    painter.render_style.fg(Role::Text),
-                );
-                let Some(past) = TrackHistory::of(facts, track, room) else {
-                    continue;
-                };
-                let past = past.stretched(room);
-                let share = |value: &Option<f32>| Some((*value)? / most.max(f32::MIN_POSITIVE));
-                let values: Vec<Option<f32>> = past.values.iter().map(share).collect();
-                spark(painter, area.x + name + 1, y, &values, false);
-                axis = Some(past);
-            }
-            if let Some(past) = axis {
-                let last = area.bottom() - 1;
-                let y = last.min(area.y + rows.len() as u16);
-                past.clocks(painter, Rect::new(area.x + name + 1, y, room, 1));
-            }
-        }
+        Drawing::Sparks(rows) => draw_sparks(facts, painter, area, rows),
         Drawing::Text(lines) => {
             let skipped = lines.len().saturating_sub(usize::from(area.height));
             for (y, line) in (area.y..).zip(&lines[skipped..]) {
@@ -63,7 +36,10 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect, drawing
         Drawing::Lines(lines) => {
             draw_lines(painter, area, lines, 0);
         }
-        Drawing::Columns(values) => draw_columns(painter, area, values),
+        Drawing::Columns(values, ends) => {
+            let body = axis_ends(painter, area, ends);
+            draw_columns(painter, body, values);
+        }
         Drawing::Stack(stack) => draw_stack(painter, area, stack),
         Drawing::Scales(rows) => {
             for (row, y) in rows.iter().zip((area.y..area.bottom()).step_by(3)) {
@@ -97,8 +73,7 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect, drawing
             }
             if shown < rows.len() {
                 let (x, y) = place(shown);
-                let words = format!("and {} more", rows.len() - shown);
-                painter.text_in_role(x, y, each, &words, Role::Muted);
+                draw_more(painter, x, y, each, rows.len() - shown);
             }
             let third = area.width / 3;
             for (at, (part, words)) in legend.iter().take(3 * usize::from(keys)).enumerate() {
@@ -109,6 +84,60 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect, drawing
             }
         }
     }
+}
+
+/// A line for each track. Where they are too many for the height, they stand in columns; what has no room is counted.
+fn draw_sparks(facts: &Facts, painter: &mut Painter<'_>, area: Rect, rows: &[SparkLine]) {
+    let names = rows.iter().map(|(name, ..)| painter.width(name)).max();
+    let words = rows.iter().map(|(.., words)| painter.width(words)).max();
+    let (name, words) = (names.unwrap_or(0).min(NAME), words.unwrap_or(0));
+    // The last line is the axis of time.
+    let lines = usize::from(area.height).saturating_sub(1).max(1);
+    let most = usize::from(area.width / (name + words + LEAST_SPARK)).max(1);
+    let (columns, shown) = spark_columns(rows.len(), lines, most);
+    let each = area.width / columns as u16;
+    for (column, own) in rows[..shown].chunks(lines).enumerate() {
+        let x = area.x + each * column as u16;
+        let right = x + each - if column + 1 < columns { 2 } else { 0 };
+        let room = (right - x).saturating_sub(name + words + 2);
+        let mut axis = None;
+        for (y, (label, track, most, now)) in (area.y..).zip(own) {
+            painter.text_in_role(x, y, name, label, Role::Muted);
+            painter.text_right(right, y, words, now, painter.render_style.fg(Role::Text));
+            let Some(past) = TrackHistory::of(facts, track, room) else {
+                continue;
+            };
+            let past = past.stretched(room);
+            let share = |value: &Option<f32>| Some((*value)? / most.max(f32::MIN_POSITIVE));
+            let values: Vec<Option<f32>> = past.values.iter().map(share).collect();
+            spark(painter, x + name + 1, y, &values, false);
+            axis = Some(past);
+        }
+        if let Some(past) = axis {
+            let y = (area.bottom() - 1).min(area.y + lines.min(rows.len()) as u16);
+            past.clocks(painter, Rect::new(x + name + 1, y, room, 1));
+        }
+    }
+    if shown < rows.len() {
+        let x = area.x + each * (columns as u16 - 1);
+        let y = area.y + lines as u16 - 1;
+        draw_more(painter, x, y, each, rows.len() - shown);
+    }
+}
+
+/// In how many columns so many lines stand, and how many of them have room: the last place is for how many have none.
+fn spark_columns(rows: usize, lines: usize, most: usize) -> (usize, usize) {
+    let columns = rows.div_ceil(lines).clamp(1, most);
+    let shown = match rows > columns * lines {
+        true => columns * lines - 1,
+        false => rows,
+    };
+    (columns, shown)
+}
+
+/// How many more there are than have room.
+fn draw_more(painter: &mut Painter<'_>, x: u16, y: u16, width: u16, more: usize) {
+    painter.text_in_role(x, y, width, &format!("and {more} more"), Role::Muted);
 }
 
 /// Cells of the name, of each part, and of a row of parts: of many rows each part is one cell.
@@ -217,7 +246,7 @@ fn draw_stack(painter: &mut Painter<'_>, area: Rect, stack: &Stack) {
     }
     let muted = painter.render_style.fg(Role::Muted);
     painter.text_right(area.x + axis - 1, area.y, axis, &top, muted);
-    let accent = painter.render_style.fg(Role::Accent);
+    let accent = painter.render_style.fg(Role::Text);
     let row = |amount: f64| (amount / most * f64::from(height)).round() as u16;
     if let Some(limit) = stack.limit {
         let y = area.y + height - row(limit).clamp(1, height);
@@ -254,9 +283,12 @@ fn draw_stack(painter: &mut Painter<'_>, area: Rect, stack: &Stack) {
                 for (team, part) in parts.iter().enumerate() {
                     let from = row(sum);
                     sum += part;
-                    for line in from..row(sum).min(height) {
+                    let to = row(sum).min(height);
+                    for line in from..to {
                         let y = area.y + height - 1 - line;
-                        draw_part(painter, x, y, TeamPart::Team(team as u8), cells, at == 0);
+                        // The uppermost line of each has its letter.
+                        let is_named = line + 1 == to;
+                        draw_part(painter, x, y, TeamPart::Team(team as u8), cells, is_named);
                     }
                 }
             }
@@ -371,22 +403,19 @@ fn draw_times(
     }
 }
 
-/// Levels of the heat ramp for teams: those that lie beside each other differ most.
-const TEAM_HEATS: [usize; 8] = [10, 14, 8, 12, 15, 9, 13, 11];
-
-/// A part of a device, or of a sum: the team's letter on the team's level of the heat ramp. Where color tells the teams apart, only
-/// what is `named` has the letter.
+/// A part of a device, or of a sum: the team's letter in the team's color. Where color tells the teams apart, only what is `named` has
+/// the letter.
 fn draw_part(painter: &mut Painter<'_>, x: u16, y: u16, part: TeamPart, wide: u16, named: bool) {
     let letter;
     let (first, rest, style) = match part {
         TeamPart::Free => ("·", "·", painter.render_style.fg(Role::Muted)),
+        TeamPart::Unusable => ("/", "/", painter.render_style.fg(Role::Muted)),
         TeamPart::Fault => ("×", "×", painter.render_style.bold(Role::Crit)),
         TeamPart::Unknown => ("?", "?", painter.render_style.fg(Role::Muted)),
         TeamPart::Several => ("+", "+", painter.render_style.fg(Role::Text)),
         TeamPart::Team(at) => {
             letter = char::from(b'a' + at % 26).to_string();
-            let level = TEAM_HEATS[usize::from(at) % TEAM_HEATS.len()];
-            let ground = painter.render_style.heat_for_text(level, false);
+            let ground = painter.render_style.team(usize::from(at));
             match painter.render_style.half_blocks() {
                 true if named => {
                     let ink = painter.render_style.fill(Role::Background, false);
@@ -394,11 +423,7 @@ fn draw_part(painter: &mut Painter<'_>, x: u16, y: u16, part: TeamPart, wide: u1
                     ("", "█", Style::new().fg(ground))
                 }
                 true => ("█", "█", Style::new().fg(ground)),
-                false => (
-                    letter.as_str(),
-                    letter.as_str(),
-                    painter.render_style.fg(Role::Text),
-                ),
+                false => (letter.as_str(), letter.as_str(), Style::new().fg(ground)),
             }
         }
     };
@@ -407,5 +432,19 @@ fn draw_part(painter: &mut Painter<'_>, x: u16, y: u16, part: TeamPart, wide: u1
         if !sign.is_empty() {
             painter.sign(x + at, y, sign, style);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_devices_stand_in_columns_and_those_without_room_are_counted() {
+        assert_eq!(spark_columns(8, 9, 3), (1, 8));
+        assert_eq!(spark_columns(8, 4, 3), (2, 8));
+        assert_eq!(spark_columns(8, 3, 2), (2, 5), "and 3 more");
+        assert_eq!(spark_columns(8, 3, 1), (1, 2), "and 6 more");
+        assert_eq!(spark_columns(8, 1, 1), (1, 0));
     }
 }

@@ -30,10 +30,9 @@ pub struct ObjectPicture {
 /// The kinds of pictures.
 pub enum Drawing {
     Curve(Curve),
-    /// A line for each track: its name, its values as shares of the most, and words for now.
-    Sparks(Vec<(String, Track, f32, String)>),
-    /// A column for each share, 0 to 1, in this order.
-    Columns(Vec<(f64, Role)>),
+    Sparks(Vec<SparkLine>),
+    /// A column for each share, 0 to 1, in this order; the words of the whole and of nothing.
+    Columns(Vec<(f64, Role)>, [String; 2]),
     /// Lines of text, of which the last ones are shown.
     Text(Vec<String>),
     /// Lines as a page has them.
@@ -47,6 +46,9 @@ pub enum Drawing {
     /// A line for each device, with a sign for each of its parts; then what the signs are.
     Parts(Vec<(String, Vec<TeamPart>)>, Vec<(TeamPart, String)>),
 }
+
+/// A line of a track: its name, the track, the value that is the most, and words for now.
+pub type SparkLine = (String, Track, f32, String);
 
 /// A track over the span of history.
 pub struct Curve {
@@ -96,6 +98,8 @@ pub enum TeamPart {
     /// Allocated to several teams.
     Several,
     Free,
+    /// Allocated to no pod, but a new pod cannot use it: [`Unusable`](model::fleet::pool::Unusable).
+    Unusable,
     Fault,
     /// It may be free or another's: not all pods are visible.
     Unknown,
@@ -129,7 +133,7 @@ impl ObjectPicture {
     /// Lines with its border that it can fill.
     fn height(&self, width: u16) -> u16 {
         let lines = match &self.drawing {
-            Drawing::Curve(_) | Drawing::Columns(_) | Drawing::Stack(_) => return MOST,
+            Drawing::Curve(_) | Drawing::Columns(..) | Drawing::Stack(_) => return MOST,
             Drawing::Text(rows) => rows.len(),
             Drawing::Lines(rows) => rows.len(),
             Drawing::Sparks(rows) => rows.len() + 1,

@@ -8,11 +8,12 @@ use crate::view::subject;
 use model::base::quantities::grouped;
 use model::base::{Name, SmallSort, natural};
 use model::cost::SpendScope;
-use model::fleet::device::{Device, Health};
+use model::fleet::device::Device;
 use model::fleet::history::{FleetSignal, ServedSignal, Track};
 use model::fleet::job::{Job, JobKey, JobState};
 use model::fleet::node::Node;
 use model::fleet::observe::SourceHealth;
+use model::fleet::pool::Unusable;
 use model::fleet::signal::Signal;
 use table::Facts;
 use table::kinds::sources::is_well;
@@ -137,7 +138,7 @@ fn of_pool(facts: &Facts, name: &Name) -> Vec<ObjectPicture> {
             "utilization",
             util,
             track(FleetSignal::Util),
-            Role::Accent,
+            Role::Text,
             percent,
         ),
         allocated,
@@ -145,7 +146,7 @@ fn of_pool(facts: &Facts, name: &Name) -> Vec<ObjectPicture> {
             "devices requested by waiting jobs",
             waits,
             track(FleetSignal::Waiting),
-            Role::Warn,
+            Role::Text,
             devices,
         ),
         curve(
@@ -162,25 +163,28 @@ fn of_pool(facts: &Facts, name: &Name) -> Vec<ObjectPicture> {
     } else {
         usize::from(pool.util.is_some())
     });
-    let nodes = facts.fleet.nodes.iter().filter(|node| node.pool == *name);
-    if let Some(parts) = of_parts(facts, nodes.flat_map(|node| node.devices.iter())) {
+    let nodes = facts.fleet.nodes.iter();
+    let nodes = nodes.filter(|node| node.pool == *name);
+    if let Some(parts) = of_parts(facts, nodes.map(|node| &**node)) {
         all.insert(0, parts);
     }
     all
 }
 
 /// The parts of shared devices, by team; `None` where no device has slices.
-fn of_parts<'a>(facts: &Facts, all: impl Iterator<Item = &'a Device>) -> Option<ObjectPicture> {
-    let shared = all.filter(|device| !device.slices.is_empty());
-    let rows = shared.map(|device| {
-        let cells = device.cells();
-        let cells = cells.map(|cell| (cell.holder.map(|pod| &pod.team), device));
-        (
-            device.id.to_string(),
-            cells
-                .map(|(team, device)| (team.into_iter().collect(), device))
-                .collect(),
-        )
+fn of_parts<'a>(facts: &Facts, nodes: impl Iterator<Item = &'a Node>) -> Option<ObjectPicture> {
+    let shared = nodes.flat_map(with_use);
+    let shared = shared.filter(|(device, _)| !device.slices.is_empty());
+    let rows = shared.map(|(device, is_out)| {
+        let cells = device.cells().map(|cell| {
+            let is_uncut = cell.slice.is_none() && !device.uncut().is_zero();
+            Holding {
+                teams: cell.holder.map(|pod| &pod.team).into_iter().collect(),
+                device,
+                is_unusable: is_out || is_uncut,
+            }
+        });
+        (device.id.to_string(), cells.collect())
     });
     by_team(facts, "slices by team", "device", rows.collect())
 }
@@ -188,10 +192,11 @@ fn of_parts<'a>(facts: &Facts, all: impl Iterator<Item = &'a Device>) -> Option<
 /// Who has the devices of a class, node by node, a device a part.
 pub(super) fn of_class(facts: &Facts, class: &Name) -> Option<ObjectPicture> {
     let nodes = facts.fleet.nodes.iter().filter_map(|node| {
-        let own = node.devices.iter().filter(|device| device.class == *class);
-        let own = own.map(|device| {
-            let teams = device.holders().map(|(pod, _)| &pod.team);
-            (teams.collect(), device)
+        let own = with_use(node).filter(|(device, _)| device.class == *class);
+        let own = own.map(|(device, is_unusable)| Holding {
+            teams: device.holders().map(|(pod, _)| &pod.team).collect(),
+            device,
+            is_unusable,
         });
         let own: Vec<Holding<'_>> = own.collect();
         (!own.is_empty()).then(|| (node.name().to_string(), own))
@@ -206,8 +211,19 @@ pub(super) fn of_class(facts: &Facts, class: &Name) -> Option<ObjectPicture> {
     )
 }
 
-/// A device, or a part of one, and the teams that it is allocated to.
-type Holding<'a> = (BTreeSet<&'a Name>, &'a Device);
+/// The devices of a node, each with whether a new pod cannot use what is free of it.
+fn with_use(node: &Node) -> impl Iterator<Item = (&Device, bool)> {
+    node.devices.iter().zip(Unusable::devices(node))
+}
+
+/// A device, or a part of one.
+struct Holding<'a> {
+    /// The teams that it is allocated to.
+    teams: BTreeSet<&'a Name>,
+    device: &'a Device,
+    /// A new pod cannot use it where it is free.
+    is_unusable: bool,
+}
 
 /// Parts by team, a row for each entry; `None` without a row.
 fn by_team(
@@ -220,11 +236,12 @@ fn by_team(
         return None;
     }
     let note = counted(rows.len() as u64, unit);
-    let teams = rows.iter().flat_map(|row| &row.1).flat_map(|it| &it.0);
+    let teams = rows.iter().flat_map(|row| &row.1).flat_map(|it| &it.teams);
     let teams: BTreeSet<&Name> = teams.copied().collect();
     let teams: Vec<&Name> = teams.into_iter().collect();
-    let part_of = |(own, device): &Holding<'_>| match (own.first(), own.len()) {
-        (None, _) if matches!(device.health, Health::Fault(_)) => TeamPart::Fault,
+    let part_of = |own: &Holding<'_>| match (own.teams.first(), own.teams.len()) {
+        (None, _) if own.device.health.is_fault() => TeamPart::Fault,
+        (None, _) if facts.fleet.sees_devices() && own.is_unusable => TeamPart::Unusable,
         (None, _) if facts.fleet.sees_devices() => TeamPart::Free,
         (None, _) => TeamPart::Unknown,
         (Some(team), 1) => {
@@ -248,6 +265,7 @@ fn by_team(
     let others = [
         (TeamPart::Several, "several teams"),
         (TeamPart::Free, "free"),
+        (TeamPart::Unusable, "free, not usable"),
         (TeamPart::Fault, "fault"),
         (TeamPart::Unknown, "not visible to you"),
     ];
@@ -327,7 +345,7 @@ fn of_node(facts: &Facts, node: &Node) -> Vec<ObjectPicture> {
     if has(Signal::Power) && limit > 0.0 {
         all.push(list("power", Track::DevicePower, limit, &power));
     }
-    all.extend(of_parts(facts, node.devices.iter()));
+    all.extend(of_parts(facts, std::iter::once(node)));
     all
 }
 
@@ -342,7 +360,7 @@ fn of_device(device: &Device) -> Vec<ObjectPicture> {
             "utilization",
             util,
             Track::DeviceUtil(id()),
-            Role::Accent,
+            Role::Text,
             percent,
         ),
         curve(
@@ -401,7 +419,7 @@ fn of_job(facts: &Facts, key: &JobKey) -> Vec<ObjectPicture> {
             "time to first token, p95",
             note,
             track(ServedSignal::Ttft),
-            Role::Accent,
+            Role::Text,
             seconds,
         );
         if let Drawing::Curve(curve) = &mut ttft.drawing {
@@ -413,7 +431,7 @@ fn of_job(facts: &Facts, key: &JobKey) -> Vec<ObjectPicture> {
                 "requests waiting",
                 String::new(),
                 track(ServedSignal::Waiting),
-                Role::Warn,
+                Role::Text,
                 devices,
             ),
             curve(
@@ -469,14 +487,14 @@ fn of_gang(facts: &Facts, job: &Job) -> Option<ObjectPicture> {
         let role = if is_behind(device) {
             Role::Crit
         } else {
-            Role::Accent
+            Role::Text
         };
         (*util, role)
     });
     Some(ObjectPicture::new(
         title,
         least,
-        Drawing::Columns(columns.collect()),
+        Drawing::Columns(columns.collect(), [percent(1.0), percent(0.0)]),
     ))
 }
 
@@ -494,17 +512,18 @@ pub fn of_sources(facts: &Facts, sources: &[&SourceHealth]) -> Vec<ObjectPicture
                 .filter(|first| known.len() > 1 && first.0 > 0.0)?;
             let shares = known.iter().map(|(value, source)| {
                 let role = if is_well(source) {
-                    Role::Accent
+                    Role::Text
                 } else {
                     Role::Crit
                 };
                 (value / most.max(f64::MIN_POSITIVE), role)
             });
-            let note = format!("most {}", words(most));
+            let ends = [words(most), words(0.0)];
+            let note = counted(known.len() as u64, "source");
             Some(ObjectPicture::new(
                 title,
                 note,
-                Drawing::Columns(shares.collect()),
+                Drawing::Columns(shares.collect(), ends),
             ))
         };
     let age =

@@ -134,7 +134,7 @@ fn times(facts: &Facts, is_own: &dyn Fn(&Job) -> bool) -> Option<ObjectPicture> 
                 name,
                 times: known,
                 words: format!("{devices} · starts {eta}"),
-                role: Role::Warn,
+                role: Role::Title,
             });
         }
     }
