@@ -28,7 +28,7 @@ pub static KIND: KindSpec = KindSpec {
             None => ("–", Role::Muted),
         })
         .by("name"),
-        Column::words("kind", "KIND", 5, (8, 23), |facts, row| {
+        Column::words("kind", "KIND", 3, (12, 23), |facts, row| {
             words(facts, row, |own| Some(own.kind)).role(Role::Muted)
         })
         .by("kind"),
@@ -48,19 +48,19 @@ pub static KIND: KindSpec = KindSpec {
             count(facts, row, |own| own.max)
         })
         .by("max"),
-        Column::words("signal", "SIGNAL", 4, (8, 28), |facts, row| {
+        Column::words("signal", "SIGNAL", 6, (10, 28), |facts, row| {
             words(facts, row, |own| own.signal)
         })
         .by("signal"),
-        Column::number("value", "VALUE", 4, 6, |facts, row| {
+        Column::number("value", "VALUE", 5, 6, |facts, row| {
             words(facts, row, |own| own.value)
         })
         .by("value"),
-        Column::number("target", "TARGET", 4, 6, |facts, row| {
+        Column::number("target", "TARGET", 5, 6, |facts, row| {
             words(facts, row, |own| own.target)
         })
         .by("target"),
-        Column::words("state", "STATE", 0, (8, 16), |facts, row| {
+        Column::words("state", "STATE", 0, (11, 16), |facts, row| {
             let stuck = scaler(facts, row).is_some_and(|own| own.stuck);
             let role = if stuck { Role::Warn } else { Role::Text };
             words(facts, row, |own| Some(own.state)).role(role)
@@ -72,12 +72,12 @@ pub static KIND: KindSpec = KindSpec {
         })
         .by("since")
         .wide_output(),
-        Column::words("scales", "SCALES", 6, (8, 40), |facts, row| {
+        Column::words("scales", "SCALES", 7, (12, 28), |facts, row| {
             words(facts, row, |own| own.scales)
         })
         .by("scales")
         .wide_output(),
-        Column::words("why", "WHY", 2, (20, 70), |facts, row| {
+        Column::words("why", "WHY", 2, (30, 100), |facts, row| {
             words(facts, row, |own| own.why)
         })
         .by("why"),
