@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use ratatui::buffer::CellWidth;
 use unicode_segmentation::UnicodeSegmentation;
 
+use model::base::Rate;
 use model::base::name::printable;
 use model::cost::Money;
 
@@ -194,6 +195,11 @@ pub fn per_hour(money: Option<Money>) -> String {
 /// Rate in $/h without its unit: `$12`, or a dash where it is unknown.
 pub fn dollars(money: Option<Money>) -> String {
     money.map_or_else(|| String::from(UNKNOWN), Money::dollars)
+}
+
+/// A point of a curve of money, USD, written as every rate is.
+pub fn dollars_of(usd: f64) -> String {
+    dollars(Rate::from_usd(usd).map(Money::known))
 }
 
 #[cfg(test)]

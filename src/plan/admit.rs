@@ -473,7 +473,7 @@ fn seat(
         .extend(lesser((snapshot, work), &least, found.lost_ms));
     choice.reasons.push(format!(
         "{job} has quota but no free nodes: jobs with lower (or equal, newer) priority are evicted ({})",
-        lost_words(&found)
+        lost_words(snapshot, &found)
     ));
     if found.proven {
         choice

@@ -121,6 +121,7 @@ fn budget(now: Moment) -> BudgetState {
             hours: vec![hour; 60 * 24],
         },
         unpriced_ms: 0,
+        is_by_list: false,
         is_known: true,
     };
     BudgetState::of(&budget, &hours, now)

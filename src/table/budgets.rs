@@ -243,6 +243,25 @@ pub fn table(states: &[BudgetState], now: Moment, titled: bool, wide: bool) -> S
     out
 }
 
+/// Why it is not known what a budget has spent, `unknown: no price for 12.0 device-hours`; `None` where it is.
+pub fn unknown_words(state: &BudgetState) -> Option<String> {
+    let why = match state.unpriced_ms {
+        _ if state.spent.is_some() => return None,
+        _ if state.observed_ratio == 0.0 => {
+            format!("nothing of {} was observed", state.period_words())
+        }
+        0 => "what it is for is not visible to the recorder".to_owned(),
+        ms => format!("no price for {:.1} device-hours", device_hours(ms)),
+    };
+    Some(format!("unknown: {why}"))
+}
+
+/// What the period comes to, or why that is not known.
+pub fn forecast_words(state: &BudgetState) -> String {
+    let words = state.forecast_words();
+    words.unwrap_or_else(|| "unknown: too few hours were observed".to_owned())
+}
+
 /// When a budget was or will be exhausted: `11-21 08:00`, prefixed with `~` for a forecast.
 pub fn exhausted_words(state: &BudgetState, now: Moment) -> Option<String> {
     let hour = state.exhausted_at?;
@@ -257,14 +276,14 @@ fn line(state: &BudgetState, now: Moment, wide: bool) -> Vec<String> {
         cell(&budget.name),
         cell(&budget.scope.words()),
         state.period_words(),
-        or_unknown(state.spent.map(words)),
+        or_unknown(state.spent_words()),
         words(budget.limit),
         or_unknown(state.spent_percent().map(|percent| format!("{percent}%"))),
         or_unknown(state.forecast_words()),
         match state.forecast.is_some() {
             // The forecast stays within the budget.
             true => exhausted_words(state, now).unwrap_or_else(|| "no".to_owned()),
-            false => or_unknown(exhausted_words(state, now)),
+            false => or_unknown(exhausted_words(state, now).or_else(|| unknown_words(state))),
         },
         // Rounded down: never 100 while something is missing.
         format!("{:.1}%", (state.observed_ratio * 1_000.0).floor() / 10.0),

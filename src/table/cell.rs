@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use model::base::quantities::{bytes, grouped};
-use model::base::{Age, DeviceAmount, Moment, ObjectKey, Rate};
+use model::base::{Age, DeviceAmount, Moment, ObjectKey};
 use model::cost::Money;
 use model::fleet::finding::Severity;
 use model::fleet::pool::NOT_VISIBLE;
@@ -90,11 +90,6 @@ impl<'a> Value<'a> {
             Self::Trend(values, last) => last.is_none() && values.iter().all(Option::is_none),
             _ => false,
         }
-    }
-
-    /// USD in all, without a mark of list prices.
-    pub const fn sum(all: Rate) -> Self {
-        Self::Sum(Money::known(all))
     }
 
     pub fn known<T>(value: Option<T>, make: impl FnOnce(T) -> Self) -> Self {

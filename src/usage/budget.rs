@@ -6,7 +6,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 use model::base::{Moment, Name, ObjectKey};
-use model::cost::BudgetUnit;
+use model::cost::{BudgetUnit, LIST_MARK};
 use model::fleet::finding::{Finding, Severity, Subject};
 
 use super::period::{date_in, start_in};
@@ -175,6 +175,8 @@ pub struct BudgetHours {
     pub amounts: HourAmounts,
     /// Device time without a price in the period, milliseconds; not part of any dollar amount.
     pub unpriced_ms: i64,
+    /// True if part of the period's cost is list prices in place of what is paid.
+    pub is_by_list: bool,
     /// False where the amounts are not known: no device has a price, or the recorder does not see all pods and sees none of the scope.
     pub is_known: bool,
 }
@@ -196,6 +198,8 @@ pub struct BudgetState {
     pub observed_ratio: f64,
     /// Device time without a price in the period, milliseconds.
     pub unpriced_ms: i64,
+    /// True if part of the spend is list prices in place of what is paid.
+    pub is_by_list: bool,
     /// The highest threshold reached, and the hour in which it was reached.
     pub reached: Option<(u32, i64)>,
     /// The hour of the first daily forecast above the limit, while forecasts have not dropped below it again.
@@ -246,6 +250,7 @@ impl BudgetState {
             exhausted_at: exhausted.or(ahead),
             observed_ratio: (seen * HOUR_MS as f64 / over).min(1.0),
             unpriced_ms: hours.unpriced_ms,
+            is_by_list: hours.is_by_list,
             reached,
             exceeds_since: match known && exhausted.is_none() {
                 true => exceeds_since(amounts, span, now, limit),
@@ -273,21 +278,48 @@ impl BudgetState {
         budget.period.words(first)
     }
 
-    /// The forecast as a range: `$48 700–$55 900`.
+    /// What is spent: `$41 208`, and `$41 208*` where part of it is list prices.
+    pub fn spent_words(&self) -> Option<String> {
+        Some(self.budget.unit.words(self.spent?) + self.mark())
+    }
+
+    const fn mark(&self) -> &'static str {
+        if self.is_by_list { LIST_MARK } else { "" }
+    }
+
+    /// The forecast as a range: `$48 700–$55 900`, marked as what is spent.
     pub fn forecast_words(&self) -> Option<String> {
         let forecast = self.forecast.as_ref()?;
         let unit = self.budget.unit;
-        Some(
-            match (unit.words(forecast.low), unit.words(forecast.high)) {
-                (low, high) if low == high => low,
-                (low, high) => format!("{low}–{high}"),
-            },
-        )
+        let words = match (unit.words(forecast.low), unit.words(forecast.high)) {
+            (low, high) if low == high => low,
+            (low, high) => format!("{low}–{high}"),
+        };
+        Some(words + self.mark())
+    }
+
+    /// The command that prints where the spend of its period went, as far as `cost` can limit its rows to the budget's.
+    fn command(&self) -> String {
+        let mut command = "stokehold cost --by job".to_owned();
+        if self.budget.period != BudgetPeriod::Week {
+            command.push_str(" --period month");
+        }
+        match &self.budget.scope {
+            BudgetScope::Part(Dimension::Team, team) => {
+                command.push_str(&format!(" --team {team}"))
+            }
+            BudgetScope::Part(Dimension::Namespace, name) => {
+                command.push_str(&format!(" -n {name}"))
+            }
+            BudgetScope::Fleet | BudgetScope::Part(..) => {}
+        }
+        command
     }
 
     /// Findings: the highest threshold reached, and a forecast above the budget. The id has the budget, the period and the
-    /// threshold, and the start is an hour of the ledger, so a restart gives the same finding; it ends with the period.
-    pub fn findings(&self) -> Vec<Finding> {
+    /// threshold, and the start is an hour of the ledger, so a restart gives the same finding; it ends with the period. The ledger of a
+    /// demo is read by no command: its repair is the console's own view.
+    pub fn findings(&self, is_demo: bool) -> Vec<Finding> {
         let budget = &self.budget;
         let (unit, name) = (budget.unit, &budget.name);
         let limit = unit.words(budget.limit);
@@ -313,25 +345,21 @@ impl BudgetState {
             value: Some(value),
             threshold: Some(threshold),
             message,
-            repair: match &budget.scope {
-                BudgetScope::Part(Dimension::Team, team) => {
-                    format!("see where it went: stokehold cost --by job --team {team}")
-                }
-                _ => "see where it went: stokehold cost --by job".to_owned(),
+            repair: match is_demo {
+                true => "see where it went: view 7".to_owned(),
+                false => format!("see where it went: {}", self.command()),
             },
             members: Box::default(),
         };
         let mut out = Vec::new();
-        if let (Some((step, hour)), Some(spent)) = (self.reached, self.spent) {
+        if let (Some((step, hour)), Some(spent)) = (self.reached, self.spent_words()) {
             let severity = match step {
                 80.. => Severity::Warn,
                 _ => Severity::Info,
             };
             let percent = self.spent_percent().unwrap_or(0);
-            let message = format!(
-                "budget {name}: {} of {limit} for {period} spent ({percent} %)",
-                unit.words(spent)
-            );
+            let message =
+                format!("budget {name}: {spent} of {limit} for {period} spent ({percent} %)");
             let what = step.to_string();
             out.push(finding(
                 &what,

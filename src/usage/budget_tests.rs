@@ -36,6 +36,7 @@ fn hours(until: Moment, cost: impl Fn(Moment) -> f64) -> BudgetHours {
             hours: (from..hour_of(until)).map(hour).collect(),
         },
         unpriced_ms: 0,
+        is_by_list: false,
         is_known: true,
     }
 }
@@ -151,7 +152,7 @@ fn a_scripted_month_fires_each_step_once_and_in_order() {
     while now < end {
         // Each look is that of a program that was started anew: nothing but the ledger is known.
         let state = BudgetState::of(&budget, &hours(now, cost), now);
-        let findings = state.findings();
+        let findings = state.findings(false);
         for finding in &findings {
             let known = seen.iter().find(|(id, ..)| finding.id.as_str() == id);
             match known {
@@ -193,14 +194,19 @@ fn a_budget_finding_states_amounts_and_period() {
     let now = at("2026-11-18T00:10:00Z");
     let state = BudgetState::of(&budget(40_000.0), &hours(now, |_| 101.0), now);
     assert_eq!(state.spent, Some(41_208_000_000));
-    let [finding] = &state.findings()[..] else {
-        panic!("one finding: {:?}", state.findings());
+    let [finding] = &state.findings(false)[..] else {
+        panic!("one finding: {:?}", state.findings(false));
     };
     assert_eq!(
         finding.message,
         "budget research: $41 208 of $40 000 for November spent (103 %)"
     );
     assert_eq!(finding.severity, Severity::Warn);
+    assert_eq!(
+        finding.repair,
+        "see where it went: stokehold cost --by job --period month --team research"
+    );
+    assert_eq!(state.findings(true)[0].repair, "see where it went: view 7");
     assert_eq!(
         finding.id.as_str(),
         "budget/research/2026-11-01T00:00:00Z/100"
@@ -210,6 +216,13 @@ fn a_budget_finding_states_amounts_and_period() {
         state.exhausted_at.map(|hour| start_of(hour).rfc3339()),
         Some("2026-11-17T12:00:00Z".to_owned())
     );
+    let listed = BudgetHours {
+        is_by_list: true,
+        ..hours(now, |_| 101.0)
+    };
+    let listed = BudgetState::of(&budget(40_000.0), &listed, now);
+    let plain = state.spent_words().expect("known");
+    assert_eq!(listed.spent_words(), Some(plain + "*"));
     // The pace: 17 of 30 days.
     assert_eq!(state.expected / 1_000_000, 22_675);
     // Exceeded, nothing is forecast to exceed.
@@ -240,7 +253,7 @@ fn a_forecast_that_comes_down_ends_its_finding_for_the_period() {
         let now = at(now);
         let state = BudgetState::of(&budget(100_000.0), &hours(now, cost), now);
         state
-            .findings()
+            .findings(false)
             .iter()
             .any(|finding| finding.code.as_str() == "budget-forecast")
     };

@@ -38,6 +38,7 @@ fn budget(scope: BudgetScope, unit: BudgetUnit, limit: f64) -> BudgetState {
             hours: vec![hour; usize::try_from(hour_of(at()) - span.from).expect("is after")],
         },
         unpriced_ms: 0,
+        is_by_list: false,
         is_known: true,
     };
     BudgetState::of(&budget, &hours, at())

@@ -165,6 +165,8 @@ pub struct UsageTotals {
     pub energy_mwh: Option<i64>,
     /// Observed time of rows with an energy reading.
     pub metered_ms: i64,
+    /// The part of the cost that is list prices in place of what is paid, micro-USD.
+    pub list_micros: i64,
     /// Cost by [`CostPart`], micro-USD; `None` where no device has a price.
     pub parts_micros: Option<[i64; 8]>,
 }
@@ -252,6 +254,7 @@ impl AddAssign for UsageTotals {
         self.finished = sum(self.finished, other.finished);
         self.energy_mwh = sum(self.energy_mwh, other.energy_mwh);
         self.metered_ms += other.metered_ms;
+        self.list_micros += other.list_micros;
         self.parts_micros = match (self.parts_micros, other.parts_micros) {
             (Some(mut a), Some(b)) => {
                 a.iter_mut().zip(b).for_each(|(a, b)| *a += b);

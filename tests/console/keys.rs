@@ -423,7 +423,7 @@ const ANSWERS: &[(&str, &str, &[&str])] = &[
     (
         "which jobs pay for idle devices, whose they are",
         "$",
-        &["wasted, by job", "WASTED $/h", "TEAM", "speech/clip-l-15"],
+        &["wasted by job", "WASTED $/h", "TEAM", "speech/clip-l-15"],
     ),
     (
         "which device holds up its gang",

@@ -75,6 +75,27 @@ fn a_team_has_a_page_with_its_jobs_and_dollar_means_this_team() {
 }
 
 #[test]
+fn escape_leads_back_from_dollar_to_the_view_before() {
+    let (mut app, _) = open(&LARGE, ViewId::Jobs, "$");
+    assert_eq!(app.view().id(), ViewId::Cost);
+    assert!(
+        app.trail().contains(&String::from("wasted by job")),
+        "{:?}",
+        app.trail()
+    );
+    press(&mut app, "\u{1b}");
+    assert_eq!(app.view().id(), ViewId::Jobs);
+    // From a view below a tab, too; the first escape drops the filter by its team. A digit forgets it.
+    press(&mut app, "7\n");
+    let below = app.trail();
+    press(&mut app, "$\u{1b}\u{1b}");
+    assert_eq!(app.trail(), below);
+    press(&mut app, "5$7");
+    press(&mut app, "\u{1b}");
+    assert_eq!(app.view().id(), ViewId::Cost);
+}
+
+#[test]
 fn u_on_a_waiting_job_begins_with_the_change_that_its_page_offers() {
     let job = "llm-70b-sft-next";
     let mut app = console(&LARGE, ViewId::Jobs, SIZE, AppOptions::default());

@@ -40,6 +40,7 @@ fn budget(name: &str, scope: BudgetScope, usd: f64, an_hour: i64, now: Moment) -
             hours: vec![hour; 60 * 24],
         },
         unpriced_ms: 0,
+        is_by_list: false,
         is_known: true,
     };
     BudgetState::of(&budget, &hours, now)
@@ -91,6 +92,7 @@ fn usage_facts(facts: &Facts) -> UsageFacts {
     });
     UsageFacts {
         prometheus: None,
+        is_demo: false,
         status: UsageStatus::Read(now.minus(Duration::from_secs(40))),
         periods: periods.collect(),
         budgets: vec![
@@ -157,6 +159,61 @@ fn the_ledger_is_below_the_cost_table_and_folds_on_a_small_screen() {
     let without = console(&LARGE, ViewId::Cost, (80, 24), plain());
     let with = shown(usage_facts(&LARGE), ViewId::Cost, (80, 24), plain());
     assert!(rows(&with, (80, 24)) >= rows(&without, (80, 24)));
+}
+
+#[test]
+fn the_forecast_of_the_fleet_is_on_a_small_screen_and_an_unknown_budget_says_why() {
+    let mut usage = usage_facts(&LARGE);
+    usage.budgets.rotate_right(1);
+    let fleet = usage.budgets[0].forecast_words().expect("a forecast");
+    let text = |usage: &UsageFacts, size: (u16, u16)| {
+        let app = shown(usage.clone(), ViewId::Cost, size, plain());
+        render_text(&app, size.0, size.1)
+    };
+    let small = text(&usage, (80, 24));
+    assert!(small.contains(&format!("forecast {fleet}")), "{small}");
+    assert!(
+        small.contains("+1 more budgets: stokehold get budgets"),
+        "{small}"
+    );
+    let unknown = &mut usage.budgets[0];
+    (unknown.spent, unknown.forecast, unknown.unpriced_ms) = (None, None, 12 * HOUR_MS);
+    unknown.exhausted_at = None;
+    for size in [(80, 24), (160, 60)] {
+        let text = text(&usage, size);
+        assert!(
+            text.contains("unknown: no price for 12.0 device-hours"),
+            "{text}"
+        );
+    }
+    assert!(
+        table::budgets::table(&usage.budgets, LARGE.now, true, false)
+            .contains("unknown: no price for 12.0 device-hours")
+    );
+}
+
+#[test]
+fn a_sum_with_list_prices_is_marked_and_how_much_of_it_is_said_once() {
+    let mut usage = usage_facts(&LARGE);
+    for sums in &mut usage.periods {
+        for sum in &mut sums.sums {
+            sum.totals.list_micros = sum.totals.cost_micros().expect("priced") / 2;
+        }
+    }
+    let app = shown(usage, ViewId::Cost, (200, 60), plain());
+    let text = render_text(&app, 200, 60);
+    assert_eq!(text.matches("list prices (*): $").count(), 1, "{text}");
+    assert!(
+        text.contains("(50 %); the price actually paid is unknown"),
+        "{text}"
+    );
+    let month = text.lines().find(|line| line.contains("month to date"));
+    let month = month.unwrap_or_else(|| panic!("{text}"));
+    assert!(month.contains("* "), "{month}");
+    // The dollars of what was idle and of what no pod had.
+    for words in ["of 30 days: ", "idle $", "unallocated $"] {
+        assert!(text.contains(words), "{words}\n{text}");
+    }
 }
 
 #[test]

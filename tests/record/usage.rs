@@ -423,6 +423,55 @@ fn a_file_of_the_first_version_goes_on_and_what_it_did_not_count_is_unknown() {
     }
 }
 
+/// The cost at list prices that stand in for what is paid is told by the sources of the prices.
+#[test]
+fn the_part_of_a_cost_that_is_list_prices_is_known() {
+    let reserved = "aws p5.48xlarge on-demand (reserved: no commitment price in the price book)";
+    let prices = [
+        ("aws p5.48xlarge on-demand".to_owned(), 1),
+        (reserved.to_owned(), 20),
+        (
+            "market H100 on-demand (list price, billing not known; median of 8)".to_owned(),
+            300,
+        ),
+        (format!("settings: 0.6 of list, pool a; {reserved}"), 4_000),
+        (
+            "settings: 0.6 of list, pool a; aws p5.48xlarge on-demand (no spot price known)"
+                .to_owned(),
+            50_000,
+        ),
+        ("settings: price override".to_owned(), 600_000),
+    ];
+    let rows = prices.map(|(source, micros)| UsageRow {
+        key: UsageKey {
+            price_source: Name::from(source),
+            ..key()
+        },
+        device_ms: [3_600_000, 0, 0, 0, 0, 0],
+        unobserved_ms: 0,
+        energy_mwh: None,
+        cost_micros: Some([micros, 0, 0, 0, 0, 0]),
+        on_demand_micros: None,
+    });
+    let written = HourUsage {
+        hour: hour(),
+        closed: true,
+        observed_ms: 3_600_000,
+        until_ms: 3_600_000,
+        rows: rows.into(),
+        losses: Vec::new(),
+        finished: Vec::new(),
+    };
+    let mut file = UsageFile::in_memory().expect("can be made");
+    file.write(&[written], &[]).expect("can be written");
+    let sums = file.sums(span(), &[Dimension::Team], 1, &every());
+    let [sum] = &sums.expect("can be read")[..] else {
+        panic!("one team");
+    };
+    assert_eq!(sum.totals.cost_micros(), Some(654_321));
+    assert_eq!(sum.totals.list_micros, 20 + 300 + 50_000);
+}
+
 fn key() -> UsageKey {
     UsageKey {
         pool: "a".into(),

@@ -102,6 +102,9 @@ pub(crate) fn get(
         }
     };
     out::write(out, &text)?;
+    if let Some(note) = table::rows::list_price::note(&text) {
+        out::print_message(err, note);
+    }
     // As in `cost`: where nothing of any period was observed, nothing is known.
     let is_observed = states.is_empty() || states.iter().any(|state| state.observed_ratio > 0.0);
     Ok(exit_of(is_observed))

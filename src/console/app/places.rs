@@ -31,6 +31,8 @@ pub(super) struct Places {
     behind: Vec<Stop>,
     /// History after the current stop, the nearest last.
     ahead: Vec<Stop>,
+    /// Where the first view above the tab was opened from, if from elsewhere: going up from it leads back there.
+    origin: Option<Stop>,
     kept: VecDeque<(Destination, Box<dyn View>)>,
 }
 
@@ -42,6 +44,7 @@ impl Places {
             stack: Vec::new(),
             behind: Vec::new(),
             ahead: Vec::new(),
+            origin: None,
             kept: VecDeque::new(),
         };
         places.open_tab(tab);
@@ -99,6 +102,7 @@ impl Places {
     /// Shows a tab's own view.
     fn show_tab(&mut self, tab: ViewId) {
         self.keep(0);
+        self.origin = None;
         self.tab = tab;
         self.open_tab(tab);
     }
@@ -112,6 +116,7 @@ impl Places {
             0
         };
         self.keep(shared);
+        self.origin = None;
         self.tab = tab;
         self.open_tab(tab);
         for place in path.into_iter().skip(shared) {
@@ -204,14 +209,17 @@ impl App {
         self.refresh(true);
     }
 
-    /// Opens a view of everything that is under a tab, as a digit opens a tab: it does not pile up on what is open.
+    /// Opens a view of everything that is under a tab, as a digit opens a tab: it does not pile up on what is open, and going up from
+    /// it leads back to what was.
     pub(super) fn open_whole(&mut self, tab: ViewId, rows: RowScope) {
         let to = Destination::Part(tab, rows);
         let here = self.places.stack.as_slice();
         let is_here = self.places.tab == tab && matches!(here, [(own, _)] if *own == to);
         if let Some(view) = view::at(&to).filter(|_| !is_here) {
+            let origin = self.places.here();
             self.places.push_history();
             self.places.show_tab(tab);
+            self.places.origin = Some(origin);
             self.places.stack.push((to, view));
         }
         self.enter();
@@ -295,7 +303,10 @@ impl App {
             return false;
         }
         self.places.push_history();
-        self.places.keep(depth - 1);
+        match self.places.origin.take_if(|_| depth == 1) {
+            Some(origin) => self.places.travel(origin),
+            None => self.places.keep(depth - 1),
+        }
         self.enter();
         true
     }

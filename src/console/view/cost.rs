@@ -12,6 +12,7 @@ use table::Facts;
 use table::kinds::cost::{IDLE, KIND, scope_of};
 use table::navigation::{RowScope, ViewId};
 use table::role::Role;
+use table::rows::list_price;
 use table::rows::pools::{unallocated, waste};
 
 use super::table_view::TableView;
@@ -65,7 +66,8 @@ impl CostView {
         }
     }
 
-    /// The areas of the table and of the ledger's panel below it: the panel is left out where the table would be too small.
+    /// The areas of the table and of the ledger's panel below it: the panel is left out where the table would be too small, and what
+    /// it says of the month and its budgets is above the table.
     fn below(facts: &Facts, area: Rect) -> (Rect, Rect) {
         let above = ABOVE.min(area.height);
         let left = area.height - above;
@@ -73,6 +75,13 @@ impl CostView {
             wanted @ 2.. if left >= wanted + TABLE_LEAST && area.width >= 70 => wanted,
             _ => 0,
         };
+        let folded = match wanted {
+            0 => cost_history::lines(facts).len().saturating_sub(1) as u16,
+            _ => 0,
+        };
+        // The table has its titles and a few rows on any screen.
+        let above = above + folded.min(left.saturating_sub(TABLE_LEAST));
+        let left = area.height - above;
         let table = Rect::new(area.x, area.y + above, area.width, left - wanted);
         let history = Rect::new(area.x, table.bottom(), area.width, wanted);
         (table, history)
@@ -86,7 +95,7 @@ impl View for CostView {
     fn trail(&self) -> String {
         let row_scope = &self.table.table_model.row_scope;
         match row_scope {
-            RowScope::Idle => String::from("wasted, by job"),
+            RowScope::Idle => String::from("wasted by job"),
             _ => format!("by {}", scope_of(row_scope).name()),
         }
     }
@@ -147,6 +156,7 @@ impl View for CostView {
             } else {
                 String::new()
             };
+            let prices = list_price::dated(&burn.prices);
             let (accent, blue) = (
                 painter.render_style.bold(Role::Title),
                 painter.render_style.bold(Role::IdleMoney),
@@ -161,19 +171,27 @@ impl View for CostView {
                 ("   ", muted),
                 (&*devices, title),
                 (&*unpriced, painter.render_style.fg(Role::Warn)),
-                ("   list prices, not a bill", muted),
+                ("   ", muted),
+                (&*prices, muted),
+                (", not a bill", muted),
             ];
             // The source of the prices is never cut; the devices are in the header and in the table.
             if painter.width_of(&pieces) > room {
                 pieces.drain(6..8);
+            }
+            if painter.width_of(&pieces) > room {
+                pieces[8].0 = list_price::UNDATED;
             }
             painter.pieces(area.x + 2, area.y + 1, room, &pieces);
         }
         let (table, history) = Self::below(facts, area);
         if history.height > 0 {
             cost_history::draw(facts, painter, history);
-        } else if let Some(words) = cost_history::line(facts).filter(|_| area.height > ABOVE) {
-            painter.text_in_role(area.x + 2, area.y + 2, room, &words, Role::Muted);
+        } else if area.height > ABOVE {
+            let lines = cost_history::lines(facts);
+            for (words, y) in lines.iter().zip(area.y + 2..table.y) {
+                painter.text_in_role(area.x + 2, y, room, words, Role::Muted);
+            }
         }
         // What few rows leave is for the days.
         let rows = u16::try_from(self.table.table_model.rows().len()).unwrap_or(u16::MAX);

@@ -7,12 +7,16 @@ use crate::text::wrap;
 use crate::widget::bar::bar;
 use crate::widget::panel::{foot, panel};
 use model::base::Moment;
+use model::cost::Money;
 use table::Facts;
-use table::budgets::exhausted_words;
+use table::budgets::{exhausted_words, forecast_words, unknown_words};
 use table::role::Role;
-use table::spend::{UsageStatus, dollars, shares, spark, unit_words};
+use table::rows::list_price;
+use table::spend::{
+    UsageStatus, cost_of, dollars, list_words, listed_dollars, part_words, spark, unit_words,
+};
 use table::text::or_unknown;
-use usage::{BudgetState, CostPart, HOUR_MS, Period, UsageTotals, start_of};
+use usage::{BudgetState, HOUR_MS, Period, UsageTotals, start_of};
 
 /// Budgets shown in the panel; of the others only their number.
 const MOST_BUDGETS: usize = 5;
@@ -32,7 +36,7 @@ pub(super) fn height(facts: &Facts, width: u16) -> u16 {
         UsageStatus::Read(_) => {
             let budgets = facts.budgets().count();
             let budgets = budgets.min(MOST_BUDGETS) + usize::from(budgets > MOST_BUDGETS);
-            let words = parts_words(facts).into_iter().chain(units(facts));
+            let words = details(facts);
             let words: usize = words.map(|words| wrap(&words, inner(width)).len()).sum();
             (2 + facts.usage.periods.len() + words + budgets) as u16
         }
@@ -43,32 +47,55 @@ fn inner(width: u16) -> usize {
     usize::from(width.saturating_sub(4)).max(20)
 }
 
-/// One line: of a small screen, and where there is no ledger.
-pub(super) fn line(facts: &Facts) -> Option<String> {
+/// Budgets of a small screen.
+const FOLDED_BUDGETS: usize = 2;
+
+/// Lines of a small screen, the month and its first budgets; where there is no ledger the one that says so.
+pub(super) fn lines(facts: &Facts) -> Vec<String> {
     match &facts.usage.status {
-        UsageStatus::Unread => None,
-        UsageStatus::Absent => Some(NO_RECORD.to_owned()),
-        UsageStatus::Failed(why) => Some(why.clone()),
+        UsageStatus::Unread => Vec::new(),
+        UsageStatus::Absent => vec![NO_RECORD.to_owned()],
+        UsageStatus::Failed(why) => vec![why.clone()],
         UsageStatus::Read(_) => {
             let month = totals(facts, Period::Month);
-            let mut words = format!("month to date {}", cost(month[0]));
-            for state in facts.budgets() {
-                let used = or_unknown(used(state));
-                words.push_str(&format!("   budget {} {used}", state.budget.name));
+            let mut first = format!("month to date {}", cost(month[0]));
+            let more = facts.budgets().count().saturating_sub(FOLDED_BUDGETS);
+            if more > 0 {
+                first.push_str(&format!("   +{more} more budgets: stokehold get budgets"));
             }
-            Some(words)
+            let budgets = facts.budgets().take(FOLDED_BUDGETS);
+            let budgets = budgets.map(|state| folded(state, facts.now));
+            std::iter::once(first).chain(budgets).collect()
         }
     }
 }
 
+/// A budget in one line of a small screen: what is spent, the forecast, when it runs out.
+fn folded(state: &BudgetState, now: Moment) -> String {
+    let name = &state.budget.name;
+    if let Some(why) = unknown_words(state) {
+        return format!("budget {name} {why}");
+    }
+    let (used, forecast) = (or_unknown(used(state)), forecast_words(state));
+    let end = end_words(state, now).map_or_else(String::new, |end| format!(", {end}"));
+    format!("budget {name} {used}, forecast {forecast}{end}")
+}
+
+/// When a budget runs out, or did.
+fn end_words(state: &BudgetState, now: Moment) -> Option<String> {
+    let when = exhausted_words(state, now)?;
+    let runs = if when.starts_with('~') { "runs" } else { "ran" };
+    Some(format!("{runs} out {when}"))
+}
+
 pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
     let UsageStatus::Read(until) = &facts.usage.status else {
-        if let Some(words) = line(facts) {
+        if let Some(words) = lines(facts).first() {
             painter.text_in_role(
                 area.x + 2,
                 area.y,
                 area.width.saturating_sub(2),
-                &words,
+                words,
                 Role::Muted,
             );
         }
@@ -84,7 +111,11 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         note.push_str(&format!(", days of {zone}"));
     }
     let inside = panel(painter, area, "cost over time", &note);
-    foot(painter, area, "list prices, not a bill", Role::Muted);
+    let prices = format!(
+        "{}, not a bill",
+        list_price::dated(&facts.spend_rates.prices)
+    );
+    foot(painter, area, &prices, Role::Muted);
     let mut y = inside.y;
     for sums in &facts.usage.periods {
         if y >= inside.bottom() {
@@ -100,6 +131,7 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         let seen = (sums.now.ratio * 1_000.0).floor() / 10.0;
         // This period is not over, and of both some time may be missing: the one before counts for as much time as this one has
         // pictures of.
+        let mark = before.as_ref().and_then(cost_of).map_or("", Money::mark);
         let before = micros(before).map(|before| {
             let span = sums.now.span;
             let whole = ((span.to - span.from).max(1) * HOUR_MS) as f64 * sums.before.ratio;
@@ -125,7 +157,7 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
             ),
             false => format!(
                 "{:>14}  {:>9}",
-                or_unknown(before.map(dollars)),
+                or_unknown(before.map(|before| dollars(before) + mark)),
                 or_unknown(change)
             ),
         };
@@ -144,7 +176,7 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         );
         y += 1;
     }
-    for words in parts_words(facts).into_iter().chain(units(facts)) {
+    for words in details(facts) {
         for words in wrap(&words, inner(area.width)) {
             if y >= inside.bottom() {
                 return;
@@ -182,14 +214,10 @@ fn budget(state: &BudgetState, facts: &Facts, painter: &mut Painter<'_>, area: R
     if area.width < 18 + BAR + 8 {
         return;
     }
-    bar(
-        painter,
-        x,
-        area.y,
-        BAR,
-        state.spent_ratio().unwrap_or(0.0),
-        role,
-    );
+    // An empty bar would be nothing spent.
+    if let Some(ratio) = state.spent_ratio() {
+        bar(painter, x, area.y, BAR, ratio, role);
+    }
     let pace = state.expected as f64 / budget.limit.max(1) as f64 * f64::from(BAR);
     let mark = (pace as u16).min(BAR - 1);
     painter.sign(x + mark, area.y, "│", title);
@@ -207,25 +235,23 @@ fn budget(state: &BudgetState, facts: &Facts, painter: &mut Painter<'_>, area: R
 /// Beside them the role of its state.
 pub(super) fn budget_words(state: &BudgetState, now: Moment) -> (String, Role) {
     let budget = &state.budget;
-    let unit = budget.unit;
-    let spent = or_unknown(state.spent.map(|spent| unit.words(spent)));
+    let each = table::budgets::each(budget.period);
+    let limit = format!("{}{each}", budget.unit.words(budget.limit));
+    let Some(spent) = state.spent_words() else {
+        let why = unknown_words(state).unwrap_or_default();
+        return (format!("of {limit}: {why}"), role_of(state));
+    };
     let mut words = format!(
-        "{:>5}  {spent} / {}{}",
+        "{:>5}  {spent} / {limit}   forecast {}",
         or_unknown(used(state)),
-        unit.words(budget.limit),
-        table::budgets::each(budget.period)
+        forecast_words(state)
     );
-    words.push_str("   forecast ");
-    words.push_str(&or_unknown(state.forecast_words()));
-    if let Some(when) = exhausted_words(state, now) {
-        words.push_str(&format!(
-            "   {} {when}",
-            if when.starts_with('~') {
-                "runs out"
-            } else {
-                "ran out"
-            }
-        ));
+    if let Some(end) = end_words(state, now) {
+        words.push_str(&format!("   {end}"));
+    }
+    if state.unpriced_ms > 0 {
+        let hours = state.unpriced_ms as f64 / HOUR_MS as f64;
+        words.push_str(&format!("   no price for {hours:.1} device-hours"));
     }
     if state.observed_ratio < 0.99 {
         let seen = (state.observed_ratio * 1_000.0).floor() / 10.0;
@@ -234,14 +260,15 @@ pub(super) fn budget_words(state: &BudgetState, now: Moment) -> (String, Role) {
     (words, role_of(state))
 }
 
-/// Exceeded, forecast to be, or neither.
+/// Exceeded, forecast to be, neither, or not known.
 fn role_of(state: &BudgetState) -> Role {
     let over = |amount: i64| amount > state.budget.limit;
     let exceeds = (state.forecast.as_ref()).is_some_and(|forecast| over(forecast.mid));
     match state.spent {
         Some(spent) if over(spent) => Role::Crit,
         Some(_) if exceeds => Role::Warn,
-        _ => Role::Ok,
+        Some(_) => Role::Ok,
+        None => Role::Muted,
     }
 }
 
@@ -267,22 +294,23 @@ fn totals(facts: &Facts, period: Period) -> [Option<UsageTotals>; 2] {
         .map_or([None; 2], |sums| sums.of(scope))
 }
 
-/// The parts of the month's cost: shares that add up to 100 %.
-fn parts_words(facts: &Facts) -> Option<String> {
-    let parts = totals(facts, Period::Month)[0]?.parts_micros?;
-    let tenths = shares(&parts)?;
-    let tenth_shares = CostPart::ALL.iter().zip(tenths);
-    let tenth_shares = tenth_shares.filter(|(_, tenths)| *tenths > 0);
-    let tenth_shares: Vec<String> = tenth_shares
-        .map(|(part, tenths)| format!("{} {}.{} %", part.words(), tenths / 10, tenths % 10))
-        .collect();
-    Some(format!("of the month: {}", tenth_shares.join(" · ")))
-}
-
-/// Unit costs of the month.
-fn units(facts: &Facts) -> Option<String> {
-    let words = unit_words(&totals(facts, Period::Month)[0]?, facts.usage.basis.energy);
-    (!words.is_empty()).then(|| format!("unit costs: {}", words.join(" · ")))
+/// Below the periods: the parts of the cost of 30 days and of the month, the month's list prices and unit costs.
+fn details(facts: &Facts) -> impl Iterator<Item = String> {
+    let parts = |period: Period, name: &str| {
+        let words = part_words(&totals(facts, period)[0]?)?;
+        Some(format!("of {name}: {words}"))
+    };
+    let month = totals(facts, Period::Month)[0];
+    let units = month.map(|month| unit_words(&month, facts.usage.basis.energy));
+    let units = units.filter(|words| !words.is_empty());
+    [
+        parts(Period::Days30, "30 days"),
+        parts(Period::Month, "the month"),
+        month.and_then(|month| list_words(&month)),
+        units.map(|words| format!("unit costs: {}", words.join(" · "))),
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// Cost in micro-USD: zero where the fleet was observed without usage.
@@ -293,5 +321,8 @@ fn micros(totals: Option<UsageTotals>) -> Option<i64> {
 }
 
 fn cost(totals: Option<UsageTotals>) -> String {
-    or_unknown(micros(totals).map(dollars))
+    match totals.as_ref().and_then(cost_of) {
+        Some(sum) => listed_dollars(sum),
+        None => or_unknown(micros(totals).map(dollars)),
+    }
 }

@@ -3,11 +3,10 @@
 use ratatui::layout::Rect;
 
 use crate::painter::Painter;
-use crate::text::{clean, counted, dollars, per_hour, wrap};
+use crate::text::{clean, counted, dollars, dollars_of, per_hour, wrap};
 use crate::widget::bar::bar;
 use crate::widget::panel::panel;
 use crate::widget::spark::{ChartRange, chart_of_range};
-use model::base::quantities::grouped;
 use model::cost::SpendScope as By;
 use model::fleet::finding::Finding;
 use model::fleet::history::{FleetSignal, Track};
@@ -137,7 +136,7 @@ impl FleetView {
             painter.text_in_role(inside.x, y, inside.width, &words, Role::Muted);
             let height = (inside.height / 3).clamp(2, 4);
             let body = Rect::new(inside.x, y + 1, inside.width, height);
-            let dollars = |value: f32| format!("${}", grouped(value.round() as i64));
+            let dollars = |value: f32| dollars_of(f64::from(value));
             let range = ChartRange {
                 role: Role::IdleMoney,
                 words: &dollars,

@@ -91,7 +91,7 @@ impl Owned {
 pub enum PoolPrice {
     /// USD an hour for a device.
     Rate(Rate),
-    /// A factor on the list price.
+    /// A factor on the list price; an override is taken as it is.
     Multiplier(f64),
     /// Machines of one's own.
     Owned(Owned),
@@ -227,6 +227,10 @@ impl Prices {
             }
             Some(PoolPrice::Multiplier(factor)) => {
                 let list = self.listed(node, device)?;
+                // An override is the operator's own price: the factor is for list prices.
+                if list.as_of.is_none() {
+                    return Some(list);
+                }
                 Some(Price {
                     rate: Rate::from_usd(list.rate.usd() * factor)?,
                     source: Name::from(format!(
@@ -436,18 +440,29 @@ fn pick<'a>(
     rows.get((rows.len() - 1) / 2).copied()
 }
 
+/// Remarks of a source that mean that its price stands in for the price paid ([`Price::is_stand_in`]). A pool's multiplier gives the
+/// price paid but for the first, of spot devices.
+pub const STAND_IN_REMARKS: [&str; 5] = [
+    "no spot price known",
+    "no on-demand price known",
+    "reserved: no commitment price in the price book",
+    "list price, no amortization known",
+    "list price, billing not known",
+];
+
 /// Why a list price differs from the price paid for a device of this billing; `None` where it is the price of that billing.
 const fn other_billing(billing: Option<Billing>, price: Purchase) -> Option<&'static str> {
-    match (billing, price) {
+    let remark = match (billing, price) {
         (Some(Billing::Spot), Purchase::Spot) | (Some(Billing::OnDemand), Purchase::OnDemand) => {
-            None
+            return None;
         }
-        (Some(Billing::Spot), Purchase::OnDemand) => Some("no spot price known"),
-        (Some(Billing::OnDemand), Purchase::Spot) => Some("no on-demand price known"),
-        (Some(Billing::Reserved), _) => Some("reserved: no commitment price in the price book"),
-        (Some(Billing::Owned), _) => Some("list price, no amortization known"),
-        (None, _) => Some("list price, billing not known"),
-    }
+        (Some(Billing::Spot), Purchase::OnDemand) => 0,
+        (Some(Billing::OnDemand), Purchase::Spot) => 1,
+        (Some(Billing::Reserved), _) => 2,
+        (Some(Billing::Owned), _) => 3,
+        (None, _) => 4,
+    };
+    Some(STAND_IN_REMARKS[remark])
 }
 
 /// The price of a row of a book for a device of this billing.

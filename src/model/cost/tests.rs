@@ -12,7 +12,7 @@ use crate::fleet::signal::Signals;
 
 use super::book::PriceBook;
 use super::money::Money;
-use super::prices::{Override, Owned, PoolPrice, Price, Prices};
+use super::prices::{Override, Owned, PoolPrice, Price, Prices, STAND_IN_REMARKS};
 use super::sample::{allocated_to, device, fleet, node, now, pod, resting, sliced};
 use super::spend_rates;
 use super::spend_rates::{Spend, SpendScope, UNATTRIBUTED};
@@ -158,8 +158,17 @@ fn a_list_price_of_another_billing_replaces_an_unknown_price() {
     let is_list_price = |prices: &Prices, instance, class, billing| {
         let mut node = one(instance, class);
         node.billing = billing;
-        let price = prices.price(&node, &node.devices[0]);
-        price.expect("is listed").is_stand_in
+        let price = prices.price(&node, &node.devices[0]).expect("is listed");
+        // What the usage ledger keeps of a price says so, too.
+        let says = |remark: &&str| price.source.contains(remark);
+        if !price.source.starts_with("settings: ") {
+            assert_eq!(
+                STAND_IN_REMARKS.iter().any(says),
+                price.is_stand_in,
+                "{price:?}"
+            );
+        }
+        price.is_stand_in
     };
     let (books, big) = (prices(), Some("big"));
     let paid = |billing| !is_list_price(&books, big, "H100", billing);
@@ -209,6 +218,10 @@ fn the_operators_word_comes_first() {
     assert_eq!(over(rule("h100", None)), Some(1.25));
     assert_eq!(over(rule("A100", None)), Some(7.0));
     assert_eq!(over(rule("H100", Some(Billing::Spot))), Some(7.0));
+    // A factor is on the list price: an override counts as it is written.
+    let half = prices().with_pool("p", PoolPrice::Multiplier(0.5));
+    let both = half.with_override(rule("H100", None));
+    assert_eq!(usd(&both, &node), Some(1.25));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::quantities::counted;
 
-use super::{JobName, Plan};
+use super::{JobName, Loss, Plan};
 
 /// Of many so many are named in a sentence.
 const NAMED: usize = 5;
@@ -51,6 +51,14 @@ impl KnownVictims {
             jobs,
             is_read: false,
         }
+    }
+}
+
+impl Loss {
+    /// Lost work in tenths of device-hours: what is shown of a job, so that shown sums are sums of it.
+    pub fn tenths(&self) -> Option<u64> {
+        let tenths = (u128::from(self.device_seconds?) * 10 + 1_800) / 3_600;
+        u64::try_from(tenths).ok()
     }
 }
 

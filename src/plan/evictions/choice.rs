@@ -14,6 +14,7 @@ use model::plan::{Alternative, Evicted, JobName, Refusal, RefusalCode, evicted_w
 
 use super::competing_jobs::starts_without;
 use super::victims::Sets;
+use crate::effects::effect::Leaver;
 use crate::planner_context;
 
 /// The jobs to evict, and the explanation of the choice.
@@ -151,7 +152,7 @@ pub(crate) fn choose(
         .extend(lesser((snapshot, work), found, picked.lost_ms));
     choice
         .reasons
-        .push(format!("evicted for it: {}", lost_words(picked)));
+        .push(format!("evicted for it: {}", lost_words(snapshot, picked)));
     if picked.proven {
         choice
             .reasons
@@ -172,7 +173,7 @@ pub(crate) fn lesser(
     helps.then(|| Alternative {
         sentence: format!(
             "close this plan and make a new one: it would lose less work, {}",
-            lost_words(found)
+            lost_words(snapshot, found)
         ),
         command: Some(format!(
             "plan admit {} --preempt",
@@ -181,13 +182,15 @@ pub(crate) fn lesser(
     })
 }
 
-/// `3 jobs, 8.1 device-hours of work lost`.
-pub(crate) fn lost_words(victims: &Victims) -> String {
-    format!(
-        "{}, {:.1} device-hours of work lost",
-        counted(victims.list.len() as u64, "job"),
-        victims.lost_ms as f64 / 3_600_000.0
-    )
+/// `3 jobs, 8.1 device-hours of work lost`: the sum of what the plan shows of each.
+pub(crate) fn lost_words(snapshot: &Snapshot, victims: &Victims) -> String {
+    let lost = |victim: &Victim| Some(Leaver::whole(snapshot, victim.work)?.loss.tenths());
+    let tenths: Option<u64> = victims.list.iter().filter_map(lost).sum();
+    let lost = tenths.map_or(String::from("an unknown amount"), |tenths| {
+        format!("{}.{} device-hours", tenths / 10, tenths % 10)
+    });
+    let jobs = counted(victims.list.len() as u64, "job");
+    format!("{jobs}, {lost} of work lost")
 }
 
 fn only_by_evicting(job: &JobKey, evicted: Vec<Evicted>) -> Refusal {

@@ -89,6 +89,20 @@ fn an_admitted_job_gets_its_nodes_from_those_of_lower_priority() {
     assert_eq!(back.waits[0].until, Until::Elapsed { seconds: 120 });
     let predicted = forecast(&plan);
     assert_eq!(predicted.displaced[0].job.to_string(), "ml/low");
+    // The reason and the rows of the displaced jobs say the same sum.
+    let tenths = predicted.displaced.iter().map(|one| one.loss.tenths());
+    let lost: u64 = tenths.sum::<Option<u64>>().expect("known");
+    assert!(lost > 0);
+    let sum = format!(
+        "(1 job, {}.{} device-hours of work lost)",
+        lost / 10,
+        lost % 10
+    );
+    assert!(
+        plan.reasons.iter().any(|reason| reason.contains(&sum)),
+        "{sum}: {:?}",
+        plan.reasons
+    );
     assert!(
         plan.reasons
             .contains(&"there is room for it on a".to_owned()),

@@ -2,6 +2,7 @@
 
 use model::base::{Moment, Name};
 use model::cost::BudgetUnit;
+use model::cost::prices::STAND_IN_REMARKS;
 use model::fleet::node::Billing;
 use rusqlite::types::Value;
 use rusqlite::{Row, params, params_from_iter};
@@ -22,6 +23,7 @@ pub struct ObservedRatio {
     pub open: i64,
 }
 
+/// The figures of rows of `usage`.
 const SUMS: &str = "total(busy_ms), total(idle_ms), total(not_read_ms), total(unallocated_ms), total(out_of_service_ms),
   total(unobserved_ms), total(lost_failure_ms), total(lost_preemption_ms),
   total(CASE WHEN cost_micros IS NULL THEN 0 ELSE allocated_ms END), total(CASE WHEN cost_micros IS NULL THEN 0 ELSE busy_ms END),
@@ -31,9 +33,29 @@ const SUMS: &str = "total(busy_ms), total(idle_ms), total(not_read_ms), total(un
   total(CASE billing WHEN 'spot' THEN allocated_ms + unallocated_ms + out_of_service_ms ELSE 0 END),
   total(CASE WHEN energy_milliwatt_hours IS NULL THEN 0 ELSE allocated_ms + unallocated_ms + out_of_service_ms END)";
 
-/// Reads the columns of [`SUMS`], from column `at` on.
+/// The sources of prices that stand in for what is paid, as a query.
+fn stand_ins() -> String {
+    let says = |remark: &&str| format!("instr(k.price_source, '{remark}') > 0");
+    let [of_spot, others @ ..] = &STAND_IN_REMARKS;
+    let others: Vec<String> = others.iter().map(says).collect();
+    format!(
+        "SELECT k.price_source FROM keys k WHERE {} OR (instr(k.price_source, 'settings: ') <> 1 AND ({}))",
+        says(of_spot),
+        others.join(" OR ")
+    )
+}
+
+/// Figures of [`SUMS`], then the cost at prices that stand in for what is paid.
+fn sums_columns() -> String {
+    format!(
+        "{SUMS}, total(CASE WHEN price_source IN ({}) THEN cost_micros END)",
+        stand_ins()
+    )
+}
+
+/// Reads the columns of [`sums_columns`], from column `at` on.
 fn totals(row: &Row<'_>, at: usize) -> rusqlite::Result<UsageTotals> {
-    // Floating-point sums are exact up to 2^53 milliseconds: 285,000 device-years.
+    // Floating-point sums are exact up to 2^53: 285,000 device-years in milliseconds, nine billion dollars in micro-dollars.
     let time = |index: usize| row.get::<_, f64>(at + index).map(|sum| sum as i64);
     let mut parts = Some([0; 8]);
     for index in 0..8 {
@@ -62,6 +84,7 @@ fn totals(row: &Row<'_>, at: usize) -> rusqlite::Result<UsageTotals> {
         finished: None,
         energy_mwh: row.get(at + 11)?,
         metered_ms: time(21)?,
+        list_micros: time(22)?,
         parts_micros: parts,
     };
     // Without observed time the cost is unknown, not zero.
@@ -141,7 +164,7 @@ impl UsageFile {
             steps,
             only,
         };
-        let mut sums = self.grouped(of, "usage", "hour_start", SUMS, totals)?;
+        let mut sums = self.grouped(of, "usage", "hour_start", &sums_columns(), totals)?;
         for sum in &mut sums {
             sum.totals.losses_unknown = self.ends_unknown;
         }
@@ -242,9 +265,10 @@ impl UsageFile {
         let failed = || UsageFault::sql("read", self.path());
         let query = format!(
             "SELECT hour_start, state, pool, class, billing, zone, namespace, team, queue, owner, job, model, price_source,
-               price_as_of, {SUMS}
+               price_as_of, {}
              FROM usage WHERE hour_start >= ?1 AND hour_start < ?2 {}
              GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14 ORDER BY 1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14",
+            sums_columns(),
             condition(only)
         );
         let mut query = self.sql.prepare(&query).map_err(failed())?;
@@ -330,14 +354,16 @@ impl UsageFile {
             "SELECT r.hour, sum(r.useful_micros + r.under_used_micros + r.idle_micros + r.not_read_micros
                + r.unallocated_micros + r.out_of_service_micros), sum({ALLOCATED}),
                sum(CASE WHEN r.useful_micros IS NULL THEN {ALLOCATED} + r.unallocated_ms + r.out_of_service_ms ELSE 0 END),
-               sum({ALLOCATED} + r.unallocated_ms + r.out_of_service_ms), sum(r.unobserved_ms)
+               sum({ALLOCATED} + r.unallocated_ms + r.out_of_service_ms), sum(r.unobserved_ms),
+               max(CASE WHEN k.price_source IN ({}) THEN 1 ELSE 0 END)
              FROM hour_rows r JOIN keys k ON k.id = r.key
-             WHERE r.hour >= ?1 AND r.hour < ?2 {only} GROUP BY r.hour"
+             WHERE r.hour >= ?1 AND r.hour < ?2 {only} GROUP BY r.hour",
+            stand_ins()
         );
         let mut query = self.sql.prepare(&query).map_err(failed())?;
         let values = ends.into_iter().chain(name);
         let mut rows = query.query(params_from_iter(values)).map_err(failed())?;
-        let (mut unpriced_ms, mut priced, mut there) = (0, false, false);
+        let (mut unpriced_ms, mut priced, mut there, mut is_by_list) = (0, false, false, false);
         // Unallocated devices belong to the fleet and to their pool: unobserved time there means that part of their cost is
         // missing.
         let whole = matches!(
@@ -355,6 +381,7 @@ impl UsageFile {
             there = true;
             if start / HOUR >= period.from {
                 unpriced_ms += unpriced;
+                is_by_list |= row.get::<_, bool>(6).map_err(failed())?;
             }
             if let Some(hour) = place(start).and_then(|at| hours.get_mut(at)) {
                 if whole && seen + unseen > 0 {
@@ -374,6 +401,7 @@ impl UsageFile {
                 hours,
             },
             unpriced_ms: if by_money { unpriced_ms } else { 0 },
+            is_by_list: by_money && is_by_list,
             // Devices without a price have an unknown cost. Without devices the cost is zero.
             is_known: (!by_money || priced || unpriced_ms == 0)
                 && (there || whole || !self.is_confined(span)?),

@@ -96,7 +96,10 @@ pub(crate) fn followed(
                     ledger.take(sample(&seen, &prices))?;
                     ledger.flush()?;
                 }
-                Ok::<_, UsageFault>(reader.of_ledger(ledger.file(), now))
+                Ok::<_, UsageFault>(UsageFacts {
+                    is_demo: true,
+                    ..reader.of_ledger(ledger.file(), now)
+                })
             });
             let (usage, is_lost) = match read.await {
                 Ok(Ok(usage)) => (usage, false),

@@ -7,9 +7,10 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use model::base::{DeviceAmount, Name, Rate, SmallSort, natural};
+use model::base::{DeviceAmount, Name, SmallSort, natural};
 use model::cost::{Money, RateRow, Spend, SpendScope};
 use model::fleet::TableState;
+use model::fleet::job::Job;
 use model::fleet::observe::Table;
 use model::fleet::profile::NotJudged;
 use model::fleet::queue::QueueKind;
@@ -185,9 +186,9 @@ pub static IDLE: KindSpec = KindSpec {
         Column::words("owner", "OWNER", 3, (5, 12), owner_of).rare(),
         Column::number("devices", "DEVICES", 3, 7, devices),
         Column::number("wasted", "WASTED $/h", 1, 10, |facts, at| {
-            idle_money(facts, at, |spend| match is_stalled(facts, at) {
-                true => Some(spend.rate),
-                false => spend.idle_allocated,
+            let job = rate_row(facts, at).and_then(|row| facts.fleet.job_named(&row.name));
+            idle_money(facts, at, |spend| {
+                wasted(facts, spend, job.map(|job| &**job))
             })
         }),
         Column::words("why", "WHY", 1, (12, 30), |facts, at| {
@@ -258,12 +259,38 @@ fn may_be_idle(facts: &Facts, at: Row) -> bool {
     })
 }
 
-/// Whether the gang of a row is stalled: by an alert that is not muted or, while that one still waits to last, by its own devices.
+/// Whether the gang of a row is stalled.
 fn is_stalled(facts: &Facts, at: Row) -> bool {
     let job = rate_row(facts, at).and_then(|row| facts.fleet.job_named(&row.name));
-    let Some(job) = job else {
-        return false;
-    };
+    job.is_some_and(|job| has_stalled(facts, job))
+}
+
+/// Rate that these jobs waste, of whose devices this is the spend: that of idle allocated devices, and of stalled gangs that of all
+/// their devices.
+pub fn wasted<'a>(
+    facts: &Facts,
+    spend: &Spend,
+    jobs: impl IntoIterator<Item = &'a Job>,
+) -> Option<Money> {
+    let stalled = jobs.into_iter().filter(|job| has_stalled(facts, job));
+    let works = stalled.filter_map(|job| {
+        let (own, _) = facts.spend_rates.jobs.get(&job.id)?;
+        let idle = own.idle_allocated.unwrap_or_default();
+        Some(Money {
+            all: own.rate.all - idle.all,
+            by_list: own.rate.by_list - idle.by_list,
+        })
+    });
+    let works: Option<Money> = works.reduce(|sum, one| sum + one);
+    match (spend.idle_allocated, works) {
+        (Some(idle), works) => Some(idle + works.unwrap_or_default()),
+        // What of the others is idle is not known.
+        (None, works) => works.filter(|works| *works == spend.rate),
+    }
+}
+
+/// Whether a gang is stalled: by an alert that is not muted or, while that one still waits to last, by its own devices.
+fn has_stalled(facts: &Facts, job: &Job) -> bool {
     let mut findings = facts.fleet.findings.iter();
     let finding = findings
         .find(|finding| finding.code.as_str() == STALLED && finding.subject.key == job.id.key);
@@ -429,9 +456,9 @@ fn team(facts: &Facts, at: Row) -> Option<&str> {
     Some(job.team.as_str())
 }
 
-/// What a team has cost in the month so far, in micro-dollars, by the ledger: nothing for rows of another scope or without a ledger,
-/// an unknown sum where the month was not observed.
-pub fn month_of(facts: &Facts, row: &RateRow) -> Option<Option<i64>> {
+/// What a team has cost in the month so far, USD, by the ledger: nothing for rows of another scope or without a ledger, an unknown sum
+/// where the month was not observed.
+pub fn month_of(facts: &Facts, row: &RateRow) -> Option<Option<Money>> {
     if row.scope != SpendScope::Team {
         return None;
     }
@@ -448,7 +475,7 @@ pub fn month_of(facts: &Facts, row: &RateRow) -> Option<Option<i64>> {
 /// What a row's team has cost in the month so far.
 pub fn month_cell<'a>(facts: &Facts, row: &RateRow) -> Cell<'a> {
     match month_of(facts, row) {
-        Some(micros) => Cell::new(Value::known(micros.map(Rate::from_micros), Value::sum)),
+        Some(sum) => Cell::new(Value::known(sum, Value::Sum)),
         None => Cell::new(Value::Empty),
     }
 }

@@ -194,7 +194,7 @@ fn budget(facts: &Facts, row: Row) -> Cell<'_> {
         return Cell::new(Value::Empty);
     };
     let budget = &state.budget;
-    let spent = or_unknown(state.spent.map(|spent| budget.unit.words(spent)));
+    let spent = or_unknown(state.spent_words());
     let period = each(budget.period);
     let limit = budget.unit.words(budget.limit);
     let over = state.spent.is_some_and(|spent| spent > budget.limit);

@@ -11,7 +11,7 @@ use model::cost::{Money, RateRow, Spend, SpendScope};
 use model::fleet::job::Job;
 use model::schema::of_rows;
 
-use super::cost::{as_idle, devices_of, month_cell, priced, quota_left_of, row_of};
+use super::cost::{as_idle, devices_of, month_cell, priced, quota_left_of, row_of, wasted};
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
 use crate::kind::{Exporters, KindNames, KindView, UNKNOWN_IS_NULL, is_needed_for_jobs};
@@ -43,6 +43,9 @@ pub struct TeamRow<'a> {
     /// Rate of those of them that are idle, USD/h.
     #[schemars(range(min = 0))]
     pub idle_allocated_usd_per_hour: Option<f64>,
+    /// That rate, and of stalled gangs the rate of all their devices, USD/h.
+    #[schemars(range(min = 0))]
+    pub wasted_usd_per_hour: Option<f64>,
     /// Queues that its jobs are in; other teams may draw from the same.
     pub queues: Vec<&'a str>,
 }
@@ -84,6 +87,12 @@ pub static KIND: KindSpec = KindSpec {
             as_idle(money(facts, row, |spend| spend.idle_allocated))
         })
         .by("idle_allocated_usd_per_hour"),
+        Column::number("wasted", "WASTED $/h", 2, 7, |facts, row| {
+            as_idle(money(facts, row, |spend| {
+                wasted(facts, spend, jobs(facts, row))
+            }))
+        })
+        .by("wasted_usd_per_hour"),
         Column::number("month", "$ THIS MONTH", 5, 8, |facts, row| {
             match rate(facts, row) {
                 Some(rate) => month_cell(facts, &rate),
@@ -235,6 +244,9 @@ fn row(facts: &Facts, at: Row) -> TeamRow<'_> {
         burn_usd_per_hour: spend.map(|spend| spend.rate.usd()),
         list_usd_per_hour: list_usd(spend.map(|spend| spend.rate)),
         idle_allocated_usd_per_hour: spend.and_then(|spend| spend.idle_allocated).map(Money::usd),
+        wasted_usd_per_hour: spend
+            .and_then(|spend| wasted(facts, &spend, jobs(facts, at)))
+            .map(Money::usd),
         queues: queues.into_iter().collect(),
     }
 }
@@ -314,6 +326,39 @@ mod tests {
             "{row:#}"
         );
         assert_eq!(row["waiting"], 1);
+    }
+
+    #[test]
+    fn a_stalled_gang_is_wasted_by_its_team_with_all_its_devices() {
+        let mut facts = sample::facts();
+        let jobs = facts.fleet.jobs.iter();
+        let works = |job: &&Arc<Job>| {
+            let rate = facts.spend_rates.jobs.get(&job.id);
+            rate.is_some_and(|(own, _)| own.idle_allocated == Some(Money::ZERO))
+        };
+        let job = Arc::clone(jobs.into_iter().find(works).expect("a job works"));
+        let (own, _) = facts.spend_rates.jobs[&job.id];
+        assert!(own.rate.usd() > 0.0);
+        let before = named(&facts, &job.team);
+        assert_eq!(
+            before["wasted_usd_per_hour"],
+            before["idle_allocated_usd_per_hour"]
+        );
+        let fleet: &mut Fleet = Arc::make_mut(&mut facts.fleet);
+        let mut stalled = fleet.findings[0].clone();
+        stalled.code = Name::new("gang-stalled");
+        stalled.subject.key = job.id.key.clone();
+        let others = fleet.findings.iter().cloned();
+        fleet.findings = others.chain([stalled]).collect();
+        let after = named(&facts, &job.team);
+        let usd = |row: &serde_json::Value, field: &str| row[field].as_f64().expect("known");
+        let idle = usd(&after, "idle_allocated_usd_per_hour");
+        assert_eq!(idle, usd(&before, "idle_allocated_usd_per_hour"));
+        let wasted = usd(&after, "wasted_usd_per_hour");
+        assert!((wasted - idle - own.rate.usd()).abs() < 1e-6, "{after:#}");
+        // `$` says the same of the job.
+        let of_job = super::super::cost::wasted(&facts, &own, [&*job]);
+        assert_eq!(of_job, Some(own.rate));
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl TeamSum {
         jobs.into_iter().fold(none, |sum, one| Self {
             jobs: sum.jobs + 1,
             devices: sum.devices + u64::from(one.devices),
-            tenths: (sum.tenths.zip(tenths(&one.loss))).map(|(sum, own)| sum.saturating_add(own)),
+            tenths: (sum.tenths.zip(one.loss.tenths())).map(|(sum, own)| sum.saturating_add(own)),
             micro_usd: (sum.micro_usd.zip(one.loss.micro_usd))
                 .map(|(sum, own)| sum.saturating_add(own)),
             by_list: sum.by_list || one.loss.by_list,
@@ -160,12 +160,6 @@ fn teams<'a>(
     teams
 }
 
-/// Lost work in tenths of device-hours.
-fn tenths(loss: &Loss) -> Option<u64> {
-    let seconds = loss.device_seconds?;
-    Some((u128::from(seconds) * 10 + 1_800).div_euclid(3_600) as u64)
-}
-
 /// Tenths of device-hours as `12.5h`.
 fn hours(tenths: Option<u64>) -> String {
     or_unknown(tenths.map(|tenths| format!("{}.{}h", tenths / 10, tenths % 10)))
@@ -265,7 +259,7 @@ fn row(plan: &Plan, forecast: &Forecast, now: Moment, one: &Displaced) -> Vec<St
             false => cell(&one.team),
         },
         one.devices.to_string(),
-        hours(tenths(&one.loss)),
+        hours(one.loss.tenths()),
         or_unknown(cost(&one.loss)),
         or_unknown(one.priority),
         format!("{back}{besides}"),

@@ -1,10 +1,11 @@
 //! Usage and budgets from the usage ledger, beside one snapshot of the fleet.
 
 use model::base::{Moment, SmallSort};
+use model::cost::Money;
 use model::fleet::finding::Finding;
 use usage::{BudgetState, Period, UsageSum, UsageTotals};
 
-use super::{CostBasis, ObservedSpan};
+use super::{CostBasis, ObservedSpan, cost_of};
 use crate::{Facts, Scope, budgets};
 
 /// Whether the usage ledger could be read.
@@ -63,8 +64,8 @@ impl PeriodSums {
         self.sums.iter().filter(move |sum| is_in(scope, sum))
     }
 
-    /// What a team cost in the period within the scope, micro-USD; `None` where nothing was observed or nothing has a price.
-    pub fn of_team(&self, team: &str, scope: Option<&Scope>) -> Option<i64> {
+    /// What a team cost in the period within the scope, USD; `None` where nothing was observed or nothing has a price.
+    pub fn of_team(&self, team: &str, scope: Option<&Scope>) -> Option<Money> {
         let is_its = |sum: &&UsageSum| sum.names.first().is_some_and(|name| *name == team);
         let own = self.of_scope(scope).filter(is_its).map(|sum| sum.totals);
         let all = own.reduce(|mut all, more| {
@@ -72,8 +73,8 @@ impl PeriodSums {
             all
         });
         match all {
-            Some(all) => all.cost_micros(),
-            None => self.now.is_observed().then_some(0),
+            Some(all) => cost_of(&all),
+            None => self.now.is_observed().then_some(Money::ZERO),
         }
     }
 
@@ -100,6 +101,8 @@ pub struct UsageFacts {
     pub status: UsageStatus,
     /// The Prometheus server that the hours were read from; `None` for the local ledger.
     pub prometheus: Option<String>,
+    /// True for a demo: its ledger is in this process alone, and no command reads it.
+    pub is_demo: bool,
     /// Periods that end now.
     pub periods: Vec<PeriodSums>,
     /// Budgets from the settings, in the order of the settings.
@@ -120,7 +123,7 @@ impl Facts {
         let new: Vec<Finding> = usage
             .budgets
             .iter()
-            .flat_map(BudgetState::findings)
+            .flat_map(|state| state.findings(usage.is_demo))
             .collect();
         self.usage = usage;
         if !had && new.is_empty() {

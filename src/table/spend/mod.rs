@@ -16,10 +16,11 @@ pub use focus::{KEYS as FOCUS_KEYS, focus};
 pub use hours::{NAMES, UsageHour, csv, hours, table};
 pub use period::{ObservedSpan, PeriodCost, PeriodRow, spark};
 pub use report::{IdleShare, Report, ReportRow};
-pub use units::unit_words;
+pub use units::{part_words, unit_words};
 
-use model::base::SmallSort;
 use model::base::quantities::grouped;
+use model::base::{Rate, SmallSort};
+use model::cost::{LIST_MARK, Money};
 use usage::{CalendarZone, CostPart, EnergyRates, UsageTotals, start_of};
 
 use super::output::csv::csv_line;
@@ -99,6 +100,29 @@ pub fn dollars(micros: i64) -> String {
     Rounded::to(micros).next(micros)
 }
 
+/// The cost of a sum, USD, with the part of it that is list prices; `None` where no device has a price.
+pub fn cost_of(totals: &UsageTotals) -> Option<Money> {
+    totals.cost_micros().map(|micros| Money {
+        all: Rate::from_micros(micros),
+        by_list: Rate::from_micros(totals.list_micros),
+    })
+}
+
+/// A sum of money with the mark of list prices: `$1 204*`.
+pub fn listed_dollars(sum: Money) -> String {
+    dollars(sum.all.micros()) + sum.mark()
+}
+
+/// How much of a sum is list prices, below the sums that have the mark; `None` where none of it is.
+pub fn list_words(totals: &UsageTotals) -> Option<String> {
+    let cost = cost_of(totals).filter(|cost| cost.is_by_list())?;
+    let percent = cost.by_list.usd() / cost.all.usd().max(f64::MIN_POSITIVE) * 100.0;
+    let (part, all) = (dollars(cost.by_list.micros()), dollars(cost.all.micros()));
+    Some(format!(
+        "list prices ({LIST_MARK}): {part} of {all} ({percent:.0} %); the price actually paid is unknown"
+    ))
+}
+
 /// A change in percent: `+12%`, `-3%`; `0%` without a sign.
 pub(crate) fn percent_change(now: i64, past: i64) -> String {
     let percent = ((now - past) as f64 / past as f64 * 100.0).round();
@@ -109,7 +133,7 @@ pub(crate) fn percent_change(now: i64, past: i64) -> String {
 }
 
 /// Shares in tenths of a percent that add up to 1000, by largest remainder; `None` where the sum is not positive.
-pub fn shares(parts: &[i64]) -> Option<Vec<i64>> {
+pub(crate) fn shares(parts: &[i64]) -> Option<Vec<i64>> {
     let all: i128 = parts.iter().map(|part| i128::from(*part)).sum();
     if all <= 0 || parts.iter().any(|part| *part < 0) {
         return None;

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use model::base::SmallSort;
+use model::cost::Money;
 use usage::{CostPart, Dimension, EnergyRates, Span, UsageSum, UsageTotals, start_of};
 
 use super::{
-    CostBasis, Rounded, coverage_words, device_hours, dollars, percent_change, safe_line, shares,
-    units, usd,
+    CostBasis, Rounded, cost_of, coverage_words, device_hours, dollars, list_words, percent_change,
+    safe_line, shares, units, usd,
 };
 use crate::UNATTRIBUTED;
 use crate::table::{Layout, cell};
@@ -254,6 +255,7 @@ impl PeriodCost {
         if !words.is_empty() {
             lines.push(format!("Unit costs: {}", words.join(" · ")));
         }
+        lines.extend(list_words(total));
         if total.energy_mwh.is_some() {
             lines.push("Energy covers only the devices that report it.".to_owned());
         }
@@ -364,8 +366,9 @@ fn title(by: Dimension) -> &'static str {
 fn line(row: &PeriodRow, now: &mut Rounded, before: &mut Rounded) -> Vec<String> {
     let unknown = || UNKNOWN.to_owned();
     let (cost, past) = (row.now.cost_micros(), row.before_micros());
-    let money = |micros: Option<i64>, rounded: &mut Rounded| {
-        micros.map_or_else(unknown, |micros| rounded.next(micros))
+    let money = |micros: Option<i64>, of: Option<&UsageTotals>, rounded: &mut Rounded| {
+        let mark = of.and_then(cost_of).map_or("", Money::mark);
+        micros.map_or_else(unknown, |micros| rounded.next(micros) + mark)
     };
     let share = |parts: &[CostPart]| {
         let all = cost.filter(|all| *all > 0)?;
@@ -383,8 +386,8 @@ fn line(row: &PeriodRow, now: &mut Rounded, before: &mut Rounded) -> Vec<String>
     let change = known.zip(past.filter(|past| *past > 0));
     vec![
         cell(&row.name),
-        money(known, now),
-        money(past, before),
+        money(known, Some(&row.now), now),
+        money(past, row.before.as_ref(), before),
         change.map_or_else(unknown, |(now, past)| percent_change(now, past)),
         spark(&row.trend),
         format!("{:.1}", device_hours(row.now.allocated_ms())),
@@ -424,6 +427,7 @@ fn row_json(row: &PeriodRow, energy: EnergyRates) -> Value {
     let mut value = json!({
         "name": row.name,
         "cost_usd": row.now.cost_micros().map(usd),
+        "list_usd": row.now.cost_micros().map(|_| usd(row.now.list_micros)),
         "before_cost_usd": row.before_micros().map(usd),
         "allocated_device_hours": device_hours(row.now.allocated_ms()),
         "busy_device_hours": device_hours(row.now.busy_ms),

@@ -3,12 +3,13 @@
 use serde_json::{Value, json};
 
 use model::base::name::printable;
+use model::cost::LIST_MARK;
 use usage::{CostPart, Dimension, UsageSum, UsageTotals, start_of};
 
 use super::period::ObservedSpan;
 use super::{
-    CostBasis, Rounded, coverage_words, decimal, device_hours, dollars, nobodys, safe_line, units,
-    usd,
+    CostBasis, Rounded, coverage_words, decimal, device_hours, dollars, list_words, nobodys,
+    safe_line, units, usd,
 };
 use crate::UNATTRIBUTED;
 use crate::table::{Layout, cell};
@@ -169,6 +170,7 @@ impl Report {
             ),
             "estimates from list prices, not a bill; time that was not observed is not in the totals".to_owned(),
         ];
+        notes.extend(list_words(&self.total));
         if self.open > 0 {
             notes.push("the month is not over: its last hour is still open".to_owned());
         }
@@ -198,6 +200,7 @@ impl Report {
         let free: i64 = self.rows.iter().map(|row| row.idle_micros).sum();
         let (mut all, mut idle) = (Rounded::to(cost.unwrap_or_default()), Rounded::to(free));
         let mut lines = Vec::new();
+        let marked = |sum: String, is_listed: bool| sum + if is_listed { LIST_MARK } else { "" };
         let figures = |totals: &UsageTotals, cost: Option<String>, free: String| {
             let lost = [CostPart::LostToFailure, CostPart::LostToPreemption];
             let lost: Option<i64> = lost.iter().map(|part| totals.part_micros(*part)).sum();
@@ -213,13 +216,18 @@ impl Report {
         };
         for row in &self.rows {
             let mut line: Vec<String> = (0..self.by.len()).map(|at| self.label(row, at)).collect();
-            let cost = row.cost_micros().map(|micros| all.next(micros));
+            let is_listed =
+                row.totals.list_micros > 0 || (row.idle_micros > 0 && self.total.list_micros > 0);
+            let cost = row
+                .cost_micros()
+                .map(|micros| marked(all.next(micros), is_listed));
             line.extend(figures(&row.totals, cost, idle.next(row.idle_micros)));
             lines.push(line);
         }
         let mut line = vec![String::new(); self.by.len()];
         line[0] = "total".to_owned();
-        line.extend(figures(&self.total, cost.map(dollars), dollars(free)));
+        let cost = cost.map(|micros| marked(dollars(micros), self.total.list_micros > 0));
+        line.extend(figures(&self.total, cost, dollars(free)));
         lines.push(line);
         lines
     }

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 
 use crate::painter::Painter;
 use crate::text::{UNKNOWN, per_hour};
-use model::base::{Name, Rate};
+use model::base::Name;
 use model::cost::{LIST_NOTE, Money, SpendScope};
 use model::fleet::finding::{Finding, Severity};
 use model::fleet::history::Track;
@@ -26,6 +26,7 @@ use table::actions::{RunState, still_faulty};
 use table::kinds::sources::{fault, words_of};
 use table::role::Role;
 use table::rows::{queue_quotas, queue_tree};
+use table::spend::listed_dollars;
 use table::{Facts, UNATTRIBUTED};
 
 use super::{object_tree, plans, run_jobs, subject, table_view};
@@ -394,13 +395,9 @@ pub fn describe(
             }
             let idle = per_hour(spend.and_then(|spend| spend.idle_allocated));
             table.words("idle alloc", idle, Role::IdleMoney);
-            if let Some(micros) = month_of(facts, row) {
-                let sum = micros.map(|micros| format!("${}", Rate::from_micros(micros)));
-                table.words(
-                    "this month",
-                    sum.unwrap_or_else(|| UNKNOWN.to_owned()),
-                    Role::Text,
-                );
+            if let Some(sum) = month_of(facts, row) {
+                let sum = sum.map_or_else(|| UNKNOWN.to_owned(), listed_dollars);
+                table.words("this month", sum, Role::Text);
             }
             match quota_left_words(facts, row) {
                 QuotaLeft::None => {}

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::painter::Painter;
-use crate::text::{UNKNOWN, per_hour};
+use crate::text::{UNKNOWN, dollars_of, per_hour};
 use crate::widget::cell::devices_words;
 use model::base::DeviceAmount;
 use model::base::quantities::grouped;
@@ -209,7 +209,7 @@ pub(super) fn lines(
         table.past(facts, "alloc, 1 h", &held, Some(1.0), &share);
         let burn = track(FleetSignal::Burn);
         table.past(facts, "rate, 1 h", &burn, None, &|usd| {
-            format!("${}/h", grouped(usd.round() as i64))
+            dollars_of(f64::from(usd)) + "/h"
         });
         let idle = track(FleetSignal::Idle);
         let most = facts
@@ -217,7 +217,7 @@ pub(super) fn lines(
             .row(model::cost::SpendScope::Pool, name)
             .map(|row| row.spend.rate.usd() as f32);
         table.past(facts, "idle, 1 h", &idle, most, &|usd| {
-            format!("${}/h", grouped(usd.round() as i64))
+            dollars_of(f64::from(usd)) + "/h"
         });
     }
     Some(())

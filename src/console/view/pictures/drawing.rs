@@ -5,11 +5,11 @@ use ratatui::style::Style;
 
 use super::{AmountScale, Curve, Drawing, SparkLine, Stack, TeamPart, TimeSpan};
 use crate::painter::Painter;
+use crate::text::dollars_of;
 use crate::view::describe::draw_lines;
 use crate::view::sparkline_strip::TrackHistory;
 use crate::widget::spark::{ChartRange, area_column, axis_ends, chart_of_range, spark};
 use model::base::Moment;
-use model::base::quantities::grouped;
 use table::Facts;
 use table::role::Role;
 
@@ -235,7 +235,7 @@ fn draw_stack(painter: &mut Painter<'_>, area: Rect, stack: &Stack) {
         0 | 1 => 0,
         _ => (name + sum + 7).min(area.width / 3),
     };
-    let top = format!("${}", grouped(most.round() as i64));
+    let top = dollars_of(most);
     let axis = painter.width(&top) + 1;
     let room = area.width.saturating_sub(legend + axis);
     let height = area.height.saturating_sub(1);

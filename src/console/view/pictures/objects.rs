@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Curve, Drawing, ObjectPicture, TeamPart, cost, waiting};
-use crate::text::{counted, per_hour};
+use crate::text::{counted, dollars_of, per_hour};
 use crate::view::subject;
 use model::base::quantities::grouped;
 use model::base::{Name, SmallSort, natural};
@@ -31,7 +31,7 @@ fn devices(count: f32) -> String {
     grouped(count.round() as i64)
 }
 fn dollars(usd: f32) -> String {
-    format!("${}", grouped(usd.round() as i64))
+    dollars_of(f64::from(usd))
 }
 fn degrees(celsius: f32) -> String {
     format!("{celsius:.0}°")
