@@ -6,7 +6,9 @@ use crate::painter::Painter;
 use crate::text::counted;
 use crate::theme::HEAT_LEVELS;
 use crate::widget::heat::{HeatCell, HeatLevel, pair, single};
+use model::fleet::TableState;
 use model::fleet::history::FleetSignal;
+use model::fleet::observe::Table;
 use table::Facts;
 use table::role::Role;
 use table::text::whole_percent;
@@ -14,8 +16,7 @@ use table::text::whole_percent;
 use super::describe::{describe, draw_lines, draw_panel};
 use super::device_heat::{HeatMetric, Scale, together};
 use super::heatmap::Heatmap;
-use super::layout::Zoom;
-use super::layout::{HeatmapCell, MapLine, NODE};
+use super::layout::{HeatmapCell, MapLine, NODE, Zoom};
 use super::sparkline_strip::time_strip;
 use super::view_trait::View;
 
@@ -77,7 +78,7 @@ impl Heatmap {
     /// Draws the whole view.
     pub(super) fn paint(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         let split = split(facts, area, self.scale);
-        let is_stated = self.draw_head(painter, split.head);
+        let is_stated = self.draw_head(facts, painter, split.head);
         if self.map.spots.is_empty() {
             self.draw_empty(facts, painter, split.map);
         } else if self.zoom() == Zoom::OneNode {
@@ -97,7 +98,7 @@ impl Heatmap {
     }
 
     /// True where there was room to say where the metric is highest.
-    fn draw_head(&self, painter: &mut Painter<'_>, area: Rect) -> bool {
+    fn draw_head(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) -> bool {
         if area.height == 0 {
             return false;
         }
@@ -140,7 +141,7 @@ impl Heatmap {
             return false;
         }
         let below = Rect::new(area.x, area.y + 1, area.width, 1);
-        let most = self.most_words();
+        let most = self.most_words(facts);
         if !beside {
             self.draw_legend(painter, below, area.x + 2, 0);
         }
@@ -157,15 +158,16 @@ impl Heatmap {
     }
 
     /// Where the metric is highest, on average over a rack; for outliers which device is furthest from its gang.
-    fn most_words(&self) -> String {
+    fn most_words(&self, facts: &Facts) -> String {
         let Some((place, mean)) = &self.most else {
-            return match self.scale {
-                Scale::Outlier => format!(
-                    "no straggler by {}: no device stays {} from its gang's median",
-                    self.metric.name(),
+            let metric = self.metric.name();
+            return match (table::no_readings(facts), self.scale) {
+                (Some(why), _) => format!("{metric} unknown: {why}"),
+                (None, Scale::Outlier) => format!(
+                    "no straggler by {metric}: no device stays {} from its gang's median",
                     self.points(APART)
                 ),
-                Scale::Absolute | Scale::Relative => String::new(),
+                _ => String::new(),
             };
         };
         if self.scale == Scale::Outlier {
@@ -266,17 +268,13 @@ impl Heatmap {
                 counted(self.total as u64, "device")
             )
         } else {
-            match facts.fleet.visibility(model::fleet::observe::Table::Nodes) {
-                model::fleet::TableState::NotVisible(_) => {
-                    format!(
-                        "nodes are not visible to you: {}",
-                        facts.fleet.rights_help()
-                    )
-                }
-                model::fleet::TableState::Waiting => String::from("reading nodes…"),
-                model::fleet::TableState::Lost(lost) => {
-                    format!("nodes unreachable: {}", lost.message)
-                }
+            match facts.fleet.visibility(Table::Nodes) {
+                TableState::NotVisible(_) => format!(
+                    "nodes are not visible to you: {}",
+                    facts.fleet.rights_help()
+                ),
+                TableState::Waiting => String::from("reading nodes…"),
+                TableState::Lost(lost) => format!("nodes unreachable: {}", lost.message),
                 _ => facts.none_in_scope("no node has an accelerator"),
             }
         };
@@ -582,7 +580,7 @@ impl Heatmap {
         painter.text_in_role(area.x + 2, area.y, area.width - 2, &first, Role::Title);
         painter.text_in_role(area.x + 2, area.y + 1, area.width - 2, &second, Role::Muted);
         if area.height > 2 && !is_stated {
-            let most = self.most_words();
+            let most = self.most_words(facts);
             painter.text_in_role(area.x + 2, area.y + 2, area.width - 2, &most, Role::Info);
         }
     }

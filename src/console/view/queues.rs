@@ -68,7 +68,8 @@ impl QueuesView {
         let most = (area.height / 2).max(4);
         // (An empty table has the reason on more lines.)
         let least = if rows == 0 { 4 } else { 2 };
-        let note = u16::from(self.table.table_model.has_list_prices());
+        let model = &self.table.table_model;
+        let note = u16::from(model.has_list_prices() || model.unseen_note().is_some());
         let above = rows
             .saturating_add(1 + note)
             .clamp(least, most)
@@ -100,7 +101,7 @@ impl QueuesView {
                 here && job.state == JobState::Waiting
             })
             .collect();
-        waiting.small_sort_by_key(|at| order(&all[*at as usize]));
+        waiting.small_sort_by_key(|at| order(facts, &all[*at as usize]));
         // A position counts all waiting jobs, including those outside the scope.
         let placed = waiting.into_iter().enumerate();
         let ours = placed.filter(|(_, at)| facts.has_job(&all[*at as usize]));
@@ -226,23 +227,37 @@ fn fitting(heights: &[usize], all: usize, room: usize) -> Vec<usize> {
     std::iter::once(first).chain(rest).collect()
 }
 
-/// Sort key of a pending job: the position that its system reports; else priority, then time.
-fn order(job: &Job) -> (u32, std::cmp::Reverse<i32>, Moment) {
-    let place = job.admission.as_ref().and_then(|known| known.position);
+/// The position of a pending job in its queue, from 0, and whether its system reports it: else it is that of its page.
+fn position(facts: &Facts, job: &Job) -> Option<(u32, bool)> {
+    let known = job.admission.as_ref().and_then(|known| known.position);
+    let explained = || {
+        table::waiting::explanation_of(facts, job)?
+            .answer
+            .explanation
+            .position
+    };
+    let own = || u32::try_from(explained()?.checked_sub(1)?).ok();
+    known.map(|at| (at, true)).or_else(|| Some((own()?, false)))
+}
+
+/// Sort key of a pending job: its position; else priority, then time.
+fn order(facts: &Facts, job: &Job) -> (u32, std::cmp::Reverse<i32>, Moment) {
     (
-        place.unwrap_or(u32::MAX),
+        position(facts, job).map_or(u32::MAX, |(at, _)| at),
         std::cmp::Reverse(job.priority.unwrap_or(0)),
         job.waiting_since.unwrap_or(job.created),
     )
 }
 
 fn cells<'a>(facts: &'a Facts, job: &'a Job, at: usize) -> Vec<Cell<'a>> {
-    let known = job.admission.as_ref().and_then(|known| known.position);
-    let place = known.map_or(at as i64, i64::from) + 1;
+    let (place, is_reported) = position(facts, job).unwrap_or((at as u32, false));
     // Other pending jobs may not be visible: then only the queue system knows the positions.
-    let place = match known.is_none() && !facts.fleet.sees_all_work() {
+    let place = match !is_reported && !facts.fleet.sees_all_work() {
         true => Cell::new(Value::Unknown),
-        false => Cell::new(Value::Count(place)).mark(if known.is_none() { "~" } else { "" }),
+        false => {
+            let mark = if is_reported { "" } else { "~" };
+            Cell::new(Value::Count(i64::from(place) + 1)).mark(mark)
+        }
     };
     let class = Value::known(table::rows::jobs::class_words(job), Value::text);
     vec![
