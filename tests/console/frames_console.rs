@@ -697,3 +697,50 @@ fn views_without_a_tab_are_named_beside_the_tabs_which_stand_still() {
         }
     }
 }
+
+#[test]
+fn quotas_that_have_no_room_for_a_column_are_named() {
+    const FLAVORS: [&str; 8] = [
+        "h100", "h200", "b200", "a100", "a100-mig", "l4", "mi300x", "tpu-v5p",
+    ];
+    let mut facts = LARGE.clone();
+    let mut fleet = (*facts.fleet).clone();
+    fleet.queues = fleet
+        .queues
+        .iter()
+        .map(|own| {
+            let mut own = own.clone();
+            if let Some(first) = own.quotas.first().cloned() {
+                let each = FLAVORS.map(|flavor| {
+                    let mut quota = first.clone();
+                    quota.flavor = Name::new(flavor);
+                    quota
+                });
+                Arc::make_mut(&mut own).quotas = each.to_vec().into();
+            }
+            own
+        })
+        .collect();
+    facts.fleet = Arc::new(fleet);
+    let mut named = 0;
+    for width in (120..=260).step_by(10) {
+        let app = console(&facts, ViewId::Queues, (width, 50), AppOptions::default());
+        let shown = render_text(&app, width, 50);
+        let head = shown.lines().find(|line| line.contains("WAITING"));
+        let head = head.unwrap_or_else(|| panic!("{shown}"));
+        if head.contains("OWN QUOTA LEFT") {
+            continue;
+        }
+        let note = shown.lines().find(|line| line.contains("no room for"));
+        for flavor in FLAVORS {
+            let title = format!("{flavor} used/quota");
+            let is_named = note.is_some_and(|note| note.contains(&title));
+            assert!(
+                head.contains(&title) != is_named,
+                "{width} {title}\n{shown}"
+            );
+        }
+        named += usize::from(note.is_some());
+    }
+    assert!(named > 0, "some width has room for most of them alone");
+}

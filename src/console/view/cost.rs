@@ -202,7 +202,8 @@ impl View for CostView {
             false => None,
         };
         let Some(picture) = picture else {
-            return self.table.paint(facts, painter, table, true);
+            self.table.paint(facts, painter, table, true);
+            return;
         };
         let height = used;
         self.table

@@ -193,8 +193,14 @@ impl TableView {
             .collect()
     }
 
-    /// Draws header and visible rows; `focus` shows the cursor.
-    pub fn paint(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect, focus: bool) {
+    /// Draws header and visible rows; `focus` shows the cursor. Returns which columns have no room, see [`Self::without_room`].
+    pub fn paint(
+        &self,
+        facts: &Facts,
+        painter: &mut Painter<'_>,
+        area: Rect,
+        focus: bool,
+    ) -> Option<String> {
         let table_model = &self.table_model;
         let wanted = self.columns();
         let mut shown: Vec<usize> = (0..wanted.len())
@@ -257,8 +263,7 @@ impl TableView {
         let list = noted.then(|| LIST_NOTE.to_owned());
         // What the user chose is drawn all the same.
         let unseen = table_model.unseen_note().filter(|_| self.chosen.is_none());
-        let no_room = self.without_room(facts, &shown, &drawn);
-        let notes: Vec<String> = no_room.into_iter().chain(list).chain(unseen).collect();
+        let notes: Vec<String> = list.into_iter().chain(unseen).collect();
         if area.height < whole.height {
             let (width, words) = (whole.width.saturating_sub(4), notes.join("   "));
             painter.text_in_role(whole.x + 2, area.bottom(), width, &words, Role::Muted);
@@ -266,6 +271,7 @@ impl TableView {
         if rows.is_empty() && area.height > 2 {
             self.say_why_empty(facts, painter, area);
         }
+        self.without_room(facts, &shown, &drawn)
     }
 
     /// Takes out the columns that give way where no row on the screen has a value in them, and returns them as bits. What the user

@@ -46,6 +46,14 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect, drawing
                 let height = 3.min(area.bottom() - y);
                 draw_scale(painter, Rect { y, height, ..area }, row);
             }
+            // Beside the name of the last one.
+            let shown = usize::from(area.height.div_ceil(3));
+            if shown < rows.len() {
+                let y = area.y + 3 * (shown as u16 - 1);
+                let words = format!("and {} more", rows.len() - shown);
+                let muted = painter.render_style.fg(Role::Muted);
+                painter.text_right(area.right(), y, area.width / 3, &words, muted);
+            }
         }
         Drawing::Times(rows, end) => draw_times(facts, painter, area, rows, *end),
         Drawing::Parts(rows, legend) => {
@@ -369,7 +377,17 @@ fn draw_times(
         true => ("-", "o"),
         false => ("─", "●"),
     };
-    for (y, row) in (area.y..area.bottom() - 1).zip(rows) {
+    // The last line is the axis of time, the one before it for how many have no room.
+    let lines = usize::from(area.height - 1);
+    let shown = match rows.len() > lines {
+        true => lines.saturating_sub(1),
+        false => rows.len(),
+    };
+    if shown < rows.len() {
+        let y = area.y + shown as u16;
+        draw_more(painter, area.x, y, area.width, rows.len() - shown);
+    }
+    for (y, row) in (area.y..).zip(&rows[..shown]) {
         painter.text_in_role(area.x, y, name, &row.name, Role::Title);
         let [from, expected, to] = row.times.map(cell);
         let style = painter.render_style.fg(row.role);

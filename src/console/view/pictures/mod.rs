@@ -109,6 +109,8 @@ pub enum TeamPart {
 pub const LEAST: u16 = 6;
 /// Most lines of a curve with its border: a higher one says no more.
 const MOST: u16 = 18;
+/// Lines of times that a picture asks for at most.
+const MOST_TIMES: usize = 16;
 /// Least columns of a picture with its border.
 const NARROWEST: u16 = 56;
 
@@ -138,7 +140,7 @@ impl ObjectPicture {
             Drawing::Lines(rows) => rows.len(),
             Drawing::Sparks(rows) => rows.len() + 1,
             Drawing::Scales(rows) => rows.len() * 3,
-            Drawing::Times(rows, _) => rows.len() + 1,
+            Drawing::Times(rows, _) => rows.len().min(MOST_TIMES) + 1,
             Drawing::Parts(rows, legend) => {
                 drawing::part_lines(rows, width) + legend.len().div_ceil(3)
             }

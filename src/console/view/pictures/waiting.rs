@@ -14,9 +14,6 @@ use table::rows::queue_tree::QueueOrder;
 use table::text::hour;
 use table::waiting;
 
-/// Lines of times that a picture has at most.
-const MOST_TIMES: usize = 16;
-
 /// The pictures of a waiting job.
 pub(super) fn of_job(facts: &Facts, job: &Job) -> Vec<ObjectPicture> {
     let scales = waiting::shortages(facts, job)
@@ -139,14 +136,10 @@ fn times(facts: &Facts, is_own: &dyn Fn(&Job) -> bool) -> Option<ObjectPicture> 
         }
     }
     rows.small_sort_by_key(|row| row.times[1]);
-    let all = rows.len();
-    rows.truncate(MOST_TIMES);
-    let end = rows.iter().map(|row| row.times[2]).max()?;
+    let end = rows.iter().take(super::MOST_TIMES);
+    let end = end.map(|row| row.times[2]).max()?;
     let least = facts.now.plus(Duration::from_secs(600));
-    let note = match all > rows.len() {
-        true => format!("the first {} of {}", rows.len(), counted(all as u64, "job")),
-        false => String::new(),
-    };
+    let note = counted(rows.len() as u64, "job");
     Some(ObjectPicture::new(
         "expected ends and starts",
         note,
