@@ -361,8 +361,8 @@ mod tests {
         assert_eq!(shown(at(55), at(100), at(190)), "~21:40 (20:55–23:10)");
         assert_eq!(shown(at(100), at(100), at(100)), "~21:40");
         assert_eq!(shown(at(55), at(100), None), "~21:40 (from 20:55)");
-        // The past is no part of an interval.
-        assert_eq!(shown(at(-55), at(100), at(190)), "~21:40 (now–23:10)");
+        // The past is no part of an interval, which is longer then and rounded more.
+        assert_eq!(shown(at(-55), at(100), at(190)), "~21:45 (now–23:15)");
         // With an interval of a day, minutes are rounded.
         assert_eq!(
             shown(at(55), at(103), at(1_500)),

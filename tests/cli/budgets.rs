@@ -263,7 +263,7 @@ fn the_console_shows_the_ledger_and_a_restart_repeats_no_finding() {
     assert_eq!(cost(month.of(None)[0]), Some(16 * 24 * 110_000_000));
     assert!(cost(week.of(None)[1]).is_some() && cost(days.of(None)[0]).is_some());
     let listed = |facts: &table::spend::UsageFacts| -> Vec<(String, String, String)> {
-        let all = facts.budgets.iter().flat_map(usage::BudgetState::findings);
+        let all = facts.budgets.iter().flat_map(|state| state.findings(false));
         all.map(|finding| {
             (
                 finding.id.to_string(),

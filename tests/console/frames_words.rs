@@ -115,7 +115,7 @@ fn help_says_what_the_header_says_of_writing() {
         .collect();
     for words in [
         "on hold or stopped",
-        "free device; in a trend",
+        "free device; / one that a new pod cannot use",
         "estimate: after a pod",
     ] {
         assert!(seen.contains(words), "{words}");

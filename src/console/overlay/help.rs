@@ -221,7 +221,7 @@ pub(super) fn draw(
     for command in FIRST {
         let spec = command.spec();
         let keys = screen.keys().keys(spec.contexts[0], command);
-        let doc = spec.doc.split(';').next().unwrap_or(spec.doc);
+        let doc = spec.doc.split([';', ':']).next().unwrap_or(spec.doc);
         if !keys.is_empty() {
             entry(&mut rows, words(&keys), doc, role(command));
         }

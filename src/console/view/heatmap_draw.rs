@@ -182,7 +182,7 @@ impl Heatmap {
                     "likely straggler: {place} works while its gang waits ({apart} above)"
                 );
             }
-            return format!("outlier: {place}, {apart} {side} the median of its gang");
+            return format!("outlier: {place}, {apart} {side} its gang's median");
         }
         let (word, value) = match self.metric {
             HeatMetric::Temp => ("hottest", format!("{:.0}°", mean * 60.0 + 30.0)),

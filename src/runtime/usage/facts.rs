@@ -207,6 +207,7 @@ impl UsageReader {
             status: UsageStatus::Read(until),
             periods: periods.map_err(failed)?,
             budgets: budgets::states(file, set, now).map_err(failed)?,
+            is_demo: false,
             prometheus: None,
             basis,
         })

@@ -125,7 +125,7 @@ pub static KIND: KindSpec = KindSpec {
         })
         .by("tpot_seconds.p99")
         .wide(),
-        Column::words("objective", "OBJECTIVE", 8, (8, 22), |facts, row| {
+        Column::words("objective", "OBJECTIVE", 8, (21, 22), |facts, row| {
             of(facts, row, |_, one| {
                 Value::known(objective(one), Value::text)
             })

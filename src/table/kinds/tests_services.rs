@@ -131,7 +131,9 @@ fn a_deployment_without_request_metrics_has_a_row_that_says_so() {
     let mut facts = facts();
     let before = all_places(&facts);
     let mut jobs = facts.fleet.jobs.to_vec();
-    let runs = |job: &Arc<Job>| job.state == JobState::Running && job.serving.is_none();
+    let runs = |job: &Arc<Job>| {
+        job.state == JobState::Running && job.serving.is_none() && job.devices_allocated > 0
+    };
     let at = jobs.iter().position(runs).expect("one runs");
     Arc::make_mut(&mut jobs[at]).id.kind = Name::new("Deployment");
     Arc::make_mut(&mut facts.fleet).jobs = jobs.into();
