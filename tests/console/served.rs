@@ -113,7 +113,7 @@ fn services_open_by_their_names_and_lead_to_their_job() {
     }
     let page = lines(":svc\n\n", (200, 50)).join("\n");
     assert!(
-        page.contains("meta-llama/Llama-3.1-8B-Instruct: 3 × vllm · TTFT p95 493ms"),
+        page.contains("Llama-3.1-8B-Instruct: 3 × vllm · over the last 2m · TTFT p95"),
         "{page}"
     );
 }

@@ -63,7 +63,7 @@ pub static KIND: KindSpec = KindSpec {
             of(facts, row, |_, one| Value::known(count(one), Value::Count))
         })
         .by("replicas"),
-        Column::number("restarts", "RESTARTS", 9, 4, |facts, row| {
+        Column::number("restarts", "RESTARTS", 11, 4, |facts, row| {
             of(facts, row, |job, _| {
                 Value::known(restarts(job), |count| Value::Count(i64::from(count)))
             })
@@ -215,7 +215,7 @@ pub static KIND: KindSpec = KindSpec {
     },
     faulty: |facts, row| {
         let service = service(facts, row);
-        service.is_some_and(|(job, one)| matches!(sign(facts, job, one).0, "▲"))
+        service.is_some_and(|(job, one)| sign(facts, job, one).0 == "▲")
     },
     worst: None,
     last: |_, _| false,

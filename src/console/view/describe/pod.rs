@@ -168,6 +168,7 @@ mod tests {
         let seen = Arc::make_mut(&mut pod.seen);
         seen.node = Some("l4-46".into());
         (seen.phase, seen.deleted, seen.started) = (Phase::Failed, None, Some(ago(252)));
+        seen.unschedulable = None;
         let failure = WorkloadFailure {
             message: "Error".into(),
             ended: Some(ago(1)),

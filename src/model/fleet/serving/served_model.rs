@@ -87,7 +87,7 @@ pub struct PromisedLatency {
     pub name: &'static str,
     /// Its 95th percentile over the window; `None` where that is unknown.
     pub p95: Option<Quantile>,
-    /// The objective, seconds.
+    /// Its objective in the settings, seconds.
     pub limit: f64,
 }
 
