@@ -4,6 +4,14 @@ use std::collections::BTreeMap;
 
 use model::plan::{Plan, Step, Verb};
 
+/// A step's verb on a screen; in JSON it is [`Verb::word`].
+pub fn verb_title(verb: Verb) -> &'static str {
+    match verb {
+        Verb::Reprioritise => "priority",
+        other => other.word(),
+    }
+}
+
 /// The least number of steps of a verb whose common phrases are shown once.
 const SEVERAL: usize = 3;
 
@@ -44,6 +52,6 @@ impl CommonPhrases {
     /// A sentence for each verb: `each suspend: Kueue: active = false; ignores PodDisruptionBudgets`.
     pub fn sentences(&self) -> impl Iterator<Item = String> {
         let all = self.0.iter();
-        all.map(|(verb, phrases)| format!("each {}: {}", verb.title(), phrases.join("; ")))
+        all.map(|(verb, phrases)| format!("each {}: {}", verb_title(*verb), phrases.join("; ")))
     }
 }

@@ -10,7 +10,7 @@ use model::cost::LIST_NOTE;
 use model::plan::{Forecast, Mutation, Outcome, Plan, PlanEffect, StartChange, Step, Verb};
 use table::Facts;
 use table::cell::{Cell, Value};
-use table::plan_steps::CommonPhrases;
+use table::plan_steps::{CommonPhrases, verb_title};
 use table::role::Role;
 use table::rows::lost_work;
 use table::spend::dollars;
@@ -87,13 +87,13 @@ pub(super) fn cells<'a>(
     let cost = effects.loss.as_ref().map(lost_work::cost);
     vec![
         Cell::text(match row.then {
-            None => format!("{:>2} {}", at + 1, step.verb.title()),
+            None => format!("{:>2} {}", at + 1, verb_title(step.verb)),
             Some(then) => format!(
                 "{:>2}–{} {}, {}",
                 at + 1,
                 at + 2,
-                step.verb.title(),
-                then.verb.title()
+                verb_title(step.verb),
+                verb_title(then.verb)
             ),
         })
         .role(role),

@@ -137,16 +137,6 @@ crate::words! {
     }
 }
 
-impl Verb {
-    /// The verb on a screen; in JSON it is [`Verb::word`].
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::Reprioritise => "priority",
-            other => other.word(),
-        }
-    }
-}
-
 /// API path of a kind of object.
 #[derive(
     Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema,
