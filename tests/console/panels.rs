@@ -219,7 +219,7 @@ fn tab_leads_through_the_panels_of_the_fleet_and_enter_opens_what_is_there() {
 fn a_node_of_shared_devices_says_which_sizes_of_slice_are_free() {
     let mut facts = LARGE.clone();
     let mut nodes = facts.fleet.nodes.to_vec();
-    let is_cut = |node: &Node| node.devices.iter().any(|device| device.slices.len() > 3);
+    let is_cut = |node: &Node| node.devices.iter().any(|device| device.slices.len() > 1);
     let at = nodes.iter().position(|node| is_cut(node)).expect("one is");
     let node = Arc::make_mut(&mut nodes[at]);
     node.ready = Some(true);

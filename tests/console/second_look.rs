@@ -230,7 +230,6 @@ fn help_begins_with_the_twenty_keys_that_are_used_most() {
     has("b", "the longest waiting job");
     has("A", "admit the waiting job");
     has("D", "drain the node");
-    has("H", "hold or resume");
 }
 
 /// What was opened is under the cursor on the way back, though a graver finding has come meanwhile.

@@ -216,12 +216,13 @@ pub(super) fn draw(
         false => Role::Muted,
     };
     rows.push(plain(HelpRow::Head(
-        "most used; the views are in the line at the top",
+        "most used; capital letters open a plan; the views are at the top",
     )));
     for command in FIRST {
         let spec = command.spec();
         let keys = screen.keys().keys(spec.contexts[0], command);
-        let doc = spec.doc.split([';', ':']).next().unwrap_or(spec.doc);
+        let doc = spec.doc.trim_start_matches("plan: ");
+        let doc = doc.split([';', ':']).next().unwrap_or(doc);
         if !keys.is_empty() {
             entry(&mut rows, words(&keys), doc, role(command));
         }

@@ -143,7 +143,11 @@ impl Heatmap {
         let below = Rect::new(area.x, area.y + 1, area.width, 1);
         let most = self.most_words(facts);
         if !beside {
-            self.draw_legend(painter, below, area.x + 2, 0);
+            // Rather without its last sign than without these words.
+            let after = area.x + 4 + painter.width(&most);
+            if !self.draw_legend(painter, below, after, 3) {
+                self.draw_legend(painter, below, area.x + 2, 0);
+            }
         }
         // The legend is drawn first; the text gets the columns that are left before it.
         let free = (area.left() + 2..area.right())

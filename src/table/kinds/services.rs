@@ -65,11 +65,15 @@ pub static KIND: KindSpec = KindSpec {
         .by("replicas"),
         Column::number("restarts", "RESTARTS", 11, 4, |facts, row| {
             of(facts, row, |job, _| {
-                Value::known(restarts(job), |count| Value::Count(i64::from(count)))
+                Value::known(restarts(job), |count| match count {
+                    0 => Value::Empty,
+                    some => Value::Count(i64::from(some)),
+                })
             })
         })
         .by("restarts")
-        .wide_output(),
+        .wide_output()
+        .rare(),
         Column::number("running", "RUNNING", 6, 4, |facts, row| {
             whole(facts, row, |one| one.running)
         })
@@ -186,7 +190,7 @@ pub static KIND: KindSpec = KindSpec {
             of(facts, row, |job, _| Value::known(cost(job), Value::Sum))
         })
         .by("usd_per_million_tokens"),
-        Column::words("state", "STATE", 2, (9, 34), |facts, row| {
+        Column::words("state", "STATE", 2, (32, 34), |facts, row| {
             let (role, words) = match service(facts, row) {
                 Some((job, one)) => (sign(facts, job, one).1, state(facts, job, one)),
                 None => (Role::Muted, None),
