@@ -6,6 +6,7 @@ use std::sync::Arc;
 use console::table_model::TableModel;
 use console::{AppOptions, render_text};
 use model::base::Name;
+use model::fleet::device::Slice;
 use model::fleet::finding::Severity;
 use model::fleet::node::Node;
 use model::fleet::observe::SourceState;
@@ -219,29 +220,41 @@ fn tab_leads_through_the_panels_of_the_fleet_and_enter_opens_what_is_there() {
 fn a_node_of_shared_devices_says_which_sizes_of_slice_are_free() {
     let mut facts = LARGE.clone();
     let mut nodes = facts.fleet.nodes.to_vec();
-    let is_cut = |node: &Node| node.devices.iter().any(|device| device.slices.len() > 1);
-    let at = nodes.iter().position(|node| is_cut(node)).expect("one is");
+    let is_open = |node: &Node| node.ready == Some(true) && node.cordon.is_none();
+    let device = |node: &Node| {
+        let mut all = node.devices.iter();
+        all.position(|device| device.holder.is_some() && !device.health.is_fault())
+    };
+    let mut found = nodes.iter().enumerate();
+    let found = found.find_map(|(at, node)| Some((at, device(node).filter(|_| is_open(node))?)));
+    let (at, cut) = found.expect("such a node");
     let node = Arc::make_mut(&mut nodes[at]);
-    node.ready = Some(true);
-    node.cordon = None;
-    let (mut free, mut all) = (0, 0);
-    for device in &mut node.devices {
-        let is_sound = !device.health.is_fault();
-        for (place, slice) in device.slices.iter_mut().enumerate() {
-            let size = ["nvidia.com/mig-1g.10gb", "nvidia.com/mig-3g.40gb"][place % 2];
-            slice.resource = Some(Name::new(size));
-            if place % 2 == 0 {
-                all += 1;
-                free += u32::from(slice.holder.is_none() && is_sound);
-            }
-        }
-    }
+    let device = &mut node.devices[cut];
+    let pod = device.holder.take();
+    let small = Name::new("nvidia.com/mig-1g.10gb");
+    let large = Name::new("nvidia.com/mig-3g.40gb");
+    let named = |name: &str, size| Slice::free(Name::new(name), size);
+    device.slices = Box::new([
+        named("1g.10gb-0", &small),
+        named("1g.10gb-1", &small),
+        named("1g.10gb-2", &small),
+        named("3g.40gb-0", &large),
+    ]);
+    device.slices[1].holder = pod;
     let name = node.name().clone();
+    Arc::make_mut(&mut facts.fleet).nodes = nodes.clone().into();
+    let page = |facts: &Facts| {
+        let mut app = console(facts, ViewId::Nodes, (200, 50), AppOptions::default());
+        press(&mut app, &format!("/{name}\n\n"));
+        render_text(&app, 200, 50)
+    };
+    let text = page(&facts);
+    let free = "mig-1g.10gb 2 of 3, mig-3g.40gb 1 of 1";
+    assert!(text.contains(free), "{text}");
+    // What no pod can start on is not free.
+    Arc::make_mut(&mut nodes[at]).ready = Some(false);
     Arc::make_mut(&mut facts.fleet).nodes = nodes.into();
-    let mut app = console(&facts, ViewId::Nodes, (200, 50), AppOptions::default());
-    press(&mut app, &format!("/{name}\n\n"));
-    let text = render_text(&app, 200, 50);
-    let words = format!("mig-1g.10gb {free} of {all}");
-    assert!(text.contains(&words), "{words}\n{text}");
-    assert!(text.contains("mig-3g.40gb "), "{text}");
+    let text = page(&facts);
+    let none = "mig-1g.10gb 0 of 3 (2 more not usable)";
+    assert!(text.contains(none), "{text}");
 }

@@ -118,8 +118,7 @@ pub fn chart_of_range(
     body
 }
 
-/// The upper and the lower end of a vertical axis in words; where both round to the same, that once in the middle. Returns what is
-/// right of them.
+/// The ends of a vertical axis in words, once in the middle where both round to the same. Returns what is right of them.
 pub fn axis_ends(painter: &mut Painter<'_>, area: Rect, ends: &[String; 2]) -> Rect {
     let room = ends.iter().map(|words| painter.width(words)).max();
     let room = room.unwrap_or(0).min(area.width / 3);

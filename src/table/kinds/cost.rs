@@ -265,8 +265,7 @@ fn is_stalled(facts: &Facts, at: Row) -> bool {
     job.is_some_and(|job| has_stalled(facts, job))
 }
 
-/// Rate that these jobs waste, of whose devices this is the spend: that of idle allocated devices, and of stalled gangs that of all
-/// their devices.
+/// Rate that these jobs waste, of whose devices this is the spend: of idle allocated devices, and of all devices of stalled gangs.
 pub fn wasted<'a>(
     facts: &Facts,
     spend: &Spend,

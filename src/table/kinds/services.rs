@@ -65,15 +65,11 @@ pub static KIND: KindSpec = KindSpec {
         .by("replicas"),
         Column::number("restarts", "RESTARTS", 11, 4, |facts, row| {
             of(facts, row, |job, _| {
-                Value::known(restarts(job), |count| match count {
-                    0 => Value::Empty,
-                    some => Value::Count(i64::from(some)),
-                })
+                Value::known(restarts(job), |count| Value::Count(i64::from(count)))
             })
         })
         .by("restarts")
-        .wide_output()
-        .rare(),
+        .wide_output(),
         Column::number("running", "RUNNING", 6, 4, |facts, row| {
             whole(facts, row, |one| one.running)
         })

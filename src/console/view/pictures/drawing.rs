@@ -421,8 +421,7 @@ fn draw_times(
     }
 }
 
-/// A part of a device, or of a sum: the team's letter in the team's color. Where color tells the teams apart, only what is `named` has
-/// the letter.
+/// A part of a device or a sum: the team's letter in the team's color. Where color tells teams apart, only what is `named` has it.
 fn draw_part(painter: &mut Painter<'_>, x: u16, y: u16, part: TeamPart, wide: u16, named: bool) {
     let letter;
     let (first, rest, style) = match part {
