@@ -131,13 +131,12 @@ fn a_deployment_without_request_metrics_has_a_row_that_says_so() {
     let mut facts = facts();
     let before = all_places(&facts);
     let mut jobs = facts.fleet.jobs.to_vec();
-    let runs = |at: &usize| {
-        let job: &Job = &jobs[*at];
-        let is_new = job.serving.is_none() && !before.contains(&(*at, UNREAD));
-        job.state == JobState::Running && job.devices_allocated > 0 && is_new
-    };
-    let at = (0..jobs.len()).find(runs).expect("one runs");
-    Arc::make_mut(&mut jobs[at]).id.kind = Name::new("Deployment");
+    let is_new = |at: &usize| jobs[*at].serving.is_none() && !before.contains(&(*at, UNREAD));
+    let at = (0..jobs.len()).find(is_new).expect("one serves nothing");
+    let job = Arc::make_mut(&mut jobs[at]);
+    job.id.kind = Name::new("Deployment");
+    job.state = JobState::Running;
+    job.devices_allocated = 1;
     Arc::make_mut(&mut facts.fleet).jobs = jobs.into();
     let after = all_places(&facts);
     assert_eq!(after.len(), before.len() + 1);
