@@ -142,10 +142,15 @@ pub fn unplannable(command: Command, facts: &Facts) -> Option<String> {
     }
 }
 
+/// Why a command is not possible, in a few words: no plan of it can be made, or writing is not allowed.
+pub fn barred(command: Command, facts: &Facts) -> Option<String> {
+    unplannable(command, facts).or_else(|| facts.acts.barred(command.spec().name))
+}
+
 /// What an action asks for on the selected objects.
 ///
 /// # Errors
-/// The action does not fit, and the text names what would; or no plan of it can be made.
+/// The action does not fit: the text names what would. Or no plan can be made: the text says why.
 pub fn action_for(
     name: ActionName,
     selections: &[Selection],

@@ -185,9 +185,7 @@ fn action_hints(
                 Availability::Available => None,
             };
             let key = screen.keys().keys(Context::Global, command);
-            let barred = action_keys::unplannable(command, screen.facts());
-            let barred = barred.or_else(|| screen.facts().acts.barred(command.spec().name));
-            let barred = barred.or(idle);
+            let barred = action_keys::barred(command, screen.facts()).or(idle);
             let key = key.first()?.to_string();
             let free = barred.is_none();
             // One reason is shown: the first, with its keys.

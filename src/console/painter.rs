@@ -31,6 +31,17 @@ pub struct RenderStyle {
     pub ascii: bool,
 }
 
+/// Gives a painter of which nothing is seen: for words and heights, which depend neither on colors nor on the room.
+pub fn unseen<T>(now: Moment, make: impl FnOnce(&mut Painter<'_>) -> T) -> T {
+    let render_style = RenderStyle {
+        theme: Theme::ember(),
+        depth: ColorDepth::None,
+        ascii: false,
+    };
+    let mut nothing = Buffer::empty(Rect::new(0, 0, 1, 1));
+    make(&mut Painter::new(&mut nothing, &render_style, now))
+}
+
 impl RenderStyle {
     /// True when a half-block cell can show two devices by color.
     pub const fn half_blocks(&self) -> bool {

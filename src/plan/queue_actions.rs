@@ -330,7 +330,7 @@ pub(super) fn reprioritise(
         "its priority changes from {} to {value}",
         model.priority
     ));
-    plan.reasons.extend(places(snapshot, &after, work));
+    plan.reasons.extend(places(snapshot, work, value));
     let position = plan.reasons.len();
     let then = close(snapshot, after, Vec::new(), &mut plan);
     let stays = own_start(snapshot, work, &plan.effect, &then);
@@ -363,23 +363,22 @@ fn own_start(
     })
 }
 
-/// The position of a pending workload in its queue before and after, counted as its explanation counts it.
-fn places(before: &Snapshot, after: &Snapshot, work: WorkloadId) -> Option<String> {
-    let model = &before.workloads[work];
-    if model.status != Status::Waiting {
+/// The position of a pending workload in its queue before and after its priority is `priority`, counted as its explanation counts it.
+fn places(snapshot: &Snapshot, work: WorkloadId, priority: i32) -> Option<String> {
+    if snapshot.workloads[work].status != Status::Waiting {
         return None;
     }
-    let place = |snapshot: &Snapshot| {
-        let compiled = CompiledFleet::new(snapshot.clone());
-        let queue = compiled.workloads[work].queue?;
-        let pending = cycle::pending(&State::new(&compiled));
-        let at = pending
-            .get(&queue)?
-            .iter()
-            .position(|other| *other == work)?;
-        Some(at + 1)
+    let compiled = CompiledFleet::new(snapshot.clone());
+    let queue = compiled.workloads[work].queue?;
+    let place = |state: &State<'_>| {
+        let pending = cycle::pending(state);
+        let mut own = pending.get(&queue)?.iter();
+        Some(own.position(|other| *other == work)? + 1)
     };
-    let (was, is) = (place(before)?, place(after)?);
+    let mut state = State::new(&compiled);
+    let was = place(&state)?;
+    state.set_priority(work, priority);
+    let is = place(&state)?;
     Some(match was == is {
         true => format!("it stays at position {is} of the jobs waiting in its queue"),
         false => {

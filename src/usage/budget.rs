@@ -278,7 +278,7 @@ impl BudgetState {
         budget.period.words(first)
     }
 
-    /// What is spent: `$41 208`, and `$41 208*` where part of it is list prices.
+    /// The spend so far: `$41 208`; `$41 208*` where part of it is at list prices.
     pub fn spent_words(&self) -> Option<String> {
         Some(self.budget.unit.words(self.spent?) + self.mark())
     }

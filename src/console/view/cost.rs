@@ -161,27 +161,36 @@ impl View for CostView {
                 painter.render_style.bold(Role::Title),
                 painter.render_style.bold(Role::IdleMoney),
             );
-            let mut pieces = vec![
-                ("total  ", muted),
-                (&*total, accent),
-                ("   ", muted),
-                (label, muted),
-                (&*both, blue),
-                (&*parts, muted),
-                ("   ", muted),
-                (&*devices, title),
-                (&*unpriced, painter.render_style.fg(Role::Warn)),
-                ("   ", muted),
-                (&*prices, muted),
-                (", not a bill", muted),
-            ];
+            let line = |with_devices: bool, prices| {
+                let mut pieces = vec![
+                    ("total  ", muted),
+                    (&*total, accent),
+                    ("   ", muted),
+                    (label, muted),
+                    (&*both, blue),
+                    (&*parts, muted),
+                ];
+                if with_devices {
+                    pieces.extend([("   ", muted), (&*devices, title)]);
+                }
+                pieces.extend([
+                    (&*unpriced, painter.render_style.fg(Role::Warn)),
+                    ("   ", muted),
+                    (prices, muted),
+                    (", not a bill", muted),
+                ]);
+                pieces
+            };
             // The source of the prices is never cut; the devices are in the header and in the table.
-            if painter.width_of(&pieces) > room {
-                pieces.drain(6..8);
-            }
-            if painter.width_of(&pieces) > room {
-                pieces[8].0 = list_price::UNDATED;
-            }
+            let shorter = [(false, &*prices), (false, list_price::UNDATED)].into_iter();
+            let pieces =
+                shorter.fold(
+                    line(true, &*prices),
+                    |longer, (with_devices, prices)| match painter.width_of(&longer) > room {
+                        true => line(with_devices, prices),
+                        false => longer,
+                    },
+                );
             painter.pieces(area.x + 2, area.y + 1, room, &pieces);
         }
         let (table, history) = Self::below(facts, area);

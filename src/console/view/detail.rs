@@ -1,13 +1,10 @@
 //! One pool, node or job: its description above, its nodes or devices below. Keys act on the object itself until the cursor
 //! moves down to a row.
 
-use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use crate::color::ColorDepth;
 use crate::commands::{Command, Context};
-use crate::painter::{Painter, RenderStyle};
-use crate::theme::Theme;
+use crate::painter::{Painter, RenderStyle, unseen};
 use crate::widget::panel::foot;
 use model::base::{Name, ObjectKey};
 use model::cost::SpendScope;
@@ -264,22 +261,13 @@ impl Detail {
     }
 
     fn measure(&mut self, facts: &Facts, width: u16) {
-        // What is measured is not shown: neither the moment nor the ink matters to the number of lines.
-        let render_style = RenderStyle {
-            theme: Theme::ember(),
-            depth: ColorDepth::None,
-            ascii: false,
-        };
-        let mut buf = Buffer::empty(Rect::new(0, 0, 1, 1));
-        let mut painter = Painter::new(&mut buf, &render_style, facts.now);
         self.width = width;
-        self.lines = match self.described(facts, &mut painter) {
-            Some(table) => {
-                let none = Rect::new(0, 0, width.saturating_sub(4), 0);
-                draw_columns(&mut painter, none, &table.lines)
-            }
-            None => 1,
-        };
+        let none = Rect::new(0, 0, width.saturating_sub(4), 0);
+        self.lines = unseen(facts.now, |painter| {
+            let table = self.described(facts, painter)?;
+            Some(draw_columns(painter, none, &table.lines))
+        })
+        .unwrap_or(1);
     }
 }
 

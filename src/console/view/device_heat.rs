@@ -193,7 +193,7 @@ impl DeviceHeats {
                 self.values.extend_from_slice(&old.values[range]);
                 continue;
             }
-            for (device, is_unusable) in node.devices.iter().zip(Unusable::devices(node)) {
+            for (device, is_unusable) in Unusable::devices(node) {
                 let value = metric.of(device, facts);
                 self.cells
                     .push(match cell(facts, node, device, (metric, value), &span) {

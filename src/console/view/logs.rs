@@ -522,13 +522,16 @@ impl View for LogView {
             ObjectNews::Ended(pod, why) => {
                 self.ended += 1;
                 let all = self.read().len();
-                let is_unlogged = |why: &&String| all > 1 && why.ends_with(NO_EARLIER_LOG);
-                self.unlogged += usize::from(why.as_ref().is_some_and(|why| is_unlogged(&why)));
                 // What is so for several pods is said once, when the last one has answered.
-                let (some, has_last) = (self.unlogged, self.ended == all && self.unlogged > 0);
-                let last = has_last.then(|| format!("{some} of {all} pods: {NO_EARLIER_LOG}"));
-                let own = why.clone().filter(|why| !is_unlogged(&why));
-                let current = ["", "; p shows the current run"][usize::from(self.previous())];
+                let (unlogged, own) = match why {
+                    Some(why) if all > 1 && why.ends_with(NO_EARLIER_LOG) => (1, None),
+                    why => (0, why.clone()),
+                };
+                self.unlogged += unlogged;
+                let last = (self.ended == all && self.unlogged > 0)
+                    .then(|| format!("{} of {all} pods: {NO_EARLIER_LOG}", self.unlogged));
+                let current = self.previous().then_some("; p shows the current run");
+                let current = current.unwrap_or_default();
                 for why in own.into_iter().chain(last) {
                     let (pod, at, words) = (*pod, None, format!("– {why}{current}"));
                     self.push(LogLine { pod, at, words }, true);

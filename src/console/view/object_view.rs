@@ -1,13 +1,10 @@
 //! An object's YAML, its events, or its description with labels and events.
 
-use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use crate::color::ColorDepth;
 use crate::commands::{Command, Context};
-use crate::painter::{Painter, RenderStyle};
+use crate::painter::{Painter, unseen};
 use crate::text::counted;
-use crate::theme::Theme;
 use crate::widget::table::{TableLook, table};
 use model::object::{EventSeen, ObjectNews, ObjectPart, ObjectRequest};
 use table::Facts;
@@ -98,17 +95,11 @@ impl ObjectView {
     fn count(&mut self, facts: &Facts) {
         (self.shown, self.total) = match (&self.state, self.sort) {
             (_, ObjectText::Describe) => {
-                // Only the number of lines matters here, which depends on neither the time nor the style.
-                let render_style = RenderStyle {
-                    theme: Theme::ember(),
-                    depth: ColorDepth::None,
-                    ascii: false,
-                };
-                let mut buf = Buffer::empty(Rect::new(0, 0, 1, 1));
-                let mut painter = Painter::new(&mut buf, &render_style, facts.now);
-                let lines = self.described(facts, &mut painter);
                 let none = Rect::new(0, 0, self.size.0.saturating_sub(4), 0);
-                let height = draw_lines(&mut painter, none, &lines, 0);
+                let height = unseen(facts.now, |painter| {
+                    let lines = self.described(facts, painter);
+                    draw_lines(painter, none, &lines, 0)
+                });
                 (height, height)
             }
             (ReadState::Text(lines), _) => (kept(lines, &self.filter).count(), lines.len()),

@@ -249,7 +249,7 @@ pub fn draw_actions(painter: &mut Painter<'_>, area: Rect, facts: &Facts, keys: 
         ..inside
     };
     // A reason is not cut: other columns give way.
-    let own = |name: &ActionName| barred(facts, *name);
+    let own = |name: &ActionName| action_keys::barred(Command::Action(*name), facts);
     let widest = all.iter().filter_map(own).map(|why| painter.width(&why));
     let widest = widest.max();
     let mut heads = ACTIONS.to_vec();
@@ -264,12 +264,6 @@ pub fn draw_actions(painter: &mut Painter<'_>, area: Rect, facts: &Facts, keys: 
     table(painter, wide, &heads, &[], &rows, &TableLook::default());
 }
 
-/// Why an action is not possible, in a few words.
-fn barred(facts: &Facts, name: ActionName) -> Option<String> {
-    let unplannable = action_keys::unplannable(Command::Action(name), facts);
-    unplannable.or_else(|| facts.acts.barred(name.spec().command))
-}
-
 /// An action in `each` lines: what it is, then how it is typed, then nothing.
 fn action_lines(
     name: ActionName,
@@ -280,7 +274,8 @@ fn action_lines(
     let spec = name.spec();
     let own = Command::Action(spec.done_by.unwrap_or(name));
     let key = keys.keys(Context::Global, own).first().copied();
-    let allowed = match (barred(facts, name), &facts.acts.may) {
+    let barred = action_keys::barred(Command::Action(name), facts);
+    let allowed = match (barred, &facts.acts.may) {
         (Some(why), _) => Cell::text(why).role(Role::Warn),
         (None, May::Unknown) => Cell::text("not known yet").role(Role::Muted),
         (None, _) => Cell::text("yes").role(Role::Ok),

@@ -15,7 +15,7 @@ pub const fn bar_role(stale: bool) -> Role {
 pub fn bar(painter: &mut Painter<'_>, x: u16, y: u16, width: u16, ratio: f64, role: Role) {
     let cells = filled(ratio, width);
     let blocks = painter.render_style.half_blocks();
-    // Three quarters high, so that bars on adjacent lines stay separate. The empty part has a sign of its own: it is told without color.
+    // Three quarters high, so that bars on adjacent lines stay separate. The empty part has its own sign: it is seen without color.
     let (full, empty) = if blocks {
         ("▆", EMPTY)
     } else {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use model::base::{Age, Moment, Name, ObjectKey};
 use model::fleet::device::Device;
-use model::fleet::finding::{Finding, Severity, Subject};
+use model::fleet::finding::{FIRST_READINGS, Finding, Severity, Subject};
 use model::fleet::fleet::Fleet;
 use model::fleet::idle::IdleSince;
 use model::fleet::job::JobKey;
@@ -16,9 +16,6 @@ use model::fleet::thresholds::{Rule, Thresholds};
 
 use super::{PATIENCE, Verdict};
 use crate::checks::devices::under_used::WindowMean;
-
-/// What is found this soon after the first look may have begun before it.
-const FIRST_READINGS: Age = Age::from_seconds(90);
 
 /// State that checks keep between runs. Its size follows the number of findings, not the fleet, except for a few numbers a device.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -436,14 +433,10 @@ impl CheckContext<'_> {
         if self.check_state.entries.is_empty() {
             return;
         }
-        let (prefix, all) = (
-            format!("{} ", job_name(job)),
-            self.check_state.entries.keys(),
-        );
-        let these: Vec<Name> = all
-            .filter(|key| key.starts_with(&prefix))
-            .cloned()
-            .collect();
+        let prefix = format!("{} ", job_name(job));
+        let all = self.check_state.entries.keys();
+        let these = all.filter(|key| key.starts_with(&prefix));
+        let these: Vec<Name> = these.cloned().collect();
         for key in these {
             self.report_unknown(&key);
         }
@@ -452,7 +445,7 @@ impl CheckContext<'_> {
     /// True when the subject `key` was known at the run before, after the first readings: what begins now was not so then.
     fn is_watched(&self, key: &Name) -> bool {
         let begun = self.check_state.begun;
-        begun.is_some_and(|begun| self.now.since(begun) >= FIRST_READINGS)
+        begun.is_some_and(|begun| self.now.since(begun) >= Age::from(FIRST_READINGS))
             && !self.check_state.blind.contains(key)
             && !self.stale.iter().any(|device| key.starts_with(&**device))
     }

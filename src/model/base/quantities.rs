@@ -68,10 +68,9 @@ pub fn bounded_latency(seconds: f64, at_least: bool) -> String {
     }
 }
 
-/// A quantity in thousandths or less as people write it: `24.25` for `24250m`. Any other text as it is.
+/// A quantity in thousandths as people write it: `24.25` for `24250m`. Any other text as it is.
 pub fn plain_quantity(text: &str) -> String {
-    let is_small = text.ends_with(['m', 'u', 'n']);
-    match quantity_milli(text).filter(|_| is_small) {
+    match quantity_milli(text).filter(|_| text.ends_with('m')) {
         Some(milli) => (milli as f64 / 1000.0).to_string(),
         None => text.to_owned(),
     }
@@ -156,6 +155,7 @@ mod tests {
             ("8", "8"),
             ("80%", "80%"),
             ("2Gi", "2Gi"),
+            ("1500u", "1500u"),
             ("m", "m"),
         ] {
             assert_eq!(plain_quantity(text), plain);

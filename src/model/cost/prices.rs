@@ -443,26 +443,30 @@ fn pick<'a>(
 /// Remarks of a source that mean that its price stands in for the price paid ([`Price::is_stand_in`]). A pool's multiplier gives the
 /// price paid but for the first, of spot devices.
 pub const STAND_IN_REMARKS: [&str; 5] = [
-    "no spot price known",
-    "no on-demand price known",
-    "reserved: no commitment price in the price book",
-    "list price, no amortization known",
-    "list price, billing not known",
+    NO_SPOT_PRICE,
+    NO_ON_DEMAND_PRICE,
+    NO_COMMITMENT_PRICE,
+    NO_AMORTIZATION,
+    NO_BILLING,
 ];
+const NO_SPOT_PRICE: &str = "no spot price known";
+const NO_ON_DEMAND_PRICE: &str = "no on-demand price known";
+const NO_COMMITMENT_PRICE: &str = "reserved: no commitment price in the price book";
+const NO_AMORTIZATION: &str = "list price, no amortization known";
+const NO_BILLING: &str = "list price, billing not known";
 
 /// Why a list price differs from the price paid for a device of this billing; `None` where it is the price of that billing.
 const fn other_billing(billing: Option<Billing>, price: Purchase) -> Option<&'static str> {
-    let remark = match (billing, price) {
+    match (billing, price) {
         (Some(Billing::Spot), Purchase::Spot) | (Some(Billing::OnDemand), Purchase::OnDemand) => {
-            return None;
+            None
         }
-        (Some(Billing::Spot), Purchase::OnDemand) => 0,
-        (Some(Billing::OnDemand), Purchase::Spot) => 1,
-        (Some(Billing::Reserved), _) => 2,
-        (Some(Billing::Owned), _) => 3,
-        (None, _) => 4,
-    };
-    Some(STAND_IN_REMARKS[remark])
+        (Some(Billing::Spot), Purchase::OnDemand) => Some(NO_SPOT_PRICE),
+        (Some(Billing::OnDemand), Purchase::Spot) => Some(NO_ON_DEMAND_PRICE),
+        (Some(Billing::Reserved), _) => Some(NO_COMMITMENT_PRICE),
+        (Some(Billing::Owned), _) => Some(NO_AMORTIZATION),
+        (None, _) => Some(NO_BILLING),
+    }
 }
 
 /// The price of a row of a book for a device of this billing.

@@ -84,6 +84,9 @@ pub struct Finding {
 /// How long a finding stays while its subject is unknown.
 pub const PATIENCE: Duration = Duration::from_secs(30 * 60);
 
+/// What is first seen this soon after the first look comes from the first readings: it may have begun before.
+pub const FIRST_READINGS: Duration = Duration::from_secs(90);
+
 /// The check of services that miss an objective.
 pub const OBJECTIVE_MISSED: &str = "objective-missed";
 

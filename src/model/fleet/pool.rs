@@ -100,9 +100,9 @@ impl Unusable {
         }
     }
 
-    /// Of which devices of a node, in their order, a new pod cannot use what is free: those that [`Self::of`] counts. Of a node that offers
-    /// some of its devices it is not known which: the last free ones stand for those that it does not offer.
-    pub fn devices(node: &Node) -> Vec<bool> {
+    /// The devices of a node, each with whether a new pod cannot start on what is free of it: those that [`Self::of`] counts. Of a node
+    /// that offers some of its devices it is not known which: the last free ones stand for those that it does not offer.
+    pub fn devices(node: &Node) -> impl Iterator<Item = (&Device, bool)> {
         let is_out =
             node.ready != Some(true) || node.cordon.is_some() || node.device_allocatable == 0;
         let is_whole = node.devices.iter().all(|device| device.slices.is_empty());
@@ -110,21 +110,21 @@ impl Unusable {
             true => Self::of(node).not_allocatable.floor(),
             false => 0,
         };
-        let mut all: Vec<bool> = node
+        let mut all: Vec<(&Device, bool)> = node
             .devices
             .iter()
             .rev()
             .map(|device| {
                 if is_out || device.health.is_fault() {
-                    return true;
+                    return (device, true);
                 }
                 let is_withheld = withheld > 0 && !device.is_allocated();
                 withheld -= u32::from(is_withheld);
-                is_withheld
+                (device, is_withheld)
             })
             .collect();
         all.reverse();
-        all
+        all.into_iter()
     }
 
     pub fn total(&self) -> DeviceAmount {
@@ -358,7 +358,9 @@ mod tests {
         ];
         let mut node = node("n", "h100", None, devices);
         let why = |node: &Node| Unusable::of(node).words();
-        let out = |node: &Node| Unusable::devices(node);
+        let out = |node: &Node| -> Vec<bool> {
+            Unusable::devices(node).map(|(_, is_out)| is_out).collect()
+        };
         assert_eq!(why(&node), None);
         assert_eq!(out(&node), [false; 4]);
         // Of the four that it offers a pod has one: the scheduler counts with two when it offers three.

@@ -55,7 +55,7 @@ impl KnownVictims {
 }
 
 impl Loss {
-    /// Lost work in tenths of device-hours: what is shown of a job, so that shown sums are sums of it.
+    /// Lost work in tenths of device-hours, as rows show it. Sums add these, so that they match the rows.
     pub fn tenths(&self) -> Option<u64> {
         let tenths = (u128::from(self.device_seconds?) * 10 + 1_800) / 3_600;
         u64::try_from(tenths).ok()

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use model::base::{Age, Moment};
 use model::cost::SpendRates;
+use model::fleet::finding::FIRST_READINGS;
 
 use super::{
     Dated, FleetChange, FleetChangeKind, FleetChanges, MoneyChange, Topic, jobs, known_rates,
@@ -15,10 +16,6 @@ use crate::query::scope::ScopedFleet;
 
 /// How far back the times that objects state are taken for changes.
 pub const STATED_FOR: Duration = Duration::from_secs(30 * 60);
-
-/// Findings of this long after the log begins come from the first readings: one that began earlier, or of which nothing states when
-/// it began, is no change.
-const FIRST_READINGS: Duration = Duration::from_secs(90);
 
 /// A job that loses its pods this soon after it was evicted, or before it ends, loses them by that.
 const EVICTED_FOR: Age = Age::from_seconds(120);

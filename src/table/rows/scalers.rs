@@ -208,7 +208,7 @@ pub fn waiting_beside(facts: &Facts, scaler: &Scaler) -> Option<String> {
     let is_steady = scaler.state == ScalerState::Steady && !scaler.fixed;
     (waiting > 0 && is_steady).then(|| {
         let devices = counted(u64::from(waiting), "device");
-        format!("waiting jobs request {devices}; it acts on unschedulable pods alone, not on jobs without quota")
+        format!("waiting jobs request {devices}; it adds nodes for unschedulable pods alone, not for jobs without quota")
     })
 }
 

@@ -197,18 +197,36 @@ static UNREAD_MODEL: LazyLock<ServedModel> = LazyLock::new(ServedModel::default)
 
 /// Every served model by namespace, workload and model: the index of the job, and of the model within the job.
 pub fn places(facts: &Facts) -> Vec<(usize, usize)> {
-    let jobs = facts.fleet.jobs.iter().enumerate();
-    let mut all: Vec<(usize, usize)> = jobs
-        .flat_map(|(at, job)| {
-            let served = job.serving.as_ref().map_or(0, |all| all.served.len());
-            (0..served).map(move |within| (at, within))
-        })
-        .collect();
-    sort(facts, &mut all);
-    all
+    sorted(facts, read(facts).collect())
 }
 
-fn sort(facts: &Facts, all: &mut [(usize, usize)]) {
+/// Every served model, and each workload that serves, by its kind or its autoscaler, and of which no request metrics are read.
+pub fn all_places(facts: &Facts) -> Vec<(usize, usize)> {
+    let serves = |job: &Job| {
+        let is_scaled = || facts.fleet.scaling.pod_scalers_of(job).next().is_some();
+        let runs = matches!(job.state, JobState::Running | JobState::Starting);
+        let serving = job.serving.as_ref();
+        let is_read = serving.is_some_and(|all| !all.served.is_empty());
+        !is_read
+            && runs
+            && job.devices_allocated > 0
+            && (job.id.kind.as_str() == "Deployment" || is_scaled())
+    };
+    let jobs = facts.fleet.jobs.iter().enumerate();
+    let unread = jobs.filter(|(_, job)| serves(job));
+    let unread = unread.map(|(at, _)| (at, UNREAD));
+    sorted(facts, read(facts).chain(unread).collect())
+}
+
+/// The served models, job by job.
+fn read(facts: &Facts) -> impl Iterator<Item = (usize, usize)> {
+    facts.fleet.jobs.iter().enumerate().flat_map(|(at, job)| {
+        let served = job.serving.as_ref().map_or(0, |all| all.served.len());
+        (0..served).map(move |within| (at, within))
+    })
+}
+
+fn sorted(facts: &Facts, mut all: Vec<(usize, usize)>) -> Vec<(usize, usize)> {
     let key = |at: usize| &facts.fleet.jobs[at].id.key;
     all.small_sort_by(|a, b| {
         let (one, other) = (key(a.0), key(b.0));
@@ -216,29 +234,6 @@ fn sort(facts: &Facts, all: &mut [(usize, usize)]) {
             .then_with(|| natural(&one.name, &other.name))
             .then(a.cmp(b))
     });
-}
-
-/// Every served model, and each workload that serves, by its kind or its autoscaler, and of which no request metrics are read.
-pub fn all_places(facts: &Facts) -> Vec<(usize, usize)> {
-    let mut all = places(facts);
-    let serves = |job: &Job| {
-        let is_scaled = || facts.fleet.scaling.pod_scalers_of(job).next().is_some();
-        let runs = matches!(job.state, JobState::Running | JobState::Starting);
-        let is_read = job
-            .serving
-            .as_ref()
-            .is_some_and(|all| !all.served.is_empty());
-        !is_read
-            && runs
-            && job.devices_allocated > 0
-            && (job.id.kind.as_str() == "Deployment" || is_scaled())
-    };
-    let jobs = facts.fleet.jobs.iter().enumerate();
-    all.extend(
-        jobs.filter(|(_, job)| serves(job))
-            .map(|(at, _)| (at, UNREAD)),
-    );
-    sort(facts, &mut all);
     all
 }
 
@@ -276,12 +271,9 @@ pub fn scaler<'a>(facts: &'a Facts, job: &'a Job) -> Option<&'a str> {
 /// The finding that says since when it misses an objective.
 pub fn missed<'a>(facts: &'a Facts, job: &Job, served: &ServedModel) -> Option<&'a Finding> {
     let mut all = facts.fleet.findings.iter();
+    let is_its = |id: &str| id.ends_with(&format!(":{}", served.of_kind(&job.id.kind)));
     all.find(|own| {
-        *own.code == *OBJECTIVE_MISSED
-            && own.subject.key == job.id.key
-            && own
-                .id
-                .ends_with(&format!(":{}", served.of_kind(&job.id.kind)))
+        *own.code == *OBJECTIVE_MISSED && own.subject.key == job.id.key && is_its(&own.id)
     })
 }
 

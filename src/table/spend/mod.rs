@@ -100,7 +100,7 @@ pub fn dollars(micros: i64) -> String {
     Rounded::to(micros).next(micros)
 }
 
-/// The cost of a sum, USD, with the part of it that is list prices; `None` where no device has a price.
+/// The cost, USD, and how much of it is at list prices; `None` where no device has a price.
 pub fn cost_of(totals: &UsageTotals) -> Option<Money> {
     totals.cost_micros().map(|micros| Money {
         all: Rate::from_micros(micros),
@@ -113,7 +113,7 @@ pub fn listed_dollars(sum: Money) -> String {
     dollars(sum.all.micros()) + sum.mark()
 }
 
-/// How much of a sum is list prices, below the sums that have the mark; `None` where none of it is.
+/// The note below marked sums: how much of the total is at list prices. `None` where nothing is.
 pub fn list_words(totals: &UsageTotals) -> Option<String> {
     let cost = cost_of(totals).filter(|cost| cost.is_by_list())?;
     let percent = cost.by_list.usd() / cost.all.usd().max(f64::MIN_POSITIVE) * 100.0;

@@ -2,13 +2,8 @@
 
 use std::fmt::Write as _;
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-
-use crate::color::ColorDepth;
-use crate::painter::{Painter, RenderStyle};
+use crate::painter::{Painter, unseen};
 use crate::text::{clean, counted};
-use crate::theme::Theme;
 use crate::view::subject;
 use model::object::{EventSeen, ObjectPart, ObjectRequest};
 use table::Facts;
@@ -148,15 +143,7 @@ const LABEL: usize = 14;
 
 /// The page as plain text: a heading, then one line per fact, not wrapped or cut.
 pub fn text(facts: &Facts, selection: &Selection, events: &Events<'_>) -> String {
-    // Nothing is painted: neither colors nor the room matter to the words.
-    let render_style = RenderStyle {
-        theme: Theme::ember(),
-        depth: ColorDepth::None,
-        ascii: false,
-    };
-    let mut buf = Buffer::empty(Rect::new(0, 0, 1, 1));
-    let mut painter = Painter::new(&mut buf, &render_style, facts.now);
-    let table = page(facts, selection, events, &mut painter);
+    let table = unseen(facts.now, |painter| page(facts, selection, events, painter));
     let title = match table.title.is_empty() {
         true => selection.heading(facts),
         false => table.title,

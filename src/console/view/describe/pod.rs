@@ -144,24 +144,13 @@ mod tests {
     use std::time::Duration;
 
     use model::fleet::object_parts::WorkloadFailure;
-    use ratatui::buffer::Buffer;
-    use ratatui::layout::Rect;
 
     use super::*;
-    use crate::color::ColorDepth;
-    use crate::painter::RenderStyle;
-    use crate::theme::Theme;
+    use crate::painter::unseen;
 
     #[test]
     fn a_failed_pod_says_when_it_failed_and_how_long_it_ran() {
         let facts = table::sample::facts();
-        let render_style = RenderStyle {
-            theme: Theme::ember(),
-            depth: ColorDepth::True,
-            ascii: false,
-        };
-        let mut buffer = Buffer::empty(Rect::new(0, 0, 1, 1));
-        let mut painter = Painter::new(&mut buffer, &render_style, facts.now);
         let ago = |minutes: u64| facts.now.minus(Duration::from_secs(60 * minutes));
         let mut pods = facts.fleet.jobs.iter().flat_map(|job| job.pods.iter());
         let mut pod = Pod::clone(pods.next().expect("a pod"));
@@ -175,11 +164,10 @@ mod tests {
             ..WorkloadFailure::default()
         };
         seen.failure = Some(failure);
-        let (words, _) = pod_words(&facts, &pod, &mut painter);
-        assert_eq!(words, "failed on l4-46 1m ago, after 4h11m · Error");
+        let words = |pod: &Pod| unseen(facts.now, |painter| pod_words(&facts, pod, painter).0);
+        assert_eq!(words(&pod), "failed on l4-46 1m ago, after 4h11m · Error");
         let seen = Arc::make_mut(&mut pod.seen);
         seen.failure.as_mut().expect("it failed").ended = None;
-        let (words, _) = pod_words(&facts, &pod, &mut painter);
-        assert_eq!(words, "failed on l4-46, started 4h12m ago · Error");
+        assert_eq!(words(&pod), "failed on l4-46, started 4h12m ago · Error");
     }
 }

@@ -10,6 +10,7 @@ use model::base::quantities::grouped;
 use model::fleet::finding::Finding;
 use model::fleet::history::{FleetSignal, Track};
 use model::fleet::node::Node;
+use model::fleet::pool::Unusable;
 use table::Facts;
 use table::kinds;
 use table::role::Role;
@@ -29,9 +30,7 @@ pub(super) fn free_slices<'a>(
     }
     let mut sizes: BTreeMap<&str, (u32, u32, u32)> = BTreeMap::new();
     for node in nodes {
-        let takes_pods = node.ready == Some(true) && node.cordon.is_none();
-        for device in &node.devices {
-            let is_usable = takes_pods && !device.health.is_fault();
+        for (device, is_unusable) in Unusable::devices(node) {
             for slice in &device.slices {
                 let Some(resource) = slice.resource.as_deref() else {
                     continue;
@@ -40,7 +39,7 @@ pub(super) fn free_slices<'a>(
                 let (free, unusable, all) = sizes.entry(size).or_default();
                 *all += 1;
                 if slice.holder.is_none() {
-                    *(if is_usable { free } else { unusable }) += 1;
+                    *(if is_unusable { unusable } else { free }) += 1;
                 }
             }
         }

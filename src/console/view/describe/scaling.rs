@@ -311,13 +311,8 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use ratatui::buffer::Buffer;
-    use ratatui::layout::Rect;
-
     use super::*;
-    use crate::color::ColorDepth;
-    use crate::painter::RenderStyle;
-    use crate::theme::Theme;
+    use crate::painter::unseen;
     use crate::view::describe::{Line, describe};
     use model::base::{Moment, ObjectKey};
     use model::fleet::observe::{Labels, OwnerRef, Resources};
@@ -326,14 +321,8 @@ mod tests {
     use table::sample;
 
     fn page_text(facts: &Facts, selection: &Selection) -> String {
-        let render_style = RenderStyle {
-            theme: Theme::ember(),
-            depth: ColorDepth::True,
-            ascii: false,
-        };
-        let mut buffer = Buffer::empty(Rect::new(0, 0, 1, 1));
-        let mut painter = Painter::new(&mut buffer, &render_style, facts.now);
-        let table = describe(facts, selection, &mut painter).expect("it is there");
+        let table = unseen(facts.now, |painter| describe(facts, selection, painter));
+        let table = table.expect("it is there");
         let lines = table.lines.iter().filter_map(|line| match line {
             Line::Words(label, words, _) => Some(format!("{label}|{words}")),
             _ => None,

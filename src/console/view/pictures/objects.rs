@@ -173,7 +173,7 @@ fn of_pool(facts: &Facts, name: &Name) -> Vec<ObjectPicture> {
 
 /// The parts of shared devices, by team; `None` where no device has slices.
 fn of_parts<'a>(facts: &Facts, nodes: impl Iterator<Item = &'a Node>) -> Option<ObjectPicture> {
-    let shared = nodes.flat_map(with_use);
+    let shared = nodes.flat_map(Unusable::devices);
     let shared = shared.filter(|(device, _)| !device.slices.is_empty());
     let rows = shared.map(|(device, is_out)| {
         let cells = device.cells().map(|cell| {
@@ -192,7 +192,7 @@ fn of_parts<'a>(facts: &Facts, nodes: impl Iterator<Item = &'a Node>) -> Option<
 /// Who has the devices of a class, node by node, a device a part.
 pub(super) fn of_class(facts: &Facts, class: &Name) -> Option<ObjectPicture> {
     let nodes = facts.fleet.nodes.iter().filter_map(|node| {
-        let own = with_use(node).filter(|(device, _)| device.class == *class);
+        let own = Unusable::devices(node).filter(|(device, _)| device.class == *class);
         let own = own.map(|(device, is_unusable)| Holding {
             teams: device.holders().map(|(pod, _)| &pod.team).collect(),
             device,
@@ -209,11 +209,6 @@ pub(super) fn of_class(facts: &Facts, class: &Name) -> Option<ObjectPicture> {
         "node",
         nodes,
     )
-}
-
-/// The devices of a node, each with whether a new pod cannot use what is free of it.
-fn with_use(node: &Node) -> impl Iterator<Item = (&Device, bool)> {
-    node.devices.iter().zip(Unusable::devices(node))
 }
 
 /// A device, or a part of one.
