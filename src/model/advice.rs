@@ -425,7 +425,11 @@ fn about(
         Bottleneck::Tensor | Bottleneck::Memory | Bottleneck::Communication | Bottleneck::Mixed => {
         }
     }
-    let idle = evidence.idle_devices;
+    // The devices of a pod that begins are idle, and a service that lacks capacity needs them.
+    let idle = match is_short(job) || job.pods.iter().any(|pod| !pod.seen.ready) {
+        true => 0,
+        false => evidence.idle_devices,
+    };
     if f64::from(idle) >= FEW_IDLE * f64::from(profile.devices)
         && idle > 0
         && idle < profile.devices
@@ -443,6 +447,12 @@ fn about(
     } else if let Some(saves) = spot(job, profile, costs, fleet, burn) {
         all.push(advice(Action::Spot, Some(saves), Certainty::Medium));
     }
+}
+
+/// True for a service that lacks capacity, by its servers.
+fn is_short(job: &Job) -> bool {
+    let mut served = job.serving.iter().flat_map(|serving| &*serving.served);
+    served.any(|one| one.saturation().next().is_some())
 }
 
 /// Hourly savings of a job on spot devices of its class, if it saves checkpoints and is not a gang.

@@ -7,6 +7,7 @@ use engine::compiled::{CompiledFleet, NodeId, WorkloadId};
 use engine::fit::Relaxation;
 use engine::snapshot::{Snapshot, Status};
 use engine::state::State;
+use model::base::quantities::counted;
 use model::base::{Name, SmallSort};
 use model::plan::{
     Alternative, Intent, Plan, PlanEffect, Refusal, RefusalCode, Undo, Until, Wait, WaitOrder,
@@ -125,7 +126,9 @@ pub(super) fn plan(snapshot: &Snapshot, pool: Option<&Name>) -> Result<Plan, Ref
         .collect();
     let moved: usize = moves.iter().map(|one| one.works.len()).sum();
     plan.reasons.push(format!(
-        "{moved} jobs move, and all devices of {} become free",
+        "{} {}, and all devices of {} become free",
+        counted(moved as u64, "job"),
+        if moved == 1 { "moves" } else { "move" },
         names.join(", ")
     ));
     plan.reasons.extend(news(&forecast, snapshot.at));

@@ -265,7 +265,11 @@ pub fn forecast_words(state: &BudgetState) -> String {
 /// When a budget was or will be exhausted: `11-21 08:00`, prefixed with `~` for a forecast.
 pub fn exhausted_words(state: &BudgetState, now: Moment) -> Option<String> {
     let hour = state.exhausted_at?;
-    let about = if start_of(hour) > now { "~" } else { "" };
+    let is_spent = (state.spent).is_some_and(|spent| spent >= state.budget.limit);
+    if !is_spent && start_of(hour) <= now {
+        return Some(String::from("~this hour"));
+    }
+    let about = if is_spent { "" } else { "~" };
     Some(format!("{about}{}", &stamp(hour)[5..]))
 }
 

@@ -256,8 +256,8 @@ pub fn fleet(facts: &Facts) -> Vec<MetricFamily> {
             );
             borrowed.push(labels, cell.borrowed.map(queues::DeviceQuantity::devices));
         }
-        running.push(labels.clone(), f64::from(row.running));
-        waiting.push(labels.clone(), f64::from(row.waiting));
+        running.push(labels.clone(), row.running.map(f64::from));
+        waiting.push(labels.clone(), row.waiting.map(f64::from));
         oldest.push(labels, row.oldest_waiting_seconds.map(|age| age as f64));
     }
     let mut all = vec![nominal, used, borrowed, running, waiting, oldest];

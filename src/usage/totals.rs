@@ -207,8 +207,12 @@ impl UsageTotals {
         per_hour(self.cost_micros()?, self.priced_allocated_ms)
     }
 
-    /// USD per busy device-hour: all cost of the row over its busy hours.
+    /// USD per busy device-hour: all cost of the row over its busy hours. `None` where less than nine tenths of its allocated time was
+    /// read: how busy the rest was is not known.
     pub fn usd_per_busy_hour(&self) -> Option<f64> {
+        if self.not_read_ms > self.allocated_ms() / 10 {
+            return None;
+        }
         per_hour(self.cost_micros()?, self.priced_busy_ms)
     }
 

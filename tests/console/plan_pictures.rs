@@ -8,7 +8,7 @@ use console::action_keys::ActionName;
 use console::{AppOptions, Keymap, Msg, render_text};
 use model::base::{Name, ObjectKey};
 use model::fleet::device::Health;
-use model::plan::{Displaced, Forecast, Intent, JobName, Loss, Plan, PlanEffect};
+use model::plan::{Displaced, Forecast, Intent, JobName, Loss, Plan, PlanEffect, Step, Verb};
 use plan::actions::ACTIONS;
 use table::actions::{ActionState, May, RunRow, RunState, StepRow, StepState};
 use table::navigation::ViewId;
@@ -182,6 +182,49 @@ fn a_drained_node_is_drawn_before_and_after_and_what_the_plan_leaves_stays() {
     assert!(shown.contains(&sentence), "{sentence}\n{shown}");
     forecast(&mut plan).displaced.clear();
     assert_eq!(cells(&plan), [before.clone(), before], "no job leaves");
+}
+
+#[test]
+fn a_pod_that_its_disruption_budget_keeps_is_still_there_after_the_drain() {
+    let (mut plan, node, before) = drain();
+    forecast(&mut plan).displaced.clear();
+    let like = plan.steps[0].clone();
+    let node = SMALL.fleet.node(&node).expect("it is there");
+    let holders = node
+        .devices
+        .iter()
+        .filter_map(|device| device.holder.as_ref());
+    let evict = |note: &str| -> Vec<Step> {
+        let steps = holders.clone().map(|pod| {
+            let mut step = like.clone();
+            step.verb = Verb::Evict;
+            step.object.namespace = pod.key().namespace.clone();
+            step.object.name = pod.key().name.clone();
+            step.job = None;
+            step.side_effects.interrupts = true;
+            step.side_effects.notes = vec![note.to_owned()];
+            step
+        });
+        steps.collect()
+    };
+    let after = |plan: &Plan| {
+        let (app, _) = opened((160, 80), plan);
+        let shown = render_text(&app, 160, 80);
+        let mut lines = shown.lines().skip_while(|line| !line.contains("BEFORE"));
+        let line = lines.nth(1).unwrap_or_else(|| panic!("{shown}"));
+        let words: Vec<&str> = line
+            .split_whitespace()
+            .filter(|word| *word != "│")
+            .collect();
+        words[2].to_owned()
+    };
+    let before: String = before.into_iter().collect();
+    plan.steps = evict("stays: disruption budget prod/keep allows 0 evictions");
+    assert!(plan.steps.iter().all(Step::is_refused));
+    assert_eq!(after(&plan), before, "each stays");
+    plan.steps = evict("its pods start elsewhere");
+    assert!(!plan.steps.iter().any(Step::is_refused));
+    assert_ne!(after(&plan), before, "each leaves");
 }
 
 #[test]

@@ -67,10 +67,14 @@ pub fn add_up(facts: &Facts) {
         let own = rows.filter_map(|rows| rows.into_iter().find(|row| row.name == whole.name));
         let (mut running, mut waiting) = (0, 0);
         for row in own {
-            (running, waiting) = (running + row.running, waiting + row.waiting);
+            running += row.running.expect("every job is visible");
+            waiting += row.waiting.expect("every job is visible");
             assert_eq!(row.quota, whole.quota);
         }
-        assert_eq!((running, waiting), (whole.running, whole.waiting));
+        assert_eq!(
+            (Some(running), Some(waiting)),
+            (whole.running, whole.waiting)
+        );
     }
     let (mut seen, mut held) = (0, DeviceAmount::ZERO);
     for whole in node_rows(facts) {

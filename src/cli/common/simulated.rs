@@ -43,7 +43,7 @@ pub struct FleetFlags {
     /// Number of devices
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub devices: Option<u32>,
-    /// Seed: the same seed gives the same fleet
+    /// Seed: with the same `--at`, the same seed gives the same fleet
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
     /// Speed of simulated time; 0 pauses

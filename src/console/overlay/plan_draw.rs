@@ -10,7 +10,7 @@ use crate::view::describe::{Line, draw_lines};
 use crate::widget::field::TextField;
 use crate::widget::panel::{self, above_hints, centred, popup};
 use model::fleet::job::JobKey;
-use model::plan::{Intent, Plan, Refusal};
+use model::plan::{Intent, Plan, Refusal, Step};
 use table::actions::May;
 use table::role::Role;
 use table::text::with_hours;
@@ -262,12 +262,17 @@ fn draw_foot(
     };
     let evicts = plan.evicts_words().map(|evicted| {
         // Undo does not restore their lost work; the plan's own lines say what it restores.
-        let whole = format!("{enter} evicts {evicted}");
+        let mut stops = plan.steps.iter().filter(|it| it.side_effects.interrupts);
+        let evicts = match stops.all(Step::is_refused) {
+            true => "tries in vain to evict",
+            false => "evicts",
+        };
+        let whole = format!("{enter} {evicts} {evicted}");
         if painter.width(&whole) <= inside.width {
             return whole;
         }
         // Their names are listed in the plan.
-        format!("{enter} evicts {}", plan.evicts_count())
+        format!("{enter} {evicts} {}", plan.evicts_count())
     });
     let is_undo = matches!(plan.intent, Intent::Undo { .. });
     let applies = match inside.width {

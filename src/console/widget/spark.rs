@@ -81,8 +81,13 @@ pub fn chart_of_range(
     let Some((low, high)) = own_range(with_limit).filter(|_| area.height > 0) else {
         return area;
     };
-    let body = axis_ends(painter, area, &[high, low].map(chart.words));
-    let share = |value: f32| f64::from((value - low) / (high - low).max(f32::MIN_POSITIVE));
+    let ends = [high, low].map(chart.words);
+    let body = axis_ends(painter, area, &ends);
+    // What is the same in words does not move.
+    let share = |value: f32| match ends[0] == ends[1] {
+        true => 0.5,
+        false => f64::from((value - low) / (high - low).max(f32::MIN_POSITIVE)),
+    };
     // The lowest is a line, too: a gap is something else.
     let lines = f64::from(body.height) * 8.0 - 1.0;
     let eighths = |value: f32| (1.0 + share(value).clamp(0.0, 1.0) * lines).round() as u16;

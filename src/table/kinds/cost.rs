@@ -194,7 +194,7 @@ pub static IDLE: KindSpec = KindSpec {
         Column::words("why", "WHY", 1, (12, 30), |facts, at| {
             let spend = rate_row(facts, at).and_then(RateRow::known);
             match spend.and_then(|spend| spend.idle_allocated) {
-                _ if is_stalled(facts, at) => Cell::text("gang-stalled, not in idle"),
+                _ if is_stalled(facts, at) => Cell::text("gang-stalled: all its devices"),
                 Some(_) => Cell::text(idle_words(facts, at)),
                 // Whether its devices are idle is not known.
                 None => Cell::new(Value::Unknown),
@@ -533,7 +533,7 @@ pub fn quota_left_words(facts: &Facts, row: &RateRow) -> QuotaLeft {
         0 | 1 => String::new(),
         _ => {
             let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
-            format!(" in {}", names.join(" and "))
+            format!(" (queues {})", names.join(", "))
         }
     };
     QuotaLeft::Words(format!("{left}{named}"))

@@ -16,7 +16,8 @@ use crate::rows::queue_quotas::{flavor, left};
 use crate::rows::queue_tree::QueueOrder;
 use crate::rows::queues::QueueRow;
 use crate::rows::queues::{
-    self, QueueIdentity, RowOf, Tally, named, quota_cells, quota_list, rate_of, tallies, tally_of,
+    self, QueueIdentity, RowOf, Tally, named, quota_cells, quota_list, rate_of, seen, tallies,
+    tally_of,
 };
 use crate::text::or_unknown;
 
@@ -67,11 +68,11 @@ pub static KIND: KindSpec = KindSpec {
             .whole("QUEUE SHARE")
             .wide_output(),
         Column::number("run", "RUNNING", 3, 4, |facts, row| {
-            count(tally(facts, row).running, Role::Text)
+            count(facts, tally(facts, row).running)
         })
         .by("running"),
         Column::number("wait", "WAITING", 0, 4, |facts, row| {
-            count(tally(facts, row).waiting, Role::Text)
+            count(facts, tally(facts, row).waiting)
         })
         .by("waiting"),
         Column::number("oldest", "OLDEST", 2, 6, |facts, row| {
@@ -296,8 +297,10 @@ fn share(facts: &Facts, row: Row) -> Cell<'_> {
     .role(if high { Role::Warn } else { Role::Text })
 }
 
-fn count(count: u32, role: Role) -> Cell<'static> {
-    Cell::new(Value::Count(i64::from(count))).role(if count == 0 { Role::Muted } else { role })
+fn count(facts: &Facts, count: u32) -> Cell<'static> {
+    let role = if count == 0 { Role::Muted } else { Role::Text };
+    let seen = seen(facts, count);
+    Cell::new(Value::known(seen, |count| Value::Count(i64::from(count)))).role(role)
 }
 
 /// The queues whose jobs a row has: its own, and those below it.

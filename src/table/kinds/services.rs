@@ -16,8 +16,8 @@ use crate::role::Role;
 use crate::row_labels::{RowLabels, label_of_job};
 use crate::rows::jobs::money;
 use crate::rows::services::{
-    ServiceRow, all_places, at, key, missed, places, restarts, row, scaler, state,
-    within_objectives,
+    OBJECTIVE_IS_MISSED, ServiceRow, all_places, at, key, missed, places, restarts, row, scaler,
+    state, within_objectives,
 };
 use crate::rows::token_cost::per_million_tokens;
 use crate::text::{bounded_latency, decimal, percent, usd};
@@ -411,9 +411,17 @@ pub fn words(facts: &Facts, job: &Job, served: &ServedModel) -> String {
             .map(|cost| format!("{} per million tokens", usd(Some(cost)))),
         missed(facts, job, served).map(|own| {
             let mark = age_mark(own);
-            format!("objective missed for {mark}{}", facts.now.since(own.since))
+            format!(
+                "{OBJECTIVE_IS_MISSED} for {mark}{}",
+                facts.now.since(own.since)
+            )
         }),
-        row.saturated.and(row.state),
+        row.saturated.and(row.state).and_then(|state| {
+            // (What is missed stands before it, with its time.)
+            let rest = state.strip_prefix(OBJECTIVE_IS_MISSED);
+            let rest = rest.map_or(state.as_str(), |rest| rest.trim_start_matches("; "));
+            (!rest.is_empty()).then(|| rest.to_owned())
+        }),
     ];
     let known: Vec<String> = all.into_iter().flatten().collect();
     known.join(" · ")

@@ -53,7 +53,9 @@ pub fn no_readings(facts: &Facts) -> Option<&'static str> {
     let is_asked =
         sources.any(|source| source.gives_readings() && source.state != SourceState::NotVisible);
     let mut devices = fleet.devices();
-    if is_asked || devices.any(|(_, device)| device.read_at.is_some()) {
+    let is_read = devices.any(|(_, device)| device.read_at.is_some());
+    // (A Prometheus has the readings of exporters that are not visible.)
+    if is_asked || is_read || facts.history.profiles().iter().next().is_some() {
         return None;
     }
     Some(match fleet.extent {

@@ -106,10 +106,10 @@ pub struct QueueRow<'a> {
     /// Its fair-sharing share: use above its nominal quota relative to its weight, as reported by its system.
     #[schemars(range(min = 0))]
     pub share: Option<f64>,
-    /// Running jobs with devices in it and in all queues below it.
-    pub running: u32,
-    /// Waiting jobs in the same queues.
-    pub waiting: u32,
+    /// Running jobs with devices in it and in all queues below it; null where none is seen and not every job is visible.
+    pub running: Option<u32>,
+    /// Waiting jobs in the same queues, by the same rule.
+    pub waiting: Option<u32>,
     /// Longest wait among them, seconds.
     pub oldest_waiting_seconds: Option<u64>,
     /// Rate of its jobs' devices, USD/h.
@@ -307,12 +307,13 @@ pub fn tally_of(members: &[QueueIdentity<'_>], tallies: &Tallies<'_>) -> Tally {
     sum
 }
 
-/// Rate of the devices of the jobs of these queues; `None` where unknown.
+/// Rate of the devices of the jobs of these queues; `None` where unknown, as nothing is where not every job is visible.
 pub fn rate_of(facts: &Facts, members: &[QueueIdentity<'_>]) -> Option<Money> {
     let rates = members
         .iter()
         .map(|(name, system)| queue_rate(facts, name, *system));
-    rates.sum()
+    let sum: Option<Money> = rates.sum();
+    sum.filter(|sum| *sum != Money::ZERO || facts.fleet.sees_all_work())
 }
 
 /// The system of a job's queue. A job whose label names no system belongs to the queue of that name, where exactly one exists.
@@ -387,12 +388,17 @@ fn row<'a>(
         share: queue
             .and_then(|queue| queue.share)
             .filter(|share| share.is_finite()),
-        running: tally.running,
-        waiting: tally.waiting,
+        running: seen(facts, tally.running),
+        waiting: seen(facts, tally.waiting),
         oldest_waiting_seconds: tally.oldest.map(|since| facts.now.since(since).seconds()),
         burn_usd_per_hour: burn.map(Money::usd),
         list_usd_per_hour: list_usd(burn),
     }
+}
+
+/// A count of jobs; `None` where none is seen and not every job is visible.
+pub fn seen(facts: &Facts, count: u32) -> Option<u32> {
+    (count > 0 || facts.fleet.sees_all_work()).then_some(count)
 }
 
 /// The quotas of a queue that count devices.
@@ -480,11 +486,13 @@ mod tests {
             job("b", "leaf", JobState::Waiting),
             job("c", "mid", JobState::Running),
         ]);
-        let counts: Vec<(&str, u32, u32)> = rows(&facts)
+        let counts: Vec<(&str, Option<u32>, Option<u32>)> = rows(&facts)
             .iter()
             .filter(|row| row.name != UNATTRIBUTED)
             .map(|row| (row.name, row.running, row.waiting))
             .collect();
-        assert_eq!(counts, [("all", 2, 1), ("leaf", 1, 1), ("mid", 2, 1)]);
+        let wanted = [("all", 2, 1), ("leaf", 1, 1), ("mid", 2, 1)];
+        let wanted = wanted.map(|(name, runs, waits)| (name, Some(runs), Some(waits)));
+        assert_eq!(counts, wanted);
     }
 }

@@ -474,7 +474,11 @@ fn of_request(request: &Provision) -> ScalerRow<'_> {
         state: request.state.name(),
         since: request.since.map(|at| at.rfc3339()),
         why: sentence(&request.why),
-        stuck: request.state.is_lost() || request.state == ProvisionState::Pending,
+        // Accepted, but with the reason of why it is not provisioned: no capacity was found, and it is tried again.
+        stuck: request.state.is_lost()
+            || request.state == ProvisionState::Pending
+            || (request.state == ProvisionState::Accepted
+                && !matches!(request.why.0.as_str(), "" | "Accepted")),
         at: request.since,
         pool: None,
     }

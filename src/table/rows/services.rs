@@ -284,12 +284,15 @@ pub fn restarts(job: &Job) -> Option<u32> {
     (!job.pods.is_empty()).then(|| restarts.fold(0, u32::saturating_add))
 }
 
+/// The state of a service that misses an objective.
+pub const OBJECTIVE_IS_MISSED: &str = "objective missed";
+
 /// The state of a service in words: `objective missed; saturated: waiting`. `None` where it is not known.
 pub fn state(facts: &Facts, job: &Job, served: &ServedModel) -> Option<String> {
     if served.replicas == 0 {
         return Some(String::from("no request metrics"));
     }
-    let missed = missed(facts, job, served).map(|_| String::from("objective missed"));
+    let missed = missed(facts, job, served).map(|_| String::from(OBJECTIVE_IS_MISSED));
     let saturated = match served.is_saturated() {
         Some(true) => {
             let why: Vec<&str> = served.saturation().map(Saturation::name).collect();

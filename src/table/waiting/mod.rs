@@ -513,11 +513,11 @@ pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
         (None | Some("unknown"), _) => {
             format!("{NO_ETA}: the wait has no known end")
         }
+        (Some(NO_ETA), _) => String::from(NO_ETA),
         (Some(_), Some(start)) => {
             let ends = [start.p10, start.p50, start.p90];
             format!("starts {}", eta_words(facts.now, ends))
         }
-        (Some(NO_ETA), None) => String::from(NO_ETA),
         (Some(eta), None) => format!("starts {eta}"),
     };
     if explanation.state == StartState::Ready {

@@ -78,14 +78,19 @@ impl DrainedNodes {
             }
         };
         let evicted = plan.evicts();
-        let pods = plan.steps.iter().filter(|step| step.verb == Verb::Evict);
-        let pods: BTreeSet<(&Name, &Name)> = pods
-            .map(|step| (&step.object.namespace, &step.object.name))
-            .collect();
+        let pods = |refused: bool| -> BTreeSet<(&Name, &Name)> {
+            let steps = plan.steps.iter().filter(|step| step.verb == Verb::Evict);
+            let steps = steps.filter(|step| step.is_refused() == refused);
+            steps
+                .map(|step| (&step.object.namespace, &step.object.name))
+                .collect()
+        };
+        let (gone, refused) = (pods(false), pods(true));
         let stays = |pod: &Pod| {
             let ObjectKey { namespace, name } = pod.key();
             let job = JobName(pod.job.key.clone());
-            !evicted.contains(&job) && !pods.contains(&(namespace, name))
+            refused.contains(&(namespace, name))
+                || !evicted.contains(&job) && !gone.contains(&(namespace, name))
         };
         let mut emptied = 0;
         let nodes: Vec<_> = nodes

@@ -1,11 +1,13 @@
 //! A job: state and why, gang, owners, pods, failure, money.
 
+use std::collections::BTreeSet;
+
 use crate::painter::Painter;
 use crate::text::{UNKNOWN, counted, dollars, per_hour};
 use crate::widget::roofline::{Roofline, roofline};
 use model::advice::waits_for_requests;
-use model::base::{Age, Moment};
-use model::fleet::finding::Finding;
+use model::base::{Age, Moment, Name};
+use model::fleet::finding::{Finding, Severity};
 use model::fleet::job::{Job, JobState};
 use model::fleet::profile::JobProfile;
 use model::plan::evicted_words;
@@ -86,8 +88,15 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
         );
         table.words("straggler", words, Role::Warn);
     }
-    let about =
-        |finding: &&Finding| finding.subject.kind == "Job" && finding.subject.key == job.id.key;
+    // A fault that stalls its gang is the finding of its device.
+    let places = job.places.iter();
+    let own = places.filter_map(|place| facts.fleet.node(&place.node)?.device(place.device));
+    let own: BTreeSet<&Name> = own.map(|device| &device.id).collect();
+    let about = |finding: &&Finding| match finding.subject.kind {
+        "Job" => finding.subject.key == job.id.key,
+        "Device" => finding.severity == Severity::Crit && own.contains(&finding.subject.key.name),
+        _ => false,
+    };
     table.findings(facts.fleet.findings.iter().filter(about), painter);
     let class = table::rows::jobs::class_words(job);
     let class = class.as_deref().unwrap_or(UNKNOWN);

@@ -6,7 +6,7 @@ use crate::painter::Painter;
 use crate::text::{UNKNOWN, dollars_of, per_hour};
 use crate::widget::cell::devices_words;
 use model::base::DeviceAmount;
-use model::base::quantities::grouped;
+use model::base::quantities::{counted, grouped};
 use model::fleet::finding::Finding;
 use model::fleet::history::{FleetSignal, Track};
 use model::fleet::node::Node;
@@ -161,7 +161,7 @@ pub(super) fn lines(
         false => waiting_outside(facts).not_visible,
     };
     if waiting > 0 {
-        let words = format!("{} devices requested", grouped(i64::from(waiting)));
+        let words = format!("{} requested", counted(u64::from(waiting), "device"));
         table.words("waiting", words, Role::Text);
     }
     let share = |value: Option<f64>| value.map_or(String::from(UNKNOWN), whole_percent);

@@ -71,7 +71,7 @@ fn repair(one: &ServedModel) -> String {
     let why: Vec<&str> = one.saturation().map(Saturation::name).collect();
     match why.is_empty() {
         false => format!(
-            "saturated ({}): add replicas, or raise the maximum of its autoscaler",
+            "saturated ({}): add replicas; if it has an autoscaler, `f4` says why that does not",
             why.join(", ")
         ),
         true => String::from(
