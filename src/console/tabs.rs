@@ -78,7 +78,7 @@ pub fn draw_tabs(screen: &dyn Screen, painter: &mut Painter<'_>, line: Rect) {
     let right = header_texts(screen);
     let mut end = line.x;
     // On a narrow screen only the open view shows its name, behind the digits.
-    let mut behind = "";
+    let mut behind = String::new();
     for (id, x, width) in tab_places(&right, line) {
         let open = id == screen.view().id();
         let name = match usize::from(width).saturating_sub(id.name().len()) {
@@ -93,7 +93,7 @@ pub fn draw_tabs(screen: &dyn Screen, painter: &mut Painter<'_>, line: Rect) {
                 name => format!(" {digit} {name} "),
             };
             if name.is_empty() {
-                behind = id.name();
+                behind = format!("{digit} {}", id.name());
             }
             // It may cover the blank before the next one.
             painter.text(x, line.y, width + 1, &words, painter.render_style.tab());
@@ -111,15 +111,14 @@ pub fn draw_tabs(screen: &dyn Screen, painter: &mut Painter<'_>, line: Rect) {
     }
     if !behind.is_empty() {
         end += 1;
-        end += painter.text_in_role(end, line.y, line.width, behind, Role::Title);
-    } else {
-        let texts: u16 = right
-            .iter()
-            .map(|(words, _)| painter.width(words) + 3)
-            .sum();
-        let room = line.right().saturating_sub(end + 1 + texts);
-        end += draw_kinds(screen, painter, Rect::new(end, line.y, room, 1));
+        end += painter.text_in_role(end, line.y, line.width, &behind, Role::Title) + 1;
     }
+    let texts: u16 = right
+        .iter()
+        .map(|(words, _)| painter.width(words) + 3)
+        .sum();
+    let room = line.right().saturating_sub(end + 1 + texts);
+    end += draw_kinds(screen, painter, Rect::new(end, line.y, room, 1));
     let mut edge = line.right().saturating_sub(1);
     for (words, role) in right.iter().rev() {
         let room = edge.saturating_sub(end + 2);

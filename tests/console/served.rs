@@ -105,8 +105,8 @@ fn services_open_by_their_names_and_lead_to_their_job() {
             "SCALER",
             "meta-llama/Llama-3.1-8B-Instruct",
             "saturated: kv-cache, preemptions",
-            "493 ms",
-            "50 ms+",
+            "493ms",
+            "50ms+",
         ] {
             assert!(all.contains(wanted), "{word}: {wanted} in\n{all}");
         }

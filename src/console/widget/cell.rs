@@ -8,7 +8,7 @@ use table::cell::{Cell, Value};
 
 use crate::painter::Painter;
 use crate::text::UNKNOWN;
-use table::text::{decimal, whole_percent};
+use table::text::{bounded_latency, decimal, whole_percent};
 
 use super::quota::BAR;
 
@@ -40,7 +40,7 @@ pub fn words<'c>(cell: &'c Cell<'_>, painter: &mut Painter<'_>) -> Cow<'c, str> 
         Value::Millis(millis) => millis_text(*millis),
         Value::Latency(seconds, at_least) => {
             let bound = if *at_least { "+" } else { "" };
-            format!("{}{bound}", latency_text(*seconds))
+            format!("{}{bound}", bounded_latency(*seconds, false))
         }
         Value::Celsius(degrees) => format!("{degrees:.0}°"),
         Value::Power(watts, limit) => match limit {
@@ -109,16 +109,6 @@ fn millis_text(millis: u64) -> String {
         format!("{} ms", grouped(millis as i64))
     } else {
         format!("{} s", grouped((millis / 1000) as i64))
-    }
-}
-
-/// A latency in seconds as `8.3 ms`, `493 ms`, `12 s`.
-fn latency_text(seconds: f64) -> String {
-    let millis = seconds * 1000.0;
-    if millis < 9.95 {
-        format!("{millis:.1} ms")
-    } else {
-        millis_text(millis.round() as u64)
     }
 }
 
