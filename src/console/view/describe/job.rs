@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::painter::Painter;
 use crate::text::{UNKNOWN, counted, dollars, per_hour};
 use crate::widget::roofline::{Roofline, roofline};
+use engine::explain::{Unblock, UnblockChange};
 use model::advice::waits_for_requests;
 use model::base::{Age, Moment, Name};
 use model::fleet::finding::{Finding, Severity};
@@ -378,7 +379,10 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
     let at_once = |is_single: bool| {
         let all = changes().filter(move |change| (change.changes.len() == 1) == is_single);
         all.filter(|change| !table::waiting::only_waits(change))
-            .map(|change| table::waiting::change_words(change, job, facts.now))
+            .map(|change| {
+                let words = table::waiting::change_words(change, job, facts.now);
+                format!("{words}{}", price_of_nodes(facts, change))
+            })
     };
     for words in at_once(true) {
         line(table, format!("{words}: starts now"));
@@ -412,6 +416,19 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
         let (words, role) = worked_out(facts, job, at, painter);
         table.words("", words, role);
     }
+}
+
+/// What the nodes of a change cost: ` ($5 720/h)`; empty without nodes, or where their price is not known.
+fn price_of_nodes(facts: &Facts, change: &Unblock) -> String {
+    let prices = change.changes.iter().filter_map(|change| match change {
+        UnblockChange::Nodes { like, count, .. } => {
+            let one = facts.spend_rates.nodes.get(like)?;
+            Some(one.times(u64::from(*count)))
+        }
+        _ => None,
+    });
+    let sum = prices.reduce(|sum, one| sum + one);
+    sum.map_or_else(String::new, |sum| format!(" ({})", per_hour(Some(sum))))
 }
 
 /// An answer older than this is marked as old.
