@@ -188,7 +188,7 @@ fn a_drained_node_is_drawn_before_and_after_and_what_the_plan_leaves_stays() {
 fn a_pod_that_its_disruption_budget_keeps_is_still_there_after_the_drain() {
     let (mut plan, node, before) = drain();
     forecast(&mut plan).displaced.clear();
-    let like = plan.steps[0].clone();
+    let like = long().steps[0].clone();
     let node = SMALL.fleet.node(&node).expect("it is there");
     let holders = node
         .devices

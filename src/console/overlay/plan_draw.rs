@@ -262,8 +262,9 @@ fn draw_foot(
     };
     let evicts = plan.evicts_words().map(|evicted| {
         // Undo does not restore their lost work; the plan's own lines say what it restores.
-        let mut stops = plan.steps.iter().filter(|it| it.side_effects.interrupts);
-        let evicts = match stops.all(Step::is_refused) {
+        let stops = plan.steps.iter().filter(|it| it.side_effects.interrupts);
+        let mut stops = stops.peekable();
+        let evicts = match stops.peek().is_some() && stops.all(Step::is_refused) {
             true => "tries in vain to evict",
             false => "evicts",
         };
