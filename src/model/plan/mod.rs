@@ -22,9 +22,9 @@ use crate::base::{Moment, Name, ObjectKey};
 use crate::cost::{BudgetChange, FleetSpending};
 use crate::schema::{SchemaHead, of_readable_document};
 
+pub use difference::STAYS;
 pub use evicted::{Evicted, KnownVictims, evicted_words};
 pub use option::{OptionOrigin, OptionOrigins, OptionSource, Used};
-pub use step::STAYS;
 pub use step::{
     ApiPath, Budgets, Fact, JobRef, Loss, Mutation, Object, SideEffects, Step, StopPolicy, Test,
     Until, Verb, VolcanoAction, Wait, WaitOrder,

@@ -38,16 +38,7 @@ pub struct Step {
     pub reason: String,
 }
 
-/// Begins the note of an eviction that a disruption budget can never allow: it is tried last, and its pod stays.
-pub const STAYS: &str = "stays: ";
-
 impl Step {
-    /// True for an eviction that fails unless a disruption budget changes.
-    pub fn is_refused(&self) -> bool {
-        let mut notes = self.side_effects.notes.iter();
-        notes.any(|note| note.starts_with(STAYS))
-    }
-
     /// The objects beside its own that show when it is done, or when it may begin.
     pub fn shown_by(&self, when: WaitOrder) -> impl Iterator<Item = &Object> {
         let waits = self.waits.iter().filter(move |wait| wait.when == when);
