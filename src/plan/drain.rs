@@ -12,8 +12,8 @@ use model::base::{Moment, Name, ObjectKey, SmallSort};
 use model::fleet::govern::CHECKPOINT_WANTED;
 use model::fleet::job::JobKey;
 use model::plan::{
-    Alternative, Displaced, Intent, Mutation, Plan, PlanEffect, Refusal, STAYS, Step, Undo, Until,
-    Verb, Wait, WaitOrder,
+    Alternative, Budgets, Displaced, Intent, Mutation, Plan, PlanEffect, Refusal, Step, Undo,
+    Until, Verb, Wait, WaitOrder,
 };
 
 use super::effects::effect::{Leaver, Picture, compare, news};
@@ -391,7 +391,8 @@ impl Drain<'_> {
 
     /// Adds an eviction that is tried last and fails unless its budget changes.
     fn block(&mut self, mut step: Step, why: &str) {
-        step.side_effects.notes.push(format!("{STAYS}{why}"));
+        step.side_effects.budgets = Budgets::Refusing;
+        step.side_effects.notes.push(format!("stays: {why}"));
         self.blocked.push(step);
     }
 

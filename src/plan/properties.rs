@@ -153,7 +153,10 @@ fn obeys_laws(snapshot: &Snapshot, text: &str, plan: &Plan) -> Result<(), TestCa
         let pods = stopped(snapshot, step);
         // Law 5: an eviction respects budgets; any other mutation that stops pods says that it ignores them.
         let expected = match (&step.mutation, pods.is_empty()) {
-            (Mutation::Evict { .. }, _) => Budgets::Respected,
+            (Mutation::Evict { .. }, _) => match step.side_effects.budgets {
+                Budgets::Refusing => Budgets::Refusing,
+                _ => Budgets::Respected,
+            },
             (_, false) => Budgets::Ignored,
             (_, true) => Budgets::NotTouched,
         };

@@ -10,7 +10,7 @@ use crate::view::describe::{Line, draw_lines};
 use crate::widget::field::TextField;
 use crate::widget::panel::{self, above_hints, centred, popup};
 use model::fleet::job::JobKey;
-use model::plan::{Intent, Plan, Refusal, Step};
+use model::plan::{Budgets, Intent, Plan, Refusal};
 use table::actions::May;
 use table::role::Role;
 use table::text::with_hours;
@@ -262,9 +262,10 @@ fn draw_foot(
     };
     let evicts = plan.evicts_words().map(|evicted| {
         // Undo does not restore their lost work; the plan's own lines say what it restores.
-        let stops = plan.steps.iter().filter(|it| it.side_effects.interrupts);
-        let mut stops = stops.peekable();
-        let evicts = match stops.peek().is_some() && stops.all(Step::is_refused) {
+        let stops = plan.steps.iter().map(|it| &it.side_effects);
+        let mut stops = stops.filter(|it| it.interrupts).peekable();
+        let evicts = match stops.peek().is_some() && stops.all(|it| it.budgets == Budgets::Refusing)
+        {
             true => "tries in vain to evict",
             false => "evicts",
         };

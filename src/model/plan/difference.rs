@@ -14,17 +14,6 @@ const NAMED: usize = 2;
 /// Identity of a step, without its guards.
 type Identity<'a> = (Verb, &'a Name, &'a Name, &'a Name, &'a Name);
 
-/// Begins the note of an eviction that a disruption budget can never allow: it is tried last, and its pod stays.
-pub const STAYS: &str = "stays: ";
-
-impl Step {
-    /// True for an eviction that fails unless a disruption budget changes.
-    pub fn is_refused(&self) -> bool {
-        let mut notes = self.side_effects.notes.iter();
-        notes.any(|note| note.starts_with(STAYS))
-    }
-}
-
 impl Plan {
     /// The jobs whose running work its own steps stop.
     pub fn stops(&self) -> impl Iterator<Item = &JobName> {

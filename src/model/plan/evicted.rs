@@ -95,3 +95,22 @@ pub fn evicted_words(all: &[Evicted]) -> String {
     }
     words.join(", ")
 }
+
+impl Loss {
+    /// What so many of its devices lose.
+    pub fn part(&self, devices: u32, all: u32) -> Self {
+        let (devices, all) = (u64::from(devices), u64::from(all.max(1)));
+        let micro_usd = self.micro_usd.map(|whole| {
+            let part = i128::from(whole) * i128::from(devices) / i128::from(all);
+            i64::try_from(part).unwrap_or(whole)
+        });
+        Self {
+            device_seconds: self
+                .device_seconds
+                .map(|whole| whole.saturating_mul(devices) / all),
+            micro_usd,
+            by_list: self.by_list,
+            since: self.since,
+        }
+    }
+}

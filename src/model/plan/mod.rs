@@ -22,7 +22,6 @@ use crate::base::{Moment, Name, ObjectKey};
 use crate::cost::{BudgetChange, FleetSpending};
 use crate::schema::{SchemaHead, of_readable_document};
 
-pub use difference::STAYS;
 pub use evicted::{Evicted, KnownVictims, evicted_words};
 pub use option::{OptionOrigin, OptionOrigins, OptionSource, Used};
 pub use step::{

@@ -559,6 +559,8 @@ pub enum Budgets {
     NotTouched,
     /// It checks the disruption budgets.
     Respected,
+    /// It checks the disruption budgets, and one of them never allows it: it fails unless that budget changes.
+    Refusing,
     /// It stops pods without checking them.
     Ignored,
 }
@@ -578,23 +580,4 @@ pub struct Loss {
     #[serde(with = "stamp::optional")]
     #[schemars(with = "Option<Moment>")]
     pub since: Option<Moment>,
-}
-
-impl Loss {
-    /// What so many of its devices lose.
-    pub fn part(&self, devices: u32, all: u32) -> Self {
-        let (devices, all) = (u64::from(devices), u64::from(all.max(1)));
-        let micro_usd = self.micro_usd.map(|whole| {
-            let part = i128::from(whole) * i128::from(devices) / i128::from(all);
-            i64::try_from(part).unwrap_or(whole)
-        });
-        Self {
-            device_seconds: self
-                .device_seconds
-                .map(|whole| whole.saturating_mul(devices) / all),
-            micro_usd,
-            by_list: self.by_list,
-            since: self.since,
-        }
-    }
 }

@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use engine::compiled::CompiledFleet;
 use engine::snapshot::{QueueingStrategy, Snapshot, Within, Workload};
 use model::base::{Moment, Name};
-use model::plan::{CONTESTED, JobName, KnownVictims, Plan, RefusalCode, StartChange, Until, Verb};
+use model::plan::{
+    Budgets, CONTESTED, JobName, KnownVictims, Plan, RefusalCode, StartChange, Until, Verb,
+};
 
 use crate::effects::caused_changes::{Caused, ContentionIndex};
 use crate::starts_without;
@@ -274,6 +276,8 @@ fn a_budget_that_never_allows_it_keeps_its_pods_last_in_a_drain() {
             "evict Pod ml/web-1",
         ]
     );
+    let budgets = ["train-0", "web-0"].map(|name| evicted(&plan, name).side_effects.budgets);
+    assert_eq!(budgets, [Budgets::Respected, Budgets::Refusing]);
     let step = evicted(&plan, "web-0");
     assert!(
         step.side_effects.notes[0].starts_with("stays: disruption budget ml/keep allows 0"),

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::text::counted;
 use model::base::{Name, ObjectKey, SmallSort};
 use model::fleet::device::{Device, Pod};
-use model::plan::{Intent, JobName, Plan, PlanEffect, Verb};
+use model::plan::{Budgets, Intent, JobName, Plan, PlanEffect, Verb};
 use table::Facts;
 use table::UNATTRIBUTED;
 use table::role::Role;
@@ -80,7 +80,8 @@ impl DrainedNodes {
         let evicted = plan.evicts();
         let pods = |refused: bool| -> BTreeSet<(&Name, &Name)> {
             let steps = plan.steps.iter().filter(|step| step.verb == Verb::Evict);
-            let steps = steps.filter(|step| step.is_refused() == refused);
+            let steps =
+                steps.filter(|step| (step.side_effects.budgets == Budgets::Refusing) == refused);
             steps
                 .map(|step| (&step.object.namespace, &step.object.name))
                 .collect()
