@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tempfile::TempDir;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
@@ -43,6 +44,9 @@ use super::usage::facts as usage_facts;
 
 /// Batches of observations that may wait for the store; a source that fills the channel waits.
 const BACKLOG: usize = 256;
+
+/// Maximum size of the record of a simulated fleet.
+const DEMO_RECORD_BYTES: u64 = 500_000_000;
 
 /// Why a session without a console has no record.
 const UNRECORDED: &str = "no record belongs to this";
@@ -86,6 +90,8 @@ pub struct Session {
     pub past_plans: Option<PastPlans>,
     /// The record of this cluster, or why there is none.
     pub record: Result<PastRecord, String>,
+    /// The directory of a record that ends with its session.
+    scratch: Option<TempDir>,
     /// The server's address, for messages.
     pub(super) server: String,
     /// Nodes whose readings are needed.
@@ -107,40 +113,58 @@ impl Drop for Session {
     }
 }
 
-/// Opens a session for a console, and records it where the settings enable that. Must be called within a tokio runtime, on a
-/// thread that may block. If it cannot be recorded, [`Session::notice`] says why.
+/// Opens a session for a console, and records it where the settings enable that; a simulated fleet of this process is always
+/// recorded, for as long as its session. Must be called within a tokio runtime, on a thread that may block. If it cannot be
+/// recorded, [`Session::notice`] says why.
 ///
 /// # Errors
 /// The kubeconfig cannot be used.
 pub fn console(setup: &Setup, target: ClusterTarget) -> Result<Session, Failure> {
-    // A simulated fleet of this process is a new one each time.
-    let passing = matches!(target, ClusterTarget::Demo(_) | ClusterTarget::Begun(_));
-    let mut session = match setup.settings.record.enabled && !passing {
-        true => recorded(setup, target)?,
+    if matches!(target, ClusterTarget::Demo(_) | ClusterTarget::Begun(_)) {
+        // It is a new fleet each time: nobody reads its record later.
+        return match tempfile::Builder::new().prefix("stokehold-demo-").tempdir() {
+            Ok(folder) => {
+                let settings = RecordSettings {
+                    folder: Some(folder.path().to_owned()),
+                    max_bytes: DEMO_RECORD_BYTES,
+                    ..RecordSettings::of(&setup.settings)
+                };
+                let mut session = recorded(setup, target, &settings)?;
+                let place = folder.path().to_owned();
+                session.record = Ok(PastRecord::of_demo(setup, &session.context, place));
+                session.scratch = Some(folder);
+                Ok(session)
+            }
+            Err(error) => {
+                let mut session = open(setup, target)?;
+                session.record = Err(format!("the simulated fleet is not recorded: {error}"));
+                Ok(session)
+            }
+        };
+    }
+    let mut session = match setup.settings.record.enabled {
+        true => recorded(setup, target, &RecordSettings::of(&setup.settings))?,
         false => open(setup, target)?,
     };
-    session.record = PastRecord::of(setup, &session.context, passing);
+    session.record = PastRecord::of(setup, &session.context);
     Ok(session)
 }
 
 /// Opens a session and records it, where possible.
-fn recorded(setup: &Setup, target: ClusterTarget) -> Result<Session, Failure> {
+fn recorded(
+    setup: &Setup,
+    target: ClusterTarget,
+    settings: &RecordSettings,
+) -> Result<Session, Failure> {
     let demo = !matches!(target, ClusterTarget::Cluster(_));
-    let (connection, action_service, _) = connected(setup, target, true)?;
-    let settings = RecordSettings::of(&setup.settings);
-    let begun = tokio::runtime::Handle::current().block_on(recorder::begin(&connection, &settings));
+    let (connection, action_service, past) = connected(setup, target, true)?;
+    let begun = tokio::runtime::Handle::current().block_on(recorder::begin(&connection, settings));
     let (tape, control, notice) = match begun {
         Ok((tape, control, _)) => (Some(tape), Some(control), None),
         Err(why) => (None, None, Some(format!("not recorded: {}", why.message))),
     };
-    let mut session = start(
-        setup,
-        connection,
-        action_service,
-        demo,
-        StartFor::Console(tape),
-        None,
-    );
+    let purpose = StartFor::Console(tape);
+    let mut session = start(setup, connection, action_service, demo, purpose, past);
     (session.recording, session.notice) = (control, notice);
     Ok(session)
 }
@@ -376,6 +400,7 @@ pub(super) fn start(
         actions,
         past_plans: None,
         record: Err(UNRECORDED.to_owned()),
+        scratch: None,
         server,
         reach,
         sources: Some(sources),
@@ -418,6 +443,7 @@ pub fn replay(setup: &Setup, archive: Archive, at: Moment, speed: f64) -> Result
         notice: None,
         actions: None,
         record: Err(UNRECORDED.to_owned()),
+        scratch: None,
         server: String::new(),
         reach: watch::Sender::new(ScrapedNodes::All),
         sources: None,

@@ -16,8 +16,9 @@ use crate::runtime::silence;
 /// Hint how to get a record.
 const NONE: &str = "run `stokehold record` beside the console, or set `[record] enabled = true`";
 
-/// Why the simulated fleet of `demo` has no record.
-const DEMO: &str = "the simulated fleet is not recorded: `stokehold record --demo --dir D`, then `stokehold replay D`";
+/// As [`NONE`], for the simulated fleet of a console.
+const DEMO: &str =
+    "it begins with the first complete picture of the simulated fleet; try again in some seconds";
 
 /// A running recorder writes at least this often, with a margin: a later time than its end still means its end.
 const LATE: Age = Age::from_seconds(60);
@@ -28,6 +29,8 @@ pub struct PastRecord {
     setup: Setup,
     place: PathBuf,
     context: Name,
+    /// What to do where there is none.
+    hint: &'static str,
 }
 
 impl PastRecord {
@@ -35,16 +38,24 @@ impl PastRecord {
     ///
     /// # Errors
     /// Why there can be none.
-    pub(crate) fn of(setup: &Setup, context: &Name, demo: bool) -> Result<Self, String> {
-        if demo {
-            return Err(DEMO.to_owned());
-        }
+    pub(crate) fn of(setup: &Setup, context: &Name) -> Result<Self, String> {
         let place = recorder::kept(&setup.settings, context);
         Ok(Self {
             setup: setup.clone(),
             place: place.ok_or("there is no home directory to keep a record in: set record.dir")?,
             context: context.clone(),
+            hint: NONE,
         })
+    }
+
+    /// The record of a simulated fleet, in a directory of its own.
+    pub(crate) fn of_demo(setup: &Setup, context: &Name, place: PathBuf) -> Self {
+        Self {
+            setup: setup.clone(),
+            place,
+            context: context.clone(),
+            hint: DEMO,
+        }
     }
 
     /// Its directory, where it exists and belongs to this cluster. Silences and acknowledgments are logged there.
@@ -90,7 +101,10 @@ impl PastRecord {
     pub(crate) fn open(&self, to: Rewind, now: Moment) -> Result<Session, Failure> {
         let failed = |message: String| Failure::new(Exit::Failed, message);
         let archive = Archive::open(&self.place).map_err(|fault| match fault.is_absent() {
-            true => failed(format!("there is no record of {}: {NONE}", self.context)),
+            true => failed(format!(
+                "there is no record of {}: {}",
+                self.context, self.hint
+            )),
             false => failed(fault.to_string()),
         })?;
         if archive.context() != self.context.as_str() {
