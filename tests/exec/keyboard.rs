@@ -47,13 +47,21 @@ impl Keyboard {
         flags: &[(&str, &str, &str)],
         folder: &std::path::Path,
     ) -> Self {
+        Self::open_on(ClusterTarget::Running(service.clone()), flags, folder).await
+    }
+
+    /// The same on another target.
+    pub async fn open_on(
+        target: ClusterTarget,
+        flags: &[(&str, &str, &str)],
+        folder: &std::path::Path,
+    ) -> Self {
         let place = folder.display().to_string();
         let mut all = flags.to_vec();
         all.push(("--journal-dir", "journal_dir", &place));
         let setup = setup(settings(&all));
-        let service = service.clone();
         let open: Arc<Open> = Arc::new(move |_| {
-            let session = session::console(&setup, ClusterTarget::Running(service.clone()))?;
+            let session = session::console(&setup, target.clone())?;
             let about = msg::SessionInfo {
                 context: session.context.clone(),
                 contexts: vec![Name::new("demo")],

@@ -1,8 +1,10 @@
 //! A live console goes into the record of its cluster and back, while its session goes on.
 
 use std::path::Path;
+use std::time::Duration;
 
 use record::Archive;
+use stokehold::runtime::session::{ClusterTarget, Demo};
 
 use super::keyboard::Keyboard;
 use super::stage::{ticking, world};
@@ -101,6 +103,40 @@ async fn a_live_console_goes_into_its_record_and_back() {
     keyboard.press("T-9h\n");
     keyboard.sees("the record begins at ").await;
     assert!(!keyboard.app.is_rewound());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_demo_has_a_record_from_its_opening() {
+    let world = sim::world::Options {
+        nodes: Some(12),
+        ..sim::world::Options::new(ticking()())
+    };
+    let target = ClusterTarget::Demo(Demo { world, speed: 10.0 });
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let mut keyboard = Keyboard::open_on(target, &[], folder.path()).await;
+    let opened = keyboard.app.facts().now;
+    // Pressed too early, it says to try again.
+    for _ in 0..6 {
+        let begun = tokio::time::Instant::now();
+        let later =
+            move |it: &Keyboard| it.app.is_rewound() || begun.elapsed() >= Duration::from_secs(9);
+        keyboard.until("nine seconds", later).await;
+        if keyboard.app.is_rewound() {
+            break;
+        }
+        keyboard.press("{");
+    }
+    keyboard.sees("PAST, esc: live").await;
+    let timeline = keyboard.app.timeline().expect("a record is shown");
+    assert!(
+        timeline.from <= opened.plus(Duration::from_secs(60)),
+        "{timeline:?}, opened at {opened:?}"
+    );
+    assert!(
+        !keyboard.app.facts().fleet.nodes.is_empty(),
+        "{}",
+        keyboard.text()
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,9 +16,11 @@ use crate::runtime::silence;
 /// Hint how to get a record.
 const NONE: &str = "run `stokehold record` beside the console, or set `[record] enabled = true`";
 
-/// As [`NONE`], for the simulated fleet of a console.
-const DEMO: &str =
-    "it begins with the first complete picture of the simulated fleet; try again in some seconds";
+/// Hint for a record that has just begun.
+const BEGUN: &str = "it has just begun: try again in some seconds";
+
+/// A shorter record may have no complete picture.
+const YOUNG: Age = Age::from_seconds(10);
 
 /// A running recorder writes at least this often, with a margin: a later time than its end still means its end.
 const LATE: Age = Age::from_seconds(60);
@@ -54,7 +56,7 @@ impl PastRecord {
             setup: setup.clone(),
             place,
             context: context.clone(),
-            hint: DEMO,
+            hint: BEGUN,
         }
     }
 
@@ -115,6 +117,9 @@ impl PastRecord {
             )));
         }
         let (start, end) = (archive.start(), archive.end());
+        if end.since(start) < YOUNG {
+            return Err(failed(format!("the record of {}: {BEGUN}", self.context)));
+        }
         let at = match to {
             Rewind::To(when) => when.in_record(start, now),
             Rewind::LastChange => end,
