@@ -106,7 +106,7 @@ pub(super) fn run(
         {
             let own = answer.explanation.reasons.iter().find(|it| it.is_blind());
             let own = own.map_or_else(String::new, Reason::sentence);
-            let says = table::waiting::says(known);
+            let says = table::waiting::says(&seen.facts, known);
             let both = format!("{}\n  {:<10} {blind}", printable(&says), "change");
             text = text.replacen(&own, &both, 1);
         }

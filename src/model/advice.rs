@@ -363,9 +363,9 @@ pub fn waits_for_requests(job: &Job, bound: Bottleneck) -> bool {
     bound == Bottleneck::Input && serves(job)
 }
 
-/// True for a serving workload: a model server, Deployment or StatefulSet.
+/// True for a serving workload: a model server, or an object whose pods serve.
 fn serves(job: &Job) -> bool {
-    job.serving.is_some() || matches!(job.id.kind.as_str(), "Deployment" | "StatefulSet")
+    job.serving.is_some() || job.is_service() || job.id.kind.as_str() == "StatefulSet"
 }
 
 /// What a job's devices cost an hour; `None` where some have no price, or where it holds slices as well: then one device's part is not known.
@@ -494,10 +494,7 @@ fn slow_device(
         return None;
     }
     let device = &finding.subject.key.name;
-    let (node, _) = device.rsplit_once('/')?;
-    let node = fleet.node(node)?;
-    let held = node.devices.iter().find(|own| own.id == *device)?;
-    let holder = held.holder.as_ref()?;
+    let holder = fleet.device_of(device)?.1.holder.as_ref()?;
     let job = fleet.job(&holder.job)?;
     let profile = profiles.get(&job.id);
     Some(Advice {

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use console::{App, AppOptions, render_text};
-use model::base::{DeviceAmount, Name};
+use model::base::{DeviceAmount, Name, ObjectKey};
 use model::cost::{Money, Spend, SpendScope};
 use model::fleet::device::Device;
+use model::fleet::finding::Severity;
 use model::fleet::history::History;
 use model::fleet::job::{Gang, Job, JobState};
 use model::fleet::node::Node;
@@ -118,15 +119,20 @@ fn a_gang_names_its_straggler() {
     let mut straggler = findings[0].clone();
     straggler.code = Name::new("straggler");
     straggler.subject.kind = "Device";
-    straggler.subject.key.name = id;
-    findings.push(straggler);
+    straggler.subject.key.name = id.clone();
+    straggler.severity = Severity::Warn;
+    straggler.message = String::from("straggler: its SM clock is low; likely cause: HW slowdown");
+    findings.insert(0, straggler);
     fleet.findings = findings.into();
     let words = place(&facts, at);
     let expected = format!("straggler {} on {node}", pod.key().name);
     assert!(words.contains(&expected), "{words}");
     let keys = format!("/{}\nd", facts.fleet.jobs[at].id.key.name);
     let page = screen(&facts, ViewId::Jobs, &keys, (160, 50));
-    assert!(page.contains("the others wait for it"), "{page}");
+    assert!(
+        page.contains(&format!("{id}: straggler: its SM clock is low;")),
+        "{page}"
+    );
 }
 
 #[test]
@@ -241,6 +247,74 @@ fn faulty_jobs_are_those_that_fail_or_failed_lately() {
     assert!(!is_listed(24 * 60, JobState::Running));
     assert!(is_listed(24 * 60, JobState::Failed));
     assert!(!is_listed(5, JobState::Done));
+}
+
+#[test]
+fn a_running_job_has_the_mark_of_its_worst_finding() {
+    let is_well = |job: &Job| {
+        job.state == JobState::Running
+            && job.failure.is_none()
+            && job.devices_allocated > 0
+            && table::rows::jobs::worst(&LARGE, job).is_none()
+    };
+    let at = LARGE.fleet.jobs.iter().position(|job| is_well(job));
+    let at = at.expect("one runs well");
+    let job = &LARGE.fleet.jobs[at];
+    let device = LARGE.fleet.devices().find(|(_, device)| {
+        let mut holders = device.holders();
+        holders.any(|(pod, _)| pod.job == job.id)
+    });
+    let device = device.expect("it holds one").1.id.clone();
+    let marked = |kind: &'static str, severity: Severity, code: &str| {
+        let mut facts = LARGE.clone();
+        let fleet = Arc::make_mut(&mut facts.fleet);
+        let mut finding = fleet.findings[0].clone();
+        (finding.severity, finding.code) = (severity, Name::new(code));
+        (finding.subject.kind, finding.subject.key) = match kind {
+            "Job" => (kind, job.id.key.clone()),
+            _ => (kind, ObjectKey::new("", device.clone())),
+        };
+        fleet.findings = vec![finding].into();
+        let row = (0, at as u32);
+        let kind = &table::kinds::jobs::KIND;
+        let name = kind.columns.iter().find(|column| column.id == "job");
+        let sign = name.and_then(|column| column.sign).expect("has a sign");
+        (
+            sign(&facts, row).0,
+            (kind.faulty)(&facts, row),
+            place(&facts, at).split(" · ").next().map(str::to_owned),
+        )
+    };
+    let of = |words: &str| ("▲", true, Some(words.to_owned()));
+    assert_eq!(
+        marked("Job", Severity::Warn, "gang-stalled"),
+        of("gang-stalled")
+    );
+    assert_eq!(
+        marked("Device", Severity::Crit, "xid-79"),
+        of(&format!("xid-79 on {device}"))
+    );
+    for (kind, severity, code) in [
+        ("Job", Severity::Info, "under-used"),
+        ("Device", Severity::Warn, "throttling"),
+        ("Node", Severity::Crit, "node-not-ready"),
+    ] {
+        let (sign, is_faulty, _) = marked(kind, severity, code);
+        assert_eq!((sign, is_faulty), ("●", false), "{code}");
+    }
+}
+
+#[test]
+fn a_finding_names_the_kind_of_its_workload() {
+    let mut facts = with_job(&LARGE, 0, |job| job.id.kind = Name::new("Deployment"));
+    let key = facts.fleet.jobs[0].id.key.clone();
+    let fleet = Arc::make_mut(&mut facts.fleet);
+    let mut finding = fleet.findings[0].clone();
+    (finding.subject.kind, finding.subject.key) = ("Job", key.clone());
+    fleet.findings = vec![finding].into();
+    let page = screen(&facts, ViewId::Alerts, "", (200, 50));
+    assert!(page.contains(&format!("Deployment {key}")), "{page}");
+    assert!(!page.contains(&format!("Job {key}")), "{page}");
 }
 
 #[test]

@@ -157,7 +157,7 @@ const CASES: &[Case] = &[
         code: "straggler",
         fire: |parts, _| parts.set(0, 3, Signal::Util, 0.3),
         // The whole gang is slow: nobody holds it up.
-        calm: |parts, _| (0..8).for_each(|index| parts.set(0, index, Signal::Util, 0.3)),
+        calm: |parts, _| (0..8).for_each(|index| parts.set(0, index, Signal::Util, 0.6)),
         gap: |parts, _| parts.blind(),
     },
     Case {

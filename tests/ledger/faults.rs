@@ -125,6 +125,47 @@ fn what_a_broken_device_causes_has_the_repair_of_that_device() {
 }
 
 #[test]
+fn a_straggler_names_its_job_and_what_slows_its_device() {
+    let found = |change: fn(&mut Parts)| {
+        let mut watch = Watch::new();
+        let steps = (0..60).map(|_| {
+            watch.step(|parts, _| {
+                parts.set(0, 3, Signal::Util, 0.3);
+                change(parts);
+            })
+        });
+        steps.last().expect("a step")
+    };
+    let of = |all: &[Finding], code: &str| {
+        let mut all = all.iter().filter(|one| one.code.as_str() == code);
+        let one = all.next().unwrap_or_else(|| panic!("no {code}"));
+        (one.message.clone(), one.repair.clone())
+    };
+    let (message, repair) = of(&found(|_| ()), "straggler");
+    assert!(
+        message.starts_with("straggler: its utilization is "),
+        "{message}"
+    );
+    assert!(message.contains(" waits for its pod "), "{message}");
+    assert!(!message.contains("cause"), "{message}");
+    assert!(repair.contains("cordon"), "{repair}");
+    // In the power brake, which comes before its heat.
+    let braked = found(|parts| {
+        parts.set(0, 3, Signal::ThrottleReasons, f64::from(0x88));
+        parts.set(0, 3, Signal::Temp, 90.0);
+    });
+    let (message, repair) = of(&braked, "straggler");
+    assert!(
+        message.ends_with("; likely cause: HW power brake slowdown"),
+        "{message}"
+    );
+    assert_eq!(repair, of(&braked, "power-brake").1);
+    // What slows another device of the gang is no cause.
+    let other = found(|parts| parts.set(0, 4, Signal::ThrottleReasons, f64::from(0x88)));
+    assert!(!of(&other, "straggler").0.contains("cause"));
+}
+
+#[test]
 fn a_node_condition_that_names_an_xid_has_the_repair_of_that_xid() {
     // Without readings, only the agent on the node tells of it.
     let mut parts = Parts::well(start());

@@ -33,7 +33,7 @@ const SIGNS: [(&str, &str); 22] = [
     ),
     (
         "▲",
-        "act now; on a change: critical; after a share or an amount: allocated but idle, or a high idle cost",
+        "act now; on a job: a finding about it or its devices; on a change: critical; after a share or an amount: allocated but idle, or a high idle cost",
     ),
     ("▲6 ●5", "in the header: critical findings and warnings"),
     ("×", "broken or failed; on the heatmap a fault"),

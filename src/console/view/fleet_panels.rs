@@ -356,7 +356,7 @@ fn draw_failed(facts: &Facts, painter: &mut Painter<'_>, inside: Rect, failed: &
         }
         y += 1;
         let failure = job.failure.as_ref();
-        let why = failure.map(|failure| why_failed(failure, facts.now));
+        let why = failure.map(|failure| why_failed(facts, failure));
         if let Some(why) = why.filter(|_| y < inside.bottom()) {
             y = under(painter, inside, y, &format!("failed: {why}"), Role::Text);
         }

@@ -9,12 +9,13 @@ use model::cost::LIST_NOTE;
 use model::fleet::finding::Finding;
 use table::Facts;
 use table::column::KindSpec;
-use table::kinds::advice;
 use table::kinds::sources::sources;
+use table::kinds::{advice, scalers};
 use table::navigation::{RowScope, Selection, ViewId};
+use table::role::Role;
 use table::silence::{Silence, SilenceEntry};
 
-use super::describe::{describe, sources_of_kind};
+use super::describe::{Line, describe, sources_of_kind};
 use super::pictures;
 use super::table_view::TableView;
 use super::view_trait::{ALERTS, CommandOutcome, TABLE, View};
@@ -142,6 +143,15 @@ impl View for TableWithFacts {
         let Some(mut facts_of) = facts_of else {
             return;
         };
+        // The table may cut it.
+        let is_scaler = std::ptr::eq(table.kind, &raw const scalers::KIND);
+        if let Some(why) = is_scaler.then(|| scalers::why(facts, row)).flatten() {
+            let says = |line: &Line| matches!(line, Line::Words(_, own, _) if own.contains(&why));
+            if !facts_of.lines.iter().any(says) {
+                let line = Line::Words("why".into(), why, Role::Text);
+                facts_of.lines.insert(0, line);
+            }
+        }
         // It is said once on a screen.
         if self.table.has_list_note() {
             facts_of.leave_out(LIST_NOTE);

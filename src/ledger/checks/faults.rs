@@ -90,23 +90,46 @@ pub(super) fn joined(found: Vec<MergeableFinding>, fleet: &Fleet) -> Vec<Mergeab
     {
         fit(&mut one.finding, fleet);
     }
-    with_repair_of_cause(&mut out);
+    with_cause(&mut out);
     out
 }
 
-/// A finding that a device's fault causes has the repair of that fault: one fault, one repair.
-fn with_repair_of_cause(found: &mut [MergeableFinding]) {
-    let faults = found.iter().filter(|one| is_fault(one));
-    let repairs: BTreeMap<Name, String> = faults
-        .map(|one| {
-            (
-                one.finding.subject.key.name.clone(),
-                one.finding.repair.clone(),
-            )
-        })
-        .collect();
+/// Checks of one device that explain why it is slower than its gang, the likeliest first.
+const SLOWDOWNS: &[&str] = &[
+    "power-brake",
+    "throttling",
+    "heat",
+    "pcie-replay",
+    "power-capped",
+];
+
+/// A finding that a device's fault causes has the repair of that fault: one fault, one repair. A straggler names what slows its device.
+fn with_cause(found: &mut [MergeableFinding]) {
+    let mut causes: BTreeMap<Name, (usize, String, String)> = BTreeMap::new();
+    for one in found.iter() {
+        let slows = SLOWDOWNS.iter().position(|check| *check == one.check);
+        let rank = match (is_fault(one), slows) {
+            (true, _) => 0,
+            (false, Some(place)) => place + 1,
+            (false, None) => continue,
+        };
+        let (device, finding) = (&one.finding.subject.key.name, &one.finding);
+        if causes.get(device).is_none_or(|(known, ..)| rank < *known) {
+            let why = finding.message.split("; ").next().unwrap_or_default();
+            let cause = (rank, why.to_owned(), finding.repair.clone());
+            causes.insert(device.clone(), cause);
+        }
+    }
     for one in found.iter_mut().filter(|one| !is_fault(one)) {
-        if let Some(repair) = one.cause.as_ref().and_then(|device| repairs.get(device)) {
+        let cause = one.cause.as_ref().and_then(|device| causes.get(device));
+        let Some((rank, why, repair)) = cause else {
+            continue;
+        };
+        let is_straggler = one.check == "straggler";
+        if is_straggler {
+            one.finding.message = format!("{}; likely cause: {why}", one.finding.message);
+        }
+        if is_straggler || *rank == 0 {
             one.finding.repair.clone_from(repair);
         }
     }

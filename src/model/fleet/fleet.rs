@@ -147,12 +147,29 @@ impl Fleet {
             .map(|at| &self.nodes[at])
     }
 
+    /// The device of this id, `NODE/gpu3`, and its node.
+    pub fn device_of(&self, id: &str) -> Option<(&Arc<Node>, &Device)> {
+        let (node, _) = id.rsplit_once('/')?;
+        let node = self.node(node)?;
+        let device = node.devices.iter().find(|device| *device.id == *id)?;
+        Some((node, device))
+    }
+
     /// The job of this kind and key.
     pub fn job(&self, id: &JobKey) -> Option<&Arc<Job>> {
         self.jobs
             .binary_search_by(|job| job.id.cmp(id))
             .ok()
             .map(|at| &self.jobs[at])
+    }
+
+    /// The job of the Workload or the object with this UID.
+    pub fn job_of_workload(&self, uid: &str) -> Option<&Arc<Job>> {
+        self.jobs.iter().find(|job| {
+            let mut groups = (job.admission.iter())
+                .flat_map(|admission| std::iter::once(&admission.seen).chain(&admission.others));
+            *job.uid == *uid || groups.any(|group| *group.uid == *uid)
+        })
     }
 
     /// The job with this `NAMESPACE/NAME`; the first by kind where several kinds have one.

@@ -272,6 +272,11 @@ impl Job {
         was_evicted || lost_pods || ran_earlier
     }
 
+    /// True for a kind whose pods serve requests and do not end.
+    pub fn is_service(&self) -> bool {
+        matches!(self.id.kind.as_str(), "Deployment" | "LeaderWorkerSet")
+    }
+
     /// True when several of its pods are known to be scheduled as one gang.
     pub fn is_gang(&self) -> bool {
         self.gang.is_some_and(|gang| gang.min > 1)

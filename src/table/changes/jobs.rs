@@ -10,6 +10,7 @@ use model::fleet::job::{Job, JobState};
 
 use super::{Dated, FleetChange, FleetChangeKind, Topic, pairs};
 use crate::Facts;
+use crate::rows::job_failure::with_preemptor;
 
 /// The number of nodes named in a change.
 const NAMED: usize = 3;
@@ -26,10 +27,10 @@ pub(super) fn compare(before: &Facts, after: &Facts, out: &mut Vec<FleetChange>)
             (Some(was), Some(is)) if Arc::ptr_eq(was, is) => {}
             // A different object with the same name.
             (Some(was), Some(is)) if was.uid != is.uid && !was.uid.is_empty() => {
-                came(is, out);
+                came(after, is, out);
             }
-            (Some(was), Some(is)) => changed(was, is, out),
-            (None, Some(is)) => came(is, out),
+            (Some(was), Some(is)) => changed(after, was, is, out),
+            (None, Some(is)) => came(after, is, out),
             (Some(was), None) => went(was, out),
             (None, None) => {}
         }
@@ -48,7 +49,13 @@ fn change(job: &Job, event: FleetChangeKind, at: Option<Dated>, detail: String) 
         severity: None,
         cause: Name::default(),
         detail,
+        sizes: None,
     }
+}
+
+/// `11 to 12 devices`.
+pub(super) fn sizes_words((from, to): (u32, u32)) -> String {
+    format!("{from} to {}", counted(u64::from(to), "device"))
 }
 
 /// `8 h100, queue research`.
@@ -63,13 +70,13 @@ fn request_text(job: &Job) -> String {
     }
 }
 
-fn came(job: &Job, out: &mut Vec<FleetChange>) {
+fn came(facts: &Facts, job: &Job, out: &mut Vec<FleetChange>) {
     let dated = |at| Some(Dated::Reported(at));
     out.push(match job.state {
         JobState::Waiting | JobState::Suspended | JobState::Starting => {
             let reason = match job.reason.is_empty() {
                 true => String::new(),
-                false => format!(": {}", job.reason),
+                false => format!(": {}", with_preemptor(&facts.fleet, &job.reason)),
             };
             let detail = format!("{}{reason}", request_text(job));
             change(job, FleetChangeKind::Queued, dated(job.created), detail)
@@ -85,7 +92,7 @@ fn came(job: &Job, out: &mut Vec<FleetChange>) {
 }
 
 /// What a job states of the time since `from`: it was made and waits, it started, it ended, it was evicted.
-pub(super) fn stated(job: &Job, from: Moment, out: &mut Vec<FleetChange>) {
+pub(super) fn stated(facts: &Facts, job: &Job, from: Moment, out: &mut Vec<FleetChange>) {
     let is_recent = |at: Option<Moment>| at.is_some_and(|at| at >= from);
     let moment = match job.state {
         JobState::Waiting | JobState::Suspended | JobState::Starting => Some(job.created),
@@ -93,16 +100,16 @@ pub(super) fn stated(job: &Job, from: Moment, out: &mut Vec<FleetChange>) {
         JobState::Done | JobState::Failed => job.finished,
     };
     if is_recent(moment) {
-        came(job, out);
+        came(facts, job, out);
     }
     let last = evictions(job).first();
     if let Some(last) = last.filter(|last| is_recent(last.at)) {
-        out.push(evicted(job, last));
+        out.push(evicted(facts, job, last));
     }
 }
 
-fn evicted(job: &Job, last: &Eviction) -> FleetChange {
-    let mut detail = why(last);
+fn evicted(facts: &Facts, job: &Job, last: &Eviction) -> FleetChange {
+    let mut detail = with_preemptor(&facts.fleet, &why(last)).into_owned();
     if is_running(job) || job.state == JobState::Starting {
         detail.push_str(match detail.is_empty() {
             true => "runs again",
@@ -165,7 +172,7 @@ fn nodes_of(nodes: &BTreeSet<&Name>) -> String {
     }
 }
 
-fn changed(was: &Job, is: &Job, out: &mut Vec<FleetChange>) {
+fn changed(facts: &Facts, was: &Job, is: &Job, out: &mut Vec<FleetChange>) {
     let runs = is_running;
     let holds = |job: &Job| runs(job) || job.state == JobState::Starting;
     let waits = |job: &Job| matches!(job.state, JobState::Waiting | JobState::Suspended);
@@ -174,7 +181,8 @@ fn changed(was: &Job, is: &Job, out: &mut Vec<FleetChange>) {
     let is_evicted = count(is) > count(was);
     if is_evicted {
         let nothing = Eviction::default();
-        out.push(evicted(is, evictions(is).first().unwrap_or(&nothing)));
+        let last = evictions(is).first().unwrap_or(&nothing);
+        out.push(evicted(facts, is, last));
     }
     if over(is) {
         if is.state != was.state {
@@ -216,11 +224,10 @@ fn changed(was: &Job, is: &Job, out: &mut Vec<FleetChange>) {
         let (from, to) = (nodes(was), nodes(is));
         let (held, holds) = (was.devices_allocated, is.devices_allocated);
         if held != holds {
-            let detail = format!("{held} to {}", counted(u64::from(holds), "device"));
-            // A job that grows and shrinks is one row.
+            let sizes = (held, holds);
             out.push(FleetChange {
-                cause: Name::from(is.id.to_string()),
-                ..change(is, FleetChangeKind::Resized, None, detail)
+                sizes: Some(sizes),
+                ..change(is, FleetChangeKind::Resized, None, sizes_words(sizes))
             });
         } else if from != to && !from.is_empty() && !to.is_empty() {
             let gone: BTreeSet<&Name> = from.difference(&to).copied().collect();

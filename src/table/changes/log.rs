@@ -20,6 +20,9 @@ pub const STATED_FOR: Duration = Duration::from_secs(30 * 60);
 /// A job that loses its pods this soon after it was evicted, or before it ends, loses them by that.
 const EVICTED_FOR: Age = Age::from_seconds(120);
 
+/// What resizes a job this soon after the last time is one change with it.
+const RESIZED_FOR: Age = Age::from_seconds(900);
+
 /// The number of changes that are kept: the latest.
 const MOST_CHANGES: usize = 4_096;
 
@@ -41,7 +44,7 @@ impl SeenChanges {
         let mut changes = FleetChanges::none(from, facts.now);
         let out = &mut changes.changes;
         for job in facts.fleet.jobs.iter() {
-            jobs::stated(job, from, out);
+            jobs::stated(facts, job, from, out);
         }
         for node in facts.fleet.nodes.iter() {
             if node.seen.created >= from {
@@ -104,7 +107,7 @@ impl SeenChanges {
                 .take_while(|known| (known.at).is_none_or(|at| to.since(at.at()) <= EVICTED_FOR));
             evicted.any(|known| known.event == FleetChangeKind::Evicted && known.is_of(change))
         };
-        let new: Vec<FleetChange> = (new.into_iter())
+        let mut new: Vec<FleetChange> = (new.into_iter())
             .filter(|change| change.event != FleetChangeKind::Displaced || !was_evicted(change))
             .collect();
         // A job whose pods are gone a moment before it states its end has ended.
@@ -121,6 +124,22 @@ impl SeenChanges {
             }
         };
         own.changes.retain(|known| !is_superseded(known));
+        // A job that grows and shrinks is one change, and none where it has its devices back.
+        new.retain_mut(|change| {
+            let is_last = |known: &FleetChange| {
+                known.sizes.is_some()
+                    && known.is_of(change)
+                    && known.at.is_some_and(|at| to.since(at.at()) <= RESIZED_FOR)
+            };
+            let known = own.changes.iter().position(is_last);
+            let last = known.filter(|_| change.sizes.is_some());
+            let last = last.map(|place| own.changes.remove(place));
+            let sizes = last.and_then(|last| Some((last.sizes?.0, change.sizes?.1)));
+            if let Some(sizes) = sizes {
+                (change.sizes, change.detail) = (Some(sizes), jobs::sizes_words(sizes));
+            }
+            sizes.is_none_or(|(from, to)| from != to)
+        });
         own.changes.extend(new.into_iter().map(|mut change| {
             change.at = change.at.or(Some(Dated::Seen(to)));
             change

@@ -192,6 +192,8 @@ pub struct FleetChange {
     pub cause: Name,
     /// Details in words: how many devices, where, why; may be empty.
     pub detail: String,
+    /// Devices before and after, of a job that was resized.
+    pub sizes: Option<(u32, u32)>,
 }
 
 impl FleetChange {

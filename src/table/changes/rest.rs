@@ -30,6 +30,7 @@ fn change(
         severity: None,
         cause: Name::default(),
         detail,
+        sizes: None,
     }
 }
 

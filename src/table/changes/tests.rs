@@ -366,6 +366,36 @@ fn a_job_whose_pods_go_a_moment_before_it_ends_has_ended() {
 }
 
 #[test]
+fn a_job_that_grows_and_shrinks_has_changed_by_the_difference() {
+    let seen = |seconds: u64, devices: u32| {
+        picture(seconds, |fleet| {
+            with_job(fleet, 0, |job| {
+                (job.state, job.devices_allocated) = (JobState::Running, devices);
+            });
+        })
+    };
+    let resized = |steps: &[(u64, u32)]| {
+        let all: Vec<Facts> = steps
+            .iter()
+            .map(|(at, devices)| seen(*at, *devices))
+            .collect();
+        let seen = log(&all.iter().collect::<Vec<_>>());
+        let rows = rows(&seen.changes).into_iter();
+        let rows = rows.filter(|(_, event, _)| *event == "resized");
+        rows.map(|(.., detail)| detail).collect::<Vec<_>>()
+    };
+    let (first, more) = ((3600, 11), (3620, 12));
+    assert_eq!(resized(&[first, more]), ["11 to 12 devices"]);
+    assert_eq!(resized(&[first, more, (3640, 14)]), ["11 to 14 devices"]);
+    assert!(resized(&[first, more, (3640, 11)]).is_empty());
+    assert_eq!(
+        resized(&[first, more, (9000, 11)]),
+        ["12 to 11 devices", "11 to 12 devices"],
+        "long after it grew"
+    );
+}
+
+#[test]
 fn changes_of_one_cause_are_one_row_and_those_of_two_are_two() {
     let count = |fleet: &Fleet| fleet.nodes.len().min(3);
     let free = picture(0, |fleet| {

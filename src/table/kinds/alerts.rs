@@ -99,11 +99,11 @@ pub static KIND: KindSpec = KindSpec {
         })
         .by("threshold")
         .wide(),
-        Column::words("message", "MESSAGE", 2, (28, 64), |facts, row| {
+        Column::words("message", "MESSAGE", 2, (28, 140), |facts, row| {
             of(facts, row, |finding| Value::text(finding.message.as_str()))
         })
         .by("message"),
-        Column::words("repair", "REPAIR", 3, (22, 70), |facts, row| {
+        Column::words("repair", "REPAIR", 3, (22, 140), |facts, row| {
             of(facts, row, |finding| Value::text(finding.repair.as_str())).role(Role::Muted)
         })
         .by("repair")
@@ -118,7 +118,8 @@ pub static KIND: KindSpec = KindSpec {
     open: |facts, row| {
         let finding = finding(facts, row)?;
         Some(
-            place(facts, &finding.subject)
+            job_held_up(facts, finding)
+                .or_else(|| place(facts, &finding.subject))
                 .unwrap_or_else(|| Destination::Facts(Selection::Finding(finding.id.clone()))),
         )
     },
@@ -262,6 +263,19 @@ fn sign_of(facts: &Facts, finding: &Finding) -> (&'static str, Role) {
     }
 }
 
+/// The job whose gang waits for a straggler.
+fn job_held_up(facts: &Facts, finding: &Finding) -> Option<Destination> {
+    if finding.code.as_str() != "straggler" {
+        return None;
+    }
+    let (_, device) = facts.fleet.device_of(&finding.subject.key.name)?;
+    let (pod, _) = device.first_holder()?;
+    Some(Destination::Part(
+        ViewId::Jobs,
+        RowScope::Job(pod.job.clone()),
+    ))
+}
+
 /// Where the object of a finding is shown.
 fn place(facts: &Facts, subject: &Subject) -> Option<Destination> {
     let name = &subject.key.name;
@@ -298,9 +312,7 @@ fn known_run(facts: &Facts, name: &Name) -> Option<Selection> {
 
 /// The device of this id, `NODE/gpu3`.
 pub fn device_of(facts: &Facts, id: &Name) -> Option<Selection> {
-    let (node, _) = id.rsplit_once('/')?;
-    let node = facts.fleet.node(node)?;
-    let device = node.devices.iter().find(|device| device.id == *id)?;
+    let (node, device) = facts.fleet.device_of(id)?;
     Some(Selection::Device(node.name().clone(), device.index))
 }
 

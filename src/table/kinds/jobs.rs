@@ -16,10 +16,10 @@ use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
 use crate::row_labels::{RowLabels, label_of_job};
 use crate::rows::job_failure::why_failed;
-use crate::rows::job_place::{fails_now, runs_and_fails, slowest};
+use crate::rows::job_place::{fails_now, runs_and_fails, worst_words};
 use crate::rows::jobs::JobRow;
 use crate::rows::jobs::{self, JobAge};
-use crate::rows::{gangs, queue_tree};
+use crate::rows::queue_tree;
 use crate::{Facts, waiting};
 
 /// Jobs. A row is the rank of a job's state and its place among all jobs.
@@ -32,7 +32,13 @@ pub static KIND: KindSpec = KindSpec {
         .wide(),
         Column::words("job", "NAME", 0, (24, 44), name)
             .by("name")
-            .sign(|facts, row| job(facts, row).map_or(("–", Role::Muted), |job| sign(job.state))),
+            .sign(|facts, row| {
+                let own = job(facts, row);
+                own.map_or(("–", Role::Muted), |job| match jobs::worst(facts, job) {
+                    Some(finding) => ("▲", Role::of_severity(finding.severity)),
+                    None => sign(job.state),
+                })
+            }),
         Column::words("state", "STATE", 6, (8, 9), state).by("state"),
         Column::words("kind", "KIND", 10, (5, 14), |facts, row| {
             of(facts, row, |job| Value::text(job.id.kind.as_str())).role(Role::Muted)
@@ -175,7 +181,7 @@ pub static KIND: KindSpec = KindSpec {
                 let fails = |failure: &WorkloadFailure| {
                     jobs::is_failing(failure, facts.now) && !is_queued_again(failure)
                 };
-                job.failure.as_ref().is_some_and(fails) || !gangs::stragglers(facts, job).is_empty()
+                job.failure.as_ref().is_some_and(fails) || jobs::worst(facts, job).is_some()
             }
         })
     },
@@ -284,7 +290,9 @@ fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
             _ => true,
         })
         .map(|(at, job)| {
-            let waits = (job.state == JobState::Waiting).then(|| jobs::first_waited(job));
+            // The wait that its column shows.
+            let since = || job.waiting_since.unwrap_or(job.created);
+            let waits = (job.state == JobState::Waiting).then(since);
             let failed = (job.state == JobState::Failed).then(|| jobs::failed_at(job));
             ((rank(job.state), waits, Reverse(failed.flatten())), at)
         })
@@ -396,17 +404,17 @@ fn util(facts: &Facts, row: Row) -> Cell<'_> {
 }
 
 fn place(facts: &Facts, row: Row) -> Cell<'_> {
-    let slow = job(facts, row).and_then(|job| slowest(facts, job));
+    let worst = job(facts, row).and_then(|job| worst_words(facts, job));
     let role = match job(facts, row) {
         Some(job) if job.state == JobState::Failed => Role::Crit,
         Some(job) if job.state == JobState::Waiting => Role::Text,
-        Some(job) if fails_now(job) || slow.is_some() => Role::Warn,
+        Some(job) if fails_now(job) || worst.is_some() => Role::Warn,
         _ => Role::Muted,
     };
     of(facts, row, |job| {
-        let failure = runs_and_fails(job).map(|failure| why_failed(failure, facts.now));
+        let failure = runs_and_fails(job).map(|failure| why_failed(facts, failure));
         let place = waiting::why_and_start(facts, job);
-        let words = failure.into_iter().chain(slow).chain([place]);
+        let words = failure.into_iter().chain(worst).chain([place]);
         Value::text(words.collect::<Vec<_>>().join(" · "))
     })
     .role(role)

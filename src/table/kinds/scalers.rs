@@ -154,6 +154,11 @@ fn scaler(facts: &Facts, at: Row) -> Option<ScalerRow<'_>> {
     row(facts, ScalerAt::of(at))
 }
 
+/// Why it does not scale, in full; `None` where nothing is said.
+pub fn why(facts: &Facts, row: Row) -> Option<String> {
+    scaler(facts, row)?.why
+}
+
 fn words<'a, T: Into<Cow<'a, str>>>(
     facts: &'a Facts,
     row: Row,

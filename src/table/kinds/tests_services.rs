@@ -127,14 +127,20 @@ fn a_service_says_which_objective_it_misses_and_since_when() {
 }
 
 #[test]
-fn a_deployment_without_request_metrics_has_a_row_that_says_so() {
+fn a_service_without_request_metrics_has_a_row_that_says_so() {
+    for kind in ["Deployment", "LeaderWorkerSet"] {
+        says_so(kind);
+    }
+}
+
+fn says_so(kind: &'static str) {
     let mut facts = facts();
     let before = all_places(&facts);
     let mut jobs = facts.fleet.jobs.to_vec();
     let is_new = |at: &usize| jobs[*at].serving.is_none() && !before.contains(&(*at, UNREAD));
     let at = (0..jobs.len()).find(is_new).expect("one serves nothing");
     let job = Arc::make_mut(&mut jobs[at]);
-    job.id.kind = Name::new("Deployment");
+    job.id.kind = Name::new(kind);
     job.state = JobState::Running;
     job.devices_allocated = 1;
     Arc::make_mut(&mut facts.fleet).jobs = jobs.into();

@@ -28,10 +28,7 @@ pub fn stragglers<'a>(facts: &'a Facts, job: &Job) -> Vec<(&'a Node, &'a Device,
     let of_devices =
         findings.filter(|one| one.code.as_str() == "straggler" && one.subject.kind == "Device");
     let found = of_devices.filter_map(|one| {
-        let (node, _) = one.subject.key.name.rsplit_once('/')?;
-        let node = facts.fleet.node(node)?;
-        let mut devices = node.devices.iter();
-        let device = devices.find(|device| device.id == one.subject.key.name)?;
+        let (node, device) = facts.fleet.device_of(&one.subject.key.name)?;
         let holder = device.holder.as_deref()?;
         (holder.job == job.id).then_some((&**node, device, holder))
     });

@@ -1,13 +1,15 @@
 //! How a job failed, as a cell and in words.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use model::base::Moment;
 use model::base::quantities::counted;
+use model::fleet::fleet::Fleet;
 use model::fleet::observe;
 
-use crate::non_empty;
+use crate::{Facts, non_empty};
 
 /// Why a job failed or restarts.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
@@ -72,15 +74,58 @@ impl<'a> From<&'a observe::WorkloadFailure> for FailureCell<'a> {
 }
 
 /// A failure in a few words.
-pub fn why_failed(failure: &observe::WorkloadFailure, now: Moment) -> String {
+pub fn why_failed(facts: &Facts, failure: &observe::WorkloadFailure) -> String {
     let restarted = failure.restarted;
-    let restarted = restarted.map(|at| format!("{} ago", now.since(at)));
-    FailureCell::from(failure).words_at(restarted.as_deref())
+    let restarted = restarted.map(|at| format!("{} ago", facts.now.since(at)));
+    let words = FailureCell::from(failure).words_at(restarted.as_deref());
+    with_preemptor(&facts.fleet, &words).into_owned()
+}
+
+/// Kueue's sentence about a preemption with the job that preempted, where it is known, in place of its Workload's UID.
+pub fn with_preemptor<'a>(fleet: &Fleet, sentence: &'a str) -> Cow<'a, str> {
+    let named = || {
+        let (head, rest) = sentence.split_once("a workload (UID: ")?;
+        let (ids, tail) = rest.split_once(')')?;
+        let uid = ids.split(',').next().map(str::trim)?;
+        let job = fleet.job_of_workload(uid)?;
+        Some(format!("{head}{}{tail}", job.id))
+    };
+    named().map_or(Cow::Borrowed(sentence), Cow::Owned)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use model::base::{Moment, Name};
+
     use super::*;
+    use crate::sample;
+
+    #[test]
+    fn a_preemptor_is_named_by_its_job() {
+        let facts = sample::facts();
+        let mut jobs = facts.fleet.jobs.to_vec();
+        let job = Arc::make_mut(&mut jobs[0]);
+        job.uid = Name::new("1234-abcd");
+        let name = job.id.key.to_string();
+        let mut fleet = (*facts.fleet).clone();
+        fleet.jobs = jobs.into();
+        let sentence = |uid: &str| {
+            format!(
+                "Preempted: Preempted to accommodate a workload (UID: {uid}, JobUID: x) due to reclamation within the cohort"
+            )
+        };
+        assert_eq!(
+            with_preemptor(&fleet, &sentence("1234-abcd")),
+            format!(
+                "Preempted: Preempted to accommodate {name} due to reclamation within the cohort"
+            )
+        );
+        for other in [sentence("no-such"), String::from("OOMKilled")] {
+            assert_eq!(with_preemptor(&fleet, &other), other);
+        }
+    }
 
     #[test]
     fn a_past_failure_is_shown_as_a_restart() {
@@ -92,9 +137,10 @@ mod tests {
             restarted: Some(restarted),
             ..observe::WorkloadFailure::default()
         };
-        let now = Moment::from_millis(12 * 60_000);
+        let mut facts = sample::facts();
+        facts.now = Moment::from_millis(12 * 60_000);
         assert_eq!(
-            why_failed(&failure, now),
+            why_failed(&facts, &failure),
             "restarted 12m ago after OOMKilled, exit code 137 (3 restarts)"
         );
         let latest = observe::WorkloadFailure {
@@ -102,7 +148,7 @@ mod tests {
             ..failure
         };
         assert_eq!(
-            why_failed(&latest, now),
+            why_failed(&facts, &latest),
             "OOMKilled, exit code 137, 3 restarts"
         );
     }

@@ -4,7 +4,7 @@ use model::fleet::job::{Job, JobState};
 use model::fleet::object_parts::WorkloadFailure;
 
 use super::job_failure::why_failed;
-use super::jobs::{self, plain};
+use super::jobs;
 use crate::Facts;
 use crate::rows::gangs;
 
@@ -15,7 +15,7 @@ pub fn where_or_why(facts: &Facts, job: &Job) -> String {
             if job.reason.is_empty() {
                 job.reason_code.unwrap_or("–").to_owned()
             } else {
-                plain(&job.reason).into_owned()
+                jobs::reason(facts, job)
             }
         }
         JobState::Failed => job.failure.as_ref().map_or_else(
@@ -38,7 +38,7 @@ pub fn where_or_why(facts: &Facts, job: &Job) -> String {
 
 /// Why a job failed, and before that when: `12m ago: OOMKilled, exit code 137`.
 fn failed_words(facts: &Facts, job: &Job, failure: &WorkloadFailure) -> String {
-    let why = why_failed(failure, facts.now);
+    let why = why_failed(facts, failure);
     match jobs::failed_at(job) {
         Some(at) => format!("{} ago: {why}", facts.now.since(at)),
         None => why,
@@ -59,17 +59,20 @@ pub fn fails_now(job: &Job) -> bool {
     runs_and_fails(job).is_some_and(|failure| failure.restarted.is_none())
 }
 
-/// The straggler of a gang: `straggler worker-6 on a100-17`.
-pub fn slowest(facts: &Facts, job: &Job) -> Option<String> {
-    let all = gangs::stragglers(facts, job);
-    let (node, _, pod) = all.first()?;
-    let more = match all.len() {
-        1 => String::new(),
+/// The worst finding of a running job: `straggler worker-6 on a100-17`, `xid-79 on a100-17/gpu3`, `gang-stalled`.
+pub fn worst_words(facts: &Facts, job: &Job) -> Option<String> {
+    let worst = jobs::worst(facts, job)?;
+    let device = facts.fleet.device_of(&worst.subject.key.name);
+    let Some((node, device)) = device.filter(|_| worst.subject.kind == "Device") else {
+        return Some(worst.code.to_string());
+    };
+    if worst.code.as_str() != "straggler" {
+        return Some(format!("{} on {}", worst.code, device.id));
+    }
+    let pod = device.first_holder().map(|(pod, _)| &pod.key().name);
+    let more = match gangs::stragglers(facts, job).len() {
+        0 | 1 => String::new(),
         count => format!(" and {} more", count - 1),
     };
-    Some(format!(
-        "straggler {} on {}{more}",
-        pod.key().name,
-        node.name()
-    ))
+    Some(format!("straggler {} on {}{more}", pod?, node.name()))
 }

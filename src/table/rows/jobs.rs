@@ -10,11 +10,12 @@ use model::advice::waits_for_requests;
 use model::base::quantities::counted;
 use model::base::{Age, Moment, SmallSort};
 use model::cost::{Money, Spend};
+use model::fleet::finding::{Finding, Severity};
 use model::fleet::job::{Gang, Job, JobState};
 use model::fleet::observe;
 use model::fleet::profile::Bottleneck;
 
-use super::job_failure::FailureCell;
+use super::job_failure::{FailureCell, with_preemptor};
 use super::list_price::list_usd;
 use crate::{Facts, non_empty};
 
@@ -249,6 +250,11 @@ pub fn plain(reason: &str) -> Cow<'_, str> {
     in_short(reason).map_or(Cow::Borrowed(reason), Cow::Owned)
 }
 
+/// Why a job waits, in short form, with the job that preempted it.
+pub fn reason(facts: &Facts, job: &Job) -> String {
+    with_preemptor(&facts.fleet, &plain(&job.reason)).into_owned()
+}
+
 /// kube-scheduler's reason for a node with too few devices for a pod's claims.
 const CLAIMS: &str = "cannot allocate all claims";
 
@@ -318,6 +324,33 @@ pub fn class_words(job: &Job) -> Option<String> {
 /// Mean utilization of its devices, 0 to 1.
 pub fn util(job: &Job) -> Option<f64> {
     job.util.filter(|_| job.devices_allocated > 0)
+}
+
+/// The findings about a job, the faults of its devices, and those of them that slow down its gang; worst first.
+pub fn findings<'a>(facts: &'a Facts, job: &'a Job) -> impl Iterator<Item = &'a Finding> {
+    let is_its = |id: &str| {
+        let device = facts.fleet.device_of(id);
+        device.is_some_and(|(_, device)| device.holders().any(|(pod, _)| pod.job == job.id))
+    };
+    let about = move |finding: &&Finding| match finding.subject.kind {
+        "Job" => finding.subject.key == job.id.key,
+        "Device" => {
+            (finding.severity == Severity::Crit || finding.code.as_str() == "straggler")
+                && is_its(&finding.subject.key.name)
+        }
+        _ => false,
+    };
+    facts.fleet.findings.iter().filter(about)
+}
+
+/// The worst of those findings that needs somebody: a warning at least, neither muted nor acknowledged. `None` for a job without devices.
+pub fn worst<'a>(facts: &'a Facts, job: &'a Job) -> Option<&'a Finding> {
+    if job.devices_allocated == 0 {
+        return None;
+    }
+    findings(facts, job)
+        .filter(|own| own.severity != Severity::Info)
+        .find(|own| facts.silences.of(own, facts.now).is_none())
 }
 
 /// A job's bottleneck, where it is classified and is one.

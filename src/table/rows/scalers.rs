@@ -1,16 +1,19 @@
 //! Rows of `scalers`: autoscalers of nodes and pods, and requests for capacity.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use model::base::quantities::{counted, plain_quantity};
 use model::base::{Moment, Name, ObjectKey};
+use model::fleet::finding::OBJECTIVE_MISSED;
 use model::fleet::job::{Job, JobKey};
 use model::fleet::launch_failure::LaunchFailure;
 use model::fleet::replicas::{Pods, Steady, desired, leading, why_steady};
 use model::fleet::scaling::{
     Limit, PodScaler, Provision, ProvisionState, ScaledObject, Scaler, ScalerKind, ScalerState,
-    Scaling,
+    Scaling, Stage,
 };
 use model::schema::one_of;
 
@@ -300,6 +303,7 @@ fn of_nodes<'a>(scaler: &'a Scaler, scaling: &Scaling, now: Moment) -> ScalerRow
                 reason
                     .or_else(|| sentence(&failing?.why))
                     .or_else(|| lacking.and_then(|failure| launch_failure(failure, now)))
+                    .or_else(|| coming_nodes(scaler, scaling))
                     .or_else(|| is_most.then(|| String::from("at max")))
             }
         },
@@ -331,6 +335,18 @@ fn of_nodes<'a>(scaler: &'a Scaler, scaling: &Scaling, now: Moment) -> ScalerRow
     }
 }
 
+/// The nodes that a pool adds now, by how far they are: `1 node booting, 2 nodes registered, not ready`.
+fn coming_nodes(scaler: &Scaler, scaling: &Scaling) -> Option<String> {
+    let mut stages: BTreeMap<Stage, u64> = BTreeMap::new();
+    for claim in scaling.coming(&scaler.name) {
+        *stages.entry(claim.stage).or_default() += 1;
+    }
+    let stages = stages.into_iter();
+    let words = stages.map(|(stage, count)| format!("{} {}", counted(count, "node"), stage.name()));
+    let words: Vec<String> = words.collect();
+    (scaler.state == ScalerState::Growing && !words.is_empty()).then(|| words.join(", "))
+}
+
 /// Why the last launch failed, and how long ago.
 fn launch_failure(failure: &LaunchFailure, now: Moment) -> Option<String> {
     let why = sentence(&failure.why)?;
@@ -340,18 +356,27 @@ fn launch_failure(failure: &LaunchFailure, now: Moment) -> Option<String> {
     })
 }
 
-/// The pods of its scale target, where that is a job.
-fn pods_of(scaler: &PodScaler, facts: &Facts) -> Option<Pods> {
+/// Its scale target, where that is a job.
+fn target_of<'a>(scaler: &PodScaler, facts: &'a Facts) -> Option<&'a Job> {
     let (kind, name) = &scaler.target;
     let job = JobKey {
         kind: kind.clone(),
         key: ObjectKey::new(scaler.key.namespace.clone(), name.clone()),
     };
-    facts.fleet.job(&job).map(|job| Pods::of(job))
+    facts.fleet.job(&job).map(|job| &**job)
+}
+
+/// True where an alert says that its scale target misses an objective.
+fn misses_objective(scaler: &PodScaler, facts: &Facts) -> bool {
+    let Some(job) = target_of(scaler, facts) else {
+        return false;
+    };
+    let mut all = facts.fleet.findings.iter();
+    all.any(|own| *own.code == *OBJECTIVE_MISSED && own.subject.key == job.id.key)
 }
 
 fn of_pods<'a>(scaler: &'a PodScaler, facts: &Facts) -> ScalerRow<'a> {
-    let pods = pods_of(scaler, facts);
+    let pods = target_of(scaler, facts).map(Pods::of);
     let metric = leading(scaler, pods);
     let steady = why_steady(scaler, pods);
     // At 0 pods it is disabled by its owner; the minimum is then not a limit.
@@ -384,6 +409,11 @@ fn of_pods<'a>(scaler: &'a PodScaler, facts: &Facts) -> ScalerRow<'a> {
             _ => steady.words().to_owned(),
         }),
     };
+    let is_blind = matches!(state, PodScaling::Steady) && misses_objective(scaler, facts);
+    let blind =
+        is_blind.then(|| String::from("its metrics do not show that an objective is missed"));
+    let why: Vec<String> = why.into_iter().chain(blind).collect();
+    let why = (!why.is_empty()).then(|| why.join("; "));
     ScalerRow {
         kind: POD_AUTOSCALER,
         namespace: Some(&scaler.key.namespace),

@@ -207,10 +207,7 @@ pub fn all_places(facts: &Facts) -> Vec<(usize, usize)> {
         let runs = matches!(job.state, JobState::Running | JobState::Starting);
         let serving = job.serving.as_ref();
         let is_read = serving.is_some_and(|all| !all.served.is_empty());
-        !is_read
-            && runs
-            && job.devices_allocated > 0
-            && (job.id.kind.as_str() == "Deployment" || is_scaled())
+        !is_read && runs && job.devices_allocated > 0 && (job.is_service() || is_scaled())
     };
     let jobs = facts.fleet.jobs.iter().enumerate();
     let unread = jobs.filter(|(_, job)| serves(job));

@@ -140,3 +140,60 @@ fn a_pool_without_capacity_says_so_until_a_later_node_is_launched() {
     assert_eq!(why(vec![claim(600)]), [reason, None, None]);
     assert_eq!(why(vec![claim(60)]), [None, None, None]);
 }
+
+#[test]
+fn a_pool_that_adds_nodes_says_how_far_they_are() {
+    let mut facts = crate::sample::facts();
+    let claim = |stage: Stage| NodeClaim {
+        node_pool: Some(Name::new("l4")),
+        stage,
+        ..NodeClaim::default()
+    };
+    let mut why = |state: ScalerState, stages: &[Stage]| {
+        let mut fleet = (*facts.fleet).clone();
+        fleet.scaling.scalers = Arc::from([Scaler {
+            name: Name::new("l4"),
+            state,
+            ..Scaler::default()
+        }]);
+        let claims = stages.iter().map(|stage| Arc::new(claim(*stage)));
+        fleet.scaling.claims = claims.collect();
+        facts.fleet = Arc::new(fleet);
+        row(&facts, ScalerAt::Nodes(0)).expect("a row").why
+    };
+    let words = "1 node booting, 2 nodes registered, not ready";
+    let stages = [Stage::Registered, Stage::Launched, Stage::Registered];
+    assert_eq!(why(ScalerState::Growing, &stages).as_deref(), Some(words));
+    assert_eq!(why(ScalerState::Steady, &[Stage::Ready]), None);
+}
+
+#[test]
+fn an_autoscaler_at_rest_says_that_its_service_misses_an_objective() {
+    let mut facts = crate::sample::facts();
+    let job = facts.fleet.jobs[0].id.clone();
+    let scaler = PodScaler {
+        key: ObjectKey::new(job.key.namespace.clone(), "hpa"),
+        target: (job.kind.clone(), job.key.name.clone()),
+        min: 2,
+        max: Some(8),
+        current: Some(2),
+        desired: Some(2),
+        ..PodScaler::default()
+    };
+    let mut fleet = (*facts.fleet).clone();
+    fleet.scaling.pod_scalers = Arc::from([Arc::new(scaler)]);
+    let mut missed = fleet.findings[0].clone();
+    missed.code = Name::new(OBJECTIVE_MISSED);
+    missed.subject.key = job.key;
+    let mut why = |findings: Vec<model::fleet::finding::Finding>| {
+        fleet.findings = findings.into();
+        facts.fleet = Arc::new(fleet.clone());
+        let row = row(&facts, ScalerAt::Pods(0)).expect("a row");
+        (row.state, row.why.unwrap_or_default())
+    };
+    let words = "its metrics do not show that an objective is missed";
+    let (state, told) = why(vec![missed]);
+    assert_eq!(state, "steady");
+    assert!(told.ends_with(words), "{told}");
+    assert!(!why(Vec::new()).1.contains(words));
+}

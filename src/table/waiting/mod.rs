@@ -18,7 +18,7 @@ use model::fleet::visibility::unseen_words;
 
 use super::Facts;
 use super::rows::job_place::where_or_why;
-use super::rows::jobs::{class_words, first_waited, plain};
+use super::rows::jobs::{self, class_words, first_waited};
 use super::text::{NO_ETA, eta as eta_words, eta_alone, hour};
 use super::waiting::explanations::{JobExplanation, victims_words};
 
@@ -175,7 +175,7 @@ pub fn why(facts: &Facts, job: &Job) -> String {
         (StartState::Held, _) if !job.reason.is_empty() => job.reason.to_string(),
         // The message of the job's own queueing system or scheduler is more useful than our lack of permission.
         (_, Some(reason)) if reason.is_blind() && !job.reason.is_empty() => {
-            plain(&job.reason).into_owned()
+            jobs::reason(facts, job)
         }
         (_, Some(reason)) => brief(reason, job),
         (StartState::Ready, None) => match evicts(explanation.victims.len()) {
@@ -198,13 +198,13 @@ pub fn why_and_start(facts: &Facts, job: &Job) -> String {
 }
 
 /// Why a job waits, as its queueing system or scheduler reports it: `Kueue says: insufficient unused quota …`.
-pub fn says(job: &Job) -> String {
+pub fn says(facts: &Facts, job: &Job) -> String {
     let who = match job.admission.as_ref().map(|known| known.system()) {
         _ if job.reason.contains(" nodes are available") => "the scheduler",
         Some(system) => system.title(),
         None => job.queue_system.title(),
     };
-    format!("{who} says: {}", plain(&job.reason))
+    format!("{who} says: {}", jobs::reason(facts, job))
 }
 
 /// That what would help a job cannot be worked out, where a reason is that objects are not visible.

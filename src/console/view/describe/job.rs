@@ -1,16 +1,13 @@
 //! A job: state and why, gang, owners, pods, failure, money.
 
-use std::collections::BTreeSet;
-
 use crate::painter::Painter;
 use crate::text::{UNKNOWN, counted, dollars, per_hour};
 use crate::widget::roofline::{Roofline, roofline};
 use engine::explain::{Unblock, UnblockChange};
 use model::advice::waits_for_requests;
-use model::base::{Age, Moment, Name};
-use model::fleet::finding::{Finding, Severity};
+use model::base::{Age, Moment};
 use model::fleet::job::{Job, JobState};
-use model::fleet::profile::JobProfile;
+use model::fleet::profile::{Bottleneck, JobProfile, NotJudged};
 use model::plan::evicted_words;
 use table::Facts;
 use table::kinds::advice::{evidence_words, page_text, why_not_judged};
@@ -18,7 +15,9 @@ use table::role::Role;
 use table::row_labels::owner_label_of_job;
 use table::rows::gangs::{slowest, stragglers};
 use table::rows::job_failure::why_failed;
-use table::rows::jobs::{Waited, no_cost, so_far, waited, waited_words, waits as is_waiting};
+use table::rows::jobs::{
+    Waited, findings, no_cost, so_far, waited, waited_words, waits as is_waiting,
+};
 use table::text::whole_percent;
 use table::waiting::explanations::{JobExplanation, named_victims, victims_words};
 
@@ -41,7 +40,7 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
     table.note = job.id.kind.to_string();
     table.words("state", job.state.name(), role);
     let reason = match table::waiting::blind(facts, job) {
-        Some(_) => table::waiting::says(job),
+        Some(_) => table::waiting::says(facts, job),
         None => table::rows::job_place::where_or_why(facts, job),
     };
     table.words(
@@ -61,15 +60,14 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
         } else {
             Role::Warn
         };
-        table.words("failure", why_failed(failure, facts.now), role);
+        table.words("failure", why_failed(facts, failure), role);
         if let Some(at) = failure.last_eviction {
             let words = format!("{} ago", painter.age(at));
             table.words("evicted", words, Role::Warn);
         }
     }
-    let held_up = stragglers(facts, job);
     // Whether it lasts is not known yet.
-    if let Some(one) = slowest(facts, job).filter(|_| held_up.is_empty()) {
+    if let Some(one) = slowest(facts, job).filter(|_| stragglers(facts, job).is_empty()) {
         let words = format!(
             "pod {} on {}, device {}: {} now, the median of its gang {}",
             one.pod.key().name,
@@ -80,25 +78,7 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
         );
         table.words("slowest", words, Role::Warn);
     }
-    for (node, device, pod) in held_up {
-        let words = format!(
-            "pod {} on {}, device {}: the others wait for it",
-            pod.key().name,
-            node.name(),
-            device.index
-        );
-        table.words("straggler", words, Role::Warn);
-    }
-    // A fault that stalls its gang is the finding of its device.
-    let places = job.places.iter();
-    let own = places.filter_map(|place| facts.fleet.node(&place.node)?.device(place.device));
-    let own: BTreeSet<&Name> = own.map(|device| &device.id).collect();
-    let about = |finding: &&Finding| match finding.subject.kind {
-        "Job" => finding.subject.key == job.id.key,
-        "Device" => finding.severity == Severity::Crit && own.contains(&finding.subject.key.name),
-        _ => false,
-    };
-    table.findings(facts.fleet.findings.iter().filter(about), painter);
+    table.findings(findings(facts, job), painter);
     let class = table::rows::jobs::class_words(job);
     let class = class.as_deref().unwrap_or(UNKNOWN);
     table.words(
@@ -227,18 +207,29 @@ fn roof(table: &mut Description, facts: &Facts, job: &Job, profile: &JobProfile)
     }
     table.lines.push(Line::Picture("roofline", plot));
     let share = |part: f64, whole: f64| whole_percent(part / whole);
-    let limit = match figures.is_memory_bound() {
+    let is_by_memory = figures.is_memory_bound();
+    let roof = match is_by_memory {
         true => {
             let used = share(figures.traffic, figures.bandwidth);
-            format!("memory-bound, {used} of the memory bandwidth")
+            format!("its roof is the memory bandwidth, {used} of it used")
         }
         false => {
             let used = share(figures.rate, figures.peak);
-            format!("compute-bound, {used} of the dense BF16 peak")
+            format!("its roof is the dense BF16 peak, {used} of it used")
         }
     };
+    // The verdict goes by thresholds of activity, the roof by the ratio of two activities.
+    let other = match profile.verdict {
+        Ok(Bottleneck::Tensor) if is_by_memory => Some("tensor cores"),
+        Ok(Bottleneck::Compute) if is_by_memory => Some("SMs"),
+        Ok(Bottleneck::Memory) if !is_by_memory => Some("memory"),
+        _ => None,
+    };
+    let other = other.map_or_else(String::new, |busier| {
+        format!("; the verdict is by what is busy: {busier}")
+    });
     let words = format!(
-        "ridge at {:.0} FLOP/byte; this job: {:.0} TFLOP/s at {:.0} FLOP/byte: {limit}",
+        "ridge at {:.0} FLOP/byte; this job: {:.0} TFLOP/s at {:.0} FLOP/byte: {roof}{other}",
         figures.ridge(),
         figures.rate / 1e12,
         figures.intensity(),
@@ -264,7 +255,11 @@ fn bound_by(table: &mut Description, facts: &Facts, job: &Job) {
             }
         }
         Err(why) => {
-            let words = format!("no verdict: {}", why_not_judged(facts, why));
+            let none = match why {
+                NotJudged::Stopped => "",
+                _ => "no verdict: ",
+            };
+            let words = format!("{none}{}", why_not_judged(facts, why));
             table.words("limited by", words, Role::Muted);
             let mut devices = facts.fleet.devices().map(|(_, device)| device);
             let own = |device: &&model::fleet::device::Device| {

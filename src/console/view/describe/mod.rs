@@ -122,13 +122,15 @@ impl Description {
     ) {
         for finding in findings.take(4) {
             let (_, role) = alerts::sign(finding.severity);
-            let label = match finding.code.as_str() {
-                "straggler" => "straggler",
-                _ => "finding",
-            };
             let (mark, age) = (alerts::age_mark(finding), painter.age(finding.since));
-            let words = format!("{} · for {mark}{age}", finding.message);
-            self.words(label, words, role);
+            let device = match finding.subject.kind {
+                "Device" if *finding.subject.key.name != *self.title => {
+                    format!("{}: ", finding.subject.key.name)
+                }
+                _ => String::new(),
+            };
+            let words = format!("{device}{} · for {mark}{age}", finding.message);
+            self.words("finding", words, role);
             if !finding.repair.is_empty() {
                 let role = match finding.severity {
                     Severity::Info => Role::Muted,
@@ -205,9 +207,14 @@ pub fn describe(
             if !finding.repair.is_empty() {
                 table.words("repair", finding.repair.clone(), Role::Warn);
             }
+            // A finding calls every workload a job.
+            let kind = match subject::behind(facts, id) {
+                Some(Selection::Job(job)) => job.kind,
+                _ => Name::new(finding.subject.kind),
+            };
             table.words(
                 "object",
-                format!("{} {}", finding.subject.kind, finding.subject.key),
+                format!("{kind} {}", finding.subject.key),
                 Role::Title,
             );
             let age = painter.age(finding.since);

@@ -95,7 +95,7 @@ fn pod_words(facts: &Facts, pod: &Pod, painter: &mut Painter<'_>) -> (String, Ro
         (None, _) => {}
     }
     if let Some(failure) = &seen.failure {
-        words.push_str(&format!(" · {}", why_failed(failure, facts.now)));
+        words.push_str(&format!(" · {}", why_failed(facts, failure)));
         if role == Role::Text {
             role = Role::Warn;
         }

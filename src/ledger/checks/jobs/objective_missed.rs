@@ -3,7 +3,9 @@
 use model::base::Name;
 use model::base::quantities::bounded_latency;
 use model::fleet::finding::OBJECTIVE_MISSED;
+use model::fleet::fleet::Fleet;
 use model::fleet::job::Job;
+use model::fleet::replicas::{Pods, Steady, why_steady};
 use model::fleet::served_model::{Saturation, ServedModel};
 
 use crate::checks::context::{CheckContext, FindingDraft, job_name, job_subject};
@@ -30,7 +32,7 @@ fn check_fleet(context: &mut CheckContext<'_>) {
 }
 
 fn judge(context: &mut CheckContext<'_>, job: &Job, one: &ServedModel) {
-    let rule = context.rule;
+    let (rule, fleet) = (context.rule, context.fleet);
     let which = one.of_kind(&job.id.kind);
     let shares = || one.promised().map(|latency| latency.share());
     let worst = shares().flatten().reduce(f64::max);
@@ -59,7 +61,7 @@ fn judge(context: &mut CheckContext<'_>, job: &Job, one: &ServedModel) {
         FindingDraft::new(
             job_subject(&job.id),
             format!("{how}: {}", over.join("; ")),
-            repair(one),
+            repair(fleet, job, one),
         )
         .detail(&which)
         .value(worst)
@@ -67,7 +69,17 @@ fn judge(context: &mut CheckContext<'_>, job: &Job, one: &ServedModel) {
     });
 }
 
-fn repair(one: &ServedModel) -> String {
+fn repair(fleet: &Fleet, job: &Job, one: &ServedModel) -> String {
+    let blind = fleet.scaling.pod_scalers_of(job).find_map(|own| {
+        let steady = why_steady(own, Some(Pods::of(job)))?;
+        let is_blind = matches!(steady, Steady::AtMin | Steady::WithinTolerance);
+        is_blind.then(|| (&own.key.name, steady.words()))
+    });
+    if let Some((scaler, words)) = blind {
+        return format!(
+            "its autoscaler {scaler} does not see the objective ({words}): raise its minimum, or scale by a latency or the requests that wait"
+        );
+    }
     let why: Vec<&str> = one.saturation().map(Saturation::name).collect();
     match why.is_empty() {
         false => format!(

@@ -62,10 +62,11 @@ fn judge(context: &mut CheckContext<'_>, job: &Job, members: &[GangMember<'_>], 
             FindingDraft::new(
                 subject("Device", &member.device.id),
                 format!(
-                    "its {what} is {:.0} % of the median of {}'s {} devices: the others wait for it",
+                    "straggler: its {what} is {:.0} % of the median of its gang's {} devices; {} waits for its pod {}",
                     share * 100.0,
+                    members.len(),
                     job.id,
-                    members.len()
+                    member.pod.key().name
                 ),
                 format!(
                     "look for heat, throttling, PCIe or network errors on its node; if it lasts, cordon {node} before you delete pod {pod}, or the pod may return there",
@@ -93,8 +94,9 @@ fn check(
     median_clock: Option<f64>,
     rule: &Rule,
 ) -> Verdict {
+    // A checkpoint begins no straggler and ends none.
     if median_util < GANG_WORKS {
-        return Verdict::Ok;
+        return Verdict::Unknown;
     }
     let both = [
         share_of(util(member), Some(median_util)),

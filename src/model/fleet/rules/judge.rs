@@ -34,7 +34,7 @@ pub fn does_nothing(device: &Device, policy: &Policy) -> Option<bool> {
     })
 }
 
-/// A gang whose median utilization (0 to 1) is lower is not working now: it starts, checkpoints, or waits as a whole, and has no straggler.
+/// A gang whose median utilization (0 to 1) is lower is not working now: it starts, checkpoints, or waits as a whole, and nothing is known of a straggler.
 pub const GANG_WORKS: f64 = 0.5;
 
 /// A device is hot within this distance of its slowdown temperature, degrees Celsius: `approach` of the check `heat`.
