@@ -5,6 +5,7 @@ use model::fleet::device::Pod;
 use model::fleet::job::Job;
 use model::fleet::observe::Phase;
 use table::Facts;
+use table::kinds::services::replica_words;
 use table::role::Role;
 use table::rows::job_failure::why_failed;
 
@@ -23,7 +24,8 @@ pub(super) fn of_job(table: &mut Description, facts: &Facts, job: &Job, painter:
     if pods.is_empty() {
         return;
     }
-    let rank = |pod: &Pod| (pod.seen.failure.is_none(), pod.seen.ready);
+    let slow = |pod: &Pod| table::kinds::pods::slow(job, pod) == Some(true);
+    let rank = |pod: &Pod| (!slow(pod), pod.seen.failure.is_none(), pod.seen.ready);
     pods.small_sort_by(|a, b| {
         let by_name = || natural(&a.key().name, &b.key().name);
         rank(a).cmp(&rank(b)).then_with(by_name)
@@ -32,7 +34,15 @@ pub(super) fn of_job(table: &mut Description, facts: &Facts, job: &Job, painter:
     // Pods with the same words are grouped.
     let mut groups: Vec<(String, Role, Vec<&Pod>)> = Vec::new();
     for pod in pods {
-        let (words, role) = pod_words(facts, pod, painter);
+        let (mut words, mut role) = pod_words(facts, pod, painter);
+        if slow(pod) && role == Role::Text {
+            role = Role::Warn;
+        }
+        let replica = job.serving.as_ref().and_then(|all| all.replica(pod.key()));
+        let served = replica.map(|one| replica_words(&one.figures));
+        if let Some(served) = served.filter(|served| !served.is_empty()) {
+            words.push_str(&format!(" · {served}"));
+        }
         match groups.iter_mut().find(|group| group.0 == words) {
             Some((.., members)) => members.push(pod),
             None => groups.push((words, role, vec![pod])),
@@ -118,6 +128,9 @@ pub(super) fn lines(
     let (words, role) = pod_words(facts, pod, painter);
     table.words("state", words, role);
     table.known("job", Some(format!("{} {}", pod.job.kind, pod.job)));
+    let job = facts.fleet.job(&pod.job);
+    let replica = job.and_then(|job| job.serving.as_ref()?.replica(key));
+    table.known("serves", replica.map(|one| replica_words(&one.figures)));
     table.known("node", pod.seen.node.as_ref());
     table.known("queue", pod.queue.as_ref());
     table.words(
