@@ -1,6 +1,6 @@
 //! Services: each model served by a workload, its latency against its objective, and the cost of its tokens.
 
-use model::base::Age;
+use model::base::{Age, ObjectKey};
 use model::fleet::histogram::Latency;
 use model::fleet::job::Job;
 use model::fleet::observe::Table;
@@ -431,8 +431,9 @@ pub fn words(facts: &Facts, job: &Job, served: &ServedModel) -> String {
     known.join(" · ")
 }
 
-/// What one replica says of its requests, for the line of its pod; unknown values are left out.
-pub fn replica_words(one: &ServedModel) -> String {
+/// What a pod says of its requests, for its line; unknown values are left out. `None` without any.
+pub fn replica_words(job: &Job, pod: &ObjectKey) -> Option<String> {
+    let one = &job.serving.as_ref()?.replica(pod)?.figures;
     let p95 = one.ttft.quantile(0.95);
     let all = [
         p95.map(|p95| format!("TTFT p95 {}", bounded_latency(p95.seconds, p95.at_least))),
@@ -441,7 +442,7 @@ pub fn replica_words(one: &ServedModel) -> String {
         one.waiting.map(|count| format!("{count:.0} waiting")),
     ];
     let known: Vec<String> = all.into_iter().flatten().collect();
-    known.join(", ")
+    (!known.is_empty()).then(|| known.join(", "))
 }
 
 /// The replica of a workload that answers far more slowly than its others, in words.

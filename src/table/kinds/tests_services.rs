@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::base::{Name, ObjectKey};
+use model::base::Name;
 use model::fleet::finding::{OBJECTIVE_MISSED, Subject};
 use model::fleet::job::JobState;
 use model::fleet::observe::Phase;

@@ -4,6 +4,7 @@ use model::base::{ObjectKey, SmallSort, natural};
 use model::fleet::device::Pod;
 use model::fleet::job::Job;
 use model::fleet::observe::Phase;
+use model::fleet::served_model::SlowReplica;
 use table::Facts;
 use table::kinds::services::replica_words;
 use table::role::Role;
@@ -24,7 +25,9 @@ pub(super) fn of_job(table: &mut Description, facts: &Facts, job: &Job, painter:
     if pods.is_empty() {
         return;
     }
-    let slow = |pod: &Pod| table::kinds::pods::slow(job, pod) == Some(true);
+    let serving = job.serving.as_ref();
+    let slowest = serving.and_then(|all| SlowReplica::of(&all.replicas));
+    let slow = |pod: &Pod| slowest.is_some_and(|slow| slow.replica.pod == *pod.key());
     let rank = |pod: &Pod| (!slow(pod), pod.seen.failure.is_none(), pod.seen.ready);
     pods.small_sort_by(|a, b| {
         let by_name = || natural(&a.key().name, &b.key().name);
@@ -38,9 +41,7 @@ pub(super) fn of_job(table: &mut Description, facts: &Facts, job: &Job, painter:
         if slow(pod) && role == Role::Text {
             role = Role::Warn;
         }
-        let replica = job.serving.as_ref().and_then(|all| all.replica(pod.key()));
-        let served = replica.map(|one| replica_words(&one.figures));
-        if let Some(served) = served.filter(|served| !served.is_empty()) {
+        if let Some(served) = replica_words(job, pod.key()) {
             words.push_str(&format!(" · {served}"));
         }
         match groups.iter_mut().find(|group| group.0 == words) {
@@ -129,8 +130,7 @@ pub(super) fn lines(
     table.words("state", words, role);
     table.known("job", Some(format!("{} {}", pod.job.kind, pod.job)));
     let job = facts.fleet.job(&pod.job);
-    let replica = job.and_then(|job| job.serving.as_ref()?.replica(key));
-    table.known("serves", replica.map(|one| replica_words(&one.figures)));
+    table.known("serves", job.and_then(|job| replica_words(job, key)));
     table.known("node", pod.seen.node.as_ref());
     table.known("queue", pod.queue.as_ref());
     table.words(
