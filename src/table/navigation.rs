@@ -70,6 +70,8 @@ pub enum RowScope {
     Node(Name),
     /// Devices and pods of a job.
     Job(JobKey),
+    /// Pods of a job, as the replicas of a service.
+    Replicas(JobKey),
     /// Objects of a team.
     Team(Name),
     /// Jobs of a queue, running or pending.
@@ -107,6 +109,7 @@ impl RowScope {
             Self::Pool(name) => format!("pool {name}"),
             Self::Node(name) => format!("node {name}"),
             Self::Job(job) => format!("job {job}"),
+            Self::Replicas(job) => format!("replicas of {job}"),
             Self::Team(name) => format!("team {name}"),
             Self::Queue(name) => format!("queue {name}"),
             Self::Cohort(name) => format!("cohort {name}"),

@@ -320,8 +320,8 @@ pub fn serving(serving: &Serving) -> String {
         get(Signal::KvCache).map(|value| format!("cache {} mean", percent(Some(value)))),
     ]);
     let times = joined(&[
-        get(Signal::Ttft).map(|value| format!("first token {}", seconds(Some(value)))),
-        get(Signal::E2e).map(|value| format!("answer {}", seconds(Some(value)))),
+        get(Signal::Ttft).map(|value| format!("first token {}", bounded_latency(value, false))),
+        get(Signal::E2e).map(|value| format!("answer {}", bounded_latency(value, false))),
     ]);
     // The first page of a server has the totals since its start.
     let is_first = serving
@@ -447,7 +447,7 @@ mod tests {
             .collect();
         assert_eq!(
             serving(&served),
-            "12 running; mean of requests since the start: first token 0.10s"
+            "12 running; mean of requests since the start: first token 104ms"
         );
         served.served = vec![model::fleet::served_model::ServedModel {
             window_seconds: Some(150.0),
@@ -455,9 +455,9 @@ mod tests {
         }];
         assert_eq!(
             serving(&served),
-            "12 running; mean of requests since the reading before: first token 0.10s"
+            "12 running; mean of requests since the reading before: first token 104ms"
         );
-        assert_eq!(seconds(Some(41.4)), "41s");
         assert_eq!(seconds(None), UNKNOWN);
+        assert_eq!(seconds(Some(41.4)), "41s");
     }
 }

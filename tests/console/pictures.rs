@@ -7,6 +7,7 @@ use engine::explain::Reason;
 use model::base::Name;
 use model::fleet::device::{Device, Health};
 use model::fleet::history::{History, ServedSignal, Track};
+use model::fleet::job::Job;
 use model::fleet::node::{Cordon, Node};
 use model::fleet::pool::Unusable;
 use model::object::{EventSeen, ObjectNews, ObjectPart};
@@ -258,11 +259,29 @@ fn the_history_of_a_service_is_a_curve_with_its_objective() {
     let name = key.key.name.to_string();
     let (_, text) = open(&facts, ViewId::Jobs, &format!("/{name}\n\n"));
     for words in [
-        "time to first token, p95",
-        "line: objective 500ms",
+        "time to first token p95",
+        // As the row has it.
+        "493ms · objective 500ms",
         "requests waiting",
+        &format!("now {waiting:.0} "),
     ] {
         assert!(text.contains(words), "{words}\n{text}");
     }
     assert!(text.contains('╌'), "the objective is a line\n{text}");
+    // A sample is up to 15 s old: the curve ends with what the row has now.
+    let mut fleet = (*facts.fleet).clone();
+    let later = |job: &Arc<Job>| {
+        let mut job = (**job).clone();
+        let models = job.serving.iter_mut().flat_map(|it| &mut it.served);
+        models.for_each(|model| model.waiting = model.waiting.map(|_| 4321.0));
+        Arc::new(job)
+    };
+    fleet.jobs = fleet.jobs.iter().map(later).collect();
+    facts.fleet = Arc::new(fleet);
+    let (_, text) = open(&facts, ViewId::Jobs, &format!("/{name}\n\n"));
+    let numbers = text.matches("4 321").count();
+    assert!(
+        numbers > 1,
+        "beside the title and at the top of the curve\n{text}"
+    );
 }

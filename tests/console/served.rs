@@ -5,9 +5,10 @@ use std::sync::Arc;
 use console::color::ColorDepth;
 use console::{AppOptions, Msg};
 use model::base::Name;
+use model::fleet::device::Pod;
 use model::fleet::histogram::{Histogram, Latency};
 use model::fleet::job::Serving;
-use model::fleet::served_model::{Objectives, ServedModel};
+use model::fleet::served_model::{Objectives, ServedModel, ServedReplica};
 use model::fleet::signal::Signal;
 use table::Facts;
 use table::navigation::ViewId;
@@ -58,9 +59,16 @@ pub fn served(facts: &Facts) -> Facts {
                 known
             }
         };
+        let replica = |pod: &Arc<Pod>| ServedReplica {
+            pod: pod.key().clone(),
+            figures: one.clone(),
+        };
+        let mut replicas: Vec<ServedReplica> = job.pods.iter().map(replica).collect();
+        replicas.sort_by(|a, b| a.pod.cmp(&b.pod));
         job.serving = (!job.pods.is_empty()).then(|| Serving {
             servers: 3,
             served: vec![one],
+            replicas,
             ..Serving::default()
         });
         Arc::new(job)
@@ -116,6 +124,28 @@ fn services_open_by_their_names_and_lead_to_their_job() {
         page.contains("Llama-3.1-8B-Instruct: 3 × vllm · over the last 2m · TTFT p95"),
         "{page}"
     );
+}
+
+#[test]
+fn the_page_of_a_service_lists_its_replicas() {
+    for (size, wanted) in [
+        (
+            (200, 50),
+            &[
+                "NODE", "READY", "RESTARTS", "RUNNING", "WAITING", "KV", "TTFT P95", "TPOT P95",
+            ][..],
+        ),
+        ((80, 24), &["READY", "WAITING", "TTFT P95"]),
+    ] {
+        let all = lines(":svc\n\n", size);
+        let is_head = |line: &&String| line.contains("READY");
+        let at = all.iter().position(|line| is_head(&line));
+        let at = at.unwrap_or_else(|| panic!("{}", all.join("\n")));
+        for title in wanted {
+            assert!(all[at].contains(title), "{title} in {}", all[at]);
+        }
+        assert!(all[at + 1].contains("493ms"), "{}", all.join("\n"));
+    }
 }
 
 #[test]

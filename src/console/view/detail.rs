@@ -172,6 +172,12 @@ impl Detail {
         Self::of(subject, ViewId::Jobs, &kinds::devices::KIND, rows)
     }
 
+    /// A job that serves, and its pods: the replicas.
+    pub fn service(id: JobKey) -> Self {
+        let (subject, rows) = (Selection::Job(id.clone()), RowScope::Replicas(id));
+        Self::of(subject, ViewId::Jobs, &kinds::pods::KIND, rows)
+    }
+
     /// A team and the money of its jobs.
     pub fn team(name: Name) -> Self {
         let subject = Selection::Cost(SpendScope::Team, name.clone());

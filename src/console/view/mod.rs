@@ -73,6 +73,7 @@ pub fn open(id: ViewId, row_scope: RowScope) -> Box<dyn View> {
         (ViewId::Devices, row_scope) => Box::new(heatmap::Heatmap::new(row_scope)),
         (ViewId::Nodes, RowScope::Node(node)) => Box::new(detail::Detail::node(node)),
         (ViewId::Jobs, RowScope::Job(job)) => Box::new(detail::Detail::job(job)),
+        (ViewId::Jobs, RowScope::Replicas(job)) => Box::new(detail::Detail::service(job)),
         (ViewId::Cost, RowScope::Team(team)) => Box::new(detail::Detail::team(team)),
         (ViewId::Cost, RowScope::Idle) => Box::new(cost::CostView::idle()),
         (ViewId::Cost, RowScope::Cost(scope)) => Box::new(cost::CostView::new(scope)),

@@ -319,11 +319,7 @@ impl View for QueuesView {
 
     fn draw(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         let (above, below) = self.split(area);
-        let lacking = self.table.paint(facts, painter, above, true);
-        if let Some(words) = lacking.filter(|_| above.bottom() < below.y) {
-            let width = above.width.saturating_sub(4);
-            painter.text_in_role(above.x + 2, above.bottom(), width, &words, Role::Muted);
-        }
+        self.table.paint_above(facts, painter, above, below);
         if below.height >= 3 && !self.table.table_model.rows().is_empty() {
             let air = u16::from(area.width > 60);
             let inset = Rect::new(below.x + air, below.y, below.width - 2 * air, below.height);

@@ -193,7 +193,36 @@ impl TableView {
             .collect()
     }
 
-    /// Draws header and visible rows; `focus` shows the cursor. Returns which columns have no room, see [`Self::without_room`].
+    /// Draws header and visible rows, and in the free line between the two areas which columns have no room.
+    pub fn paint_above(&self, facts: &Facts, painter: &mut Painter<'_>, above: Rect, below: Rect) {
+        let lacking = self.paint_with_total(facts, painter, above);
+        if let Some(words) = lacking.filter(|_| above.bottom() < below.y) {
+            let width = above.width.saturating_sub(4);
+            painter.text_in_role(above.x + 2, above.bottom(), width, &words, Role::Muted);
+        }
+    }
+
+    /// Draws header, visible rows and, of advice, the total. Returns what [`Self::paint`] does.
+    fn paint_with_total(
+        &self,
+        facts: &Facts,
+        painter: &mut Painter<'_>,
+        area: Rect,
+    ) -> Option<String> {
+        let body = self.body(area);
+        let lacking = self.paint(facts, painter, body, true);
+        let rows = self.table_model.rows().iter();
+        if body.height < area.height
+            && let Some(total) = advice::total(facts, rows.copied())
+        {
+            let width = area.width.saturating_sub(4);
+            painter.text_in_role(area.x + 2, body.bottom(), width, &total, Role::Muted);
+        }
+        lacking
+    }
+
+    /// Draws header and visible rows; `focus` shows the cursor. Which columns have no room is said below the rows; it is returned where
+    /// no line is free there.
     pub fn paint(
         &self,
         facts: &Facts,
@@ -263,15 +292,22 @@ impl TableView {
         let list = noted.then(|| LIST_NOTE.to_owned());
         // What the user chose is drawn all the same.
         let unseen = table_model.unseen_note().filter(|_| self.chosen.is_none());
-        let notes: Vec<String> = list.into_iter().chain(unseen).collect();
-        if area.height < whole.height {
+        let mut notes: Vec<String> = list.into_iter().chain(unseen).collect();
+        let lacking = self.without_room(facts, &shown, &drawn);
+        let mut lacking = lacking.filter(|_| !rows.is_empty());
+        let mut y = area.bottom();
+        if notes.is_empty() && !rows.is_empty() {
+            y = (area.y + 1).saturating_add(rows.len() as u16);
+        }
+        if y < whole.bottom() {
+            notes.extend(lacking.take());
             let (width, words) = (whole.width.saturating_sub(4), notes.join("   "));
-            painter.text_in_role(whole.x + 2, area.bottom(), width, &words, Role::Muted);
+            painter.text_in_role(whole.x + 2, y, width, &words, Role::Muted);
         }
         if rows.is_empty() && area.height > 2 {
             self.say_why_empty(facts, painter, area);
         }
-        self.without_room(facts, &shown, &drawn)
+        lacking
     }
 
     /// Takes out the columns that give way where no row on the screen has a value in them, and returns them as bits. What the user
@@ -298,19 +334,16 @@ impl TableView {
         gone
     }
 
-    /// Which columns have no room although no other column says the same in short.
+    /// Which columns have no room, but for those that another one here says in short.
     fn without_room(&self, facts: &Facts, shown: &[usize], drawn: &[usize]) -> Option<String> {
         let columns = self.table_model.kind.columns;
-        let own = columns.iter().position(|own| !own.yields_to.is_empty())?;
-        if shown.contains(&own) {
-            return None;
-        }
-        let lacks = |place: &usize| {
-            let id = columns[shown[*place]].id;
-            columns[own].yields_to.contains(&id) && !drawn.contains(place)
+        let in_short = |at: usize| {
+            let mut others = shown.iter().map(|other| columns[*other].yields_to);
+            others.any(|says| says.contains(&columns[at].id))
         };
-        let lacking: Vec<_> = (0..shown.len())
-            .filter(lacks)
+        let lacking = (0..shown.len()).filter(|place| !drawn.contains(place));
+        let lacking: Vec<_> = lacking
+            .filter(|place| !in_short(shown[*place]))
             .map(|place| columns[shown[place]].title(facts))
             .collect();
         (!lacking.is_empty()).then(|| format!("no room for {}", lacking.join(", ")))
@@ -557,14 +590,6 @@ impl View for TableView {
     }
 
     fn draw(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
-        let body = self.body(area);
-        self.paint(facts, painter, body, true);
-        let rows = self.table_model.rows().iter();
-        if body.height < area.height
-            && let Some(total) = advice::total(facts, rows.copied())
-        {
-            let width = area.width.saturating_sub(4);
-            painter.text_in_role(area.x + 2, body.bottom(), width, &total, Role::Muted);
-        }
+        self.paint_with_total(facts, painter, area);
     }
 }

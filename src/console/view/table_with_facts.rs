@@ -127,7 +127,7 @@ impl View for TableWithFacts {
 
     fn draw(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         let (above, below) = self.split(area);
-        self.table.draw(facts, painter, above);
+        self.table.paint_above(facts, painter, above, below);
         let table = &self.table.table_model;
         let Some(row) = table.current().filter(|_| below.height >= 4) else {
             return;

@@ -13,7 +13,7 @@ use super::queueing::govern::Governed;
 use super::queueing::queue::QueueSystem;
 use super::queueing::run_hold::RunHold;
 use super::queueing::siting::JobPodSet;
-use super::serving::served_model::ServedModel;
+use super::serving::served_model::{ServedModel, ServedReplica};
 use super::signal::Signals;
 
 /// Longest time, in seconds, between a job's start and the scheduling of its first pods.
@@ -103,8 +103,18 @@ pub struct Serving {
     pub signals: Signals,
     /// The same metrics per model, sorted by name.
     pub served: Vec<ServedModel>,
+    /// The same metrics per pod, sorted by its key.
+    pub replicas: Vec<ServedReplica>,
     /// Time of the newest reading.
     pub read_at: Option<Moment>,
+}
+
+impl Serving {
+    /// What a pod says of its requests; `None` where it has no recent metrics.
+    pub fn replica(&self, pod: &ObjectKey) -> Option<&ServedReplica> {
+        let place = self.replicas.binary_search_by(|one| one.pod.cmp(pod));
+        self.replicas.get(place.ok()?)
+    }
 }
 
 /// A job: the top of an owner chain, or a pod without an owner.

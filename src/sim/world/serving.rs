@@ -63,11 +63,23 @@ impl ServedRequest {
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
     requests: Vec<ServedRequest>,
+    /// That of the first replica, where it is slower than the others.
+    first: Option<Box<Pattern>>,
 }
 
 impl Pattern {
+    fn of(plan: &ServerSpec, seed: u64) -> Self {
+        let first = plan
+            .first_prefill
+            .map(|prefill| Self::draw(plan, prefill, seed));
+        Self {
+            first: first.map(Box::new),
+            ..Self::draw(plan, plan.prefill, seed)
+        }
+    }
+
     /// Draws it: the second round of the same arrivals, so that it includes requests left over from the first.
-    fn draw(plan: &ServerSpec, seed: u64) -> Self {
+    fn draw(plan: &ServerSpec, prefill: f64, seed: u64) -> Self {
         let period = PERIOD_MS as f64 / 1000.0;
         let seed = mix(seed, hash(plan.name));
         let mut draws = 0;
@@ -111,14 +123,10 @@ impl Pattern {
                 let full: f64 = running.iter().map(|one| one.prompt + one.answer).sum();
                 let preempted = full + prompt + answer > plan.cache && *chance < 0.2;
                 let found = (prompt * chance * 0.8).round();
-                let first = clock + 0.01 + (prompt - found) / plan.prefill;
+                let first = clock + 0.01 + (prompt - found) / prefill;
                 let batch = running.len() as f64 / plan.batch as f64;
                 let pace = plan.token * (1.0 + 0.8 * batch) * (0.9 + 0.2 * chance);
-                let again = if preempted {
-                    prompt / plan.prefill
-                } else {
-                    0.0
-                };
+                let again = if preempted { prompt / prefill } else { 0.0 };
                 let one = ServedRequest {
                     arrived,
                     started: clock,
@@ -133,7 +141,10 @@ impl Pattern {
                 requests.push(one);
             }
         }
-        Self { requests }
+        Self {
+            requests,
+            first: None,
+        }
     }
 
     /// Requests with this event in the pattern's time `from..to` (excluded, included) in milliseconds, once per occurrence.
@@ -175,7 +186,7 @@ pub(super) fn patterns(seed: u64) -> Vec<Pattern> {
     CATALOG
         .servers
         .iter()
-        .map(|plan| Pattern::draw(plan, seed))
+        .map(|plan| Pattern::of(plan, seed))
         .collect()
 }
 
@@ -235,9 +246,10 @@ impl World {
         let (plan, pattern) = self.plan_of(work)?;
         let ready = pod.ready.filter(|ready| *ready <= at)?;
         let offset = (mix(pod.uid, 0x5e41) % 120_000) as i64;
+        let first = pattern.first.as_deref().filter(|_| pod.index == 0);
         Some(SimServer {
             plan,
-            pattern,
+            pattern: first.unwrap_or(pattern),
             from: ready.millis() + offset,
             to: at.millis() + offset,
         })
@@ -327,6 +339,19 @@ mod tests {
                 assert!(running.len() <= plan.batch);
             }
         }
+    }
+
+    #[test]
+    fn one_replica_of_one_service_is_far_slower_than_the_others() {
+        let all = patterns(7);
+        let p95 = |pattern: &Pattern| {
+            let mut all: Vec<f64> = pattern.requests.iter().map(ServedRequest::ttft).collect();
+            all.sort_by(f64::total_cmp);
+            all[all.len() * 95 / 100]
+        };
+        let slow = |pattern: &Pattern| Some(p95(pattern.first.as_deref()?) / p95(pattern));
+        let slow: Vec<f64> = all.iter().filter_map(slow).collect();
+        assert!(slow.len() == 1 && slow[0] > 2.5, "{slow:?}");
     }
 
     #[test]

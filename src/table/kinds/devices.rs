@@ -389,7 +389,9 @@ pub fn in_scope(row_scope: &RowScope, node: &Node, device: &Device) -> bool {
         RowScope::Pool(pool) => node.pool == *pool,
         RowScope::Node(name) => node.name() == name,
         RowScope::Class(class) => device.class == *class,
-        RowScope::Job(job) => device.holders().any(|(pod, _)| pod.job == *job),
+        RowScope::Job(job) | RowScope::Replicas(job) => {
+            device.holders().any(|(pod, _)| pod.job == *job)
+        }
         RowScope::Team(team) => device.holders().any(|(pod, _)| pod.team == *team),
         // (Not reached: a cohort opens its jobs.)
         RowScope::Cohort(_) => true,

@@ -8,7 +8,10 @@ use serde::Serialize;
 use model::base::{SmallSort, natural};
 use model::cost::Money;
 use model::fleet::device::Pod;
+use model::fleet::histogram::Latency;
+use model::fleet::job::Job;
 use model::fleet::observe::Phase;
+use model::fleet::served_model::{ServedModel, SlowReplica};
 use model::schema::of_rows;
 
 use crate::cell::{Cell, Value};
@@ -19,6 +22,7 @@ use crate::role::Role;
 use crate::row_labels::RowLabels;
 use crate::rows::jobs::is_failing;
 use crate::rows::list_price::list_usd;
+use crate::rows::services::LatencyCell;
 use crate::{Facts, non_empty};
 
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
@@ -54,6 +58,24 @@ pub struct PodRow<'a> {
     pub queue: Option<&'a str>,
     /// The team that it counts for.
     pub team: &'a str,
+    /// Requests being processed in it, of all models that it serves; null, as what follows, where its request metrics are not read.
+    #[schemars(range(min = 0))]
+    pub requests_running: Option<f64>,
+    /// Requests queued in it.
+    #[schemars(range(min = 0))]
+    pub requests_waiting: Option<f64>,
+    /// Its KV-cache use, 0 to 1.
+    #[schemars(range(min = 0, max = 1))]
+    pub kv_cache_ratio: Option<f64>,
+    /// Window of its latencies, seconds; null until it was read twice without a restart in between.
+    #[schemars(range(min = 0))]
+    pub window_seconds: Option<f64>,
+    /// Time from a request to its first token.
+    pub ttft_seconds: LatencyCell,
+    /// Time per output token after the first, as in `services`.
+    pub tpot_seconds: LatencyCell,
+    /// True for the replica of a service that answers at least twice as slowly as the median; null without request metrics.
+    pub slow: Option<bool>,
     /// Why it failed, restarts or is unscheduled.
     pub message: Option<&'a str>,
     /// Rate of its allocated devices, USD/h.
@@ -76,7 +98,11 @@ pub static KIND: KindSpec = KindSpec {
                 .role(Role::Title)
                 .middle()
         })
-        .sign(|facts, row| pod(facts, row).map_or(("–", Role::Muted), sign))
+        .sign(|facts, row| match found(facts, row) {
+            Some((job, pod)) if slow(job, pod) == Some(true) && pod.seen.ready => ("▲", Role::Warn),
+            Some((_, pod)) => sign(pod),
+            None => ("–", Role::Muted),
+        })
         .by("name"),
         Column::words("node", "NODE", 3, (10, 32), |facts, row| {
             of(facts, row, |pod| match &pod.seen.node {
@@ -85,7 +111,7 @@ pub static KIND: KindSpec = KindSpec {
             })
         })
         .by("node"),
-        Column::number("devices", "DEVICES", 1, 3, |facts, row| {
+        Column::number("devices", "DEVICES", 3, 3, |facts, row| {
             of(facts, row, |pod| {
                 let asked = pod.seen.requests.device_count();
                 Value::Part(u64::from(allocated_devices(facts, pod).0), u64::from(asked))
@@ -96,22 +122,57 @@ pub static KIND: KindSpec = KindSpec {
             of(facts, row, |pod| Value::text(yes(pod.seen.ready)))
         })
         .by("ready"),
-        Column::number("restarts", "RESTARTS", 5, 3, |facts, row| {
+        Column::number("restarts", "RESTARTS", 3, 3, |facts, row| {
             let count = pod(facts, row).map_or(0, restarts);
             let role = if count > 0 { Role::Warn } else { Role::Muted };
             of(facts, row, |pod| Value::Count(i64::from(restarts(pod)))).role(role)
         })
         .by("restarts"),
+        Column::number("running", "RUNNING", 5, 4, |facts, row| {
+            requests(facts, row, |one| one.running)
+        })
+        .by("requests_running")
+        .wide_output()
+        .rare()
+        .gives_way(),
+        Column::number("waiting", "WAITING", 2, 4, |facts, row| {
+            requests(facts, row, |one| one.waiting)
+        })
+        .by("requests_waiting")
+        .wide_output()
+        .rare()
+        .gives_way(),
+        Column::number("kv", "KV", 3, 4, |facts, row| {
+            served(facts, row, |one| Value::known(one.kv_max, Value::Ratio))
+        })
+        .by("kv_cache_ratio")
+        .wide_output()
+        .rare()
+        .gives_way(),
+        Column::number("ttft", "TTFT P95", 1, 6, |facts, row| {
+            served(facts, row, |one| p95(&one.ttft))
+        })
+        .by("ttft_seconds.p95")
+        .wide_output()
+        .rare()
+        .gives_way(),
+        Column::number("tpot", "TPOT P95", 3, 6, |facts, row| {
+            served(facts, row, |one| p95(&one.tpot))
+        })
+        .by("tpot_seconds.p95")
+        .wide_output()
+        .rare()
+        .gives_way(),
         Column::words("phase", "PHASE", 1, (7, 11), |facts, row| {
             let role = pod(facts, row).map_or(Role::Muted, |pod| sign(pod).1);
             of(facts, row, |pod| Value::text(phase(pod))).role(role)
         })
         .by("phase"),
-        Column::number("age", "AGE", 2, 5, |facts, row| {
+        Column::number("age", "AGE", 3, 5, |facts, row| {
             of(facts, row, |pod| Value::Since(pod.seen.created))
         })
         .by("age_seconds"),
-        Column::words("job", "JOB", 3, (10, 36), |facts, row| {
+        Column::words("job", "JOB", 4, (10, 36), |facts, row| {
             of(facts, row, |pod| Value::text(pod.job.key.name.as_str()))
         })
         .by("job"),
@@ -187,7 +248,7 @@ pub static OUTPUT: RowOutput = RowOutput {
     },
     view: KindView::under(
         ViewId::Jobs,
-        "pods that request devices: node, readiness, restarts, job, money",
+        "pods that request devices: node, readiness, restarts, requests that they serve, job, money",
     )
     .with_facts()
     .by_namespace(),
@@ -207,23 +268,32 @@ pub static OUTPUT: RowOutput = RowOutput {
     }),
     labels: Some(|facts, row| pod(facts, row).map(|pod| RowLabels::Own(&pod.seen.labels))),
     json: |facts, rows, style| {
-        style.each(rows, |row| pod(facts, row).map(|pod| self::row(facts, pod)))
+        style.each(rows, |row| {
+            found(facts, row).map(|(job, pod)| self::row(facts, job, pod))
+        })
     },
 };
 
-/// Pods that request devices, each once, by namespace and name.
+/// Pods that request devices, or all pods of one job, each once, by namespace and name.
 fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
     let wanted = |pod: &Pod| match row_scope {
-        RowScope::Kind(_, Some(namespace)) => pod.key().namespace == *namespace,
-        _ => true,
+        RowScope::Replicas(_) => true,
+        RowScope::Kind(_, Some(namespace)) => {
+            asks_for_devices(pod) && pod.key().namespace == *namespace
+        }
+        _ => asks_for_devices(pod),
     };
     let jobs = (0..).zip(facts.fleet.jobs.iter());
+    let jobs = jobs.filter(|(_, job)| match row_scope {
+        RowScope::Replicas(own) => job.id == *own,
+        _ => true,
+    });
     let mut pods: Vec<(Row, &Pod)> = jobs
         .flat_map(|(at, job)| {
             let pods = (0..).zip(job.pods.iter());
             pods.map(move |(within, pod)| ((at, within), &**pod))
         })
-        .filter(|(_, pod)| asks_for_devices(pod) && wanted(pod))
+        .filter(|(_, pod)| wanted(pod))
         .collect();
     pods.small_sort_by(|(_, a), (_, b)| {
         let (a, b) = (a.key(), b.key());
@@ -233,9 +303,45 @@ fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
     pods.into_iter().map(|(row, _)| row).collect()
 }
 
-fn pod(facts: &Facts, row: Row) -> Option<&Pod> {
+fn found(facts: &Facts, row: Row) -> Option<(&Job, &Pod)> {
     let job = facts.fleet.jobs.get(row.0 as usize)?;
-    job.pods.get(row.1 as usize).map(|pod| &**pod)
+    Some((job, job.pods.get(row.1 as usize)?))
+}
+
+fn pod(facts: &Facts, row: Row) -> Option<&Pod> {
+    found(facts, row).map(|(_, pod)| pod)
+}
+
+/// What a pod says of its requests; empty for the pod of a job that serves nothing.
+fn served<'a>(
+    facts: &'a Facts,
+    row: Row,
+    make: impl FnOnce(&'a ServedModel) -> Value<'a>,
+) -> Cell<'a> {
+    let serving = found(facts, row).and_then(|(job, pod)| Some((job.serving.as_ref()?, pod)));
+    Cell::new(serving.map_or(Value::Empty, |(serving, pod)| {
+        let replica = serving.replica(pod.key());
+        replica.map_or(Value::Unknown, |one| make(&one.figures))
+    }))
+}
+
+fn requests(facts: &Facts, row: Row, count: fn(&ServedModel) -> Option<f64>) -> Cell<'_> {
+    served(facts, row, |one| {
+        Value::known(count(one), |count| Value::Count(count.round() as i64))
+    })
+}
+
+fn p95(latency: &Latency) -> Value<'static> {
+    Value::known(latency.quantile(0.95), |p95| {
+        Value::Latency(p95.seconds, p95.at_least)
+    })
+}
+
+/// Whether a pod is the slow replica of its service; `None` without request metrics.
+pub fn slow(job: &Job, pod: &Pod) -> Option<bool> {
+    let serving = job.serving.as_ref()?;
+    let own = serving.replica(pod.key())?;
+    Some(SlowReplica::of(&serving.replicas).is_some_and(|slow| slow.replica.pod == own.pod))
 }
 
 fn of<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Pod) -> Value<'a>) -> Cell<'a> {
@@ -292,8 +398,14 @@ pub fn asks_for_devices(pod: &Pod) -> bool {
 }
 
 /// The row of one pod.
-pub fn row<'a>(facts: &Facts, pod: &'a Pod) -> PodRow<'a> {
+pub fn row<'a>(facts: &Facts, job: &Job, pod: &'a Pod) -> PodRow<'a> {
     let seen = &pod.seen;
+    let replica = job.serving.as_ref().and_then(|all| all.replica(pod.key()));
+    let figures = replica.map(|replica| &replica.figures);
+    let latency = |of: fn(&ServedModel) -> &Latency| {
+        let known = figures.map(|one| LatencyCell::of(of(one)));
+        known.unwrap_or_default()
+    };
     let (held, burn) = allocated_devices(facts, pod);
     PodRow {
         namespace: &seen.key.namespace,
@@ -311,6 +423,13 @@ pub fn row<'a>(facts: &Facts, pod: &'a Pod) -> PodRow<'a> {
         job: &pod.job.key.name,
         queue: pod.queue.as_deref(),
         team: &pod.team,
+        requests_running: figures.and_then(|one| one.running),
+        requests_waiting: figures.and_then(|one| one.waiting),
+        kv_cache_ratio: figures.and_then(|one| one.kv_max),
+        window_seconds: figures.and_then(|one| one.window_seconds),
+        ttft_seconds: latency(|one| &one.ttft),
+        tpot_seconds: latency(|one| &one.tpot),
+        slow: slow(job, pod),
         message: message(pod),
         burn_usd_per_hour: burn.map(Money::usd),
         list_usd_per_hour: list_usd(burn),
@@ -366,6 +485,9 @@ mod tests {
     use std::sync::Arc;
 
     use model::base::{Name, ObjectKey};
+    use model::fleet::histogram::Histogram;
+    use model::fleet::served_model::ServedReplica;
+    use model::fleet::signal::Signal;
 
     use super::*;
     use crate::sample::facts;
@@ -396,12 +518,78 @@ mod tests {
         burn.nodes.clear();
         burn.prices.clear();
         for at in collect(&facts, &RowScope::All) {
-            let pod = pod(&facts, at).expect("a row of these facts");
-            let row = row(&facts, pod);
+            let (job, pod) = found(&facts, at).expect("a row of these facts");
+            let row = row(&facts, job, pod);
             let wanted = row.node.is_none().then_some(0.0);
             if row.phase != "Succeeded" && row.phase != "Failed" {
                 assert_eq!(row.burn_usd_per_hour, wanted, "{}", row.name);
             }
         }
+    }
+
+    #[test]
+    fn a_replica_has_its_own_requests_and_the_slow_one_is_marked() {
+        let mut facts = facts();
+        let mut jobs = facts.fleet.jobs.to_vec();
+        let at = jobs.iter().position(|job| job.serving.is_some());
+        let job = Arc::make_mut(&mut jobs[at.expect("one serves")]);
+        let id = job.id.clone();
+        let mut pod = (*job.pods[0]).clone();
+        let mut pods = Vec::new();
+        let serving = job.serving.as_mut().expect("it serves");
+        for (at, name) in ["a", "b", "c", "d", "quiet"].into_iter().enumerate() {
+            let seen = Arc::make_mut(&mut pod.seen);
+            seen.key.name = Name::new(name);
+            (seen.phase, seen.deleted, seen.ready) = (Phase::Running, None, true);
+            pods.push(Arc::new(pod.clone()));
+            let below = if name == "c" { 0.0 } else { 100.0 };
+            let buckets = vec![(0.1, below), (1.0, 100.0), (f64::INFINITY, 100.0)];
+            let histogram = Histogram::new(Signal::Ttft, buckets).expect("it is one");
+            let mut figures = ServedModel {
+                running: Some(4.0),
+                waiting: Some(at as f64),
+                kv_max: Some(0.5),
+                window_seconds: Some(150.0),
+                ..ServedModel::default()
+            };
+            figures.ttft.add(histogram.whole());
+            let pod = ObjectKey::new(id.key.namespace.clone(), name);
+            serving.replicas.push(ServedReplica { pod, figures });
+        }
+        serving.replicas.pop();
+        job.pods = pods.into();
+        Arc::make_mut(&mut facts.fleet).jobs = jobs.into();
+        let all = collect(&facts, &RowScope::Replicas(id));
+        let rows = all.iter().map(|at| {
+            let (job, pod) = found(&facts, *at).expect("a row of these facts");
+            let row = row(&facts, job, pod);
+            (row.name, row.requests_waiting, row.slow)
+        });
+        let wanted = [
+            ("a", Some(0.0), Some(false)),
+            ("b", Some(1.0), Some(false)),
+            ("c", Some(2.0), Some(true)),
+            ("d", Some(3.0), Some(false)),
+            ("quiet", None, None),
+        ];
+        assert_eq!(rows.collect::<Vec<_>>(), wanted);
+        let cell = |row: Row, id: &str| {
+            let column = KIND.columns.iter().find(|column| column.id == id);
+            let column = column.expect("a column");
+            let sign = column.sign.map(|sign| sign(&facts, row).0);
+            let words = (column.cell)(&facts, row).value;
+            (words.plain(facts.now).into_owned(), sign)
+        };
+        assert_eq!(cell(all[2], "name").1, Some("▲"));
+        assert_eq!(cell(all[3], "name").1, Some("●"));
+        assert_eq!(cell(all[0], "kv").0, "50%");
+        assert_eq!(cell(all[0], "ttft").0, "95ms");
+        assert_eq!(cell(all[4], "ttft").0, "-", "not read");
+        let words = crate::kinds::services::slow_replica(&facts.fleet.jobs[all[0].0 as usize]);
+        let words = words.expect("one is slow");
+        assert_eq!(
+            words,
+            "pod c: TTFT p95 955ms, the median of the replicas 95ms"
+        );
     }
 }

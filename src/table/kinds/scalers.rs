@@ -94,7 +94,7 @@ pub static KIND: KindSpec = KindSpec {
             Some(pool) => Destination::Part(ViewId::Pools, RowScope::Pool(pool.clone())),
             None => {
                 let job = job_of(facts, ScalerAt::of(row))?.id.clone();
-                Destination::Part(ViewId::Jobs, RowScope::Job(job))
+                Destination::Part(ViewId::Jobs, RowScope::Replicas(job))
             }
         })
     },

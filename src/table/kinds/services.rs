@@ -1,10 +1,10 @@
 //! Services: each model served by a workload, its latency against its objective, and the cost of its tokens.
 
-use model::base::Age;
+use model::base::{Age, ObjectKey};
 use model::fleet::histogram::Latency;
 use model::fleet::job::Job;
 use model::fleet::observe::Table;
-use model::fleet::served_model::{Saturation, ServedModel};
+use model::fleet::served_model::{Saturation, ServedModel, SlowReplica};
 use model::schema::of_rows;
 
 use crate::cell::{Cell, Value};
@@ -16,8 +16,8 @@ use crate::role::Role;
 use crate::row_labels::{RowLabels, label_of_job};
 use crate::rows::jobs::money;
 use crate::rows::services::{
-    OBJECTIVE_IS_MISSED, ServiceRow, all_places, at, key, missed, places, restarts, row, scaler,
-    state, within_objectives,
+    OBJECTIVE_IS_MISSED, ServiceRow, all_places, at, key, missed, places, replicas, restarts, row,
+    scaler, state, within_objectives,
 };
 use crate::rows::token_cost::per_million_tokens;
 use crate::text::{bounded_latency, decimal, percent, usd};
@@ -58,9 +58,13 @@ pub static KIND: KindSpec = KindSpec {
         .by("team")
         .wide(),
         Column::number("replicas", "REPLICAS", 5, 4, |facts, row| {
-            let count =
-                |one: &ServedModel| Some(i64::from(one.replicas)).filter(|count| *count > 0);
-            of(facts, row, |_, one| Value::known(count(one), Value::Count))
+            of(facts, row, |job, one| {
+                let all = replicas(facts, job, one);
+                Value::known(all, |all| match one.replicas {
+                    read if read > 0 && read < all => Value::Part(read.into(), all.into()),
+                    _ => Value::Count(all.into()),
+                })
+            })
         })
         .by("replicas"),
         Column::number("restarts", "RESTARTS", 11, 4, |facts, row| {
@@ -211,7 +215,7 @@ pub static KIND: KindSpec = KindSpec {
     selection: |facts, row| service(facts, row).map(|(job, _)| Selection::Job(job.id.clone())),
     open: |facts, row| {
         service(facts, row)
-            .map(|(job, _)| Destination::Part(ViewId::Jobs, RowScope::Job(job.id.clone())))
+            .map(|(job, _)| Destination::Part(ViewId::Jobs, RowScope::Replicas(job.id.clone())))
     },
     faulty: |facts, row| {
         let service = service(facts, row);
@@ -327,7 +331,7 @@ fn ttft(facts: &Facts, row: Row, percentile: f64) -> Cell<'_> {
 
 fn tpot(facts: &Facts, row: Row, percentile: f64) -> Cell<'_> {
     latency(facts, row, percentile, |one| {
-        (&one.tpot, one.objectives.tpot)
+        (&one.tpot, one.tpot_objective())
     })
 }
 
@@ -400,7 +404,7 @@ pub fn words(facts: &Facts, job: &Job, served: &ServedModel) -> String {
             format!("over the last {window}")
         }),
         p95("TTFT", &served.ttft, served.objectives.ttft),
-        p95("TPOT", &served.tpot, served.objectives.tpot),
+        p95(served.tpot_name(), &served.tpot, served.tpot_objective()),
         row.within_objectives_ratio
             .map(|share| format!("{} within objectives", percent(Some(share)))),
         row.tokens_per_second.map(|rate| format!("{rate:.0} tok/s")),
@@ -425,6 +429,32 @@ pub fn words(facts: &Facts, job: &Job, served: &ServedModel) -> String {
     ];
     let known: Vec<String> = all.into_iter().flatten().collect();
     known.join(" · ")
+}
+
+/// What a pod says of its requests, for its line; unknown values are left out. `None` without any.
+pub fn replica_words(job: &Job, pod: &ObjectKey) -> Option<String> {
+    let one = &job.serving.as_ref()?.replica(pod)?.figures;
+    let p95 = one.ttft.quantile(0.95);
+    let all = [
+        p95.map(|p95| format!("TTFT p95 {}", bounded_latency(p95.seconds, p95.at_least))),
+        one.kv_max
+            .map(|share| format!("KV {}", percent(Some(share)))),
+        one.waiting.map(|count| format!("{count:.0} waiting")),
+    ];
+    let known: Vec<String> = all.into_iter().flatten().collect();
+    (!known.is_empty()).then(|| known.join(", "))
+}
+
+/// The replica of a workload that answers far more slowly than its others, in words.
+pub fn slow_replica(job: &Job) -> Option<String> {
+    let slow = SlowReplica::of(&job.serving.as_ref()?.replicas)?;
+    let p95 = bounded_latency(slow.p95.seconds, slow.p95.at_least);
+    let median = bounded_latency(slow.median, false);
+    let pod = &slow.replica.pod.name;
+    let name = slow.name;
+    Some(format!(
+        "pod {pod}: {name} p95 {p95}, the median of the replicas {median}"
+    ))
 }
 
 /// The note where no server was read twice, as in a one-shot command. `None` where nothing is served.

@@ -6,6 +6,8 @@ use std::time::Duration;
 use model::base::Name;
 use model::fleet::finding::{OBJECTIVE_MISSED, Subject};
 use model::fleet::job::JobState;
+use model::fleet::observe::Phase;
+use model::fleet::scaling::PodScaler;
 
 use super::*;
 use crate::rows::services::{GoodputCell, UNREAD, rows};
@@ -154,4 +156,57 @@ fn says_so(kind: &'static str) {
     let (job, served) = service(&facts, row).expect("a row");
     let json = self::row(&facts, job, served);
     assert_eq!((json.engine, json.replicas), (None, None));
+}
+
+#[test]
+fn replicas_are_those_that_the_autoscaler_counts_else_pods() {
+    let mut facts = facts();
+    let place = places(&facts)[1];
+    let mut jobs = facts.fleet.jobs.to_vec();
+    let job = Arc::make_mut(&mut jobs[place.0]);
+    (job.gang, job.id.kind) = (None, Name::new("Deployment"));
+    let mut pod = (*job.pods[0]).clone();
+    let seen = Arc::make_mut(&mut pod.seen);
+    (seen.phase, seen.deleted) = (Phase::Running, None);
+    let present = Arc::new(pod.clone());
+    Arc::make_mut(&mut pod.seen).phase = Phase::Succeeded;
+    let ended = Arc::new(pod);
+    job.pods = Box::from([Arc::clone(&present), present, ended]);
+    let scaler = PodScaler {
+        key: ObjectKey::new(job.namespace().clone(), "hpa"),
+        target: (job.id.kind.clone(), job.name().clone()),
+        current: Some(7),
+        ..PodScaler::default()
+    };
+    let fleet = Arc::make_mut(&mut facts.fleet);
+    fleet.jobs = jobs.into();
+    let shown = |facts: &Facts, place| {
+        let (job, served) = at(facts, place).expect("a service");
+        let row = row(facts, job, served);
+        let cell = printed(facts, place, "replicas");
+        (cell, row.replicas, row.replicas_read)
+    };
+    let cell = |words: &str, all, read| (words.to_owned(), Some(all), read);
+    assert_eq!(shown(&facts, place), cell("1/2", 2, Some(1)), "one answers");
+    let unread = (place.0, UNREAD);
+    assert_eq!(shown(&facts, unread), cell("2", 2, None));
+    Arc::make_mut(&mut facts.fleet).scaling.pod_scalers = Arc::from([Arc::new(scaler)]);
+    assert_eq!(shown(&facts, place), cell("1/7", 7, Some(1)));
+    assert_eq!(shown(&facts, unread), cell("7", 7, None));
+}
+
+#[test]
+fn the_time_between_tokens_is_not_held_against_the_objective_of_a_request() {
+    let facts = facts();
+    let (job, served) = at(&facts, places(&facts)[1]).expect("it is there");
+    let mut one = served.clone();
+    (one.tpot, one.objectives.tpot) = (one.ttft.clone(), Some(0.01));
+    let shown = words(&facts, job, &one);
+    assert!(shown.contains(" · ITL p95 >=500ms · "), "{shown}");
+    one.tpot_of_requests = true;
+    let shown = words(&facts, job, &one);
+    assert!(
+        shown.contains(" · TPOT p95 >=500ms (objective 10ms) · "),
+        "{shown}"
+    );
 }

@@ -19,7 +19,7 @@ use super::token_cost::usd_per_million_tokens;
 use crate::{Facts, non_empty};
 
 /// Percentiles of a latency, seconds.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, JsonSchema)]
 pub struct LatencyCell {
     /// Median (50th percentile), seconds.
     #[schemars(range(min = 0))]
@@ -62,7 +62,7 @@ model::words! {
 }
 
 impl LatencyCell {
-    fn of(latency: &Latency) -> Self {
+    pub(crate) fn of(latency: &Latency) -> Self {
         let all = [0.5, 0.95, 0.99].map(|q| latency.quantile(q));
         let [p50, p95, p99] = all.map(|quantile| quantile.map(|quantile| quantile.seconds));
         let open = all.map(|quantile| quantile.filter(|quantile| quantile.at_least));
@@ -116,8 +116,10 @@ pub struct ServiceRow<'a> {
     pub engine: Option<&'a str>,
     /// The team that it counts for.
     pub team: &'a str,
-    /// Pods with a recent answer; null where no request metrics are read.
+    /// Replicas of its workload: as its autoscaler counts them, else its pods.
     pub replicas: Option<u32>,
+    /// Replicas with a recent answer; null where no request metrics are read.
+    pub replicas_read: Option<u32>,
     /// Replicas with rates over the window: read twice without a restart in between.
     pub replicas_measured: u32,
     /// Requests being processed in the servers.
@@ -274,6 +276,20 @@ pub fn missed<'a>(facts: &'a Facts, job: &Job, served: &ServedModel) -> Option<&
     })
 }
 
+/// Replicas of a service's workload: as its autoscaler counts them, else its pods, where each pod is a replica. At least those that
+/// answered just now: an autoscaler counts every 15 seconds.
+pub fn replicas(facts: &Facts, job: &Job, served: &ServedModel) -> Option<u32> {
+    let mut scalers = facts.fleet.scaling.pod_scalers_of(job);
+    let pods = || {
+        let present = job.pods.iter().map(|pod| &pod.seen);
+        let present = present.filter(|pod| pod.deleted.is_none() && !pod.phase.is_over());
+        (job.gang.is_none()).then(|| present.count() as u32)
+    };
+    let count = scalers.find_map(|scaler| scaler.current).or_else(pods);
+    let read = served.replicas;
+    Some(count.unwrap_or(0).max(read)).filter(|count| *count > 0)
+}
+
 /// Restarts of the containers of a workload's pods.
 pub fn restarts(job: &Job) -> Option<u32> {
     let failures = job.pods.iter().filter_map(|pod| pod.seen.failure.as_ref());
@@ -325,7 +341,8 @@ pub fn row<'a>(facts: &'a Facts, job: &'a Job, served: &'a ServedModel) -> Servi
         model: served.model.as_deref(),
         engine: non_empty(&served.engine),
         team: &job.team,
-        replicas: (served.replicas > 0).then_some(served.replicas),
+        replicas: replicas(facts, job, served),
+        replicas_read: (served.replicas > 0).then_some(served.replicas),
         replicas_measured: served.measured,
         running: served.running,
         waiting: served.waiting,

@@ -11,6 +11,7 @@ use model::fleet::profile::{Bottleneck, JobProfile, NotJudged};
 use model::plan::evicted_words;
 use table::Facts;
 use table::kinds::advice::{evidence_words, page_text, why_not_judged};
+use table::kinds::services::slow_replica;
 use table::role::Role;
 use table::row_labels::owner_label_of_job;
 use table::rows::gangs::{slowest, stragglers};
@@ -120,6 +121,9 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
             let words = table::kinds::services::words(facts, job, one);
             table.words("", format!("{name}: {words}"), role);
         }
+    }
+    if let Some(words) = slow_replica(job) {
+        table.words("slow", words, Role::Warn);
     }
     table.known("queue", job.queue.as_ref());
     table.words(

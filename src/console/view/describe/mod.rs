@@ -115,8 +115,10 @@ impl Description {
         self.lines.push(Line::Head(words));
     }
 
+    /// Up to four findings on the page of `about`; a device is named where the page is not its own.
     fn findings<'a>(
         &mut self,
+        about: &Name,
         findings: impl Iterator<Item = &'a Finding>,
         painter: &mut Painter<'_>,
     ) {
@@ -124,7 +126,7 @@ impl Description {
             let (_, role) = alerts::sign(finding.severity);
             let (mark, age) = (alerts::age_mark(finding), painter.age(finding.since));
             let device = match finding.subject.kind {
-                "Device" if *finding.subject.key.name != *self.title => {
+                "Device" if finding.subject.key.name != *about => {
                     format!("{}: ", finding.subject.key.name)
                 }
                 _ => String::new(),

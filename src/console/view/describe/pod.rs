@@ -4,7 +4,9 @@ use model::base::{ObjectKey, SmallSort, natural};
 use model::fleet::device::Pod;
 use model::fleet::job::Job;
 use model::fleet::observe::Phase;
+use model::fleet::served_model::SlowReplica;
 use table::Facts;
+use table::kinds::services::replica_words;
 use table::role::Role;
 use table::rows::job_failure::why_failed;
 
@@ -23,7 +25,10 @@ pub(super) fn of_job(table: &mut Description, facts: &Facts, job: &Job, painter:
     if pods.is_empty() {
         return;
     }
-    let rank = |pod: &Pod| (pod.seen.failure.is_none(), pod.seen.ready);
+    let serving = job.serving.as_ref();
+    let slowest = serving.and_then(|all| SlowReplica::of(&all.replicas));
+    let slow = |pod: &Pod| slowest.is_some_and(|slow| slow.replica.pod == *pod.key());
+    let rank = |pod: &Pod| (!slow(pod), pod.seen.failure.is_none(), pod.seen.ready);
     pods.small_sort_by(|a, b| {
         let by_name = || natural(&a.key().name, &b.key().name);
         rank(a).cmp(&rank(b)).then_with(by_name)
@@ -32,7 +37,13 @@ pub(super) fn of_job(table: &mut Description, facts: &Facts, job: &Job, painter:
     // Pods with the same words are grouped.
     let mut groups: Vec<(String, Role, Vec<&Pod>)> = Vec::new();
     for pod in pods {
-        let (words, role) = pod_words(facts, pod, painter);
+        let (mut words, mut role) = pod_words(facts, pod, painter);
+        if slow(pod) && role == Role::Text {
+            role = Role::Warn;
+        }
+        if let Some(served) = replica_words(job, pod.key()) {
+            words.push_str(&format!(" · {served}"));
+        }
         match groups.iter_mut().find(|group| group.0 == words) {
             Some((.., members)) => members.push(pod),
             None => groups.push((words, role, vec![pod])),
@@ -118,6 +129,8 @@ pub(super) fn lines(
     let (words, role) = pod_words(facts, pod, painter);
     table.words("state", words, role);
     table.known("job", Some(format!("{} {}", pod.job.kind, pod.job)));
+    let job = facts.fleet.job(&pod.job);
+    table.known("serves", job.and_then(|job| replica_words(job, key)));
     table.known("node", pod.seen.node.as_ref());
     table.known("queue", pod.queue.as_ref());
     table.words(

@@ -172,6 +172,10 @@ fn draw_curve(facts: &Facts, painter: &mut Painter<'_>, area: Rect, curve: &Curv
         painter.text_in_role(area.x, area.y, area.width, words, Role::Muted);
         return;
     };
+    let mut past = past;
+    if let (Some(last), Some(now)) = (past.values.last_mut(), curve.now) {
+        *last = Some(now);
+    }
     let past = past.stretched(area.width.saturating_sub(9));
     let amount = |value: &Option<f32>| Some((*value)? * curve.scale);
     let values: Vec<Option<f32>> = past.values.iter().map(amount).collect();

@@ -59,6 +59,8 @@ pub struct Curve {
     pub words: fn(f32) -> String,
     /// An amount that it is held against.
     pub limit: Option<f32>,
+    /// Its present value, with which it ends: the last sample may be older. `None`: with that.
+    pub now: Option<f32>,
 }
 
 /// Money by day: a column for each day, made of the teams' parts.

@@ -56,6 +56,7 @@ fn curve(
         scale: 1.0,
         words,
         limit: None,
+        now: None,
     };
     ObjectPicture::new(title, note, Drawing::Curve(curve))
 }
@@ -401,48 +402,36 @@ fn of_job(facts: &Facts, key: &JobKey) -> Vec<ObjectPicture> {
         _ => Vec::new(),
     };
     if let Some(serving) = &job.serving {
-        let limit = serving
-            .served
-            .iter()
+        let limits = serving.served.iter();
+        let limit = limits
             .filter_map(|model| model.objectives.ttft)
             .reduce(f64::min);
-        let track = |signal| Track::Served(key.clone(), signal);
-        let note = limit.map_or_else(String::new, |limit| {
-            format!("line: objective {}", seconds(limit as f32))
-        });
-        let mut ttft = curve(
-            "time to first token, p95",
-            note,
-            track(ServedSignal::Ttft),
-            Role::Text,
-            seconds,
-        );
-        if let Drawing::Curve(curve) = &mut ttft.drawing {
-            curve.limit = limit.map(|limit| limit as f32);
+        let served = |title, signal: ServedSignal, role, words: fn(f32) -> String| {
+            let now = signal.now(serving).map(|value| value as f32);
+            let note = now.map_or_else(String::new, |now| format!("now {}", words(now)));
+            let mut all = curve(title, note, Track::Served(key.clone(), signal), role, words);
+            if let Drawing::Curve(curve) = &mut all.drawing {
+                curve.now = now;
+            }
+            all
+        };
+        let title = "time to first token p95";
+        let mut ttft = served(title, ServedSignal::Ttft, Role::Text, seconds);
+        if let (Drawing::Curve(curve), Some(limit)) = (&mut ttft.drawing, limit) {
+            curve.limit = Some(limit as f32);
+            let line = format!("objective {}", seconds(limit as f32));
+            ttft.note = match curve.now {
+                Some(now) => format!("{} · {line}", seconds(now)),
+                None => line,
+            };
         }
+        let waiting = ServedSignal::Waiting;
+        let title = "KV cache, fullest replica";
         all.extend([
             ttft,
-            curve(
-                "requests waiting",
-                String::new(),
-                track(ServedSignal::Waiting),
-                Role::Text,
-                devices,
-            ),
-            curve(
-                "KV cache, fullest replica",
-                String::new(),
-                track(ServedSignal::KvCache),
-                Role::Info,
-                percent,
-            ),
-            curve(
-                "output tokens/s",
-                String::new(),
-                track(ServedSignal::Tokens),
-                Role::Text,
-                devices,
-            ),
+            served("requests waiting", waiting, Role::Text, devices),
+            served(title, ServedSignal::KvCache, Role::Info, percent),
+            served("output tokens/s", ServedSignal::Tokens, Role::Text, devices),
         ]);
     }
     all.extend(of_gang(facts, job));

@@ -11,7 +11,7 @@ use model::fleet::histogram::{Histogram, Latency};
 use model::fleet::job::Serving;
 use model::fleet::policy::Policy;
 use model::fleet::reading::{Page, Reading, ReadingScope};
-use model::fleet::served_model::{Objectives, ServedModel};
+use model::fleet::served_model::{Objectives, ServedModel, ServedReplica};
 use model::fleet::signal::{Signal, SignalType, Signals};
 
 use crate::fold::Ledger;
@@ -162,9 +162,11 @@ impl Servers {
             let fresh = reading.filter(|reading| {
                 at.since(reading.at) <= Age::from(reading.interval * HOLDS_INTERVALS)
             });
-            let mut is_fresh = false;
+            let mut own = ServerMetrics {
+                model: None,
+                parts: Vec::new(),
+            };
             for reading in fresh {
-                is_fresh = true;
                 all.read_at = all.read_at.max(Some(reading.at));
                 for (at, (model, signals)) in reading.models.iter().enumerate() {
                     let known = served.iter().position(|one| one.model == model.as_ref());
@@ -176,6 +178,7 @@ impl Servers {
                         served.len() - 1
                     });
                     served[place].parts.push((reading, at, signals));
+                    own.parts.push((reading, at, signals));
                     all.models.extend(model.clone());
                     for (signal, value) in signals.iter() {
                         let (sum, count) = sums.entry(signal).or_default();
@@ -184,7 +187,13 @@ impl Servers {
                     }
                 }
             }
-            all.servers += u32::from(is_fresh);
+            if !own.parts.is_empty() {
+                all.servers += 1;
+                all.replicas.push(ServedReplica {
+                    pod: pod.key().clone(),
+                    figures: own.model(),
+                });
+            }
         }
         all.models.sort();
         all.models.dedup();
@@ -210,7 +219,7 @@ impl Servers {
     }
 }
 
-/// The metrics of the servers of one model.
+/// The metrics of the servers of one model, or of the models of one server.
 struct ServerMetrics<'s> {
     model: Option<&'s Name>,
     parts: Vec<(&'s ServingReading, usize, &'s Signals)>,

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use crate::base::{DeviceAmount, Moment, Name};
 
 use super::fleet::Fleet;
-use super::job::JobKey;
+use super::job::{JobKey, Serving};
 use super::observed::kinds::Table;
 use super::profile::Profiles;
 use super::served_model::ServedModel;
@@ -69,6 +69,20 @@ pub enum ServedSignal {
     KvCache,
     /// Output tokens a second.
     Tokens,
+}
+
+impl ServedSignal {
+    /// Its present value for a service; `None` while it is unknown.
+    pub fn now(self, serving: &Serving) -> Option<f64> {
+        let known = |pick: fn(&ServedModel) -> Option<f64>| serving.served.iter().filter_map(pick);
+        let sum = |one: f64, other: f64| one + other;
+        match self {
+            Self::Ttft => known(|model| Some(model.ttft.quantile(0.95)?.seconds)).reduce(f64::max),
+            Self::Waiting => known(|model| model.waiting).reduce(sum),
+            Self::KvCache => known(|model| model.kv_max).reduce(f64::max),
+            Self::Tokens => known(|model| model.tokens_per_second).reduce(sum),
+        }
+    }
 }
 
 /// Signals kept for the fleet and for each pool.
@@ -440,17 +454,14 @@ fn served_frame(slot: i64, fleet: &Fleet, old: Option<&Arc<Roster>>) -> Frame<Se
         .filter_map(|job| Some((job, job.serving.as_ref()?)));
     let (names, columns): (Vec<Name>, Vec<[f32; SERVED]>) = serving
         .map(|(job, serving)| {
-            let fold = |pick: &dyn Fn(&ServedModel) -> Option<f64>, join: fn(f64, f64) -> f64| {
-                let known = serving.served.iter().filter_map(pick);
-                known.reduce(join).map_or(f32::NAN, |value| value as f32)
-            };
-            let ttft = |model: &ServedModel| Some(model.ttft.quantile(0.95)?.seconds);
-            let row = [
-                fold(&ttft, f64::max),
-                fold(&|model| model.waiting, std::ops::Add::add),
-                fold(&|model| model.kv_max, f64::max),
-                fold(&|model| model.tokens_per_second, std::ops::Add::add),
+            let all = [
+                ServedSignal::Ttft,
+                ServedSignal::Waiting,
+                ServedSignal::KvCache,
+                ServedSignal::Tokens,
             ];
+            let now = |signal: ServedSignal| signal.now(serving).map(|value| value as f32);
+            let row = all.map(|signal| now(signal).unwrap_or(f32::NAN));
             (served_name(&job.id), row)
         })
         .unzip();

@@ -1,7 +1,7 @@
 //! One model as a job's pods serve it: requests, cache and latencies of all replicas together, and what follows from them.
 
 use super::histogram::{Latency, Quantile};
-use crate::base::Name;
+use crate::base::{Name, ObjectKey, SmallSort};
 
 /// A cache as full as this preempts requests: from 92 to 99 % the time for a token quadruples (vllm-ascend #5859).
 pub const FULL_CACHE: f64 = 0.95;
@@ -80,6 +80,64 @@ pub struct Objectives {
     pub tpot: Option<f64>,
 }
 
+/// A replica is slow whose 95th percentile of a latency is this many times the median of the replicas, or more.
+const SLOW: f64 = 2.0;
+
+/// Fewest replicas that are compared, and fewest answers in the window by which one is judged.
+const COMPARED: usize = 3;
+const JUDGED_BY: f64 = 20.0;
+
+/// What one pod of a service says of its requests.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct ServedReplica {
+    pub pod: ObjectKey,
+    /// Figures of all models that it serves, together.
+    pub figures: ServedModel,
+}
+
+/// The replica that answers far more slowly than the others of its service.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct SlowReplica<'s> {
+    pub replica: &'s ServedReplica,
+    /// The latency in words: `TTFT`.
+    pub name: &'static str,
+    /// Its 95th percentile over the window.
+    pub p95: Quantile,
+    /// The median of the replicas' 95th percentiles, seconds.
+    pub median: f64,
+}
+
+impl<'s> SlowReplica<'s> {
+    /// The slowest of these, if it is [`SLOW`] times as slow as the median. `None` where too few are measured.
+    pub fn of(replicas: &'s [ServedReplica]) -> Option<Self> {
+        let slowest = |name, latency: fn(&ServedModel) -> &Latency| {
+            let known = replicas.iter().filter_map(|replica| {
+                let latency = latency(&replica.figures);
+                let p95 = latency.quantile(0.95)?;
+                (latency.total() >= JUDGED_BY).then_some((replica, p95))
+            });
+            let mut known: Vec<(&ServedReplica, Quantile)> = known.collect();
+            known.small_sort_by(|one, other| one.1.seconds.total_cmp(&other.1.seconds));
+            let (replica, p95) = known.last().copied()?;
+            let median = known.get((known.len() - 1) / 2)?.1.seconds;
+            let is_slow = known.len() >= COMPARED && p95.seconds >= SLOW * median;
+            is_slow.then_some(Self {
+                replica,
+                name,
+                p95,
+                median,
+            })
+        };
+        let all = [
+            slowest("TTFT", |one| &one.ttft),
+            slowest("TPOT", |one| &one.tpot),
+        ];
+        let times = |one: &Self| one.p95.seconds / one.median;
+        let all = all.into_iter().flatten();
+        all.max_by(|one, other| times(one).total_cmp(&times(other)))
+    }
+}
+
 /// A latency with the objective of its 95th percentile.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PromisedLatency {
@@ -109,7 +167,20 @@ impl ServedModel {
         }
     }
 
-    /// The latencies that have an objective. Times between two tokens are not those that the objective of a request is about.
+    /// The objective of `tpot`. Times between two tokens are not those that the objective of a request is about.
+    pub fn tpot_objective(&self) -> Option<f64> {
+        self.objectives.tpot.filter(|_| self.tpot_of_requests)
+    }
+
+    /// What `tpot` is in words: `TPOT`, or `ITL` where it is the time between two tokens.
+    pub fn tpot_name(&self) -> &'static str {
+        match self.tpot_of_requests {
+            true => "TPOT",
+            false => "ITL",
+        }
+    }
+
+    /// The latencies that have an objective.
     pub fn promised(&self) -> impl Iterator<Item = PromisedLatency> {
         let of = |name, latency: &Latency, limit: Option<f64>| {
             limit.map(|limit| PromisedLatency {
@@ -118,10 +189,9 @@ impl ServedModel {
                 limit,
             })
         };
-        let tpot = self.objectives.tpot.filter(|_| self.tpot_of_requests);
         let all = [
             of("TTFT", &self.ttft, self.objectives.ttft),
-            of("TPOT", &self.tpot, tpot),
+            of("TPOT", &self.tpot, self.tpot_objective()),
         ];
         all.into_iter().flatten()
     }
@@ -271,6 +341,48 @@ mod tests {
             ..ServedModel::default()
         };
         assert_eq!(model.goodput(), Some((0.0, 0.0)));
+    }
+
+    #[test]
+    fn a_slow_replica_is_far_above_the_median_of_enough_others() {
+        let replica = |name: &str, seconds: f64, answers: usize| ServedReplica {
+            pod: ObjectKey::new("ns", name),
+            figures: ServedModel {
+                ttft: latency(&[0.1, 0.2, 0.4, 0.8, 1.6], &vec![seconds; answers]),
+                ..ServedModel::default()
+            },
+        };
+        let others = [
+            replica("a", 0.15, 30),
+            replica("b", 0.15, 30),
+            replica("c", 0.15, 30),
+        ];
+        let with = |one: ServedReplica| {
+            let all = [&others[..], &[one]].concat();
+            SlowReplica::of(&all).map(|slow| (slow.replica.pod.name.to_string(), slow.name))
+        };
+        assert_eq!(SlowReplica::of(&others), None);
+        let slow = Some((String::from("d"), "TTFT"));
+        assert_eq!(with(replica("d", 1.0, 30)), slow);
+        assert_eq!(with(replica("d", 0.3, 30)), None, "less than twice");
+        assert_eq!(with(replica("d", 1.0, 19)), None, "too few answers");
+        let two = [replica("a", 0.15, 30), replica("b", 1.0, 30)];
+        assert_eq!(SlowReplica::of(&two), None, "which is usual is not known");
+    }
+
+    #[test]
+    fn times_between_tokens_have_no_objective_of_requests() {
+        let mut model = ServedModel {
+            objectives: Objectives {
+                ttft: None,
+                tpot: Some(0.05),
+            },
+            ..ServedModel::default()
+        };
+        assert_eq!((model.tpot_objective(), model.tpot_name()), (None, "ITL"));
+        model.tpot_of_requests = true;
+        assert_eq!(model.tpot_objective(), Some(0.05));
+        assert_eq!(model.tpot_name(), "TPOT");
     }
 
     #[test]

@@ -227,6 +227,9 @@ pub(super) struct ServerSpec {
     pub answer: f64,
     /// Prompt tokens processed a second.
     pub prefill: f64,
+    /// The same of its first replica, where that is slower than the others.
+    #[serde(default)]
+    pub first_prefill: Option<f64>,
     /// Seconds per token for a single request.
     pub token: f64,
 }

@@ -101,6 +101,29 @@ fn rates_and_latencies_are_of_the_window_and_added_up_over_replicas() {
 }
 
 #[test]
+fn each_replica_keeps_its_own_figures() {
+    let mut ledger = two();
+    for (seconds, done) in [(0, 1000), (15, 1030)] {
+        ledger.apply(page_of("b", seconds, 2 * done, 3.0));
+        ledger.apply(page_of("a", seconds, done, 0.0));
+    }
+    // The second was restarted: it has no window.
+    ledger.apply(page_of("b", 30, 5, 2.0));
+    let serving = serving(&mut ledger, 30);
+    let of = |pod: &str| {
+        let replica = serving.replica(&ObjectKey::new("ns", pod));
+        let one = &replica.expect("it has metrics").figures;
+        let rates = (one.window_seconds, one.requests_per_second);
+        (one.waiting, one.kv_max, rates, one.ttft.total())
+    };
+    let first = (Some(0.0), Some(0.25), (Some(15.0), Some(2.0)), 30.0);
+    assert_eq!(of("a"), first);
+    assert_eq!(of("b"), (Some(2.0), Some(0.75), (None, None), 0.0));
+    assert_eq!(serving.replicas.len(), 2);
+    assert_eq!(serving.replica(&ObjectKey::new("ns", "c")), None);
+}
+
+#[test]
 fn the_window_moves_on() {
     let mut ledger = two();
     for step in 0..200 {
