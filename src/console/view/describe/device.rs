@@ -55,7 +55,7 @@ pub(super) fn lines(
         _ => why,
     };
     table.words("health", health, role);
-    table.findings(found.into_iter(), painter);
+    table.findings(&device.id, found.into_iter(), painter);
     // The job on the device and its cost come before the readings: they are needed most often, and have room on every screen.
     table.gap();
     holders(table, facts, device, painter);

@@ -79,7 +79,7 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
         );
         table.words("slowest", words, Role::Warn);
     }
-    table.findings(findings(facts, job), painter);
+    table.findings(&job.id.key.name, findings(facts, job), painter);
     let class = table::rows::jobs::class_words(job);
     let class = class.as_deref().unwrap_or(UNKNOWN);
     table.words(

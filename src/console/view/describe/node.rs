@@ -43,7 +43,7 @@ pub(super) fn lines(
             table.words("condition", condition_words(condition, painter), Role::Warn);
         }
     }
-    table.findings(found.into_iter(), painter);
+    table.findings(node.name(), found.into_iter(), painter);
     table.known("type", node.instance_type.as_ref());
     let place: Vec<&str> = [&node.zone, &node.rack, &node.clique]
         .into_iter()

@@ -85,7 +85,11 @@ pub(super) fn lines(
     let about = |finding: &&Finding| {
         finding.subject.kind == "Pool" && finding.subject.key.name == pool.name
     };
-    table.findings(facts.fleet.findings.iter().filter(about), painter);
+    table.findings(
+        &pool.name,
+        facts.fleet.findings.iter().filter(about),
+        painter,
+    );
     scaling::pool(table, facts, pool, painter);
     match pool.visible_nodes() {
         None => table.words("nodes", "not visible to you", Role::Muted),
