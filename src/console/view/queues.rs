@@ -130,7 +130,7 @@ impl QueuesView {
         let needed = u16::try_from(needed).unwrap_or(u16::MAX);
         let pictures = match row_of(facts, row) {
             RowOf::Queue(at, _) if whole.height >= needed.saturating_add(pictures::LEAST) => {
-                pictures::of_queue(facts, at)
+                pictures::of_queue(facts, at, None)
             }
             _ => Vec::new(),
         };
