@@ -293,6 +293,16 @@ fn lay_out(
             }
         }
     }
+    // What went before a wide column comes back where that left it room.
+    let mut gone: Vec<usize> = (0..heads.len()).filter(|at| !kept.contains(at)).collect();
+    gone.small_sort_by_key(|at| heads[*at].drop);
+    for at in gone {
+        let place = kept.partition_point(|known| *known < at);
+        kept.insert(place, at);
+        if least(&kept) > room {
+            kept.remove(place);
+        }
+    }
     let mut spare = room.saturating_sub(least(&kept));
     let mut widths: Vec<u16> = kept.iter().map(|at| span(*at).0).collect();
     // Names first: a whole name is worth more than anything else. Then short words that lack little, so that none is cut
