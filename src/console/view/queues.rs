@@ -94,8 +94,9 @@ impl QueuesView {
     fn lacking(&self, facts: &Facts, columns: Option<String>) -> Option<String> {
         let has_column = |nth: &usize| self.table.has_drawn(FLAVORS[*nth]);
         let shown: Vec<usize> = (0..FLAVORS.len()).filter(has_column).collect();
-        // Where the quotas stand in one column, there is nothing to name.
-        if shown.is_empty() {
+        // Where all quotas stand in one column, there is nothing to name.
+        let in_one = |id: &&str| self.table.has_drawn(id);
+        if shown.is_empty() || ["left", "quotas"].iter().any(in_one) {
             return columns;
         }
         let hidden = without_column(facts, self.table.table_model.rows(), &shown);

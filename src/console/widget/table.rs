@@ -459,3 +459,35 @@ fn paint(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::painter::unseen;
+    use model::base::Moment;
+
+    #[test]
+    fn a_narrow_column_comes_back_when_a_wide_one_has_gone() {
+        let head = |width, drop| ColumnHead {
+            title: "A",
+            align: Align::Left,
+            width,
+            drop,
+        };
+        let heads = [
+            head(Width::Fit(10), 0),
+            head(Width::Fit(4), 5),
+            head(Width::Cut(22, 40), 2),
+        ];
+        let shown = |room| {
+            let slots = unseen(Moment::default(), |painter| {
+                lay_out(painter, &heads, &[10, 4, 22], room, 1)
+            });
+            slots.iter().map(|slot| slot.column).collect::<Vec<_>>()
+        };
+        assert_eq!(shown(38), [0, 1, 2]);
+        assert_eq!(shown(37), [0, 2]);
+        assert_eq!(shown(20), [0, 1]);
+        assert_eq!(shown(14), [0]);
+    }
+}

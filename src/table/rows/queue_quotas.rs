@@ -416,6 +416,28 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_whose_quota_has_no_column_is_named_and_one_without_quota_says_so() {
+        let mut facts = sample::facts();
+        let mut other = (*queue(QueueKind::Queue, "b", Some(4))).clone();
+        let mut quotas = other.quotas.to_vec();
+        quotas[0].flavor = Name::new("b200");
+        quotas[0].nominal = Some(8_000);
+        other.quotas = quotas.into();
+        Arc::make_mut(&mut facts.fleet).queues = Arc::from([
+            queue(QueueKind::Queue, "a", Some(40)),
+            Arc::new(other),
+            queue(QueueKind::Queue, "c", None),
+        ]);
+        let rows = [(0, 0), (1, 1), (2, 2)];
+        assert_eq!(without_column(&facts, &rows, &[0]), [Name::new("b")]);
+        assert!(without_column(&facts, &rows, &[0, 1]).is_empty());
+        let none = Cell::text("no quota").role(Role::Muted);
+        assert_eq!(quota::<0>(&facts, rows[2]), none);
+        assert_eq!(quota::<1>(&facts, rows[2]), Cell::new(Value::Empty));
+        assert_eq!(quota::<0>(&facts, rows[1]), Cell::new(Value::Empty));
+    }
+
+    #[test]
     fn what_workloads_reserve_before_they_are_admitted_is_not_left() {
         let mut facts = sample::facts();
         let mut one = (*queue(QueueKind::Queue, "a", Some(40))).clone();
