@@ -437,7 +437,7 @@ fn draw_part(painter: &mut Painter<'_>, x: u16, y: u16, part: TeamPart, wide: u1
             (sign, ground) = match part {
                 TeamPart::Team(at) => (letter(at).to_string(), painter.render_style.team(at)),
                 TeamPart::Others => (String::from("&"), muted),
-                _ => (String::from("-"), muted),
+                _ => (String::from("_"), muted),
             };
             match painter.render_style.half_blocks() {
                 true if named => {
