@@ -61,8 +61,8 @@ const SIGNS: [(&str, &str); 25] = [
         "cohort: queues that may borrow each other's unused quota; lent: own quota that others of the cohort use",
     ),
     (
-        "goodput",
-        "requests a second that meet every latency objective of the service",
+        "goodput, preemptions",
+        "goodput: requests a second that meet every latency objective; preemptions of a saturated model server: requests that it put back for lack of KV cache",
     ),
     (
         "~ ↓ ↑",

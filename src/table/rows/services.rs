@@ -295,7 +295,7 @@ pub fn state(facts: &Facts, job: &Job, served: &ServedModel) -> Option<String> {
     let missed = missed(facts, job, served).map(|_| String::from(OBJECTIVE_IS_MISSED));
     let saturated = match served.is_saturated() {
         Some(true) => {
-            let why: Vec<&str> = served.saturation().map(Saturation::words).collect();
+            let why: Vec<&str> = served.saturation().map(Saturation::name).collect();
             Some(format!("saturated: {}", why.join(", ")))
         }
         Some(false) if missed.is_none() => Some(String::from("ok")),

@@ -68,7 +68,7 @@ fn judge(context: &mut CheckContext<'_>, job: &Job, one: &ServedModel) {
 }
 
 fn repair(one: &ServedModel) -> String {
-    let why: Vec<&str> = one.saturation().map(Saturation::words).collect();
+    let why: Vec<&str> = one.saturation().map(Saturation::name).collect();
     match why.is_empty() {
         false => format!(
             "saturated ({}): add replicas; if it has an autoscaler, `f4` says why that does not",

@@ -71,16 +71,6 @@ crate::words! {
     }
 }
 
-impl Saturation {
-    /// In words: jobs are preempted as well.
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::Preempts => "request preemptions",
-            other => other.name(),
-        }
-    }
-}
-
 /// What a service promises: thresholds in seconds.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Objectives {
