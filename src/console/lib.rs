@@ -25,6 +25,7 @@ pub mod screen;
 pub mod summary;
 pub mod table_model;
 mod tabs;
+mod team_letters;
 pub mod text;
 pub mod theme;
 mod timeline;

@@ -38,7 +38,7 @@ impl CostPart {
     pub const fn words(self) -> &'static str {
         match self {
             Self::Useful => "useful",
-            Self::UnderUsed => "under-used",
+            Self::UnderUsed => "underutilized",
             Self::Idle => "idle",
             Self::NotRead => "not read",
             Self::Unallocated => "unallocated",

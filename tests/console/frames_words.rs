@@ -659,7 +659,9 @@ fn a_row_of_cost_says_what_is_left_of_the_quota() {
     let by_team = render_text(&app, 200, 50);
     let vision = by_team.lines().find(|line| line.contains("vision"));
     assert!(
-        vision.expect("a row").contains("a100 0; h100 lent out"),
+        vision
+            .expect("a row")
+            .contains("a100 0; h100 lent to others"),
         "{by_team}"
     );
     let free = by_team.lines().find(|line| line.contains("unattributed"));

@@ -1,8 +1,10 @@
 //! Offered keys: what the footer offers in a view, on a row, does something there.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use console::{App, AppOptions, KeyPress, Msg, render_text};
+use model::fleet::job::JobState;
 use table::Facts;
 use table::Kind;
 use table::navigation::ViewId;
@@ -107,4 +109,31 @@ fn every_key_of_the_footer_does_something() {
         idle.len(),
         tried.len()
     );
+}
+
+/// Action keys act on nothing that has ended.
+#[test]
+fn what_has_ended_offers_no_plan() {
+    let mut facts = SMALL.clone();
+    let mut jobs = facts.fleet.jobs.to_vec();
+    let at = jobs
+        .iter()
+        .position(|job| job.state == JobState::Running)
+        .expect("one runs");
+    let name = jobs[at].id.key.name.to_string();
+    let offers = |facts: &Facts| {
+        let app = opened(facts, ViewId::Jobs, &format!("/{name}\n"));
+        let text = render_text(&app, SIZE.0, SIZE.1);
+        let foot = text.lines().last().unwrap_or_default().to_owned();
+        assert!(foot.contains("enter open"), "{foot}");
+        ["X preempt", "H hold", "R requeue"]
+            .into_iter()
+            .filter(|words| foot.contains(words))
+            .count()
+    };
+    assert_eq!(offers(&facts), 3);
+    let fleet = Arc::make_mut(&mut facts.fleet);
+    Arc::make_mut(&mut jobs[at]).state = JobState::Failed;
+    fleet.jobs = jobs.into();
+    assert_eq!(offers(&facts), 0);
 }

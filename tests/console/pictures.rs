@@ -1,5 +1,6 @@
 //! Pictures in the room that tables and facts leave: what they show, and that little of a large screen stays empty.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use console::{App, AppOptions, Effect, Msg, render_text};
@@ -142,6 +143,24 @@ fn a_waiting_job_has_what_it_requests_to_scale() {
         "{bar}"
     );
     assert!(text.contains("who has the"), "{text}");
+}
+
+#[test]
+fn a_team_has_one_letter_in_every_picture() {
+    let teams = LARGE.fleet.jobs.iter().map(|job| job.team.as_str());
+    let teams: BTreeSet<&str> = teams.filter(|team| !team.is_empty()).collect();
+    let mut seen = 0;
+    for job in ["llm-70b-sft-next", "clip-l-large"] {
+        let (_, text) = open(&LARGE, ViewId::Jobs, &format!("/{job}\n\n"));
+        for (own, team) in ('a'..='z').zip(&teams) {
+            for letter in 'a'..='z' {
+                let is_there = text.contains(&format!("{letter}{letter} {team} "));
+                assert!(!is_there || letter == own, "{letter} {team}\n{text}");
+                seen += u32::from(is_there);
+            }
+        }
+    }
+    assert!(seen > 2, "{seen} lines of legends");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Pictures of plans: who loses, drained nodes before and after, what can be planned, and a run with its steps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -113,6 +113,18 @@ fn pictures_are_beside_a_long_plan_of_a_wide_screen_and_never_before_what_matter
     assert!((10..40).contains(&drawn), "{drawn} heights have a picture");
 }
 
+/// The letter of a team of the small fleet: its place among all teams.
+fn letter(team: &Name) -> char {
+    let teams = SMALL.fleet.jobs.iter().map(|job| &job.team);
+    let teams: BTreeSet<&Name> = teams.filter(|team| !team.is_empty()).collect();
+    let at = teams.into_iter().position(|own| own == team);
+    ('a'..='z').nth(at.expect("a team")).expect("a letter")
+}
+
+fn is_letter(sign: char) -> bool {
+    sign.is_ascii_lowercase()
+}
+
 /// A drain of two nodes of the small fleet that evicts the jobs of the first one.
 fn drain() -> (Plan, Name, Vec<char>) {
     let nodes = SMALL.fleet.nodes.iter();
@@ -128,8 +140,8 @@ fn drain() -> (Plan, Name, Vec<char>) {
         let job = JobName(pod.job.key.clone());
         jobs.entry(job).or_insert((pod.team.clone(), 0)).1 += 1;
     }
-    let taken = node.devices.iter().map(|device| match device.holder {
-        Some(_) => 'A',
+    let taken = node.devices.iter().map(|device| match &device.holder {
+        Some(pod) => letter(&pod.team),
         None if device.health.is_fault() => '×',
         None => '·',
     });
@@ -173,13 +185,13 @@ fn a_drained_node_is_drawn_before_and_after_and_what_the_plan_leaves_stays() {
         words[1..].to_vec()
     };
     let before: String = before.into_iter().collect();
-    let after = before.replace('A', "·");
+    let after = before.replace(is_letter, "·");
     // (The devices of one team.)
-    assert!(before.contains('A'));
+    assert!(before.contains(is_letter));
     assert_eq!(cells(&plan), [before.clone(), after]);
     let (app, _) = opened((160, 60), &plan);
     let shown = render_text(&app, 160, 60);
-    let taken = before.matches('A').count();
+    let taken = before.matches(is_letter).count();
     let sentence = format!("their jobs release {taken} devices: {taken} start again at once");
     assert!(shown.contains(&sentence), "{sentence}\n{shown}");
     forecast(&mut plan).displaced.clear();
@@ -230,7 +242,7 @@ fn a_pod_that_its_disruption_budget_keeps_is_still_there_after_the_drain() {
 #[test]
 fn a_faulty_device_of_a_drained_node_is_not_free_after_it() {
     let (plan, node, before) = drain();
-    let at = before.iter().position(|sign| *sign == 'A');
+    let at = before.iter().position(|sign| is_letter(*sign));
     let at = at.expect("an allocated device");
     let mut facts = SMALL.clone();
     let mut fleet = (*facts.fleet).clone();

@@ -11,7 +11,7 @@ use model::object::{LogLine, NO_EARLIER_LOG, ObjectNews, ObjectPart};
 use table::Facts;
 use table::navigation::ViewId;
 
-use crate::frames::{LARGE, console, press};
+use crate::frames::{LARGE, SMALL, console, press};
 use crate::keys::answer_for;
 
 const SIZE: (u16, u16) = (160, 48);
@@ -251,4 +251,22 @@ fn the_cursor_of_the_alerts_stays_on_the_finding_that_was_opened() {
         press(&mut app, "\u{1b}");
         assert_eq!(app.meant(), opened, "after {keys:?}");
     }
+}
+
+#[test]
+fn a_small_group_of_the_heatmap_stands_in_one_line() {
+    let app = console(&SMALL, ViewId::Devices, (120, 40), AppOptions::default());
+    let text = render_text(&app, 120, 40);
+    // What stands behind the mean of a group, left of the panel.
+    let behind = |group: &str| {
+        let mut lines = text.lines();
+        let line = lines.find(|line| line.trim_start().starts_with(group));
+        let line: String = line.unwrap_or_default().chars().take(74).collect();
+        let (_, rest) = line.rsplit_once('%').expect("its mean");
+        rest.trim().to_owned()
+    };
+    assert!(behind("l4-serve").chars().count() >= 5, "{text}");
+    // (Above the nodes of a rack are their numbers.)
+    let numbers = |words: &str| words.chars().all(|it| it.is_ascii_digit() || it == ' ');
+    assert!(numbers(&behind("a100-shared")), "{text}");
 }

@@ -81,6 +81,35 @@ fn the_palette_leads_to_a_whole_change_word_by_word() {
     );
 }
 
+/// Four more nodes are four keys away from the list of jobs, whether the job's page has a change of its own or none.
+#[test]
+fn u_on_a_waiting_job_offers_more_nodes_of_its_pool() {
+    let facts = facts();
+    let mut jobs = facts.fleet.jobs.iter();
+    let job = jobs.find(|job| job.id.key.name.as_str() == "llm-70b-sft-next");
+    let job = job.expect("it waits");
+    let pools = facts
+        .fleet
+        .pools_of(facts.now, |_| false, |own| own.id == job.id);
+    let pool = pools.iter().find(|pool| pool.waiting_devices > 0);
+    let wanted = format!("nodes {} +4", pool.expect("its pool").name);
+    for explained in [false, true] {
+        let mut app = console(&facts, ViewId::Jobs, SIZE, AppOptions::default());
+        if explained {
+            let answer = crate::keys::answer_for("llm-70b-sft-next");
+            let _ = app.update(Msg::JobExplanations(Arc::new(answer)));
+        }
+        press(&mut app, "/llm-70b-sft-next\nu");
+        assert!(
+            text(&app).contains(&format!("what-if {wanted}")),
+            "{}",
+            text(&app)
+        );
+        let effects = press(&mut app, "\t\n");
+        assert_eq!(supposed(&effects), [Name::new(&wanted)], "{explained}");
+    }
+}
+
 #[test]
 fn a_parse_error_is_shown_at_the_input() {
     let facts = facts();

@@ -9,7 +9,7 @@ use crate::commands::{Command, Context};
 use crate::filter;
 use crate::frame;
 use crate::msg::{Effect, Key, KeyPress, Mouse, Rewind, Switch};
-use crate::overlay::{Navigation, Overlay, Verdict};
+use crate::overlay::{Navigation, Overlay, Verdict, suppose};
 use crate::picture;
 use crate::table_model::fields;
 use crate::tabs::tab_at;
@@ -25,7 +25,6 @@ use table::navigation::{Destination, RowScope, Selection, ViewId};
 
 use table::actions::RunState;
 use table::silence::Silence;
-use table::waiting;
 
 use super::App;
 
@@ -340,7 +339,7 @@ impl App {
             },
             Command::LongestWait => self.longest_wait(),
             Command::WhatIf => {
-                let words = format!("what-if {}", self.supposed_of_cursor());
+                let words = format!("what-if {}", suppose::begun(&self.facts, &self.acted_on()));
                 self.overlay = Overlay::palette(self, &words);
             }
             Command::Waste => self.waste(),
@@ -365,31 +364,6 @@ impl App {
                 self.everywhere(command, effects);
             }
             _ => {}
-        }
-    }
-
-    /// The start of a what-if change for the selected object.
-    fn supposed_of_cursor(&self) -> String {
-        let fleet = &self.facts.fleet;
-        let mut meant = self.acted_on().into_iter();
-        let (Some(of), None) = (meant.next(), meant.next()) else {
-            return String::new();
-        };
-        let nodes = |node: &str| {
-            let pool = fleet.node(node).map(|node| node.pool.clone());
-            pool.map_or_else(String::new, |pool| format!("nodes {pool} "))
-        };
-        match of {
-            Selection::Pool(pool) => format!("nodes {pool} "),
-            Selection::Node(node) | Selection::Device(node, _) => nodes(&node),
-            // Of a waiting job the change that its page offers.
-            Selection::Job(id) => {
-                let offered = fleet.job(&id);
-                let offered = offered.and_then(|job| waiting::supposed(&self.facts, job));
-                offered.unwrap_or_else(|| format!("job {} ", id.key))
-            }
-            Selection::Queue(queue) => format!("quota {queue}/"),
-            _ => String::new(),
         }
     }
 

@@ -18,7 +18,7 @@ use super::verdict::{Verdict, scrolled};
 use crate::view::scroll::PopupScroll;
 
 /// The meaning of the symbols used throughout.
-const SIGNS: [(&str, &str); 22] = [
+const SIGNS: [(&str, &str); 25] = [
     (
         "●",
         "healthy: ready, running, live; on a finding: look at it; on a change: a warning or, in green, started, ready, cleared",
@@ -57,6 +57,14 @@ const SIGNS: [(&str, &str); 22] = [
         "idle: allocated and below 1 % busy, or free; wasted: allocated and idle, or all devices of a stalled gang",
     ),
     (
+        "cohort, lent",
+        "cohort: queues that may borrow each other's unused quota; lent: own quota that others of the cohort use",
+    ),
+    (
+        "goodput, preemptions",
+        "goodput: requests a second that meet every latency objective; preemptions of a saturated model server: requests that it put back for lack of KV cache",
+    ),
+    (
         "~ ↓ ↑",
         "in a title: the sort column; ~ when values have changed since (s sorts again)",
     ),
@@ -78,6 +86,10 @@ const SIGNS: [(&str, &str); 22] = [
     (
         "⌈▀⌉ ⌊▀⌋",
         "on the heatmap: the upper, the lower device of a cell is under the cursor",
+    ),
+    (
+        "a b c",
+        "in pictures: a team, with the same letter and color in all of them",
     ),
     (
         "i 0-9",

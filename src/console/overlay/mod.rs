@@ -19,7 +19,7 @@ mod plan_sum;
 mod plan_words;
 mod port_forward;
 mod priority_prompt;
-mod suppose;
+pub(super) mod suppose;
 mod time_prompt;
 mod unknown;
 mod verdict;

@@ -199,7 +199,8 @@ pub(super) fn offers(
         && suppose::WORDS.contains(&verb)
     {
         let typed = typed.trim_start();
-        let mut all = suppose::offers(&screen.facts().fleet, &typed[typed.len() - rest.len()..]);
+        let rest = &typed[typed.len() - rest.len()..];
+        let mut all = suppose::offers(screen.facts(), &screen.meant(), rest);
         let count = all.len();
         all.truncate(MOST);
         return (all, count);

@@ -6,9 +6,12 @@ use crate::fuzzy::FuzzyQuery;
 use engine::what_if::{GRAMMAR, KEYWORDS, parse, split};
 use model::base::{Name, SmallSort};
 use model::fleet::Fleet;
-use model::fleet::job::Job;
+use model::fleet::job::{Job, JobKey};
 use model::fleet::node::Node;
 use model::fleet::queue::{Measure, QueueKind};
+use table::Facts;
+use table::navigation::Selection;
+use table::waiting::supposed;
 
 use super::verdict::{Navigation, Offer};
 
@@ -18,8 +21,47 @@ pub(super) const WORDS: &[&str] = &["what-if", "whatif", "what"];
 /// The label that names a node's zone.
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// The possible next words, or the change as typed where it is complete. `typed` is the text after the verb.
-pub(super) fn offers(fleet: &Fleet, typed: &str) -> Vec<Offer> {
+/// The start of a change for the object under the cursor: of a waiting job the change that its page offers, else nodes of its pool.
+pub fn begun(facts: &Facts, meant: &[Selection]) -> String {
+    let fleet = &facts.fleet;
+    let [of] = meant else {
+        return String::new();
+    };
+    match of {
+        Selection::Pool(pool) => format!("nodes {pool} "),
+        Selection::Node(node) | Selection::Device(node, _) => {
+            let pool = fleet.node(node).map(|node| &node.pool);
+            pool.map_or_else(String::new, |pool| format!("nodes {pool} "))
+        }
+        Selection::Job(id) => {
+            let offered = fleet.job(id).and_then(|job| supposed(facts, job));
+            let pool = || Some(format!("nodes {} ", pool_of(facts, id)?));
+            let whole = offered.or_else(pool);
+            whole.unwrap_or_else(|| format!("job {} ", id.key))
+        }
+        Selection::Queue(queue) => format!("quota {queue}/"),
+        _ => String::new(),
+    }
+}
+
+/// The pool whose devices a waiting job waits for.
+fn pool_of(facts: &Facts, id: &JobKey) -> Option<Name> {
+    let pools = facts
+        .fleet
+        .pools_of(facts.now, |_| false, |job| job.id == *id);
+    let pool = pools.into_iter().max_by_key(|pool| pool.waiting_devices)?;
+    (pool.waiting_devices > 0).then_some(pool.name)
+}
+
+/// The possible next words, or the change as typed where it is complete; beside the change of the waiting job under the cursor, more
+/// nodes of its pool. `typed` is the text after the verb.
+pub(super) fn offers(facts: &Facts, meant: &[Selection], typed: &str) -> Vec<Offer> {
+    let fleet = &facts.fleet;
+    // A change may be typed with the verb that is there already.
+    let typed = WORDS.iter().fold(typed, |typed, word| {
+        let behind = typed.trim_start().strip_prefix(word);
+        behind.filter(|rest| rest.starts_with(' ')).unwrap_or(typed)
+    });
     // With several changes, everything before the last `;` is complete.
     let (done, last) = match typed.rfind(';') {
         Some(at) => (format!("{}; ", typed[..at].trim()), &typed[at + 1..]),
@@ -38,6 +80,19 @@ pub(super) fn offers(fleet: &Fleet, typed: &str) -> Vec<Offer> {
             label: format!("what-if {changes}"),
             doc: String::from("what would change; writes nothing"),
             go: Navigation::WhatIf(Name::new(changes)),
+        });
+    }
+    if let [Selection::Job(id)] = meant
+        && !typed.trim().is_empty()
+        && typed.trim() == self::begun(facts, meant).trim()
+        && let Some(pool) = pool_of(facts, id)
+        && last.trim() != format!("nodes {pool}")
+    {
+        let changes = format!("nodes {pool} +4");
+        all.push(Offer {
+            label: format!("what-if {changes}"),
+            doc: String::from("four more nodes of its pool"),
+            go: Navigation::WhatIf(Name::new(&changes)),
         });
     }
     let query = FuzzyQuery::new(begun);

@@ -70,15 +70,16 @@ pub(super) fn lines(facts: &Facts) -> Vec<String> {
     }
 }
 
-/// A budget in one line of a small screen: what is spent, the forecast, when it runs out.
+/// A budget in one line of a small screen: what is spent of how much, when it runs out, the forecast.
 fn folded(state: &BudgetState, now: Moment) -> String {
     let name = &state.budget.name;
+    let limit = state.budget.unit.words(state.budget.limit);
     if let Some(why) = unknown_words(state) {
-        return format!("budget {name} {why}");
+        return format!("budget {name} of {limit}: {why}");
     }
     let (used, forecast) = (or_unknown(used(state)), forecast_words(state));
     let end = end_words(state, now).map_or_else(String::new, |end| format!(", {end}"));
-    format!("budget {name} {used}, forecast {forecast}{end}")
+    format!("budget {name} {used} of {limit}{end}, forecast {forecast}")
 }
 
 /// When a budget runs out, or did.

@@ -315,10 +315,11 @@ impl FleetView {
     }
 }
 
-/// True where a panel has no line left at `y` for the next of `more` entries. Its last line says how many, unless that one is `kept`.
+/// True where a panel has no line left at `y` for the next of `more` entries. Its last line says how many, unless that one is `kept`
+/// or the panel is low: its title has their number.
 fn is_full(painter: &mut Painter<'_>, inside: Rect, y: u16, more: usize, kept: bool) -> bool {
     let left = inside.bottom().saturating_sub(y);
-    let is_counted = left == 1 && more > 1 && !kept;
+    let is_counted = left == 1 && more > 1 && !kept && inside.height > 3;
     if is_counted {
         let words = format!("+{more} more");
         painter.text_in_role(inside.x, y, inside.width, &words, Role::Muted);

@@ -310,7 +310,11 @@ impl Heatmap {
                     top,
                     bottom,
                     labels,
+                    head,
                 } => {
+                    if let Some(group) = head {
+                        self.draw_group(painter, area, y, *group);
+                    }
                     for (x, label) in labels {
                         painter.text_in_role(area.x + x, y, 10, label, Role::Muted);
                     }
@@ -342,12 +346,7 @@ impl Heatmap {
         let Some(group) = self.map.groups.get(at) else {
             return 0;
         };
-        let names = self
-            .map
-            .groups
-            .iter()
-            .map(|group| painter.width(&group.name));
-        let column = names.max().unwrap_or(0).min(area.width / 3);
+        let column = self.map.names;
         let mut words = format!("{:>14}", counted(group.devices as u64, "device"));
         if let Some(mean) = self.means.get(at).copied().flatten() {
             // Show degrees Celsius, not the ramp's scale.

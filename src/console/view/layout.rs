@@ -121,6 +121,8 @@ pub enum MapLine {
         /// Lower devices; empty where each has a cell of its own.
         bottom: std::ops::Range<usize>,
         labels: Vec<(u16, Name)>,
+        /// The group whose heading is left of the cells.
+        head: Option<usize>,
     },
     Blank,
 }
@@ -141,7 +143,12 @@ pub struct HeatmapLayout {
     pub groups: Vec<HeatmapGroup>,
     /// Every cell, by line, upper before lower, from the left.
     pub spots: Vec<HeatmapCell>,
+    /// Columns of a group's name.
+    pub names: u16,
 }
+
+/// Columns of a heading behind its name, with air: `1 024 devices   mean 100%`.
+const HEADING: usize = 28;
 
 /// How the map is made.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -183,7 +190,14 @@ impl HeatmapLayout {
             .max()
             // Two blank cells: the cursor's bracket takes one.
             .map_or(0, |widest| widest.min(10) + 2);
-        let mut map = Self::default();
+        let widest = names.iter().map(|name| super::super::text::width(name));
+        let column = widest.max().unwrap_or(0).min(usize::from(plan.width / 3));
+        let left = column + HEADING;
+        let mut map = Self {
+            names: column as u16,
+            ..Self::default()
+        };
+        let mut was_beside = false;
         for name in names {
             let Some(mut group) = gathered.remove(&name) else {
                 continue;
@@ -191,17 +205,23 @@ impl HeatmapLayout {
             if let Some(value) = value {
                 sort_by_value(&mut group.racks, value);
             }
-            if !map.lines.is_empty() {
+            let beside = fits_beside(plan, left + label, &group.racks);
+            if !map.lines.is_empty() && !(beside && was_beside) {
                 map.lines.push(MapLine::Blank);
             }
-            map.lines.push(MapLine::Head(map.groups.len()));
+            was_beside = beside;
+            let head = beside.then_some(map.groups.len());
+            if head.is_none() {
+                map.lines.push(MapLine::Head(map.groups.len()));
+            }
             map.groups.push(HeatmapGroup {
                 name,
                 devices: group.devices,
                 spots: 0..0,
             });
             let from = map.spots.len();
-            map.band(plan, label, group.racks);
+            let left = if beside { left } else { 0 };
+            map.band(plan, label, left, head, group.racks);
             if let Some(group) = map.groups.last_mut() {
                 group.spots = from..map.spots.len();
             }
@@ -209,8 +229,15 @@ impl HeatmapLayout {
         map
     }
 
-    /// Lays the racks of one group side by side, line under line.
-    fn band(&mut self, plan: HeatmapOptions, label: usize, racks: Racks) {
+    /// Lays the racks of one group side by side, line under line, from the column `left`; `head` stands left of them.
+    fn band(
+        &mut self,
+        plan: HeatmapOptions,
+        label: usize,
+        left: usize,
+        head: Option<usize>,
+        racks: Racks,
+    ) {
         let tile = racks
             .values()
             .flatten()
@@ -253,7 +280,7 @@ impl HeatmapLayout {
                         .iter()
                         .enumerate()
                         .filter_map(|(at, (rack, _))| {
-                            Some(((at * (unit + 2)) as u16, rack.clone()?))
+                            Some(((left + at * (unit + 2)) as u16, rack.clone()?))
                         })
                         .collect()
                 } else {
@@ -264,7 +291,7 @@ impl HeatmapLayout {
                     let from = self.spots.len();
                     let row = line * rows_a_line + half;
                     for (at, (_, tiles)) in side_by_side.iter().enumerate() {
-                        let left = at * (unit + 2) + label;
+                        let left = left + at * (unit + 2) + label;
                         place(&mut self.spots, tiles, row, tile, gap, across, left);
                     }
                     *range = from..self.spots.len();
@@ -274,6 +301,7 @@ impl HeatmapLayout {
                     top,
                     bottom,
                     labels,
+                    head,
                 });
             }
         }
@@ -413,6 +441,19 @@ fn sort_by_value(racks: &mut Racks, value: &dyn Fn(Row) -> f64) {
                 .map(|size| rest.by_ref().take(size).collect::<Tile>()),
         );
     }
+}
+
+/// True for one rack whose tiles all fit in one line behind a heading that takes `left` columns.
+fn fits_beside(plan: HeatmapOptions, left: usize, racks: &Racks) -> bool {
+    let mut all = racks.values();
+    let (Some(tiles), None) = (all.next(), all.next()) else {
+        return false;
+    };
+    let tile = tiles.iter().map(Vec::len).max().unwrap_or(1).max(1);
+    let gap = usize::from(tile > 2);
+    let room = usize::from(plan.width).saturating_sub(left);
+    let rows = if plan.paired { 2 } else { 1 };
+    tile <= room && tiles.len() <= (room + gap) / (tile + gap) * rows
 }
 
 /// Rows of devices that these tiles take; a tile wider than the map is wrapped.

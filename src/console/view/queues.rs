@@ -7,14 +7,16 @@ use crate::painter::Painter;
 use crate::text::counted;
 use crate::widget::panel::panel;
 use crate::widget::table::{TableLook, first_lines, table, wrapped};
+use model::base::quantities::first_named;
 use model::base::{Moment, SmallSort};
 use model::fleet::job::{Job, JobState};
 use table::Facts;
 use table::cell::{Cell, Value};
 use table::column::{Align, ColumnHead, Width};
-use table::kinds::queues::{KIND, members, name_of, row_of, stopped};
+use table::kinds::queues::{FLAVORS, KIND, members, name_of, row_of, stopped};
 use table::navigation::{RowScope, ViewId};
 use table::role::Role;
+use table::rows::queue_quotas::without_column;
 use table::rows::queues::{RowOf, system_of};
 
 use super::pictures::{self, ObjectPicture};
@@ -27,6 +29,9 @@ pub struct QueuesView {
     /// Waiting jobs of the queue under the cursor in their order, each with how many wait before it.
     waiting: Vec<(usize, u32)>,
 }
+
+/// Queues that the note on columns without room names.
+const NAMED: usize = 6;
 
 /// The columns of pending jobs whose text wraps onto further lines.
 const REASON: usize = 6;
@@ -85,6 +90,29 @@ impl QueuesView {
         )
     }
 
+    /// The note on columns without room, with the queues that have all their quota in them or in none.
+    fn lacking(&self, facts: &Facts, columns: Option<String>) -> Option<String> {
+        let has_column = |nth: &usize| self.table.has_drawn(FLAVORS[*nth]);
+        let shown: Vec<usize> = (0..FLAVORS.len()).filter(has_column).collect();
+        // Where all quotas stand in one column, there is nothing to name.
+        let in_one = |id: &&str| self.table.has_drawn(id);
+        if shown.is_empty() || ["left", "quotas"].iter().any(in_one) {
+            return columns;
+        }
+        let hidden = without_column(facts, self.table.table_model.rows(), &shown);
+        match (columns, hidden.is_empty()) {
+            (columns, true) => columns,
+            (None, false) => Some(format!(
+                "the quota of {} has no column: . shows it",
+                first_named(&hidden, NAMED)
+            )),
+            (Some(columns), false) => Some(format!(
+                "{columns}: . shows the quota of {}",
+                first_named(&hidden, NAMED)
+            )),
+        }
+    }
+
     fn choose(&mut self, facts: &Facts) {
         let Some(row) = self.table.table_model.current() else {
             self.waiting.clear();
@@ -130,7 +158,7 @@ impl QueuesView {
         let needed = u16::try_from(needed).unwrap_or(u16::MAX);
         let pictures = match row_of(facts, row) {
             RowOf::Queue(at, _) if whole.height >= needed.saturating_add(pictures::LEAST) => {
-                pictures::of_queue(facts, at)
+                pictures::of_queue(facts, at, None)
             }
             _ => Vec::new(),
         };
@@ -319,7 +347,14 @@ impl View for QueuesView {
 
     fn draw(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         let (above, below) = self.split(area);
-        self.table.paint_above(facts, painter, above, below);
+        let lacking = self.table.paint(facts, painter, above, true);
+        if let Some(words) = self
+            .lacking(facts, lacking)
+            .filter(|_| above.bottom() < below.y)
+        {
+            let width = above.width.saturating_sub(4);
+            painter.text_in_role(above.x + 2, above.bottom(), width, &words, Role::Muted);
+        }
         if below.height >= 3 && !self.table.table_model.rows().is_empty() {
             let air = u16::from(area.width > 60);
             let inset = Rect::new(below.x + air, below.y, below.width - 2 * air, below.height);

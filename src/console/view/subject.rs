@@ -128,7 +128,12 @@ pub fn unreadable(facts: &Facts, command: Command, selection: &Selection) -> Opt
 /// The pods whose logs are shown, failing ones first; empty where there is no pod.
 pub fn pods(facts: &Facts, selection: &Selection) -> Vec<ObjectKey> {
     match selection {
-        Selection::Pod(key) => vec![key.clone()],
+        Selection::Pod(key) => {
+            // One that no node has got has no logs; one of a DaemonSet is in no job.
+            let seen = facts.fleet.pod(key);
+            let has_logs = seen.is_none_or(|pod| pod.seen.node.is_some());
+            has_logs.then(|| key.clone()).into_iter().collect()
+        }
         Selection::Device(node, index) => {
             let device = device(facts, node, *index);
             let pod = device.and_then(|device| facts.first_holder(device));

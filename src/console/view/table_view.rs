@@ -57,6 +57,13 @@ impl TableView {
         }
     }
 
+    /// True where a column of this id had room when it was last drawn.
+    pub fn has_drawn(&self, id: &str) -> bool {
+        let columns = self.table_model.kind.columns.iter();
+        let at = columns.enumerate().find(|(_, column)| column.id == id);
+        at.is_some_and(|(at, _)| self.drawn.get() >> at.min(63) & 1 == 1)
+    }
+
     /// True if the note on list prices is on screen.
     pub fn has_list_note(&self) -> bool {
         self.noted.get()

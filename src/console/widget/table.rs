@@ -293,6 +293,16 @@ fn lay_out(
             }
         }
     }
+    // What went before a wide column comes back where that left it room.
+    let mut gone: Vec<usize> = (0..heads.len()).filter(|at| !kept.contains(at)).collect();
+    gone.small_sort_by_key(|at| heads[*at].drop);
+    for at in gone {
+        let place = kept.partition_point(|known| *known < at);
+        kept.insert(place, at);
+        if least(&kept) > room {
+            kept.remove(place);
+        }
+    }
     let mut spare = room.saturating_sub(least(&kept));
     let mut widths: Vec<u16> = kept.iter().map(|at| span(*at).0).collect();
     // Names first: a whole name is worth more than anything else. Then short words that lack little, so that none is cut
@@ -447,5 +457,37 @@ fn paint(
                 painter.text(at + used, y, mark_width, cell.mark, style);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::painter::unseen;
+    use model::base::Moment;
+
+    #[test]
+    fn a_narrow_column_comes_back_when_a_wide_one_has_gone() {
+        let head = |width, drop| ColumnHead {
+            title: "A",
+            align: Align::Left,
+            width,
+            drop,
+        };
+        let heads = [
+            head(Width::Fit(10), 0),
+            head(Width::Fit(4), 5),
+            head(Width::Cut(22, 40), 2),
+        ];
+        let shown = |room| {
+            let slots = unseen(Moment::default(), |painter| {
+                lay_out(painter, &heads, &[10, 4, 22], room, 1)
+            });
+            slots.iter().map(|slot| slot.column).collect::<Vec<_>>()
+        };
+        assert_eq!(shown(38), [0, 1, 2]);
+        assert_eq!(shown(37), [0, 2]);
+        assert_eq!(shown(20), [0, 1]);
+        assert_eq!(shown(14), [0]);
     }
 }

@@ -32,6 +32,9 @@ pub const KEYWORDS: [&str; 8] = [
 /// A word is not in the grammar, or a number is invalid; the text suggests the nearest match.
 pub fn parse(text: &str) -> Result<HypotheticalChange, String> {
     let words: Vec<&str> = text.split_whitespace().collect();
+    if let Some(change) = as_explained(&words) {
+        return Ok(change);
+    }
     let Some((keyword, rest)) = words.split_first() else {
         return Err(format!("an empty change; write `{}`", GRAMMAR[0]));
     };
@@ -115,9 +118,31 @@ pub fn parse(text: &str) -> Result<HypotheticalChange, String> {
     }
 }
 
-/// Splits a text into changes separated by `;`.
+/// A change as explanations word it: `add 2 nodes like mig-4 (metal-dgx-a100)`, `+64 h100 quota for research`.
+fn as_explained(words: &[&str]) -> Option<HypotheticalChange> {
+    match words {
+        ["add", count, "node" | "nodes", "like", like, rest @ ..]
+            if rest.first().is_none_or(|word| word.starts_with('(')) =>
+        {
+            Some(HypotheticalChange::Nodes {
+                target: (*like).to_owned(),
+                by: count.parse().ok()?,
+            })
+        }
+        [by, flavor, "quota", "for", queue] => Some(HypotheticalChange::QuotaBy {
+            queue: (*queue).to_owned(),
+            flavor: (*flavor).to_owned(),
+            by: signed(by)?,
+        }),
+        _ => None,
+    }
+}
+
+/// Splits a text into changes separated by `;`, or by `and` as explanations have it.
 pub fn split(text: &str) -> impl Iterator<Item = &str> {
-    text.split(';').map(str::trim)
+    text.split(';')
+        .flat_map(|part| part.split(" and "))
+        .map(str::trim)
 }
 
 /// Parses `QUEUE/FLAVOR` or `FROM->TO/FLAVOR` with its amount; `None` when it is not valid.

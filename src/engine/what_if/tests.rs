@@ -206,6 +206,20 @@ fn effects_compare_both_sides() {
 }
 
 #[test]
+fn a_change_is_understood_as_explanations_word_it() {
+    let words = "+64 h100 quota for research and add 2 nodes like mig-4 (metal-dgx-a100)";
+    let all: Vec<_> = split(words).map(parse).collect();
+    assert_eq!(
+        all,
+        [parse("quota research/h100 +64"), parse("nodes mig-4 +2")]
+    );
+    assert!(all.iter().all(Result::is_ok), "{all:?}");
+    for text in ["add 2 nodes like", "64 h100 quota for research"] {
+        assert!(parse(text).is_err(), "{text}");
+    }
+}
+
+#[test]
 fn nodes_may_be_written_in_any_order() {
     let wanted = parse("nodes h100 +4");
     assert!(wanted.is_ok());

@@ -174,7 +174,7 @@ impl Stage {
             Self::Launched => "booting",
             Self::Registered => "registered, not ready",
             Self::Ready => "ready",
-            Self::Leaving => "leaving",
+            Self::Leaving => "terminating",
         }
     }
 }

@@ -64,7 +64,11 @@ fn request(selected: &Selected<'_>) -> Result<ActionRequest, String> {
 
 fn availability(selected: &Selected<'_>) -> Availability {
     match selected.objects {
-        [SelectedObject::Pod(_)] => super::while_it_runs(selected),
+        [SelectedObject::Pod(pod)] => match selected.fleet.pod(pod) {
+            // A pod of a running job that has ended itself.
+            Some(pod) if pod.seen.phase.is_over() => Availability::Hidden,
+            _ => super::while_it_runs(selected),
+        },
         _ => Availability::Hidden,
     }
 }

@@ -106,10 +106,10 @@ const PATCH_WORK: &[NeededRight] = &[
 ];
 
 impl ActionSpec {
-    /// Whether it can have an effect on the selected object.
+    /// Whether it can have an effect on the selected object: none has on a job that has ended.
     pub fn availability(&self, selected: &Selected<'_>) -> Availability {
         match selected.shown_job().is_some_and(selected::has_ended) {
-            true => Availability::Idle(String::from("it has ended")),
+            true => Availability::Hidden,
             false => (self.availability)(selected),
         }
     }

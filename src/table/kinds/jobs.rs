@@ -102,7 +102,7 @@ pub static KIND: KindSpec = KindSpec {
         .by("bound")
         .wide_output()
         .gives_way(),
-        Column::words("place", "REASON OR PLACE", 3, (20, 60), place),
+        Column::words("place", "REASON OR PLACE", 2, (23, 60), place),
         Column::words(
             "start",
             "WHAT WOULD START IT",
@@ -123,7 +123,7 @@ pub static KIND: KindSpec = KindSpec {
         })
         .on_screen()
         .rare(),
-        Column::number("burn", "$/h", 2, 5, rate_cell).by("burn_usd_per_hour"),
+        Column::number("burn", "$/h", 3, 5, rate_cell).by("burn_usd_per_hour"),
         Column::number("cost", "COST SINCE START", 11, 6, cost)
             .by("cost_usd")
             .wide_on_screen(),

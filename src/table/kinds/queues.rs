@@ -22,7 +22,7 @@ use crate::rows::queues::{
 use crate::text::or_unknown;
 
 /// The columns of the quota of each flavor, the one with most devices first.
-const FLAVORS: [&str; 8] = [
+pub const FLAVORS: [&str; 8] = [
     "quota", "quota2", "quota3", "quota4", "quota5", "quota6", "quota7", "quota8",
 ];
 

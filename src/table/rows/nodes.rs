@@ -183,7 +183,7 @@ fn worst<'a>(facts: &'a Facts, node: &Node) -> (NodeState, Cow<'a, str>) {
             (NodeState::Hidden, Cow::Borrowed("not visible"))
         }
         _ if matches!(facts.fleet.visibility(Table::Nodes), TableState::Lost(_)) => {
-            (NodeState::Lost, Cow::Borrowed("lost"))
+            (NodeState::Lost, Cow::Borrowed("stale"))
         }
         (Some(false), ..) => (NodeState::Down, Cow::Borrowed("not ready")),
         (None, ..) if node.ready_since.is_some() => (NodeState::Down, Cow::Borrowed("not ready")),

@@ -11,6 +11,7 @@ use crate::Facts;
 use crate::cell::QuotaUse as Bar;
 use crate::cell::{Cell, Value};
 use crate::column::{Column, Row};
+use crate::role::Role;
 
 /// A flavor, or one of its resources.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -179,13 +180,46 @@ fn flavor_title<const NTH: usize>(facts: &Facts) -> String {
 fn quota<const NTH: usize>(facts: &Facts, row: Row) -> Cell<'_> {
     let flavor = flavors(facts).get(NTH).copied();
     let own = flavor.and_then(|flavor| quota_at(facts, row.1 as usize, FlavorPart::whole(flavor)));
-    let Some(bar) = own else {
-        return Cell::new(Value::Empty);
-    };
-    Cell::new(Value::Quota(Box::new(bar)))
+    match own {
+        Some(bar) => Cell::new(Value::Quota(Box::new(bar))),
+        None if NTH == 0 && has_no_quota(facts, row.1 as usize) => {
+            Cell::text("no quota").role(Role::Muted)
+        }
+        None => Cell::new(Value::Empty),
+    }
 }
 
-/// What is left of each quota of a row: `a100 3, l4 0; h100 lent out`. Borrowing may add more. Quota that others have
+/// True for a known queue that has no quota of devices, nor a queue below it.
+fn has_no_quota(facts: &Facts, at: usize) -> bool {
+    let is_own = |quota: &Quota| quota.measure == Measure::MilliDevices;
+    let known = facts.fleet.queues.get(at);
+    known.is_some_and(|queue| !queue.quotas.iter().any(is_own)) && quota_uses(facts, at).is_empty()
+}
+
+/// The queues of these rows whose quotas are all of flavors outside `shown`, places as in [`flavor`].
+pub fn without_column(facts: &Facts, rows: &[Row], shown: &[usize]) -> Vec<Name> {
+    let flavors = flavors(facts);
+    let is_shown = |name: &Name| shown.iter().any(|nth| flavors.get(*nth) == Some(&name));
+    let quotas = |at: usize| {
+        let has = |flavor: &&&Name| quota_at(facts, at, FlavorPart::whole(flavor)).is_some();
+        flavors
+            .iter()
+            .filter(has)
+            .map(|own| is_shown(own))
+            .collect::<Vec<bool>>()
+    };
+    let queues = &facts.fleet.queues;
+    let known = rows
+        .iter()
+        .filter_map(|row| Some((row.1 as usize, queues.get(row.1 as usize)?)));
+    let hidden = known.filter(|(at, _)| {
+        let quotas = quotas(*at);
+        !quotas.is_empty() && !quotas.contains(&true)
+    });
+    hidden.map(|(_, queue)| queue.name().clone()).collect()
+}
+
+/// What is left of each quota of a row: `a100 3, l4 0; h100 lent to others`. Borrowing may add more. Quota that others have
 /// borrowed is not left.
 pub fn left(facts: &Facts, row: Row) -> Cell<'_> {
     let at = row.1 as usize;
@@ -217,7 +251,7 @@ fn left_of_each(facts: &Facts, left: impl Fn(FlavorPart<'_>) -> Option<Left>) ->
                 some.push(format!("{} {}", part.name(), grouped(left as i64)));
             }
             Some(Left::Devices(left, away)) => some.push(format!(
-                "{} {} ({} lent out)",
+                "{} {} ({} lent to others)",
                 part.name(),
                 grouped(left as i64),
                 grouped(away as i64)
@@ -230,7 +264,7 @@ fn left_of_each(facts: &Facts, left: impl Fn(FlavorPart<'_>) -> Option<Left>) ->
         all.push(some.join(", "));
     }
     if !lent.is_empty() {
-        all.push(format!("{} lent out", lent.join(", ")));
+        all.push(format!("{} lent to others", lent.join(", ")));
     }
     all.join("; ")
 }
@@ -370,15 +404,37 @@ mod tests {
             queue(QueueKind::Queue, "c", Some(60)),
         ]);
         // Of 192 in all 178 are in use: b has borrowed 14.
-        assert_eq!(left_of(&facts, &[1]), "h100 14 (10 lent out)");
+        assert_eq!(left_of(&facts, &[1]), "h100 14 (10 lent to others)");
         assert_eq!(
             quota_words(&facts, 1),
             ["h100 40/64, 14 left: other queues of its cohort borrow 10"]
         );
         assert_eq!(left_of(&facts, &[2]), "h100 0");
         assert_eq!(left_of(&facts, &[3]), "h100 4");
-        assert_eq!(left_of(&facts, &[1, 3]), "h100 14 (14 lent out)");
+        assert_eq!(left_of(&facts, &[1, 3]), "h100 14 (14 lent to others)");
         assert_eq!(left(&facts, (0, 0)), Cell::text("h100 14"));
+    }
+
+    #[test]
+    fn a_queue_whose_quota_has_no_column_is_named_and_one_without_quota_says_so() {
+        let mut facts = sample::facts();
+        let mut other = (*queue(QueueKind::Queue, "b", Some(4))).clone();
+        let mut quotas = other.quotas.to_vec();
+        quotas[0].flavor = Name::new("b200");
+        quotas[0].nominal = Some(8_000);
+        other.quotas = quotas.into();
+        Arc::make_mut(&mut facts.fleet).queues = Arc::from([
+            queue(QueueKind::Queue, "a", Some(40)),
+            Arc::new(other),
+            queue(QueueKind::Queue, "c", None),
+        ]);
+        let rows = [(0, 0), (1, 1), (2, 2)];
+        assert_eq!(without_column(&facts, &rows, &[0]), [Name::new("b")]);
+        assert!(without_column(&facts, &rows, &[0, 1]).is_empty());
+        let none = Cell::text("no quota").role(Role::Muted);
+        assert_eq!(quota::<0>(&facts, rows[2]), none);
+        assert_eq!(quota::<1>(&facts, rows[2]), Cell::new(Value::Empty));
+        assert_eq!(quota::<0>(&facts, rows[1]), Cell::new(Value::Empty));
     }
 
     #[test]

@@ -192,7 +192,7 @@ pub fn why_and_start(facts: &Facts, job: &Job) -> String {
     match explanation_of(facts, job)
         .is_some_and(|answer| answer.now.is_some() && !is_stuck(facts, job, answer))
     {
-        true => format!("A admits it · {why}"),
+        true => format!("key A admits it · {why}"),
         false => why,
     }
 }

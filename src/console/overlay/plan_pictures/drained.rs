@@ -1,8 +1,9 @@
-//! The devices of drained nodes, before and after the drain: a letter a team, a dot where no pod has a device, a cross where that
+//! The devices of drained nodes, before and after the drain: the letter of a team, a dot where no pod has a device, a cross where that
 //! device has a fault.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::team_letters::{TeamLetters, letter};
 use crate::text::counted;
 use model::base::{Name, ObjectKey, SmallSort};
 use model::fleet::device::{Device, Pod};
@@ -61,13 +62,8 @@ impl DrainedNodes {
         }
         let mut legend: Vec<(&Name, usize)> = count.into_iter().collect();
         legend.small_sort_by(|(_, a), (_, b)| b.cmp(a));
-        let letters: BTreeMap<&Name, char> = legend
-            .iter()
-            .filter(|(team, _)| !team.is_empty())
-            .zip('A'..='Z')
-            .map(|((team, _), letter)| (*team, letter))
-            .collect();
-        let letter = |team: &Name| letters.get(team).copied().unwrap_or(UNKNOWN);
+        let letters = TeamLetters::of(facts);
+        let letter = |team: &Name| letters.place(team).map_or(UNKNOWN, letter);
         let sign = |device: &Device, teams: BTreeSet<&Name>| {
             let mut teams = teams.into_iter();
             match (teams.next(), teams.next()) {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Drawing, ObjectPicture, Stack};
+use super::{Drawing, ObjectPicture, Stack, TeamPart};
+use crate::team_letters::TeamLetters;
 use model::base::{Moment, Name, SmallSort};
 use model::cost::BudgetUnit;
 use table::spend::{PeriodCost, PeriodSums, dollars};
@@ -39,16 +40,18 @@ pub fn of_days(facts: &Facts, team: Option<&Name>) -> Option<ObjectPicture> {
         (label[8..10].to_owned(), known.map(|_| parts_of(day)))
     });
     let days: Vec<_> = days.collect();
-    let mut teams: Vec<(String, String)> = named
+    let letters = TeamLetters::of(facts);
+    let mut teams: Vec<(TeamPart, String, String)> = named
         .iter()
         .map(|(name, days)| {
+            let part = letters.place(name).map_or(TeamPart::NoTeam, TeamPart::Team);
             let name = if name.is_empty() { UNATTRIBUTED } else { name };
-            (name.to_owned(), dollars(total(days)))
+            (part, name.to_owned(), dollars(total(days)))
         })
         .collect();
     if !rest.is_empty() {
         let sum = rest.iter().map(|(_, days)| total(days)).sum();
-        teams.push((String::from("others"), dollars(sum)));
+        teams.push((TeamPart::Others, String::from("others"), dollars(sum)));
     }
     let all: i64 = order.iter().map(|(_, days)| total(days)).sum();
     let title = match team {

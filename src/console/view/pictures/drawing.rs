@@ -5,6 +5,7 @@ use ratatui::style::Style;
 
 use super::{AmountScale, Curve, Drawing, SparkLine, Stack, TeamPart, TimeSpan};
 use crate::painter::Painter;
+use crate::team_letters::letter;
 use crate::text::dollars_of;
 use crate::view::describe::draw_lines;
 use crate::view::sparkline_strip::TrackHistory;
@@ -240,8 +241,8 @@ fn draw_stack(painter: &mut Painter<'_>, area: Rect, stack: &Stack) {
         .filter_map(|day| Some(day.1.as_ref()?.iter().sum::<f64>()));
     let most = sums.chain(stack.limit).fold(0.0, f64::max);
     // The legend is at the right: a line for each team.
-    let names = stack.teams.iter().map(|team| painter.width(&team.0)).max();
-    let sums = stack.teams.iter().map(|team| painter.width(&team.1)).max();
+    let names = stack.teams.iter().map(|team| painter.width(&team.1)).max();
+    let sums = stack.teams.iter().map(|team| painter.width(&team.2)).max();
     let (name, sum) = (names.unwrap_or(0), sums.unwrap_or(0));
     let legend = match stack.teams.len() {
         0 | 1 => 0,
@@ -292,7 +293,7 @@ fn draw_stack(painter: &mut Painter<'_>, area: Rect, stack: &Stack) {
             }
             Some(parts) => {
                 let mut sum = 0.0;
-                for (team, part) in parts.iter().enumerate() {
+                for ((team, ..), part) in stack.teams.iter().zip(parts) {
                     let from = row(sum);
                     sum += part;
                     let to = row(sum).min(height);
@@ -300,7 +301,7 @@ fn draw_stack(painter: &mut Painter<'_>, area: Rect, stack: &Stack) {
                         let y = area.y + height - 1 - line;
                         // The uppermost line of each has its letter.
                         let is_named = line + 1 == to;
-                        draw_part(painter, x, y, TeamPart::Team(team as u8), cells, is_named);
+                        draw_part(painter, x, y, *team, cells, is_named);
                     }
                 }
             }
@@ -311,12 +312,12 @@ fn draw_stack(painter: &mut Painter<'_>, area: Rect, stack: &Stack) {
     }
     let x = area.right().saturating_sub(legend) + 1;
     let named = stack.teams.iter().filter(|_| legend > 0);
-    for (at, (team, sum)) in named.enumerate() {
+    for (at, (part, team, sum)) in named.enumerate() {
         let y = area.y + at as u16;
         if y >= area.bottom() {
             break;
         }
-        draw_part(painter, x, y, TeamPart::Team(at as u8), 2, true);
+        draw_part(painter, x, y, *part, 2, true);
         painter.text_in_role(x + 3, y, name, team, Role::Text);
         let room = legend.saturating_sub(name + 5);
         painter.text_right(area.right(), y, room, sum, muted);
@@ -427,24 +428,29 @@ fn draw_times(
 
 /// A part of a device or a sum: the team's letter in the team's color. Where color tells teams apart, only what is `named` has it.
 fn draw_part(painter: &mut Painter<'_>, x: u16, y: u16, part: TeamPart, wide: u16, named: bool) {
-    let letter;
+    let sign;
     let (first, rest, style) = match part {
         TeamPart::Free => ("·", "·", painter.render_style.fg(Role::Muted)),
         TeamPart::Unusable => ("/", "/", painter.render_style.fg(Role::Muted)),
         TeamPart::Fault => ("×", "×", painter.render_style.bold(Role::Crit)),
         TeamPart::Unknown => ("?", "?", painter.render_style.fg(Role::Muted)),
         TeamPart::Several => ("+", "+", painter.render_style.fg(Role::Text)),
-        TeamPart::Team(at) => {
-            letter = char::from(b'a' + at % 26).to_string();
-            let ground = painter.render_style.team(usize::from(at));
+        TeamPart::Team(_) | TeamPart::Others | TeamPart::NoTeam => {
+            let muted = painter.render_style.fill(Role::Muted, false);
+            let ground;
+            (sign, ground) = match part {
+                TeamPart::Team(at) => (letter(at).to_string(), painter.render_style.team(at)),
+                TeamPart::Others => (String::from("&"), muted),
+                _ => (String::from("_"), muted),
+            };
             match painter.render_style.half_blocks() {
                 true if named => {
                     let ink = painter.render_style.fill(Role::Background, false);
-                    painter.sign(x, y, &letter, Style::new().bg(ground).fg(ink));
+                    painter.sign(x, y, &sign, Style::new().bg(ground).fg(ink));
                     ("", "█", Style::new().fg(ground))
                 }
                 true => ("█", "█", Style::new().fg(ground)),
-                false => (letter.as_str(), letter.as_str(), Style::new().fg(ground)),
+                false => (sign.as_str(), sign.as_str(), Style::new().fg(ground)),
             }
         }
     };

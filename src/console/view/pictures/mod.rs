@@ -67,8 +67,8 @@ pub struct Curve {
 pub struct Stack {
     /// Of each day its label and the parts, in the order of `teams`; `None` where nothing was observed.
     pub days: Vec<(String, Option<Vec<f64>>)>,
-    /// The teams, and what each cost in all of the days.
-    pub teams: Vec<(String, String)>,
+    /// Whose the parts are: the sign, the name, and what each cost in all of the days.
+    pub teams: Vec<(TeamPart, String, String)>,
     /// A budget's part of a day.
     pub limit: Option<f64>,
 }
@@ -95,8 +95,12 @@ pub struct TimeSpan {
 /// A part of a device.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum TeamPart {
-    /// Allocated to the team of this place in the legend.
-    Team(u8),
+    /// Allocated to the team of this place in [`TeamLetters`](crate::team_letters::TeamLetters).
+    Team(usize),
+    /// Allocated to one of the teams that have no line in the legend.
+    Others,
+    /// Of no team.
+    NoTeam,
     /// Allocated to several teams.
     Several,
     Free,
@@ -138,8 +142,9 @@ impl ObjectPicture {
     fn height(&self, width: u16) -> u16 {
         let lines = match &self.drawing {
             Drawing::Curve(_) | Drawing::Columns(..) | Drawing::Stack(_) => return MOST,
-            Drawing::Text(rows) => rows.len(),
-            Drawing::Lines(rows) => rows.len(),
+            // One line is enough where that is all there is.
+            Drawing::Text(rows) => return (rows.len() + 2) as u16,
+            Drawing::Lines(rows) => return (rows.len() + 2) as u16,
             Drawing::Sparks(rows) => rows.len() + 1,
             Drawing::Scales(rows) => rows.len() * 3,
             Drawing::Times(rows, _) => rows.len().min(MOST_TIMES) + 1,

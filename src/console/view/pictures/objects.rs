@@ -1,8 +1,10 @@
 //! Which pictures an object has: a pool, a node, a device, a job, a service, a team, a queue.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Curve, Drawing, ObjectPicture, TeamPart, cost, waiting};
+use crate::team_letters::TeamLetters;
 use crate::text::{counted, dollars_of, per_hour};
 use crate::view::subject;
 use model::base::quantities::grouped;
@@ -107,7 +109,7 @@ fn all_of(facts: &Facts, selection: &Selection) -> Vec<ObjectPicture> {
 fn of_queue_named(facts: &Facts, name: &Name) -> Vec<ObjectPicture> {
     let queues = facts.fleet.queues.iter();
     let found = queues.enumerate().find(|(_, queue)| queue.name() == name);
-    found.map_or_else(Vec::new, |(at, _)| waiting::of_queue(facts, at))
+    found.map_or_else(Vec::new, |(at, _)| waiting::of_queue(facts, at, None))
 }
 
 fn of_pool(facts: &Facts, name: &Name) -> Vec<ObjectPicture> {
@@ -232,43 +234,52 @@ fn by_team(
         return None;
     }
     let note = counted(rows.len() as u64, unit);
-    let teams = rows.iter().flat_map(|row| &row.1).flat_map(|it| &it.teams);
-    let teams: BTreeSet<&Name> = teams.copied().collect();
-    let teams: Vec<&Name> = teams.into_iter().collect();
+    let letters = TeamLetters::of(facts);
     let part_of = |own: &Holding<'_>| match (own.teams.first(), own.teams.len()) {
         (None, _) if own.device.health.is_fault() => TeamPart::Fault,
         (None, _) if facts.fleet.sees_devices() && own.is_unusable => TeamPart::Unusable,
         (None, _) if facts.fleet.sees_devices() => TeamPart::Free,
         (None, _) => TeamPart::Unknown,
-        (Some(team), 1) => {
-            let at = teams.iter().position(|other| other == team);
-            TeamPart::Team(at.unwrap_or(MOST_TEAMS).min(MOST_TEAMS) as u8)
-        }
+        (Some(team), 1) => letters.place(team).map_or(TeamPart::NoTeam, TeamPart::Team),
         _ => TeamPart::Several,
     };
     let rows = rows
         .iter()
         .map(|(name, parts)| (name.clone(), parts.iter().map(part_of).collect()));
-    let rows: Vec<(String, Vec<TeamPart>)> = rows.collect();
+    let mut rows: Vec<(String, Vec<TeamPart>)> = rows.collect();
+    let mut teams: BTreeMap<usize, usize> = BTreeMap::new();
+    for part in rows.iter().flat_map(|row| &row.1) {
+        if let TeamPart::Team(at) = part {
+            *teams.entry(*at).or_default() += 1;
+        }
+    }
+    // Those with most have a line in the legend.
+    let mut teams: Vec<(usize, usize)> = teams.into_iter().collect();
+    teams.small_sort_by_key(|(at, count)| (Reverse(*count), *at));
+    let named: BTreeSet<usize> = teams.iter().take(MOST_TEAMS).map(|(at, _)| *at).collect();
+    for part in rows.iter_mut().flat_map(|row| &mut row.1) {
+        if matches!(part, TeamPart::Team(at) if !named.contains(at)) {
+            *part = TeamPart::Others;
+        }
+    }
     let count = |part: TeamPart| {
         rows.iter()
             .flat_map(|row| &row.1)
             .filter(|own| **own == part)
             .count()
     };
-    let names = teams.iter().take(MOST_TEAMS).map(|team| team.to_string());
-    let more = (teams.len() > MOST_TEAMS).then(|| String::from("other teams"));
     let others = [
+        (TeamPart::Others, "other teams"),
+        (TeamPart::NoTeam, "no team"),
         (TeamPart::Several, "several teams"),
         (TeamPart::Free, "free"),
         (TeamPart::Unusable, "free, not usable"),
         (TeamPart::Fault, "fault"),
         (TeamPart::Unknown, "not visible to you"),
     ];
-    let mut legend: Vec<(TeamPart, String)> = names
-        .chain(more)
-        .enumerate()
-        .map(|(at, name)| (TeamPart::Team(at as u8), name))
+    let mut legend: Vec<(TeamPart, String)> = named
+        .iter()
+        .map(|at| (TeamPart::Team(*at), letters.name(*at).to_owned()))
         .chain(others.map(|(part, name)| (part, name.to_owned())))
         .filter(|(part, _)| count(*part) > 0)
         .collect();
@@ -395,10 +406,7 @@ fn of_job(facts: &Facts, key: &JobKey) -> Vec<ObjectPicture> {
     let mut all = match job.state {
         JobState::Waiting | JobState::Suspended => waiting::of_job(facts, job),
         // What it would find if it ran again.
-        JobState::Failed | JobState::Done => {
-            let queue = job.queue.as_ref();
-            queue.map_or_else(Vec::new, |queue| of_queue_named(facts, queue))
-        }
+        JobState::Failed | JobState::Done => waiting::of_ended(facts, job),
         _ => Vec::new(),
     };
     if let Some(serving) = &job.serving {

@@ -45,8 +45,15 @@ fn to_scale(title: &str, note: &str, scales: Vec<AmountScale>) -> Vec<ObjectPict
     is_any.then(picture).into_iter().collect()
 }
 
-/// The pictures of a queue, by its index.
-pub fn of_queue(facts: &Facts, at: usize) -> Vec<ObjectPicture> {
+/// The pictures of an ended job: those of its queue, with the devices of its own class.
+pub(super) fn of_ended(facts: &Facts, job: &Job) -> Vec<ObjectPicture> {
+    let mut queues = facts.fleet.queues.iter();
+    let at = queues.position(|queue| job.queue.as_ref() == Some(queue.name()));
+    at.map_or_else(Vec::new, |at| of_queue(facts, at, job.class.as_ref()))
+}
+
+/// The pictures of a queue, by its index; whose devices they are of `class`, or of that which its jobs request most of.
+pub fn of_queue(facts: &Facts, at: usize, class: Option<&Name>) -> Vec<ObjectPicture> {
     if facts.fleet.queues.get(at).is_none() {
         return Vec::new();
     }
@@ -80,15 +87,15 @@ pub fn of_queue(facts: &Facts, at: usize) -> Vec<ObjectPicture> {
         scales.collect(),
     );
     all.extend(times(facts, &is_own));
-    // Whose devices they are, of the class that its jobs request most of.
     let mut classes: BTreeMap<&Name, u32> = BTreeMap::new();
     for job in facts.fleet.jobs.iter().filter(|job| is_own(job)) {
         if let Some(class) = &job.class {
             *classes.entry(class).or_default() += job.devices_requested;
         }
     }
-    let class = classes.into_iter().max_by_key(|(_, devices)| *devices);
-    all.extend(class.and_then(|(class, _)| super::objects::of_class(facts, class)));
+    let most = classes.into_iter().max_by_key(|(_, devices)| *devices);
+    let class = class.or(most.map(|(class, _)| class));
+    all.extend(class.and_then(|class| super::objects::of_class(facts, class)));
     all
 }
 
