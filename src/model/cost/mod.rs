@@ -1,6 +1,7 @@
 //! Money: price books and what the fleet burns, by pool, queue, team, job and class.
 
 pub mod book;
+mod ended_pods;
 mod money;
 pub mod prices;
 #[cfg(any(test, feature = "sample"))]
@@ -13,6 +14,7 @@ pub mod tco;
 mod tests;
 
 pub use book::PriceBook;
+pub use ended_pods::{EndedPods, PodCosts};
 pub use money::{LIST_MARK, LIST_NOTE, Money};
 pub use prices::{Override, Owned, PoolPrice, Price, Prices};
 pub use spend_rates::{NodePrices, PriceGroup, RateRow, Spend, SpendRates, SpendScope};

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::base::{DeviceAmount, Name, Rate};
-use crate::fleet::device::{AllocationCell, Device};
+use crate::fleet::device::{AllocationCell, Device, Pod};
 use crate::fleet::job::JobKey;
 use crate::fleet::node::{Billing, Node};
 
+use super::ended_pods::EndedPods;
 use super::money::Money;
 use super::prices::Price;
 
@@ -182,6 +183,10 @@ pub struct SpendRates {
     pub nodes: BTreeMap<Name, Money>,
     /// Spend rate and cost so far (USD in all) of each job with at least one priced device allocated.
     pub jobs: BTreeMap<JobKey, (Spend, Money)>,
+    /// Rates of the pods with a priced device; a pod may have several entries.
+    pub pods: Arc<[(Arc<Pod>, Money)]>,
+    /// What ended pods of jobs cost, which the jobs' cost so far includes: as far as [`PodCosts`](super::PodCosts) saw them.
+    pub ended: Arc<BTreeMap<JobKey, EndedPods>>,
 }
 
 impl RateRow {
