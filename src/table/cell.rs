@@ -30,6 +30,8 @@ pub enum Value<'a> {
     Devices(DeviceAmount, Option<u32>),
     /// An amount of devices that is a lower bound.
     AtLeast(DeviceAmount),
+    /// Devices that are requested, and slices of devices.
+    Requested(u32, u32),
     /// A share, 0 to 1, as a number.
     Ratio(f64),
     /// A share, 0 to 1, as a bar and a number.
@@ -105,6 +107,7 @@ impl<'a> Value<'a> {
             Self::Count(count) => *count as f64,
             Self::Part(part, _) => *part as f64,
             Self::Devices(amount, _) | Self::AtLeast(amount) => amount.devices(),
+            Self::Requested(devices, slices) => f64::from(*devices) + f64::from(*slices),
             Self::Ratio(ratio) | Self::Bar(ratio) => *ratio,
             Self::Trend(_, last) => (*last)?,
             Self::Money(money) | Self::Sum(money) => money.usd(),
@@ -136,6 +139,9 @@ impl<'a> Value<'a> {
             Self::Devices(amount, None) => amount.to_string(),
             Self::AtLeast(amount) => format!(">={amount}"),
             Self::Devices(amount, Some(whole)) => format!("{amount}/{whole}"),
+            Self::Requested(devices, 0) => devices.to_string(),
+            Self::Requested(0, slices) => format!("{slices}slices"),
+            Self::Requested(devices, slices) => format!("{devices}+{slices}slices"),
             Self::Ratio(ratio) | Self::Bar(ratio) => whole_percent(*ratio),
             Self::Trend(_, last) => {
                 return last.map_or(UNKNOWN.into(), |last| whole_percent(last).into());

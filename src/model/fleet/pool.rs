@@ -1,5 +1,6 @@
 //! Pools: nodes that are paid, owned and filled together, with their counts and means.
 
+use crate::base::quantities::counted;
 use crate::base::{DeviceAmount, Name};
 
 use super::device::Device;
@@ -262,8 +263,10 @@ pub struct Pool {
     pub power_watts: Option<f64>,
     /// Power limits, watts, over devices that say or whose model is known.
     pub power_limit_watts: Option<f64>,
-    /// Devices that pending jobs request from this pool.
+    /// Devices, and slices of devices, that pending jobs request from this pool.
     pub waiting_devices: u32,
+    /// How many of these are slices.
+    pub waiting_slices: u32,
     /// Any of its readings is stale or its nodes are lost.
     pub stale: bool,
     /// Which of its data is visible.
@@ -319,6 +322,16 @@ impl WaitingOutside {
     pub fn rows(self) -> impl Iterator<Item = (&'static str, u32)> {
         let all = Self::NAMES.into_iter().zip(self.counts());
         all.filter(|(_, devices)| *devices > 0)
+    }
+}
+
+/// What is requested in its units: `8 devices`, `100 slices`, `8 devices and 100 slices`.
+pub fn requested_words(all: u64, slices: u64) -> String {
+    let devices = counted(all.saturating_sub(slices), "device");
+    match slices {
+        0 => devices,
+        _ if slices >= all => counted(slices, "slice"),
+        _ => format!("{devices} and {}", counted(slices, "slice")),
     }
 }
 
