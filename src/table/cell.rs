@@ -347,6 +347,17 @@ mod tests {
     }
 
     #[test]
+    fn slices_are_named_apart_from_devices_and_both_are_sorted_by() {
+        let now = Moment::default();
+        let plain = |devices, slices| Value::Requested(devices, slices).plain(now).into_owned();
+        assert_eq!(
+            [plain(8, 100), plain(0, 100), plain(8, 0)],
+            ["8+100slices", "100slices", "8"]
+        );
+        assert_eq!(Value::Requested(8, 100).number(now), Some(108.0));
+    }
+
+    #[test]
     fn unknown_sorts_last_both_ways() {
         let now = Moment::default();
         let (known, unknown) = (Value::Ratio(0.0), Value::Unknown);

@@ -286,8 +286,7 @@ impl<'p> Explainer<'p> {
         out
     }
 
-    /// What is certain of a workload though not everything is visible: that the nodes, if these are, have too little for it when
-    /// they are empty.
+    /// What is certain of a workload though not everything is visible: that visible nodes have too little for it even when empty.
     fn certain(&mut self, work: WorkloadId) -> Vec<Reason> {
         let hidden = &self.state.compiled().snapshot.not_visible;
         if hidden.iter().any(|what| what.as_str() == NODES) {

@@ -1,8 +1,8 @@
 //! Money: price books and what the fleet burns, by pool, queue, team, job and class.
 
 pub mod book;
-mod ended_pods;
 mod money;
+mod pod_costs;
 pub mod prices;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
@@ -14,10 +14,10 @@ pub mod tco;
 mod tests;
 
 pub use book::PriceBook;
-pub use ended_pods::{EndedPods, PodCosts};
 pub use money::{LIST_MARK, LIST_NOTE, Money};
+pub use pod_costs::PodCosts;
 pub use prices::{Override, Owned, PoolPrice, Price, Prices};
-pub use spend_rates::{NodePrices, PriceGroup, RateRow, Spend, SpendRates, SpendScope};
+pub use spend_rates::{EndedPods, NodePrices, PriceGroup, RateRow, Spend, SpendRates, SpendScope};
 pub use spending::{
     ASSUMPTION, BudgetChange, BudgetUnit, FleetSpending, JobSpending, PeriodEnd, PoolSpending,
 };

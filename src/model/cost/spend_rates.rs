@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::base::{DeviceAmount, Name, Rate};
+use crate::base::{DeviceAmount, Moment, Name, Rate};
 use crate::fleet::device::{AllocationCell, Device, Pod};
 use crate::fleet::job::JobKey;
 use crate::fleet::node::{Billing, Node};
 
-use super::ended_pods::EndedPods;
 use super::money::Money;
 use super::prices::Price;
 
@@ -163,6 +162,16 @@ impl FromIterator<Option<Arc<Price>>> for NodePrices {
             None => Self::Alike(None),
         }
     }
+}
+
+/// Cost of the pods of a job that ended while its fleet was followed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EndedPods {
+    pub pods: u32,
+    /// What they cost in all, USD.
+    pub cost: Money,
+    /// Start of the earliest allocation among them.
+    pub since: Moment,
 }
 
 /// The fleet's spend rate by every scope. In each scope the rows add up to `total`, to the micro-dollar.

@@ -9,17 +9,7 @@ use crate::fleet::device::Pod;
 use crate::fleet::job::{Job, JobKey};
 
 use super::money::Money;
-use super::spend_rates::SpendRates;
-
-/// Cost of the pods of a job that ended while its fleet was followed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct EndedPods {
-    pub pods: u32,
-    /// USD in all.
-    pub cost: Money,
-    /// Start of the earliest allocation among them.
-    pub since: Moment,
-}
+use super::spend_rates::{EndedPods, SpendRates};
 
 /// Follows the pods of jobs from snapshot to snapshot. A pod that came and went between two is not seen.
 #[derive(Default)]
