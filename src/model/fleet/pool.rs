@@ -361,6 +361,13 @@ mod tests {
     use crate::fleet::node::Cordon;
 
     #[test]
+    fn what_is_requested_is_named_by_its_unit() {
+        assert_eq!(requested_words(8, 0), "8 devices");
+        assert_eq!(requested_words(1, 1), "1 slice");
+        assert_eq!(requested_words(108, 100), "8 devices and 100 slices");
+    }
+
+    #[test]
     fn a_free_device_is_usable_where_a_new_pod_could_start_on_it() {
         let own = pod("nlp", "train-0", None, "nlp");
         let devices = vec![
