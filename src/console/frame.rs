@@ -214,7 +214,12 @@ fn draw_header(screen: &dyn Screen, painter: &mut Painter<'_>, line: Rect) {
         (waiting(screen.summary().waiting_jobs), title),
     ];
     if wide {
-        let more = format!(" jobs · {} dev", waiting(screen.summary().waiting_devices));
+        let slices = screen.summary().waiting_slices;
+        let devices = screen.summary().waiting_devices - slices;
+        let mut more = format!(" jobs · {} dev", waiting(devices));
+        if slices > 0 && jobs_known {
+            more.push_str(&format!(" + {} slices", grouped(slices as i64)));
+        }
         words.push((more, muted));
     }
     left.push(Piece { words, drop: 3 });

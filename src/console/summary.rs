@@ -20,8 +20,10 @@ pub struct Summary {
     /// Share of the devices that are allocated, 0 to 1; without a scope only.
     pub allocated: Option<f64>,
     pub waiting_jobs: u64,
-    /// Devices that they request.
+    /// Devices, and slices of devices, that they request.
     pub waiting_devices: u64,
+    /// How many of these are slices.
+    pub waiting_slices: u64,
     pub crit: u64,
     pub warn: u64,
     /// Mean utilization of the devices with readings, 0 to 1.
@@ -55,12 +57,11 @@ impl Summary {
         if summary.unread {
             return summary;
         }
-        for job in fleet.jobs.iter().filter(|job| facts.has_job(job)) {
-            if job.state == JobState::Waiting {
-                summary.waiting_jobs += 1;
-                summary.waiting_devices += u64::from(job.devices_waiting());
-            }
-        }
+        let jobs = fleet.jobs.iter().filter(|job| facts.has_job(job));
+        let waits = jobs.filter(|job| job.state == JobState::Waiting);
+        summary.waiting_jobs = waits.count() as u64;
+        let (all, slices) = table::rows::pools::waiting_devices(facts);
+        (summary.waiting_devices, summary.waiting_slices) = (u64::from(all), u64::from(slices));
         for finding in fleet.findings.iter() {
             if !facts.concerns(finding) {
                 continue;

@@ -11,7 +11,7 @@ use crate::fleet::finding::Finding;
 use crate::fleet::fleet::Fleet;
 use crate::fleet::job::{Job, JobKey, JobState};
 use crate::fleet::node::Billing;
-use crate::fleet::profile::{self, Bottleneck, Evidence, JobProfile, Profiles};
+use crate::fleet::profile::{self, Bottleneck, Evidence, JobProfile, NotJudged, Profiles};
 
 mod smaller;
 
@@ -392,13 +392,18 @@ fn about(
     offers: &LazyCell<MoveOffers, impl FnOnce() -> MoveOffers>,
     all: &mut Vec<Advice>,
 ) {
-    let Ok(bound) = profile.verdict else { return };
+    let bound = match profile.verdict {
+        Ok(bound) => Some(bound),
+        // What bounded it has stopped: of its devices that did nothing all along, that is known all the same.
+        Err(NotJudged::Stopped) if !job.is_gang() => None,
+        Err(_) => return,
+    };
     let evidence = profile.evidence;
     let costs = costs_of(job, burn);
     let advice = |action: Action, saves: Option<Money>, certainty: Certainty| Advice {
         job: job.id.clone(),
         team: job.team.clone(),
-        bound: Some(bound),
+        bound,
         action,
         devices: profile.devices,
         class: job.class.clone(),
@@ -409,7 +414,7 @@ fn about(
         certainty,
     };
     match bound {
-        Bottleneck::Idle => {
+        Some(Bottleneck::Idle) => {
             let sure = if profile.known >= NEARLY_ALL && evidence.sm.is_some() {
                 Certainty::High
             } else {
@@ -418,12 +423,15 @@ fn about(
             all.push(advice(Action::Release, costs, sure));
             return;
         }
-        Bottleneck::Input if waits_for_requests(job, bound) => {}
-        Bottleneck::Compute if serves(job) => {}
-        Bottleneck::Input => all.push(advice(Action::FasterInput, None, Certainty::Medium)),
-        Bottleneck::Compute => all.push(advice(Action::UseTensorCores, None, Certainty::Medium)),
-        Bottleneck::Tensor | Bottleneck::Memory | Bottleneck::Communication | Bottleneck::Mixed => {
+        Some(Bottleneck::Input | Bottleneck::Compute) if serves(job) => {}
+        Some(Bottleneck::Input) => all.push(advice(Action::FasterInput, None, Certainty::Medium)),
+        Some(Bottleneck::Compute) => {
+            all.push(advice(Action::UseTensorCores, None, Certainty::Medium));
         }
+        Some(
+            Bottleneck::Tensor | Bottleneck::Memory | Bottleneck::Communication | Bottleneck::Mixed,
+        )
+        | None => {}
     }
     // The devices of a pod that begins are idle, and a service that lacks capacity needs them.
     let idle = match is_short(job) || job.pods.iter().any(|pod| !pod.seen.ready) {
@@ -438,8 +446,8 @@ fn about(
         all.push(advice(Action::FewerDevices(idle), saves, Certainty::Medium));
         return;
     }
-    if bound == Bottleneck::Tensor {
-        // Nothing to improve.
+    // Of the one there is nothing to improve, and of the other it is not known what fits.
+    if matches!(bound, Some(Bottleneck::Tensor) | None) {
         return;
     }
     if let Some((action, saves)) = smaller(job, profile, costs, fleet, burn, offers) {

@@ -30,6 +30,8 @@ pub enum Value<'a> {
     Devices(DeviceAmount, Option<u32>),
     /// An amount of devices that is a lower bound.
     AtLeast(DeviceAmount),
+    /// Devices that are requested, and slices of devices.
+    Requested(u32, u32),
     /// A share, 0 to 1, as a number.
     Ratio(f64),
     /// A share, 0 to 1, as a bar and a number.
@@ -105,6 +107,7 @@ impl<'a> Value<'a> {
             Self::Count(count) => *count as f64,
             Self::Part(part, _) => *part as f64,
             Self::Devices(amount, _) | Self::AtLeast(amount) => amount.devices(),
+            Self::Requested(devices, slices) => f64::from(*devices) + f64::from(*slices),
             Self::Ratio(ratio) | Self::Bar(ratio) => *ratio,
             Self::Trend(_, last) => (*last)?,
             Self::Money(money) | Self::Sum(money) => money.usd(),
@@ -136,6 +139,9 @@ impl<'a> Value<'a> {
             Self::Devices(amount, None) => amount.to_string(),
             Self::AtLeast(amount) => format!(">={amount}"),
             Self::Devices(amount, Some(whole)) => format!("{amount}/{whole}"),
+            Self::Requested(devices, 0) => devices.to_string(),
+            Self::Requested(0, slices) => format!("{slices}slices"),
+            Self::Requested(devices, slices) => format!("{devices}+{slices}slices"),
             Self::Ratio(ratio) | Self::Bar(ratio) => whole_percent(*ratio),
             Self::Trend(_, last) => {
                 return last.map_or(UNKNOWN.into(), |last| whole_percent(last).into());
@@ -338,6 +344,17 @@ mod tests {
         assert_eq!(natural("r1-9", "r1-10"), Ordering::Less);
         assert_eq!(natural("r10-1", "r1-2"), Ordering::Greater);
         assert_eq!(natural("x100", "x100"), Ordering::Equal);
+    }
+
+    #[test]
+    fn slices_are_named_apart_from_devices_and_both_are_sorted_by() {
+        let now = Moment::default();
+        let plain = |devices, slices| Value::Requested(devices, slices).plain(now).into_owned();
+        assert_eq!(
+            [plain(8, 100), plain(0, 100), plain(8, 0)],
+            ["8+100slices", "100slices", "8"]
+        );
+        assert_eq!(Value::Requested(8, 100).number(now), Some(108.0));
     }
 
     #[test]

@@ -128,6 +128,7 @@ fn pool(name: &str, devices: DeviceCounts) -> Pool {
         power_watts: Some(15_300.0),
         power_limit_watts: None,
         waiting_devices: 0,
+        waiting_slices: 0,
         stale: false,
         visibility: Default::default(),
     }

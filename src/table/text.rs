@@ -94,10 +94,14 @@ fn weekday(at: Moment) -> &'static str {
     DAYS[day(at).rem_euclid(7) as usize]
 }
 
+/// Seconds of a week.
+const WEEK: u64 = 7 * 86_400;
+
 /// Printed where a start cannot be estimated.
 pub const NO_ETA: &str = "no ETA";
 
-/// An estimated start with its 80 % interval: `~21:40 (20:55–23:10)` in UTC, `in ~2d04h (1d20h–3d01h)` when it is far off;
+/// An estimated start with its 80 % interval: `~21:40 (20:55–23:10)` in UTC, `in ~2d04h (1d20h–3d01h)` when it is far off,
+/// `in ~2d12h (8h–4 weeks)` from two weeks on;
 /// `now` when due; `no ETA` when unknown.
 pub fn eta(now: Moment, [p10, p50, p90]: [Option<Moment>; 3]) -> String {
     let about = eta_alone(now, [p10, p50, p90]);
@@ -164,6 +168,11 @@ impl EtaScale {
             return estimated_hour(now, at, self.width);
         }
         let ahead = at.since(now);
+        // So far off, days are no estimate.
+        let weeks = (ahead.seconds() + WEEK / 2) / WEEK;
+        if ahead.seconds() >= 2 * WEEK {
+            return counted(weeks, "week");
+        }
         let millis = nearest(ahead.millis().cast_signed(), rounding(self.width, ahead));
         whole_units(Age::from_millis(millis.unsigned_abs()))
     }
@@ -375,6 +384,10 @@ mod tests {
         assert_eq!(
             shown(at(2_640), at(3_120), at(4_380)),
             "in ~2d04h (1d20h–3d01h)"
+        );
+        assert_eq!(
+            shown(at(480), at(3_600), at(36_000)),
+            "in ~2d12h (8h–4 weeks)"
         );
         assert_eq!(shown(at(0), at(0), at(9)), "now");
         assert_eq!(shown(at(9), None, None), "no ETA");

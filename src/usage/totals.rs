@@ -40,7 +40,7 @@ impl CostPart {
             Self::Useful => "useful",
             Self::UnderUsed => "underutilized",
             Self::Idle => "idle",
-            Self::NotRead => "not read",
+            Self::NotRead => "without a reading",
             Self::Unallocated => "unallocated",
             Self::OutOfService => "out of service",
             Self::LostToFailure => "lost to failure",

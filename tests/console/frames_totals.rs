@@ -70,6 +70,7 @@ pub(super) fn pool(plan: &PoolPlan, nodes: &[Arc<Node>], policy: &Policy) -> Poo
         power_watts: watts,
         power_limit_watts: limit,
         waiting_devices: 0,
+        waiting_slices: 0,
         stale: false,
         visibility: Default::default(),
     }

@@ -87,7 +87,7 @@ fn a_pool_has_curves_of_its_hour_in_place_of_small_ones() {
     for title in [
         "utilization",
         "allocated devices",
-        "devices requested by waiting jobs",
+        "devices and slices requested by waiting jobs",
         "idle $/h",
     ] {
         assert!(text.contains(title), "{title}\n{text}");

@@ -363,6 +363,33 @@ fn a_long_plan_says_first_what_it_does_in_sum() {
     assert!(seen.contains("the end, "), "{seen}");
 }
 
+/// A job that only waits is kept from starting: its devices are not freed.
+#[test]
+fn a_step_that_holds_a_waiting_job_frees_no_device() {
+    let shown = |interrupts: bool| {
+        let object =
+            Object::new("kueue.x-k8s.io", "", "workloads", "Workload", "wl").within("prod");
+        let mut step = Step::new(
+            Verb::Suspend,
+            object,
+            Mutation::WorkloadActive { value: false },
+        );
+        step.job = Some(JobRef {
+            name: job("rival"),
+            devices: Some(96),
+            gang: None,
+        });
+        step.side_effects.interrupts = interrupts;
+        let mut plan = priority(&[]);
+        plan.steps = vec![step];
+        let (app, _) = opened(SIZE, &plan);
+        text(&app)
+    };
+    let (waits, runs) = (shown(false), shown(true));
+    assert!(waits.contains("0 of 96"), "{waits}");
+    assert!(runs.contains("96") && !runs.contains("0 of 96"), "{runs}");
+}
+
 #[test]
 fn a_step_of_a_long_plan_takes_one_line_of_a_small_screen_and_what_all_share_is_shown_once() {
     let (mut app, _) = opened((80, 24), &long());

@@ -61,7 +61,7 @@ pub fn add_up(facts: &Facts) {
     }
     let waits = teams.iter().flat_map(table::kinds::pools::rows);
     let waits = waits.filter_map(|row| row.waiting_devices).sum::<u32>();
-    assert_eq!(waits, pools::waiting_devices(facts));
+    assert_eq!(waits, pools::waiting_devices(facts).0);
     for whole in queues::rows(facts) {
         let rows = teams.iter().map(queues::rows);
         let own = rows.filter_map(|rows| rows.into_iter().find(|row| row.name == whole.name));

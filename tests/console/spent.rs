@@ -6,7 +6,7 @@ use std::time::Duration;
 use console::color::ColorDepth;
 use console::{App, AppOptions, Msg, render_text};
 use model::base::Moment;
-use model::cost::BudgetUnit;
+use model::cost::{BudgetUnit, SpendScope};
 use table::Facts;
 use table::navigation::ViewId;
 use table::spend::{CostBasis, ObservedSpan, PeriodSums, UsageFacts, UsageStatus};
@@ -95,6 +95,7 @@ fn usage_facts(facts: &Facts) -> UsageFacts {
         is_demo: false,
         status: UsageStatus::Read(now.minus(Duration::from_secs(40))),
         periods: periods.collect(),
+        month: Vec::new(),
         budgets: vec![
             budget(
                 "research",
@@ -190,6 +191,30 @@ fn the_forecast_of_the_fleet_is_on_a_small_screen_and_an_unknown_budget_says_why
         table::budgets::table(&usage.budgets, LARGE.now, true, false)
             .contains("unknown: no price for 12.0 device-hours")
     );
+}
+
+#[test]
+fn a_pool_says_what_it_cost_this_month_and_how_much_of_that_is_at_list_prices() {
+    let mut facts = LARGE.clone();
+    let pools = &facts.spend_rates.rows[&SpendScope::Pool];
+    let row = pools.first().expect("a pool costs").clone();
+    let mut usage = usage_facts(&LARGE);
+    let mut sum = sums(1_000_000_000).remove(1);
+    sum.names = vec![row.name.to_string()];
+    let all = sum.totals.cost_micros().expect("priced");
+    sum.totals.list_micros = all / 2;
+    usage.month = vec![(SpendScope::Pool, vec![sum])];
+    facts.usage = Arc::new(usage);
+    let month = table::kinds::cost::month_of(&facts, &row).expect("a month");
+    let month = month.expect("priced");
+    assert_eq!(month.all.micros(), all);
+    assert_eq!(
+        table::spend::list_share(month).as_deref(),
+        Some(" (50 % at list prices)")
+    );
+    // Of a class nothing was read: that is no sum of zero.
+    let class = &facts.spend_rates.rows[&SpendScope::Class][0];
+    assert_eq!(table::kinds::cost::month_of(&facts, class), None);
 }
 
 #[test]

@@ -223,6 +223,7 @@ pub fn pool(name: &str, total: u32, allocated: u32) -> Pool {
         power_watts: Some(4500.0),
         power_limit_watts: None,
         waiting_devices: 0,
+        waiting_slices: 0,
         stale: false,
         visibility: Default::default(),
     }

@@ -150,7 +150,8 @@ pub(in crate::cli) fn plan_text(plan: &Plan, context: Option<&str>, format: Plan
     for (at, step) in plan.steps.iter().enumerate() {
         let _ = write!(text, "  {} {}", at + 1, printable(&step.words()));
         if let Some(devices) = step.job.as_ref().and_then(|job| job.devices) {
-            let _ = write!(text, "  {}", counted(devices.into(), "device"));
+            let none = if step.frees_nothing() { "0 of " } else { "" };
+            let _ = write!(text, "  {none}{}", counted(devices.into(), "device"));
         }
         let effects = &step.side_effects;
         if let Some(gang) = effects.gang_broken {

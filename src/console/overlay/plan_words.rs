@@ -100,6 +100,11 @@ pub(super) fn cells<'a>(
         Cell::text(name).role(Role::Title).middle(),
         Cell::new(match (devices, class) {
             (None, _) => Value::Empty,
+            // As on the page of a job that waits.
+            (Some(count), class) if step.frees_nothing() => {
+                let class = class.map_or_else(String::new, |class| format!(" {class}"));
+                Value::text(format!("0 of {count}{class}"))
+            }
             (Some(count), None) => Value::Count(i64::from(count)),
             (Some(count), Some(class)) => Value::text(format!("{count} {class}")),
         }),

@@ -36,6 +36,8 @@ enum ShownChanges<'f> {
         title: String,
         changes: &'f FleetChanges,
         money: Cow<'f, [MoneyChange]>,
+        /// Since when the money differs, where that is not in the title.
+        money_since: String,
         notes: Vec<String>,
     },
 }
@@ -60,6 +62,7 @@ impl ChangesView {
                     title: summary(changes),
                     changes,
                     money: Cow::Borrowed(&changes.money),
+                    money_since: String::new(),
                     notes: changes.notes.clone(),
                 },
             };
@@ -70,6 +73,7 @@ impl ChangesView {
                 title: seen_summary(seen),
                 changes: &seen.changes,
                 money: Cow::Owned(seen.money(facts)),
+                money_since: format!("since {} UTC: ", seen.compared_since.clock()),
                 notes: vec![seen_note(seen)],
             },
         }
@@ -147,8 +151,9 @@ impl View for ChangesView {
                 title,
                 changes,
                 money,
+                money_since,
                 ..
-            } => (title, changes, money),
+            } => (title, changes, money_since + &money_text(&money)),
             ShownChanges::Not(words) => {
                 painter.text_in_role(x, area.y, room, &words, Role::Muted);
                 return;
@@ -162,7 +167,7 @@ impl View for ChangesView {
             }
         };
         painter.text_in_role(x, area.y, room, &title, Role::Title);
-        painter.text_in_role(x, area.y + 1, room, &money_text(&money), Role::Text);
+        painter.text_in_role(x, area.y + 1, room, &money, Role::Text);
         for (line, words) in self.note_lines(area).iter().enumerate() {
             let y = area.y.saturating_add(2 + line as u16);
             painter.text_in_role(x, y, room, words, Role::Muted);

@@ -149,15 +149,12 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         });
         // What was seen in part is no measure for the whole: it has no sum beside that of the whole.
         let before = match sums.before.ratio < COMPARABLE {
-            true => format!(
-                "{:>24}",
-                match (sums.before.ratio * 100.0).round() {
-                    0.0 => String::from("no data"),
-                    percent => format!("only {percent:.0} % observed"),
-                }
-            ),
+            true => match (sums.before.ratio * 100.0).round() {
+                0.0 => String::from("no data"),
+                percent => format!("only {percent:.0} % observed"),
+            },
             false => format!(
-                "{:>14}  {:>9}",
+                "{:>12}  {:>8}",
                 or_unknown(before.map(|before| dollars(before) + mark)),
                 or_unknown(change)
             ),
@@ -165,7 +162,7 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         painter.text(inside.x, y, 14, period_words(sums.period), text);
         painter.text_right(inside.x + 30, y, 16, &cost(now), accent);
         let words = format!(
-            "before {before:>25}   observed {seen:>5.1} %  {}",
+            "before {before:>22}  time observed {seen:>5.1} % {}",
             spark(&sums.trend(scope))
         );
         painter.text(

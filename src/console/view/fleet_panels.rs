@@ -17,7 +17,9 @@ use table::kinds::alerts;
 use table::role::Role;
 use table::rows::job_failure::why_failed;
 use table::rows::jobs::{failed_at, failed_latest_first, waits_anew};
+use table::spend::{cost_of, listed_dollars};
 use table::waiting;
+use usage::Period;
 
 use super::cost;
 use super::fleet::{FleetView, Panel};
@@ -38,7 +40,7 @@ impl FleetView {
         };
         let note = match self.waiting.is_empty() {
             true => note,
-            false => format!("{note}{}", super::queues::answered(facts, painter)),
+            false => format!("{note}{}", super::queues::answered(facts)),
         };
         let inside = panel(painter, area, "waiting, longest first", &note);
         if self.waiting.is_empty() {
@@ -124,7 +126,9 @@ impl FleetView {
             .filter(|since| facts.now.since(*since) >= std::time::Duration::from_secs(120).into())
             // What is remembered is the whole fleet's.
             .filter(|_| facts.part.is_none());
-        let inside = panel(painter, area, "rate by team", &total);
+        let month = this_month(facts).filter(|_| area.width > 50);
+        let month = month.map_or_else(String::new, |sum| format!(" · this month {sum}"));
+        let inside = panel(painter, area, "rate by team", &format!("{total}{month}"));
         let mut y = inside.y;
         // The rate hardly changes within an hour; the idle part of it does.
         if inside.height >= 8
@@ -325,6 +329,15 @@ fn is_full(painter: &mut Painter<'_>, inside: Rect, y: u16, more: usize, kept: b
         painter.text_in_role(inside.x, y, inside.width, &words, Role::Muted);
     }
     left == 0 || is_counted
+}
+
+/// What the scope has cost in the month so far, by the usage ledger; `None` where that is not known.
+fn this_month(facts: &Facts) -> Option<String> {
+    let mut periods = facts.usage.periods.iter();
+    let month = periods.find(|sums| sums.period == Period::Month)?;
+    let scope = facts.part.as_ref().map(|part| &part.scope);
+    let [now, _] = month.of(scope);
+    Some(listed_dollars(cost_of(&now?)?))
 }
 
 /// When a waiting job starts; `None` where only what is not visible could tell: that is said once, above.

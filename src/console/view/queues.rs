@@ -178,11 +178,7 @@ impl QueuesView {
         let name = name_of(facts, row).map_or(String::new(), |name| name.to_string());
         let note = match self.waiting.len() {
             0 => String::new(),
-            some => format!(
-                "{}{}",
-                counted(some as u64, "job"),
-                answered(facts, painter)
-            ),
+            some => format!("{}{}", counted(some as u64, "job"), answered(facts)),
         };
         let whole = facts.fleet.sees_all_work();
         let title = match (&facts.part, whole) {
@@ -363,13 +359,13 @@ impl View for QueuesView {
     }
 }
 
-/// How old the answers are, behind a count: nothing while they are of just now.
-pub(super) fn answered(facts: &Facts, painter: &mut Painter<'_>) -> String {
+/// Of when the answers are, free devices in them too, behind a count: nothing while they are of just now.
+pub(super) fn answered(facts: &Facts) -> String {
     match facts.answers.at {
         None => String::from(" · computing reasons"),
         Some(at) if facts.now.since(at) < std::time::Duration::from_secs(30).into() => {
             String::new()
         }
-        Some(at) => format!(" · as of {} ago", painter.age(at)),
+        Some(at) => format!(" · as of {} UTC", at.clock()),
     }
 }

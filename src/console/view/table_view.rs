@@ -17,7 +17,7 @@ use table::Facts;
 use table::cell::{Cell, Value};
 use table::column::ColumnHead;
 use table::column::{KindSpec, Row};
-use table::kinds::advice;
+use table::kinds::{advice, cost};
 use table::navigation::{Destination, RowScope, Selection, ViewId};
 use table::role::Role;
 
@@ -100,7 +100,8 @@ impl TableView {
         }
     }
 
-    fn has_total(&self) -> bool {
+    /// True for a table whose last line is a total.
+    pub(super) fn has_total(&self) -> bool {
         std::ptr::eq(self.table_model.kind, &raw const advice::KIND)
     }
 
@@ -432,8 +433,11 @@ impl TableView {
         } else {
             nothing_known(facts, self.id).unwrap_or_else(|| {
                 let none = self.table_model.kind.none;
-                let words = match self.id {
-                    ViewId::Plans | ViewId::Sources => none.to_owned(),
+                let is_waste = std::ptr::eq(self.table_model.kind, &raw const cost::IDLE);
+                let unread = table::no_readings(facts).filter(|_| is_waste);
+                let words = match (self.id, unread) {
+                    (_, Some(why)) => format!("which devices are idle is not known: {why}"),
+                    (ViewId::Plans | ViewId::Sources, None) => none.to_owned(),
                     _ => facts.none_in_scope(none),
                 };
                 (words, Role::Muted)

@@ -48,7 +48,9 @@ impl TableWithFacts {
         if kept == 0 && rows >= most {
             return (area, Rect { height: 0, ..area });
         }
-        let note = u16::from(self.table.table_model.unseen_note().is_some());
+        let table = &self.table.table_model;
+        let note = u16::from(table.has_list_prices() || table.unseen_note().is_some());
+        let note = note + u16::from(self.table.has_total());
         let above = rows.saturating_add(1 + note).clamp(4, most);
         let air = u16::from(area.width > 60);
         let below = Rect::new(

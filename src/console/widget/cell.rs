@@ -27,6 +27,11 @@ pub fn words<'c>(cell: &'c Cell<'_>, painter: &mut Painter<'_>) -> Cow<'c, str> 
         }
         Value::Devices(amount, whole) => devices_words(*amount, *whole),
         Value::AtLeast(amount) => format!("≥{}", devices_words(*amount, None)),
+        Value::Requested(0, slices) => format!("{} slices", grouped(i64::from(*slices))),
+        Value::Requested(devices, slices) => {
+            let slices = grouped(i64::from(*slices));
+            format!("{} + {slices} slices", grouped(i64::from(*devices)))
+        }
         Value::Ratio(ratio) | Value::Bar(ratio) => whole_percent(*ratio),
         Value::Trend(_, Some(last)) => whole_percent(*last),
         Value::Trend(_, None) => return Cow::Borrowed(UNKNOWN),

@@ -47,6 +47,9 @@ pub use reason::{NodeSupply, Reason};
 
 use trials::Trials;
 
+/// The name of nodes among what is not visible.
+const NODES: &str = "nodes";
+
 /// Turn budget for one workload.
 const TURNS_FOR_ONE: usize = 4_000;
 
@@ -283,14 +286,33 @@ impl<'p> Explainer<'p> {
         out
     }
 
-    /// Explanation of a workload if not everything relevant is visible: its state only.
-    fn unseen(&self, work: WorkloadId, waits: bool, stand: StartState) -> Explanation {
+    /// What is certain of a workload though not everything is visible: that visible nodes have too little for it even when empty.
+    fn certain(&mut self, work: WorkloadId) -> Vec<Reason> {
+        let hidden = &self.state.compiled().snapshot.not_visible;
+        if hidden.iter().any(|what| what.as_str() == NODES) {
+            return Vec::new();
+        }
+        let misses = self.cycle.waiting.get(&work).cloned();
+        let all = self.reasons(work, &misses.unwrap_or_else(|| Arc::new([])));
+        let is_certain = |reason: &Reason| matches!(reason, Reason::Absent(_));
+        all.into_iter().filter(is_certain).collect()
+    }
+
+    /// Explanation of a workload if not everything relevant is visible: its state and what is certain.
+    fn unseen(&mut self, work: WorkloadId, waits: bool, stand: StartState) -> Explanation {
+        let certain = match waits {
+            true => self.certain(work),
+            false => Vec::new(),
+        };
         let compiled = self.state.compiled();
         let workload = compiled.workload(work);
         let reasons = match (waits, stand) {
-            (true, _) => vec![Reason::NotVisible {
-                what: compiled.snapshot.not_visible.clone(),
-            }],
+            (true, _) => {
+                let unseen = Reason::NotVisible {
+                    what: compiled.snapshot.not_visible.clone(),
+                };
+                certain.into_iter().chain([unseen]).collect()
+            }
             (false, StartState::Held) => vec![Reason::Held],
             (false, StartState::Running) if workload.elsewhere => {
                 blocked(workload).into_iter().collect()

@@ -647,6 +647,26 @@ fn no_claim_is_made_about_nodes_that_cannot_be_listed() {
     }
 }
 
+/// Nodes that are too few when they are empty are too few whatever runs on them in namespaces that are not visible.
+#[test]
+fn what_the_nodes_alone_tell_is_told_though_other_namespaces_are_not_visible() {
+    let document = |pods: u32, hidden: &str| {
+        json!({
+            "nodes": [node("a", 8, "r", "b")], "not_visible": [hidden],
+            "workloads": [work("waits", pods, 8, json!({}))],
+        })
+    };
+    let told = ask(document(2, "other namespaces"), "waits");
+    let [Reason::Absent(_), Reason::NotVisible { .. }] = &told.reasons[..] else {
+        panic!("{:?}", told.reasons);
+    };
+    assert!(told.unblock.is_none() && told.alternatives.is_empty());
+    for (pods, hidden) in [(1, "other namespaces"), (2, "nodes")] {
+        let answer = ask(document(pods, hidden), "waits");
+        assert_eq!(codes(&answer), ["not-visible"], "{pods} {hidden}");
+    }
+}
+
 #[test]
 fn amounts_read_as_people_write_them() {
     assert_eq!(amount("devices", 8_000), "8");

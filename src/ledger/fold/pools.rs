@@ -95,7 +95,8 @@ impl KeptPools {
                 let mut pool = Pool {
                     devices: sum.devices,
                     stale: sum.stale || nodes_lost,
-                    waiting_devices: waiting.get(&bare.name).copied().unwrap_or(0),
+                    waiting_devices: waiting.get(&bare.name).map_or(0, |waiting| waiting.0),
+                    waiting_slices: waiting.get(&bare.name).map_or(0, |waiting| waiting.1),
                     ..sum.readings(bare.clone())
                 };
                 if !visibility.nodes {
@@ -155,6 +156,7 @@ fn bare(name: &Name, nodes: &[&Node], scaling: &Scaling, policy: &Policy) -> Poo
         power_watts: None,
         power_limit_watts: None,
         waiting_devices: 0,
+        waiting_slices: 0,
         stale: false,
         visibility: PoolSight::default(),
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::base::{Moment, ObjectKey};
 use crate::cost::{Money, Price, Spend};
-use crate::fleet::job::HeldDevice;
+use crate::fleet::job::{Gang, HeldDevice};
 use crate::fleet::rules::accelerator::Catalog;
 use crate::fleet::rules::policy::Policy;
 
@@ -121,6 +121,25 @@ fn devices_that_do_nothing_are_given_back_for_what_they_cost() {
         (one.action.code(), one.saves_a_month()),
         ("fewer-devices", month(12.0))
     );
+}
+
+#[test]
+fn devices_idle_all_along_are_advised_about_though_the_others_have_just_stopped() {
+    let stopped = |gang: Option<Gang>| {
+        advised("A100", 8, |job, e| {
+            job.gang = gang;
+            (e.util_most, e.most_lately, e.idle_devices) = (Some(0.6), Some(0.0), 2);
+            assert_eq!(profile::judge(1.0, e), Err(NotJudged::Stopped));
+        })
+    };
+    let alone = stopped(None);
+    let one = only(&alone);
+    assert_eq!(
+        (one.action.code(), one.bound, one.saves_a_month()),
+        ("fewer-devices", None, month(8.0))
+    );
+    // A gang that stalls is mended, not shrunk.
+    assert_eq!(stopped(Some(Gang { size: 8, min: 8 })), []);
 }
 
 #[test]

@@ -245,6 +245,19 @@ impl Job {
         }
     }
 
+    /// True where it has, or requests while it has none, slices of devices only.
+    pub fn is_sliced(&self) -> bool {
+        if !self.places.is_empty() {
+            return self.places.iter().all(|place| place.slice.is_some());
+        }
+        let asked = || {
+            let sets = self.pod_sets.iter();
+            sets.flat_map(|set| set.request.devices.iter())
+                .filter(|(_, count)| *count > 0)
+        };
+        asked().next().is_some() && asked().all(|(resource, _)| resource.contains("/mig-"))
+    }
+
     /// True for a pending or suspended job that never had a device allocated: its cost is zero.
     pub fn never_started(&self) -> bool {
         let waits = matches!(self.state, JobState::Waiting | JobState::Suspended);
@@ -266,6 +279,14 @@ impl Job {
     pub fn held_since(&self) -> Option<Moment> {
         let holding = self.pods.iter().filter(|pod| pod.holds_devices());
         holding.map(|pod| pod.held_since()).min()
+    }
+
+    /// True when some of its pods have had devices for a shorter time than the first: they may have replaced others.
+    pub fn may_have_replaced_pods(&self) -> bool {
+        let holding = self.pods.iter().filter(|pod| pod.holds_devices());
+        let last = holding.map(|pod| pod.held_since()).max();
+        let between = self.held_since().zip(last);
+        between.is_some_and(|(first, last)| last.since(first) > Age::from_seconds(BETWEEN_PODS))
     }
 
     /// True when the job had devices allocated before those of its current pods. The cost of the earlier allocation is not stored.

@@ -1,5 +1,6 @@
 //! Pools: nodes that are paid, owned and filled together, with their counts and means.
 
+use crate::base::quantities::counted;
 use crate::base::{DeviceAmount, Name};
 
 use super::device::Device;
@@ -262,8 +263,10 @@ pub struct Pool {
     pub power_watts: Option<f64>,
     /// Power limits, watts, over devices that say or whose model is known.
     pub power_limit_watts: Option<f64>,
-    /// Devices that pending jobs request from this pool.
+    /// Devices, and slices of devices, that pending jobs request from this pool.
     pub waiting_devices: u32,
+    /// How many of these are slices.
+    pub waiting_slices: u32,
     /// Any of its readings is stale or its nodes are lost.
     pub stale: bool,
     /// Which of its data is visible.
@@ -322,6 +325,16 @@ impl WaitingOutside {
     }
 }
 
+/// What is requested in its units: `8 devices`, `100 slices`, `8 devices and 100 slices`.
+pub fn requested_words(all: u64, slices: u64) -> String {
+    let devices = counted(all.saturating_sub(slices), "device");
+    match slices {
+        0 => devices,
+        _ if slices >= all => counted(slices, "slice"),
+        _ => format!("{devices} and {}", counted(slices, "slice")),
+    }
+}
+
 /// Visibility of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PoolSight {
@@ -346,6 +359,13 @@ mod tests {
     use crate::cost::sample::{allocated_to, device, node, pod};
     use crate::fleet::device::Health;
     use crate::fleet::node::Cordon;
+
+    #[test]
+    fn what_is_requested_is_named_by_its_unit() {
+        assert_eq!(requested_words(8, 0), "8 devices");
+        assert_eq!(requested_words(1, 1), "1 slice");
+        assert_eq!(requested_words(108, 100), "8 devices and 100 slices");
+    }
 
     #[test]
     fn a_free_device_is_usable_where_a_new_pod_could_start_on_it() {

@@ -58,7 +58,8 @@ impl Fleet {
                     ..sum.devices
                 },
                 stale: sum.stale || nodes_lost,
-                waiting_devices: waiting.get(&pool.name).copied().unwrap_or(0),
+                waiting_devices: waiting.get(&pool.name).map_or(0, |waiting| waiting.0),
+                waiting_slices: waiting.get(&pool.name).map_or(0, |waiting| waiting.1),
                 ..sum.readings(pool.clone())
             }
         };
@@ -191,7 +192,8 @@ pub type PoolOfRequest = BTreeMap<RequestShape, Option<Name>>;
 /// Devices that pending jobs request: a pod set's devices count in one pool, the largest that could serve it.
 #[derive(Default)]
 pub struct WaitingDevices {
-    pub by_pool: BTreeMap<Name, u32>,
+    /// Devices and slices together, and how many of them are slices.
+    pub by_pool: BTreeMap<Name, (u32, u32)>,
     pub outside: WaitingOutside,
 }
 
@@ -208,6 +210,7 @@ impl WaitingDevices {
         let mut waiting = Self::default();
         for job in jobs {
             let mut missing = job.devices_waiting();
+            let is_sliced = job.is_sliced();
             for set in job.pod_sets.iter() {
                 let own = set.request.device_count().saturating_mul(set.count);
                 let own = own.min(missing);
@@ -224,7 +227,11 @@ impl WaitingDevices {
                     first.map(|(name, _)| (*name).clone())
                 });
                 let sum = match pool {
-                    Some(pool) => waiting.by_pool.entry(pool.clone()).or_default(),
+                    Some(pool) => {
+                        let (all, slices) = waiting.by_pool.entry(pool.clone()).or_default();
+                        *slices = slices.saturating_add(if is_sliced { own } else { 0 });
+                        all
+                    }
                     None => &mut waiting.outside.no_pool,
                 };
                 *sum = sum.saturating_add(own);

@@ -63,7 +63,7 @@ impl Plan {
     pub fn goes_on_at(&self, job: &JobName) -> Option<u32> {
         let is_own = |step: &Step| step.job.as_ref().is_some_and(|own| own.name == *job);
         let mut own = (1..).zip(&self.steps).filter(|(_, step)| is_own(step));
-        own.find(|(_, step)| step.verb == Verb::Suspend && !step.side_effects.interrupts)?;
+        own.find(|(_, step)| step.frees_nothing())?;
         own.find(|(_, step)| step.verb == Verb::Resume)
             .map(|(number, _)| number)
     }

@@ -73,6 +73,11 @@ impl Step {
         }
     }
 
+    /// True where it keeps a job from starting that has no devices: it frees none.
+    pub fn frees_nothing(&self) -> bool {
+        self.verb == Verb::Suspend && !self.side_effects.interrupts
+    }
+
     /// The job of the Kueue Workload that it changes. Operators know the job, not the generated name of its Workload.
     pub fn job_of_workload(&self) -> Option<&JobName> {
         let is_workload = self.object.kind.as_str() == "Workload";

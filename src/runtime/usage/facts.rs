@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use ::usage::{Dimension, Period, Span, UsageBudget, UsageFilter, hour_of};
 use model::base::Moment;
+use model::cost::SpendScope;
 use record::Archive;
 use record::usage::{UsageFault, UsageFile};
 use settings::Settings;
@@ -31,6 +32,13 @@ const SHARE: u32 = 100;
 
 /// The periods that are read.
 const PERIODS: [Period; 4] = [Period::Today, Period::Week, Period::Days30, Period::Month];
+
+/// Scopes whose cost in the month is read beside that of teams.
+const BY_MONTH: [(SpendScope, Dimension); 3] = [
+    (SpendScope::Pool, Dimension::Pool),
+    (SpendScope::Class, Dimension::Class),
+    (SpendScope::Queue, Dimension::Queue),
+];
 
 /// Location and scope of the ledger.
 #[derive(Clone)]
@@ -203,9 +211,20 @@ impl UsageReader {
         let periods = self.periods.iter().map(period);
         let periods: Result<Vec<PeriodSums>, UsageFault> = periods.collect();
         let set = self.budgets.as_ref().map_err(Clone::clone)?;
+        let month = || {
+            let (this, _) = Period::Month.spans(now, &basis.zone.zone);
+            let by = |(scope, by)| Ok((scope, file.sums(this, &[by], 1, &UsageFilter::default())?));
+            let all: Result<Vec<_>, UsageFault> = BY_MONTH.into_iter().map(by).collect();
+            all
+        };
+        let month = match self.periods.contains(&Period::Month) {
+            true => month().map_err(failed)?,
+            false => Vec::new(),
+        };
         Ok(UsageFacts {
             status: UsageStatus::Read(until),
             periods: periods.map_err(failed)?,
+            month,
             budgets: budgets::states(file, set, now).map_err(failed)?,
             is_demo: false,
             prometheus: None,

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,7 +12,6 @@ use model::fleet::TableState;
 use model::fleet::job::Job;
 use model::fleet::observe::Table;
 use model::fleet::profile::NotJudged;
-use model::fleet::queue::QueueKind;
 use model::schema::of_rows;
 use usage::Period;
 
@@ -26,9 +24,10 @@ use crate::row_labels::owner_label_of_job;
 use crate::rows::jobs;
 use crate::rows::list_price::list_usd;
 use crate::rows::pools::unallocated;
-use crate::rows::queue_quotas::left_of;
+use crate::rows::quota_left::quota_left_of;
+use crate::spend::cost_of;
 use crate::text::word;
-use crate::{Facts, UNATTRIBUTED};
+use crate::{Facts, UNATTRIBUTED, no_readings};
 
 /// One row of one scope. The rows of each scope add up to the header's figure.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
@@ -236,7 +235,9 @@ fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
         }
         RowScope::Idle => {
             let mut rows: Vec<Row> = rows(SpendScope::Job).collect();
-            rows.retain(|at| may_be_idle(facts, *at));
+            // Without any reading of this user's, every job may idle: that is said once, and not by a list of them all.
+            let unread = no_readings(facts).is_some();
+            rows.retain(|at| may_be_idle(facts, *at, unread));
             // Of jobs with equal idle cost per hour, the one with the highest cost so far is first.
             rows.sort_by_cached_key(|at| Reverse(so_far(facts, *at).map(|money| money.all)));
             rows
@@ -250,11 +251,13 @@ fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
     }
 }
 
-/// True when a row is a job's and some of its money may be for idle devices: what is not known is not left out.
-fn may_be_idle(facts: &Facts, at: Row) -> bool {
+/// True when a row is a job's and some of its money may be for idle devices: what is not known is not left out unless nothing is.
+fn may_be_idle(facts: &Facts, at: Row, unread: bool) -> bool {
     rate_row(facts, at).is_some_and(|row| {
-        let none = |spend: Spend| spend.idle_allocated == Some(Money::ZERO);
-        let is_idle = !row.known().is_some_and(none);
+        let is_idle = match row.known().and_then(|spend| spend.idle_allocated) {
+            Some(idle) => idle != Money::ZERO,
+            None => !unread,
+        };
         row.name.as_str() != UNATTRIBUTED && (is_idle || is_stalled(facts, at))
     })
 }
@@ -455,23 +458,26 @@ fn team(facts: &Facts, at: Row) -> Option<&str> {
     Some(job.team.as_str())
 }
 
-/// What a team has cost in the month so far, USD, by the ledger: nothing for rows of another scope or without a ledger, an unknown sum
-/// where the month was not observed.
+/// What a row has cost in the month so far, USD, by the ledger: nothing for jobs, for a part of a pool, class or queue, and without a
+/// ledger; an unknown sum where the month was not observed.
 pub fn month_of(facts: &Facts, row: &RateRow) -> Option<Option<Money>> {
-    if row.scope != SpendScope::Team {
-        return None;
-    }
     let team = match row.name.as_str() {
         UNATTRIBUTED => "",
         name => name,
     };
+    if row.scope != SpendScope::Team {
+        let (_, sums) = (facts.usage.month.iter())
+            .find(|(scope, _)| *scope == row.scope && facts.part.is_none())?;
+        let own = sums.iter().find(|sum| sum.names.iter().eq([team]));
+        return own.map(|sum| cost_of(&sum.totals));
+    }
     let mut periods = facts.usage.periods.iter();
     let month = periods.find(|sums| sums.period == Period::Month)?;
     let part = facts.part.as_ref().map(|part| &part.scope);
     Some(month.of_team(team, part))
 }
 
-/// What a row's team has cost in the month so far.
+/// What a row has cost in the month so far.
 pub fn month_cell<'a>(facts: &Facts, row: &RateRow) -> Cell<'a> {
     match month_of(facts, row) {
         Some(sum) => Cell::new(Value::known(sum, Value::Sum)),
@@ -485,58 +491,6 @@ fn quota_left(facts: &Facts, at: Row) -> Cell<'_> {
         Some(row) => quota_left_of(facts, row),
         None => Cell::new(Value::Empty),
     }
-}
-
-/// Quota left of a queue, or of the queues of a team's jobs.
-pub fn quota_left_of<'a>(facts: &Facts, row: &RateRow) -> Cell<'a> {
-    match quota_left_words(facts, row) {
-        QuotaLeft::Words(words) => Cell::text(words),
-        QuotaLeft::Unknown => Cell::new(Value::Unknown),
-        QuotaLeft::None => Cell::new(Value::Empty),
-    }
-}
-
-/// What is left of the quotas of a row of cost.
-pub enum QuotaLeft {
-    /// Rows of its scope have no quota.
-    None,
-    /// Queues may not be seen.
-    Unknown,
-    /// What is left, whole.
-    Words(String),
-}
-
-/// What is left of the quotas of a queue, or of the queues that a team has jobs in, in words.
-pub fn quota_left_words(facts: &Facts, row: &RateRow) -> QuotaLeft {
-    if row.name.as_str() == UNATTRIBUTED {
-        return QuotaLeft::None;
-    }
-    let names: BTreeSet<&Name> = match row.scope {
-        SpendScope::Queue => BTreeSet::from([&row.name]),
-        SpendScope::Team => {
-            let jobs = facts.fleet.jobs.iter().filter(|job| job.team == row.name);
-            jobs.filter_map(|job| job.queue.as_ref()).collect()
-        }
-        SpendScope::Pool | SpendScope::Job | SpendScope::Class => return QuotaLeft::None,
-    };
-    if !facts.fleet.sees_queues() {
-        return QuotaLeft::Unknown;
-    }
-    let all = facts.fleet.queues.iter().enumerate();
-    let queues: Vec<usize> = all
-        .filter(|(_, queue)| queue.key.kind == QueueKind::Queue && names.contains(queue.name()))
-        .map(|(at, _)| at)
-        .collect();
-    let left = left_of(facts, &queues);
-    // Others may draw from the same queues.
-    let named = match queues.len() {
-        0 | 1 => String::new(),
-        _ => {
-            let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
-            format!(" (queues {})", names.join(", "))
-        }
-    };
-    QuotaLeft::Words(format!("{left}{named}"))
 }
 
 fn share(facts: &Facts, at: Row) -> Cell<'_> {

@@ -57,10 +57,14 @@ pub static KIND: KindSpec = KindSpec {
             count(facts, |of| of.waiting_jobs)
         })
         .by("figures.waiting_jobs"),
-        Column::number("wait", "WAITING DEVICES", 0, 4, |facts, _| {
+        Column::number("wait", "WAITING DEVICES AND SLICES", 0, 4, |facts, _| {
             count(facts, |of| of.waiting_devices)
         })
         .by("figures.waiting_devices"),
+        Column::number("wait-slices", "WAITING SLICES", 0, 4, |facts, _| {
+            count(facts, |of| of.waiting_slices)
+        })
+        .by("figures.waiting_slices"),
         Column::number("burn", "$/h", 0, 6, |facts, _| {
             money(facts, |_, spend| Some(spend.rate))
         })

@@ -57,7 +57,7 @@ pub static KIND: KindSpec = KindSpec {
         .by("team"),
         Column::number("devices", "DEVICES", 0, 3, devices).by("devices_requested"),
         Column::words("class", "CLASS", 6, (4, 12), |facts, row| {
-            let is_sliced = job(facts, row).is_some_and(jobs::is_sliced);
+            let is_sliced = job(facts, row).is_some_and(Job::is_sliced);
             of(facts, row, |job| {
                 Value::known(job.class.as_deref(), Value::text)
             })

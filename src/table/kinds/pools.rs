@@ -410,7 +410,11 @@ fn waiting(facts: &Facts, row: Row) -> Cell<'_> {
         0 => of_pool().map(|pool| pool.waiting_devices),
         outside => Some(outside),
     };
-    let count = |devices| Value::Count(i64::from(devices));
+    let slices = of_pool().map_or(0, |pool| pool.waiting_slices);
+    let count = |all: u32| match (row.1, slices) {
+        (0, 1..) => Value::Requested(all - slices, slices),
+        _ => Value::Count(i64::from(all)),
+    };
     let cell = Cell::new(Value::known(devices, count));
     let role = if matches!(cell.value, Value::Count(0) | Value::Unknown) {
         Role::Muted

@@ -11,7 +11,7 @@ use model::cost::{Money, RateRow, Spend, SpendScope};
 use model::fleet::job::Job;
 use model::schema::of_rows;
 
-use super::cost::{as_idle, devices_of, month_cell, priced, quota_left_of, row_of, wasted};
+use super::cost::{as_idle, devices_of, month_cell, priced, row_of, wasted};
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
 use crate::kind::{Exporters, KindNames, KindView, UNKNOWN_IS_NULL, is_needed_for_jobs};
@@ -19,6 +19,7 @@ use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
 use crate::rows::list_price::list_usd;
 use crate::rows::queues::Tally;
+use crate::rows::quota_left::quota_left_of;
 use crate::{Facts, UNATTRIBUTED};
 
 /// One team: its jobs, and what they hold.

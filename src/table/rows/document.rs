@@ -46,8 +46,10 @@ pub struct FleetFigures {
     pub unpriced: u32,
     /// Jobs that wait to start.
     pub waiting_jobs: Option<u32>,
-    /// Devices that the waiting jobs request.
+    /// Devices, and slices of devices, that the waiting jobs request.
     pub waiting_devices: Option<u32>,
+    /// How many of these are slices.
+    pub waiting_slices: Option<u32>,
     /// Rate of all devices, USD/h.
     #[schemars(range(min = 0))]
     pub burn_usd_per_hour: Option<f64>,
@@ -285,6 +287,7 @@ pub fn figures(facts: &Facts) -> FleetFigures {
     };
     let sees_jobs = !fleet.is_hidden(Table::Pods);
     let spend = facts.spend_rates.known();
+    let waiting = waiting_devices(facts);
     let waits = |job: &&std::sync::Arc<Job>| job.state == JobState::Waiting && facts.has_job(job);
     FleetFigures {
         nodes,
@@ -296,7 +299,8 @@ pub fn figures(facts: &Facts) -> FleetFigures {
         idle_allocated: counts.idle_allocated,
         unpriced: facts.spend_rates.unpriced,
         waiting_jobs: sees_jobs.then(|| fleet.jobs.iter().filter(waits).count() as u32),
-        waiting_devices: sees_jobs.then(|| waiting_devices(facts)),
+        waiting_devices: sees_jobs.then_some(waiting.0),
+        waiting_slices: sees_jobs.then_some(waiting.1),
         burn_usd_per_hour: spend.map(|spend| spend.rate.usd()),
         list_usd_per_hour: list_usd(spend.map(|spend| spend.rate)),
         free_usd_per_hour: spend

@@ -90,7 +90,7 @@ pub struct JobRow<'a> {
     /// The part of that rate that is list prices in place of what is paid, which is not known, USD/h.
     #[schemars(range(min = 0))]
     pub list_usd_per_hour: Option<f64>,
-    /// Cost so far of its allocated devices, USD; null once it has released devices.
+    /// Cost so far of its current pods' devices, USD; null where it had devices before them, as after an eviction.
     #[schemars(range(min = 0))]
     pub cost_usd: Option<f64>,
 }
@@ -117,7 +117,7 @@ pub const fn no_cost(is_priced: bool) -> &'static str {
     }
 }
 
-/// What a job has cost so far; `None` where it released devices, whose usage is not recorded.
+/// What a job has cost so far, with pods that ended since reading began; `None` where it released devices before.
 pub fn so_far(facts: &Facts, job: &Job) -> Option<Money> {
     match facts.spend_rates.jobs.get(&job.id) {
         Some((_, so_far)) => (!job.held_before()).then_some(*so_far),
@@ -299,23 +299,10 @@ fn in_short(reason: &str) -> Option<String> {
     ))
 }
 
-/// True where it has, or requests while it has none, slices of devices only.
-pub fn is_sliced(job: &Job) -> bool {
-    if !job.places.is_empty() {
-        return job.places.iter().all(|place| place.slice.is_some());
-    }
-    let asked = || {
-        let sets = job.pod_sets.iter();
-        sets.flat_map(|set| set.request.devices.iter())
-            .filter(|(_, count)| *count > 0)
-    };
-    asked().next().is_some() && asked().all(|(resource, _)| resource.contains("/mig-"))
-}
-
 /// Class of the devices that it requests or has, marked when these are slices; `None` where unknown.
 pub fn class_words(job: &Job) -> Option<String> {
     let class = job.class.as_ref()?;
-    Some(match is_sliced(job) {
+    Some(match job.is_sliced() {
         true => format!("{class} slices"),
         false => class.to_string(),
     })

@@ -14,6 +14,7 @@ pub mod pools;
 pub mod queue_quotas;
 pub mod queue_tree;
 pub mod queues;
+pub mod quota_left;
 pub mod scalers;
 pub mod scheduling;
 pub mod services;

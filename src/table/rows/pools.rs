@@ -139,8 +139,10 @@ pub struct PoolRow<'a> {
     /// Sum of the power limits of its devices, watts.
     #[schemars(range(min = 0))]
     pub power_limit_watts: Option<f64>,
-    /// Devices of this pool that waiting jobs request; null where its nodes do not say what they serve.
+    /// Devices of this pool, and slices of devices, that waiting jobs request; null where its nodes do not say what they serve.
     pub waiting_devices: Option<u32>,
+    /// How many of these are slices.
+    pub waiting_slices: Option<u32>,
     /// Rate of all its devices, USD/h.
     #[schemars(range(min = 0))]
     pub burn_usd_per_hour: Option<f64>,
@@ -172,6 +174,7 @@ impl<'a> PoolRow<'a> {
             power_watts: None,
             power_limit_watts: None,
             waiting_devices: Some(devices),
+            waiting_slices: None,
             burn_usd_per_hour: None,
             list_usd_per_hour: None,
             free_usd_per_hour: None,
@@ -185,11 +188,15 @@ pub fn waiting_outside(facts: &Facts) -> WaitingOutside {
     facts.fleet.waiting_outside(|job| facts.has_job(job))
 }
 
-/// Devices that all waiting jobs request: the header's figure.
-pub fn waiting_devices(facts: &Facts) -> u32 {
+/// Devices and slices of devices that all waiting jobs request, and how many of these are slices: the header's figures.
+pub fn waiting_devices(facts: &Facts) -> (u32, u32) {
     let jobs = facts.fleet.jobs.iter().filter(|job| facts.has_job(job));
     // Saturating: a malicious request can exceed the range.
-    jobs.fold(0, |sum, job| sum.saturating_add(job.devices_waiting()))
+    jobs.fold((0, 0), |(all, slices), job| {
+        let own = job.devices_waiting();
+        let cut = if job.is_sliced() { own } else { 0 };
+        (all.saturating_add(own), slices.saturating_add(cut))
+    })
 }
 
 /// Rate of a pool's devices; `None` where none has a price.
@@ -243,6 +250,7 @@ pub fn row<'a>(facts: &'a Facts, pool: &'a Pool) -> PoolRow<'a> {
         power_watts: pool.power_watts,
         power_limit_watts: pool.power_limit_watts,
         waiting_devices: pool.visibility.nodes.then_some(pool.waiting_devices),
+        waiting_slices: pool.visibility.nodes.then_some(pool.waiting_slices),
         burn_usd_per_hour: spend.map(|spend| spend.rate.usd()),
         list_usd_per_hour: list_usd(spend.map(|spend| spend.rate)),
         free_usd_per_hour: spend.and_then(|spend| spend.free).map(Money::usd),

@@ -10,6 +10,7 @@ use model::base::{Moment, Name, ObjectKey};
 use model::fleet::finding::OBJECTIVE_MISSED;
 use model::fleet::job::{Job, JobKey};
 use model::fleet::launch_failure::LaunchFailure;
+use model::fleet::pool::requested_words;
 use model::fleet::replicas::{Pods, Steady, desired, leading, why_steady};
 use model::fleet::scaling::{
     Limit, PodScaler, Provision, ProvisionState, ScaledObject, Scaler, ScalerKind, ScalerState,
@@ -206,11 +207,13 @@ pub fn row(facts: &Facts, at: ScalerAt) -> Option<ScalerRow<'_>> {
 pub fn waiting_beside(facts: &Facts, scaler: &Scaler) -> Option<String> {
     let pools = scaler.pools.iter();
     let pools = pools.filter_map(|pool| facts.fleet.pool(pool));
-    let waiting = pools.map(|pool| pool.waiting_devices);
-    let waiting = waiting.fold(0, u32::saturating_add);
+    let waiting = pools.map(|pool| (pool.waiting_devices, pool.waiting_slices));
+    let (waiting, slices) = waiting.fold((0u64, 0u64), |(all, slices), own| {
+        (all + u64::from(own.0), slices + u64::from(own.1))
+    });
     let is_steady = scaler.state == ScalerState::Steady && !scaler.fixed;
     (waiting > 0 && is_steady).then(|| {
-        let devices = counted(u64::from(waiting), "device");
+        let devices = requested_words(waiting, slices);
         format!("waiting jobs request {devices}; it adds nodes for unschedulable pods alone, not for jobs without quota")
     })
 }

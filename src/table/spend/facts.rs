@@ -1,7 +1,7 @@
 //! Usage and budgets from the usage ledger, beside one snapshot of the fleet.
 
 use model::base::{Moment, SmallSort};
-use model::cost::Money;
+use model::cost::{Money, SpendScope};
 use model::fleet::finding::Finding;
 use usage::{BudgetState, Period, UsageSum, UsageTotals};
 
@@ -105,6 +105,8 @@ pub struct UsageFacts {
     pub is_demo: bool,
     /// Periods that end now.
     pub periods: Vec<PeriodSums>,
+    /// Sums of the month so far by pool, class and queue, each with one name.
+    pub month: Vec<(SpendScope, Vec<UsageSum>)>,
     /// Budgets from the settings, in the order of the settings.
     pub budgets: Vec<BudgetState>,
     /// Energy rates and time zone of the sums.

@@ -123,6 +123,13 @@ pub fn list_words(totals: &UsageTotals) -> Option<String> {
     ))
 }
 
+/// ` (78 % at list prices)`; `None` where the price paid is known.
+pub fn list_share(cost: Money) -> Option<String> {
+    let percent = cost.by_list.usd() / cost.all.usd().max(f64::MIN_POSITIVE) * 100.0;
+    cost.is_by_list()
+        .then(|| format!(" ({percent:.0} % at list prices)"))
+}
+
 /// A change in percent: `+12%`, `-3%`; `0%` without a sign.
 pub(crate) fn percent_change(now: i64, past: i64) -> String {
     let percent = ((now - past) as f64 / past as f64 * 100.0).round();

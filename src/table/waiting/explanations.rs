@@ -260,7 +260,12 @@ fn longest(fleet: &Fleet) -> Vec<JobKey> {
 }
 
 /// The cost of device-milliseconds of a running job at its current rate.
-fn money_of(fleet: &Fleet, burn: &SpendRates, key: &JobKey, lost_ms: i64) -> Option<Money> {
+pub(super) fn money_of(
+    fleet: &Fleet,
+    burn: &SpendRates,
+    key: &JobKey,
+    lost_ms: i64,
+) -> Option<Money> {
     let (spend, _) = burn.jobs.get(key)?;
     let devices = i128::from(fleet.job(key)?.devices_allocated).max(1);
     let is_by_list = spend.rate.is_by_list();

@@ -1,6 +1,7 @@
 //! Why a job waits, what would start it and when, as short text for a cell or a panel.
 
 pub mod explanations;
+pub mod prices;
 pub mod unblock;
 
 use std::cmp::Ordering;
@@ -65,8 +66,12 @@ pub fn shortages(facts: &Facts, job: &Job) -> Vec<Shortage> {
     let Some(answer) = explanation_of(facts, job) else {
         return Vec::new();
     };
-    let reasons = answer.answer.explanation.reasons.iter();
-    reasons.filter_map(shortage).collect()
+    let reasons = &answer.answer.explanation.reasons;
+    // What others use of it is not known then.
+    if reasons.iter().any(Reason::is_blind) {
+        return Vec::new();
+    }
+    reasons.iter().filter_map(shortage).collect()
 }
 
 fn shortage(reason: &Reason) -> Option<Shortage> {

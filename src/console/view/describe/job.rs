@@ -3,9 +3,9 @@
 use crate::painter::Painter;
 use crate::text::{UNKNOWN, counted, dollars, per_hour};
 use crate::widget::roofline::{Roofline, roofline};
-use engine::explain::{Unblock, UnblockChange};
 use model::advice::waits_for_requests;
 use model::base::{Age, Moment};
+use model::cost::Money;
 use model::fleet::job::{Job, JobState};
 use model::fleet::profile::{Bottleneck, JobProfile, NotJudged};
 use model::plan::evicted_words;
@@ -21,6 +21,7 @@ use table::rows::jobs::{
 };
 use table::text::whole_percent;
 use table::waiting::explanations::{JobExplanation, named_victims, victims_words};
+use table::waiting::prices::price_words;
 
 use super::{Description, Line, pod, scaling};
 
@@ -33,6 +34,29 @@ fn when(at: Moment, now: Moment) -> String {
         0
     };
     format!("{} UTC", short.get(from..11).unwrap_or(&short))
+}
+
+/// What the cost so far of a job covers: ` since 12:03, its current pods only`; empty while it has no devices.
+fn so_far_words(facts: &Facts, job: &Job) -> String {
+    let ended = facts.spend_rates.ended.get(&job.id);
+    let since = job
+        .held_since()
+        .into_iter()
+        .chain(ended.map(|ended| ended.since))
+        .min();
+    let Some(since) = since else {
+        return String::new();
+    };
+    let pods = match ended {
+        Some(ended) => format!(
+            ", with {} that ended",
+            counted(u64::from(ended.pods), "pod")
+        ),
+        // Whether they replaced others is not known.
+        None if job.may_have_replaced_pods() => String::from(", its current pods only"),
+        None => String::new(),
+    };
+    format!(" since {}{pods}", when(since, facts.now))
 }
 
 /// What is known of a job.
@@ -164,13 +188,7 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
     }
     if let Some((spend, _)) = facts.spend_rates.jobs.get(&job.id) {
         let so_far = match so_far(facts, job) {
-            // Costs since the current pods were allocated; earlier pods are not included.
-            Some(so_far) => match job.held_since() {
-                Some(since) => {
-                    format!("{} since {}", dollars(Some(so_far)), when(since, facts.now))
-                }
-                None => format!("{} so far", dollars(Some(so_far))),
-            },
+            Some(so_far) => format!("{}{}", dollars(Some(so_far)), so_far_words(facts, job)),
             None => format!("so far unknown: {}", no_cost(true)),
         };
         table.words(
@@ -316,11 +334,14 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
         }
         return;
     };
+    let explanation = &explained.answer.explanation;
     if let Some(words) = table::waiting::blind(facts, job) {
+        for reason in explanation.reasons.iter().filter(|it| !it.is_blind()) {
+            table.words("why", reason.sentence(), Role::Text);
+        }
         table.words("change", words, Role::Muted);
         return;
     }
-    let explanation = &explained.answer.explanation;
     let mut label = "why";
     for reason in &explanation.reasons {
         table.words(label, reason.sentence(), Role::Text);
@@ -368,7 +389,8 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
     }
     if !explanation.victims.is_empty() {
         let words = evicted_words(&explanation.victims);
-        table.words("preempts", words, Role::Warn);
+        let (price, _) = price_words(facts, job, &[], &explanation.victims);
+        table.words("preempts", format!("{words}{price}"), Role::Warn);
     }
     let mut label = "change";
     let mut line = |table: &mut Description, words: String| {
@@ -380,11 +402,15 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
         all.filter(|change| !table::waiting::only_waits(change))
             .map(|change| {
                 let words = table::waiting::change_words(change, job, facts.now);
-                format!("{words}{}", price_of_nodes(facts, change))
+                let (price, sum) = price_words(facts, job, &change.changes, &change.victims);
+                (format!("{words}{price}"), sum)
             })
     };
-    for words in at_once(true) {
+    // What of all that has the mark of list prices.
+    let mut sum = Money::ZERO;
+    for (words, money) in at_once(true) {
         line(table, format!("{words}: starts now"));
+        sum += money;
     }
     if let Some(now) = &explained.now {
         let proven = if now.proven {
@@ -394,16 +420,21 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
         };
         let words = format!("preempt {}{proven}: starts now", named_victims(now));
         line(table, words);
-        table.list_note(now.lost.unwrap_or_default());
+        sum += now.lost.unwrap_or_default();
     }
     for (later, condition) in explained.answer.later_conditions() {
         let words = table::waiting::later_words(later, facts.now);
-        line(table, format!("{words}{condition}"));
+        let change = std::slice::from_ref(&later.change);
+        let (price, money) = price_words(facts, job, change, &[]);
+        line(table, format!("{words}{condition}{price}"));
+        sum += money;
     }
     // What takes several changes at once is the hardest to do.
-    for words in at_once(false) {
+    for (words, money) in at_once(false) {
         line(table, format!("{words}: starts now"));
+        sum += money;
     }
+    table.list_note(sum);
     if let Some(words) = table::waiting::supposed(facts, job) {
         table.words("", format!("u: what-if {words}"), Role::Muted);
     }
@@ -417,25 +448,12 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
     }
 }
 
-/// What the nodes of a change cost: ` ($5 720/h)`; empty without nodes, or where their price is not known.
-fn price_of_nodes(facts: &Facts, change: &Unblock) -> String {
-    let prices = change.changes.iter().filter_map(|change| match change {
-        UnblockChange::Nodes { like, count, .. } => {
-            let one = facts.spend_rates.nodes.get(like)?;
-            Some(one.times(u64::from(*count)))
-        }
-        _ => None,
-    });
-    let sum = prices.reduce(|sum, one| sum + one);
-    sum.map_or_else(String::new, |sum| format!(" ({})", per_hour(Some(sum))))
-}
-
 /// An answer older than this is marked as old.
 const OLD: Age = Age::from_seconds(60);
 
-/// How old the engine's answer is, and whether the job has changed since.
+/// Of when the engine's answer is, free devices in it too, and whether the job has changed since.
 fn worked_out(facts: &Facts, job: &Job, at: Moment, painter: &mut Painter<'_>) -> (String, Role) {
-    let words = format!("this answer is {} old", painter.age(at));
+    let words = format!("as of {} UTC, {} ago", at.clock(), painter.age(at));
     if job.waiting_since.is_some_and(|since| since > at) {
         let words = format!("{words}, from before this job was waiting; recomputing");
         return (words, Role::Warn);

@@ -26,12 +26,13 @@ use table::actions::{RunState, still_faulty};
 use table::kinds::sources::{fault, words_of};
 use table::role::Role;
 use table::rows::{queue_quotas, queue_tree};
-use table::spend::listed_dollars;
+use table::spend::{list_share, listed_dollars};
 use table::{Facts, UNATTRIBUTED};
 
 use super::{object_tree, plans, run_jobs, subject, table_view};
 use ::table::kinds::alerts;
-use ::table::kinds::cost::{QuotaLeft, known_devices, month_of, quota_left_words, row_of};
+use ::table::kinds::cost::{known_devices, month_of, row_of};
+use ::table::rows::quota_left::{QuotaLeft, quota_left_words};
 use table::navigation::Selection;
 
 pub(crate) use lines::LABEL;
@@ -405,8 +406,9 @@ pub fn describe(
             let idle = per_hour(spend.and_then(|spend| spend.idle_allocated));
             table.words("idle alloc", idle, Role::IdleMoney);
             if let Some(sum) = month_of(facts, row) {
+                let share = sum.and_then(list_share).unwrap_or_default();
                 let sum = sum.map_or_else(|| UNKNOWN.to_owned(), listed_dollars);
-                table.words("this month", sum, Role::Text);
+                table.words("this month", format!("{sum}{share}"), Role::Text);
             }
             match quota_left_words(facts, row) {
                 QuotaLeft::None => {}

@@ -6,11 +6,11 @@ use crate::painter::Painter;
 use crate::text::{UNKNOWN, dollars_of, per_hour};
 use crate::widget::cell::devices_words;
 use model::base::DeviceAmount;
-use model::base::quantities::{counted, grouped};
+use model::base::quantities::grouped;
 use model::fleet::finding::Finding;
 use model::fleet::history::{FleetSignal, Track};
 use model::fleet::node::Node;
-use model::fleet::pool::Unusable;
+use model::fleet::pool::{Unusable, requested_words};
 use table::Facts;
 use table::kinds;
 use table::role::Role;
@@ -165,7 +165,8 @@ pub(super) fn lines(
         false => waiting_outside(facts).not_visible,
     };
     if waiting > 0 {
-        let words = format!("{} requested", counted(u64::from(waiting), "device"));
+        let words = requested_words(u64::from(waiting), u64::from(pool.waiting_slices));
+        let words = format!("{words} requested");
         table.words("waiting", words, Role::Text);
     }
     let share = |value: Option<f64>| value.map_or(String::from(UNKNOWN), whole_percent);

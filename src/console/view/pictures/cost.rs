@@ -35,7 +35,8 @@ pub fn of_days(facts: &Facts, team: Option<&Name>) -> Option<ObjectPicture> {
     let step = (span.to - span.from) * HOUR_MS / count.max(1) as i64;
     let days = (0..count).map(|day| {
         let start = start_of(span.from).millis() + step * day as i64;
-        let label = Moment::from_millis(start).rfc3339();
+        // A bar is named for the day in which it ends: the last one ends now.
+        let label = Moment::from_millis(start + step - 1).rfc3339();
         let known = seen.get(day).copied().flatten();
         (label[8..10].to_owned(), known.map(|_| parts_of(day)))
     });
@@ -51,7 +52,13 @@ pub fn of_days(facts: &Facts, team: Option<&Name>) -> Option<ObjectPicture> {
         .collect();
     if !rest.is_empty() {
         let sum = rest.iter().map(|(_, days)| total(days)).sum();
-        teams.push((TeamPart::Others, String::from("others"), dollars(sum)));
+        let name = match rest {
+            [("", _)] => UNATTRIBUTED,
+            [(name, _)] => name,
+            [.., ("", _)] => "others, unattributed",
+            _ => "others",
+        };
+        teams.push((TeamPart::Others, name.to_owned(), dollars(sum)));
     }
     let all: i64 = order.iter().map(|(_, days)| total(days)).sum();
     let title = match team {
@@ -59,10 +66,15 @@ pub fn of_days(facts: &Facts, team: Option<&Name>) -> Option<ObjectPicture> {
         None => String::from("cost a day by team"),
     };
     let limit = limit(facts, team);
-    let note = match &limit {
-        Some((_, words)) => format!("30 days {} · line: {words}", dollars(all)),
-        None => format!("30 days {}", dollars(all)),
-    };
+    let end = start_of(span.to).clock();
+    let mut note = format!(
+        "30 days {} · each 24 h to {} UTC, the last so far",
+        dollars(all),
+        &end[..5]
+    );
+    if let Some((_, words)) = &limit {
+        note.push_str(&format!(" · line: {words}"));
+    }
     let stack = Stack {
         days,
         teams,

@@ -146,7 +146,7 @@ fn of_pool(facts: &Facts, name: &Name) -> Vec<ObjectPicture> {
         ),
         allocated,
         curve(
-            "devices requested by waiting jobs",
+            "devices and slices requested by waiting jobs",
             waits,
             track(FleetSignal::Waiting),
             Role::Text,
