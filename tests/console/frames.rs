@@ -496,11 +496,11 @@ fn rows_keep_their_places_until_it_is_quiet_or_asked_for() {
 }
 
 fn names(app: &App) -> Vec<String> {
-    // Below the rows, behind an empty line, is what is known of the row under the cursor: that does not wait.
+    // Below the rows, behind an empty line or what has no room, is what is known of the row under the cursor: that does not wait.
     render_text(app, 120, 40)
         .lines()
         .skip(4)
-        .take_while(|line| !line.trim().is_empty())
+        .take_while(|line| !line.trim().is_empty() && !line.contains("no room for"))
         .filter_map(|line| line.get(..40).map(|name| name.replace('▌', " ")))
         .collect()
 }

@@ -528,8 +528,9 @@ fn the_pools_own_view_shows_more_where_there_is_room() {
         assert!(!fleet.contains(title), "{title}");
     }
     let narrow = screen(&SMALL, ViewId::Pools, NARROW, "");
+    let head = narrow.lines().find(|line| line.contains("UTIL"));
     assert!(
-        !narrow.contains("CORDONED") && narrow.contains("UTIL"),
+        head.is_some_and(|head| !head.contains("CORDONED")),
         "{narrow}"
     );
 }
@@ -659,9 +660,7 @@ fn a_row_of_cost_says_what_is_left_of_the_quota() {
     let by_team = render_text(&app, 200, 50);
     let vision = by_team.lines().find(|line| line.contains("vision"));
     assert!(
-        vision
-            .expect("a row")
-            .contains("a100 0; h100 lent to others"),
+        vision.expect("a row").contains("a100 0; h100 lent"),
         "{by_team}"
     );
     let free = by_team.lines().find(|line| line.contains("unattributed"));

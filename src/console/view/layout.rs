@@ -443,10 +443,10 @@ fn sort_by_value(racks: &mut Racks, value: &dyn Fn(Row) -> f64) {
     }
 }
 
-/// True for one rack whose tiles all fit in one line behind a heading that takes `left` columns.
+/// True for tiles without a rack that all fit in one line behind a heading that takes `left` columns.
 fn fits_beside(plan: HeatmapOptions, left: usize, racks: &Racks) -> bool {
-    let mut all = racks.values();
-    let (Some(tiles), None) = (all.next(), all.next()) else {
+    let mut all = racks.iter();
+    let (Some((None, tiles)), None) = (all.next(), all.next()) else {
         return false;
     };
     let tile = tiles.iter().map(Vec::len).max().unwrap_or(1).max(1);

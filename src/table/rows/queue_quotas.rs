@@ -219,7 +219,7 @@ pub fn without_column(facts: &Facts, rows: &[Row], shown: &[usize]) -> Vec<Name>
     hidden.map(|(_, queue)| queue.name().clone()).collect()
 }
 
-/// What is left of each quota of a row: `a100 3, l4 0; h100 lent to others`. Borrowing may add more. Quota that others have
+/// What is left of each quota of a row: `a100 3, l4 0; h100 lent`. Borrowing may add more. Quota that others have
 /// borrowed is not left.
 pub fn left(facts: &Facts, row: Row) -> Cell<'_> {
     let at = row.1 as usize;
@@ -251,7 +251,7 @@ fn left_of_each(facts: &Facts, left: impl Fn(FlavorPart<'_>) -> Option<Left>) ->
                 some.push(format!("{} {}", part.name(), grouped(left as i64)));
             }
             Some(Left::Devices(left, away)) => some.push(format!(
-                "{} {} ({} lent to others)",
+                "{} {} ({} lent)",
                 part.name(),
                 grouped(left as i64),
                 grouped(away as i64)
@@ -264,7 +264,7 @@ fn left_of_each(facts: &Facts, left: impl Fn(FlavorPart<'_>) -> Option<Left>) ->
         all.push(some.join(", "));
     }
     if !lent.is_empty() {
-        all.push(format!("{} lent to others", lent.join(", ")));
+        all.push(format!("{} lent", lent.join(", ")));
     }
     all.join("; ")
 }
@@ -404,14 +404,14 @@ mod tests {
             queue(QueueKind::Queue, "c", Some(60)),
         ]);
         // Of 192 in all 178 are in use: b has borrowed 14.
-        assert_eq!(left_of(&facts, &[1]), "h100 14 (10 lent to others)");
+        assert_eq!(left_of(&facts, &[1]), "h100 14 (10 lent)");
         assert_eq!(
             quota_words(&facts, 1),
             ["h100 40/64, 14 left: other queues of its cohort borrow 10"]
         );
         assert_eq!(left_of(&facts, &[2]), "h100 0");
         assert_eq!(left_of(&facts, &[3]), "h100 4");
-        assert_eq!(left_of(&facts, &[1, 3]), "h100 14 (14 lent to others)");
+        assert_eq!(left_of(&facts, &[1, 3]), "h100 14 (14 lent)");
         assert_eq!(left(&facts, (0, 0)), Cell::text("h100 14"));
     }
 

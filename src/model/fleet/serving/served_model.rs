@@ -348,7 +348,7 @@ mod tests {
         let replica = |name: &str, seconds: f64, answers: usize| ServedReplica {
             pod: ObjectKey::new("ns", name),
             figures: ServedModel {
-                ttft: latency(&[0.1, 0.2, 0.4, 0.8, 1.6], &vec![seconds; answers]),
+                ttft: latency(&[0.1, 0.2, 0.3, 0.8, 1.6], &vec![seconds; answers]),
                 ..ServedModel::default()
             },
         };
@@ -364,7 +364,7 @@ mod tests {
         assert_eq!(SlowReplica::of(&others), None);
         let slow = Some((String::from("d"), "TTFT"));
         assert_eq!(with(replica("d", 1.0, 30)), slow);
-        assert_eq!(with(replica("d", 0.3, 30)), None, "less than twice");
+        assert_eq!(with(replica("d", 0.25, 30)), None, "less than twice");
         assert_eq!(with(replica("d", 1.0, 19)), None, "too few answers");
         let two = [replica("a", 0.15, 30), replica("b", 1.0, 30)];
         assert_eq!(SlowReplica::of(&two), None, "which is usual is not known");
