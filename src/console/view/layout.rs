@@ -206,7 +206,8 @@ impl HeatmapLayout {
                 sort_by_value(&mut group.racks, value);
             }
             let beside = fits_beside(plan, left + label, &group.racks);
-            if !map.lines.is_empty() && !(beside && was_beside) {
+            let is_next = beside && was_beside;
+            if !map.lines.is_empty() && !is_next {
                 map.lines.push(MapLine::Blank);
             }
             was_beside = beside;

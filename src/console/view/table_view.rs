@@ -201,32 +201,20 @@ impl TableView {
             .collect()
     }
 
-    /// Draws header and visible rows, and in the free line between the two areas which columns have no room.
+    /// Draws header, visible rows and, of advice, the total; in the free line between the two areas, if any, which columns have no room.
     pub fn paint_above(&self, facts: &Facts, painter: &mut Painter<'_>, above: Rect, below: Rect) {
-        let lacking = self.paint_with_total(facts, painter, above);
-        if let Some(words) = lacking.filter(|_| above.bottom() < below.y) {
-            let width = above.width.saturating_sub(4);
-            painter.text_in_role(above.x + 2, above.bottom(), width, &words, Role::Muted);
-        }
-    }
-
-    /// Draws header, visible rows and, of advice, the total. Returns what [`Self::paint`] does.
-    fn paint_with_total(
-        &self,
-        facts: &Facts,
-        painter: &mut Painter<'_>,
-        area: Rect,
-    ) -> Option<String> {
-        let body = self.body(area);
+        let body = self.body(above);
+        let width = above.width.saturating_sub(4);
         let lacking = self.paint(facts, painter, body, true);
         let rows = self.table_model.rows().iter();
-        if body.height < area.height
+        if body.height < above.height
             && let Some(total) = advice::total(facts, rows.copied())
         {
-            let width = area.width.saturating_sub(4);
-            painter.text_in_role(area.x + 2, body.bottom(), width, &total, Role::Muted);
+            painter.text_in_role(above.x + 2, body.bottom(), width, &total, Role::Muted);
         }
-        lacking
+        if let Some(words) = lacking.filter(|_| above.bottom() < below.y) {
+            painter.text_in_role(above.x + 2, above.bottom(), width, &words, Role::Muted);
+        }
     }
 
     /// Draws header and visible rows; `focus` shows the cursor. Which columns have no room is said below the rows; it is returned where
@@ -601,6 +589,6 @@ impl View for TableView {
     }
 
     fn draw(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
-        self.paint_with_total(facts, painter, area);
+        self.paint_above(facts, painter, area, area);
     }
 }
