@@ -218,7 +218,7 @@ fn draw_header(screen: &dyn Screen, painter: &mut Painter<'_>, line: Rect) {
         let devices = screen.summary().waiting_devices - slices;
         let mut more = format!(" jobs · {} dev", waiting(devices));
         if slices > 0 && jobs_known {
-            more.push_str(&format!(" + {} slices", grouped(slices as i64)));
+            more.push_str(&format!(" + {}", counted(slices, "slice")));
         }
         words.push((more, muted));
     }

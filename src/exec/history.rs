@@ -353,11 +353,17 @@ impl Run {
             }
         }
         if plan.steps.is_empty() {
-            let sentence = if never.is_empty() {
-                format!("{} changed nothing: nothing to undo", self.name)
-            } else {
-                format!("{} cannot be undone: {}", self.name, never.join("; "))
-            };
+            let sentence =
+                if let (true, Some(evicted)) = (never.is_empty(), self.plan.evicts_words()) {
+                    format!(
+                        "{} has nothing left to undo: the eviction of {evicted} cannot be undone",
+                        self.name
+                    )
+                } else if never.is_empty() {
+                    format!("{} changed nothing: nothing to undo", self.name)
+                } else {
+                    format!("{} cannot be undone: {}", self.name, never.join("; "))
+                };
             return Err(Refusal::new(RefusalCode::AlreadySo, sentence));
         }
         plan.reasons.push(format!("it undoes run {}", self.name));

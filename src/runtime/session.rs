@@ -336,7 +336,8 @@ pub(super) fn start(
     });
     if let Some(fleet) = past.filter(|_| pace.is_none() && !one_look) {
         let dialects = Arc::clone(&setup.rulebook.dialects);
-        simulated::begin_past(Arc::clone(fleet.service.cluster()), dialects, out.clone());
+        let cluster = Arc::clone(fleet.service.cluster());
+        simulated::begin_past(cluster, namespaces.clone(), dialects, out.clone());
     }
     let (on_screen, shown) = watch::channel(BTreeSet::new());
     let (publish, facts) = watch::channel(None);

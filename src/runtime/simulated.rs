@@ -14,6 +14,7 @@ use sim::change::Resource;
 use sim::cluster::SimCluster;
 use source::api_stats::Clock;
 use source::client::{Connection, client_for};
+use source::kubernetes::Namespaces;
 use tokio::sync::mpsc;
 
 use super::actions::action_service::ActionService;
@@ -30,9 +31,10 @@ const STEP: Duration = Duration::from_secs(120);
 /// Pause between two steps, so that the screen gets processor time.
 const REST: Duration = Duration::from_millis(20);
 
-/// Reads the past of a simulated cluster on a thread of its own and sends it, newest first.
+/// Reads the past of a simulated cluster's exporters in these namespaces on a thread of its own and sends it, newest first.
 pub(super) fn begin_past(
     cluster: Arc<SimCluster>,
+    namespaces: Namespaces,
     dialects: Arc<Dialects>,
     out: mpsc::Sender<Vec<Observation>>,
 ) {
@@ -42,6 +44,7 @@ pub(super) fn begin_past(
         let exporters = cluster.core().world.exporters();
         let exporters: Vec<_> = exporters
             .into_iter()
+            .filter(|(pod, ..)| namespaces.contains(&pod.namespace))
             .map(|(pod, port, path)| {
                 let node = node_of(&cluster, &pod);
                 (pod, port, path, node)

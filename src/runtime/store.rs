@@ -7,7 +7,7 @@ use ledger::Ledger;
 use ledger::checks;
 use model::advice::{self, Advice};
 use model::base::{Moment, Name};
-use model::cost::{self, PodCosts, Prices, SpendRates};
+use model::cost::{self, Prices, SpendRates};
 use model::fleet::Fleet;
 use model::fleet::history::{History, PastReading};
 use model::fleet::observe::{Observation, PastPages};
@@ -51,8 +51,6 @@ pub struct Store {
     checks: checks::CheckStates,
     findings: Arc<[model::fleet::finding::Finding]>,
     history: History,
-    /// What ended pods cost.
-    pod_costs: PodCosts,
     advice: Arc<[Advice]>,
     /// The profiles that the advice was made from.
     advised: Arc<Profiles>,
@@ -75,7 +73,6 @@ impl Store {
             checks: checks::CheckStates::default(),
             findings: Arc::from([]),
             history: History::default(),
-            pod_costs: PodCosts::default(),
             advice: Arc::default(),
             advised: Arc::default(),
             past: Vec::new(),
@@ -166,8 +163,7 @@ impl Store {
     pub fn publish(&mut self, at: Moment) -> Facts {
         self.take_past(at);
         let fleet = self.judged(at);
-        let mut burn = cost::spend_rates(&fleet, &self.rules.prices);
-        self.pod_costs.follow(&fleet, &mut burn);
+        let burn = cost::spend_rates(&fleet, &self.rules.prices);
         if self.is_sampled(&fleet, at) {
             self.sample(&fleet, &burn);
         }

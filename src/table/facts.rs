@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::advice::Advice;
-use model::base::{Moment, Name};
+use model::base::{Age, Moment, Name};
 use model::cost::SpendRates;
 use model::fleet::Fleet;
 use model::fleet::history::History;
@@ -47,7 +47,16 @@ pub struct Facts {
     pub now: Moment,
 }
 
+/// Readings for at most this long are those of a single snapshot.
+const FIRST_LOOK: Age = Age::from_seconds(30);
+
 impl Facts {
+    /// True while all readings are of the last moments, as for a command that takes a single snapshot.
+    pub fn is_first_look(&self) -> bool {
+        let since = self.history.readings_since();
+        since.is_some_and(|since| self.now.since(since) < FIRST_LOOK)
+    }
+
     /// Facts of a fleet and its rates only, as of the fleet's moment.
     pub fn new(context: Name, fleet: Arc<Fleet>, burn: Arc<SpendRates>) -> Self {
         Self {

@@ -255,10 +255,13 @@ fn the_cursor_of_the_alerts_stays_on_the_finding_that_was_opened() {
 
 #[test]
 fn a_small_group_of_the_heatmap_stands_in_one_line() {
-    let app = console(&SMALL, ViewId::Devices, (120, 40), AppOptions::default());
-    let text = render_text(&app, 120, 40);
+    let of = |facts| {
+        let app = console(facts, ViewId::Devices, (120, 40), AppOptions::default());
+        render_text(&app, 120, 40)
+    };
+    let (text, large) = (of(&SMALL), of(&LARGE));
     // What stands behind the mean of a group, left of the panel.
-    let behind = |group: &str| {
+    let behind = |text: &str, group: &str| {
         let mut lines = text.lines();
         let line = lines.find(|line| line.trim_start().starts_with(group));
         let line: String = line.unwrap_or_default().chars().take(74).collect();
@@ -266,8 +269,8 @@ fn a_small_group_of_the_heatmap_stands_in_one_line() {
         rest.trim().to_owned()
     };
     // Five devices, two in a cell.
-    assert_eq!(behind("l4-serve").chars().count(), 3, "{text}");
+    assert_eq!(behind(&text, "l4-serve").chars().count(), 3, "{text}");
     // (Above the nodes of a rack are their numbers.)
     let numbers = |words: &str| words.chars().all(|it| it.is_ascii_digit() || it == ' ');
-    assert!(numbers(&behind("a100-shared")), "{text}");
+    assert!(numbers(&behind(&large, "a100-shared")), "{large}");
 }

@@ -121,7 +121,7 @@ fn a_gang_names_its_straggler() {
     straggler.subject.kind = "Device";
     straggler.subject.key.name = id.clone();
     straggler.severity = Severity::Warn;
-    straggler.message = String::from("straggler: its SM clock is low; likely cause: HW slowdown");
+    straggler.message = String::from("its SM clock is low; likely cause: HW slowdown");
     findings.insert(0, straggler);
     fleet.findings = findings.into();
     let words = place(&facts, at);
@@ -130,7 +130,7 @@ fn a_gang_names_its_straggler() {
     let keys = format!("/{}\nd", facts.fleet.jobs[at].id.key.name);
     let page = screen(&facts, ViewId::Jobs, &keys, (160, 50));
     assert!(
-        page.contains(&format!("{id}: straggler: its SM clock is low;")),
+        page.contains(&format!("{id}: its SM clock is low;")),
         "{page}"
     );
 }

@@ -147,6 +147,9 @@ pub struct HeatmapLayout {
     pub names: u16,
 }
 
+/// Nodes of a line that need no numbers.
+const UNNUMBERED: usize = 4;
+
 /// Columns of a heading behind its name, with air: `1 024 devices   mean 100%`.
 const HEADING: usize = 28;
 
@@ -444,17 +447,17 @@ fn sort_by_value(racks: &mut Racks, value: &dyn Fn(Row) -> f64) {
     }
 }
 
-/// True for tiles without a rack that all fit in one line behind a heading that takes `left` columns.
+/// True for one rack whose tiles all fit in one line behind a heading that takes `left` columns, and need no numbers above them.
 fn fits_beside(plan: HeatmapOptions, left: usize, racks: &Racks) -> bool {
-    let mut all = racks.iter();
-    let (Some((None, tiles)), None) = (all.next(), all.next()) else {
+    let mut all = racks.values();
+    let (Some(tiles), None) = (all.next(), all.next()) else {
         return false;
     };
     let tile = tiles.iter().map(Vec::len).max().unwrap_or(1).max(1);
     let gap = usize::from(tile > 2);
     let room = usize::from(plan.width).saturating_sub(left);
     let rows = if plan.paired { 2 } else { 1 };
-    tile <= room && tiles.len() <= (room + gap) / (tile + gap) * rows
+    tile <= room && tiles.len() <= ((room + gap) / (tile + gap)).min(UNNUMBERED) * rows
 }
 
 /// Rows of devices that these tiles take; a tile wider than the map is wrapped.

@@ -83,8 +83,9 @@ pub fn chart_of_range(
     };
     let ends = [high, low].map(chart.words);
     let body = axis_ends(painter, area, &ends);
-    // What is the same in words does not move.
+    // What is the same in words does not move; nothing at all is at the bottom.
     let share = |value: f32| match ends[0] == ends[1] {
+        true if high <= 0.0 => 0.0,
         true => 0.5,
         false => f64::from((value - low) / (high - low).max(f32::MIN_POSITIVE)),
     };
@@ -231,6 +232,13 @@ mod tests {
         assert_eq!((body.x, body.width), (4, 5));
         let labels = [0, 1, 2].map(|y| buf[(0, y)].symbol().to_owned());
         assert_eq!(labels, [" ", "9", " "]);
+        // Nothing at all is at the bottom, not in the middle.
+        let mut buf = Buffer::empty(Rect::new(0, 0, 9, 3));
+        let mut painter = Painter::new(&mut buf, &render_style, Moment::default());
+        chart_of_range(&mut painter, Rect::new(0, 0, 9, 3), &[Some(0.0); 9], &range);
+        let row = |y: u16| (0..9).map(|x| buf[(x, y)].symbol()).collect::<String>();
+        assert!(row(1).trim_matches(['0', ' ']).is_empty(), "{}", row(1));
+        assert!(row(2).contains('▁'), "{}", row(2));
         // What hardly moves is no mountain range, and nothing is below nothing.
         let (low, high) = own_range([Some(1_000.0), Some(1_001.0)].into_iter()).expect("a range");
         assert!(low < 1_000.0 && high > 1_001.0 && (high - low - 50.05).abs() < 0.1);

@@ -2,7 +2,6 @@
 
 pub mod book;
 mod money;
-mod pod_costs;
 pub mod prices;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
@@ -15,9 +14,8 @@ mod tests;
 
 pub use book::PriceBook;
 pub use money::{LIST_MARK, LIST_NOTE, Money};
-pub use pod_costs::PodCosts;
 pub use prices::{Override, Owned, PoolPrice, Price, Prices};
-pub use spend_rates::{EndedPods, NodePrices, PriceGroup, RateRow, Spend, SpendRates, SpendScope};
+pub use spend_rates::{NodePrices, PriceGroup, RateRow, Spend, SpendRates, SpendScope};
 pub use spending::{
     ASSUMPTION, BudgetChange, BudgetUnit, FleetSpending, JobSpending, PeriodEnd, PoolSpending,
 };

@@ -1,7 +1,6 @@
 //! Money, the part of it that comes from list prices because the price paid is not known, and its text form.
 
-use crate::base::time::HOUR_MS;
-use crate::base::{Age, Rate};
+use crate::base::Rate;
 use crate::fleet::device::AllocationCell;
 
 use super::prices::Price;
@@ -91,16 +90,6 @@ impl Money {
     #[must_use]
     pub fn times(self, count: u64) -> Self {
         self.each(|rate| rate.times(count))
-    }
-
-    /// What this rate comes to over a time, USD in all.
-    #[must_use]
-    pub fn over(self, time: Age) -> Self {
-        self.each(|rate| {
-            let micros =
-                i128::from(rate.micros()) * i128::from(time.millis()) / i128::from(HOUR_MS);
-            Rate::from_micros(i64::try_from(micros).unwrap_or(i64::MAX))
-        })
     }
 
     /// The difference to `other`; marked as list price if one of them is: the difference paid is unknown then.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::base::{DeviceAmount, Moment, Name, Rate};
-use crate::fleet::device::{AllocationCell, Device, Pod};
+use crate::base::{DeviceAmount, Name, Rate};
+use crate::fleet::device::{AllocationCell, Device};
 use crate::fleet::job::JobKey;
 use crate::fleet::node::{Billing, Node};
 
@@ -164,16 +164,6 @@ impl FromIterator<Option<Arc<Price>>> for NodePrices {
     }
 }
 
-/// Cost of the pods of a job that ended while its fleet was followed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct EndedPods {
-    pub pods: u32,
-    /// What they cost in all, USD.
-    pub cost: Money,
-    /// Start of the earliest allocation among them.
-    pub since: Moment,
-}
-
 /// The fleet's spend rate by every scope. In each scope the rows add up to `total`, to the micro-dollar.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct SpendRates {
@@ -192,10 +182,6 @@ pub struct SpendRates {
     pub nodes: BTreeMap<Name, Money>,
     /// Spend rate and cost so far (USD in all) of each job with at least one priced device allocated.
     pub jobs: BTreeMap<JobKey, (Spend, Money)>,
-    /// Rates of the pods with a priced device; a pod may have several entries.
-    pub pods: Arc<[(Arc<Pod>, Money)]>,
-    /// What ended pods of jobs cost, which the jobs' cost so far includes: as far as [`PodCosts`](super::PodCosts) saw them.
-    pub ended: Arc<BTreeMap<JobKey, EndedPods>>,
 }
 
 impl RateRow {

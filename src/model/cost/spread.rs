@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxBuildHasher;
 
-use crate::base::{DeviceAmount, Name};
+use crate::base::time::HOUR_MS;
+use crate::base::{DeviceAmount, Name, Rate};
 use crate::fleet::Fleet;
 use crate::fleet::device::{Device, Pod, Slice};
 use crate::fleet::job::JobKey;
@@ -76,7 +77,6 @@ pub fn spend_rates_of(fleet: &Fleet, whole: &SpendRates, has: impl Fn(&Pod) -> b
         prices: whole.prices.clone(),
         nodes: whole.nodes.clone(),
         jobs: whole.jobs.clone(),
-        ended: Arc::clone(&whole.ended),
         ..part
     }
 }
@@ -151,7 +151,6 @@ fn spread(
     }
     out.device_prices = device_prices;
     out.jobs = held.money.into_values().collect();
-    out.pods = held.pods.into();
     let columns = [
         (SpendScope::Pool, pools),
         (SpendScope::Queue, held.queues),
@@ -318,8 +317,6 @@ struct HolderScopes {
     rows: Map<usize, [usize; 3]>,
     /// Rate and cost of each job so far, by its row.
     money: Map<usize, (JobKey, (Spend, Money))>,
-    /// Rates of the pods, as in [`SpendRates::pods`].
-    pods: Vec<(Arc<Pod>, Money)>,
 }
 
 impl HolderScopes {
@@ -331,15 +328,15 @@ impl HolderScopes {
         let (Some(pod), Some(_)) = (pod, part.price) else {
             return;
         };
+        let millis = i128::from(fleet.at.since(pod.held_since()).millis());
+        let so_far = |rate: Rate| {
+            let micros = i128::from(rate.micros()) * millis / i128::from(HOUR_MS);
+            Rate::from_micros(i64::try_from(micros).unwrap_or(i64::MAX))
+        };
         let fresh = || (pod.job.clone(), Default::default());
         let (_, money) = self.money.entry(job).or_insert_with(fresh);
         money.0 += part.spend;
-        money.1 += part.spend.rate.over(fleet.at.since(pod.held_since()));
-        match self.pods.last_mut() {
-            // The devices of a pod follow each other, but for those that are cut into slices.
-            Some((last, rate)) if Arc::ptr_eq(last, pod) => *rate += part.spend.rate,
-            _ => self.pods.push((Arc::clone(pod), part.spend.rate)),
-        }
+        money.1 += part.spend.rate.each(so_far);
     }
 
     fn rows_of(&mut self, pod: &Arc<Pod>) -> [usize; 3] {

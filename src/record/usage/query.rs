@@ -331,15 +331,18 @@ impl UsageFile {
         let ends = [span.from, span.to].map(|hour| Value::Integer(hour * HOUR));
         let mut hours = vec![HourAmount::default(); usize::try_from(span.hours()).unwrap_or(0)];
         let place = |hour: i64| usize::try_from(hour / HOUR - span.from).ok();
-        let query = "SELECT hour, observed_ms FROM hours WHERE hour >= ?1 AND hour < ?2";
+        // How far each hour has come: the present one is not over.
+        let mut until = vec![HOUR_MS; hours.len()];
+        let query = "SELECT hour, observed_ms, until_ms FROM hours WHERE hour >= ?1 AND hour < ?2";
         let mut query = self.sql.prepare(query).map_err(failed())?;
         let mut rows = query
             .query(params_from_iter(ends.clone()))
             .map_err(failed())?;
         while let Some(row) = rows.next().map_err(failed())? {
-            let hour = place(row.get(0).map_err(failed())?).and_then(|at| hours.get_mut(at));
-            if let Some(hour) = hour {
-                hour.observed_ms = row.get(1).map_err(failed())?;
+            let at = place(row.get(0).map_err(failed())?).filter(|at| *at < hours.len());
+            if let Some(at) = at {
+                hours[at].observed_ms = row.get(1).map_err(failed())?;
+                until[at] = row.get(2).map_err(failed())?;
             }
         }
         let (only, name) = match &budget.scope {
@@ -383,10 +386,11 @@ impl UsageFile {
                 unpriced_ms += unpriced;
                 is_by_list |= row.get::<_, bool>(6).map_err(failed())?;
             }
-            if let Some(hour) = place(start).and_then(|at| hours.get_mut(at)) {
+            if let Some(at) = place(start).filter(|at| *at < hours.len()) {
+                let hour = &mut hours[at];
                 if whole && seen + unseen > 0 {
                     let share = seen as f64 / (seen + unseen) as f64;
-                    hour.observed_ms = (share * HOUR_MS as f64).round() as i64;
+                    hour.observed_ms = (share * until[at] as f64).round() as i64;
                 }
                 hour.amount = match budget.unit {
                     BudgetUnit::Usd => micros.unwrap_or(0),

@@ -461,6 +461,11 @@ mod tests {
             })
             .expect("is read");
         assert_eq!(coverage.observed_ms, into.cast_signed());
+        // For a budget of the fleet, too, the rest of the hour is still to come.
+        let fleet = &budgets(&facts)[0];
+        let hours = ledger.file().budget_hours(fleet, facts.now);
+        let begun = hours.expect("is read").amounts.at(hour);
+        assert_eq!(begun.observed_ms, into.cast_signed());
         let months = ledger
             .file()
             .coverage(Span {

@@ -56,6 +56,17 @@ pub enum Namespaces {
     Several(Vec<String>),
 }
 
+impl Namespaces {
+    /// True where objects of this namespace are read, if permissions allow it.
+    pub fn contains(&self, namespace: &str) -> bool {
+        match self {
+            Self::All { .. } => true,
+            Self::One(one) => one == namespace,
+            Self::Several(all) => all.iter().any(|one| one == namespace),
+        }
+    }
+}
+
 /// What the tasks of all tables share.
 pub(super) struct Shared {
     pub client: Client,

@@ -318,8 +318,7 @@ pub fn device_of(facts: &Facts, id: &Name) -> Option<Selection> {
 
 /// Note for a command that took a single snapshot; `None` where earlier readings exist.
 pub fn looked_once(facts: &Facts) -> Option<String> {
-    let since = facts.history.readings_since();
-    let is_single = since.is_none_or(|since| facts.now.since(since) < FIRST_LOOK);
+    let is_single = facts.history.readings_since().is_none() || facts.is_first_look();
     is_single.then(|| {
         format!(
             "from a single reading, without findings that must persist ({}): `stokehold get alerts --watch` and the console keep reading and show them",

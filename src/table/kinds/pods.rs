@@ -585,7 +585,9 @@ mod tests {
         assert_eq!(cell(all[0], "kv").0, "50%");
         assert_eq!(cell(all[0], "ttft").0, "95ms");
         assert_eq!(cell(all[4], "ttft").0, "-", "not read");
-        let words = crate::kinds::services::slow_replica(&facts.fleet.jobs[all[0].0 as usize]);
+        let job = &facts.fleet.jobs[all[0].0 as usize];
+        assert!(crate::rows::services::is_uneven(job), "its row is marked");
+        let words = crate::kinds::services::slow_replica(job);
         let words = words.expect("one is slow");
         assert_eq!(
             words,

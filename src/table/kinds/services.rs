@@ -16,8 +16,8 @@ use crate::role::Role;
 use crate::row_labels::{RowLabels, label_of_job};
 use crate::rows::jobs::money;
 use crate::rows::services::{
-    OBJECTIVE_IS_MISSED, ServiceRow, all_places, at, key, missed, places, replicas, restarts, row,
-    scaler, state, within_objectives,
+    OBJECTIVE_IS_MISSED, ServiceRow, all_places, at, is_uneven, key, missed, places, replicas,
+    restarts, row, scaler, state, within_objectives,
 };
 use crate::rows::token_cost::per_million_tokens;
 use crate::text::{bounded_latency, decimal, percent, usd};
@@ -358,6 +358,7 @@ fn sign(facts: &Facts, job: &Job, one: &ServedModel) -> (&'static str, Role) {
     match one.is_saturated() {
         _ if missed(facts, job, one).is_some() => ("▲", Role::Crit),
         Some(true) => ("▲", Role::Warn),
+        _ if is_uneven(job) => ("▲", Role::Warn),
         Some(false) => ("●", Role::Ok),
         None => ("○", Role::Muted),
     }

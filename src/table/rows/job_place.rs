@@ -59,9 +59,10 @@ pub fn fails_now(job: &Job) -> bool {
     runs_and_fails(job).is_some_and(|failure| failure.restarted.is_none())
 }
 
-/// The worst finding of a running job: `straggler worker-6 on a100-17`, `xid-79 on a100-17/gpu3`, `gang-stalled`.
+/// The worst finding of a running job: `straggler worker-6 on a100-17`, `xid-79 on a100-17/gpu3`, `gang-stalled`. `None` for a single
+/// snapshot, which may have no readings.
 pub fn worst_words(facts: &Facts, job: &Job) -> Option<String> {
-    let worst = jobs::worst(facts, job)?;
+    let worst = jobs::worst(facts, job).filter(|_| !facts.is_first_look())?;
     let device = facts.fleet.device_of(&worst.subject.key.name);
     let Some((node, device)) = device.filter(|_| worst.subject.kind == "Device") else {
         return Some(worst.code.to_string());

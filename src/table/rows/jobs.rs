@@ -303,6 +303,7 @@ fn in_short(reason: &str) -> Option<String> {
 pub fn class_words(job: &Job) -> Option<String> {
     let class = job.class.as_ref()?;
     Some(match job.is_sliced() {
+        true if job.devices_requested == 1 => format!("{class} slice"),
         true => format!("{class} slices"),
         false => class.to_string(),
     })

@@ -10,7 +10,7 @@ use model::cost::Money;
 use model::fleet::finding::{Finding, OBJECTIVE_MISSED};
 use model::fleet::histogram::Latency;
 use model::fleet::job::{Job, JobState};
-use model::fleet::served_model::{Saturation, ServedModel};
+use model::fleet::served_model::{Saturation, ServedModel, SlowReplica};
 use model::schema::one_of;
 
 use super::jobs::money;
@@ -311,11 +311,20 @@ pub fn state(facts: &Facts, job: &Job, served: &ServedModel) -> Option<String> {
             let why: Vec<&str> = served.saturation().map(Saturation::name).collect();
             Some(format!("saturated: {}", why.join(", ")))
         }
-        Some(false) if missed.is_none() => Some(String::from("ok")),
         _ => None,
     };
-    let words: Vec<String> = missed.into_iter().chain(saturated).collect();
+    let slow = is_uneven(job).then(|| String::from("a slow replica"));
+    let mut words: Vec<String> = missed.into_iter().chain(saturated).chain(slow).collect();
+    if words.is_empty() && served.is_saturated() == Some(false) {
+        words.push(String::from("ok"));
+    }
     (!words.is_empty()).then(|| words.join("; "))
+}
+
+/// True where a replica answers far more slowly than the others.
+pub fn is_uneven(job: &Job) -> bool {
+    let serving = job.serving.as_ref();
+    serving.is_some_and(|serving| SlowReplica::of(&serving.replicas).is_some())
 }
 
 /// Least share of requests that meet all objectives, 0 to 1; `None` without objectives, or while no request is answered.

@@ -36,25 +36,15 @@ fn when(at: Moment, now: Moment) -> String {
     format!("{} UTC", short.get(from..11).unwrap_or(&short))
 }
 
-/// What the cost so far of a job covers: ` since 12:03, its current pods only`; empty while it has no devices.
+/// What the cost so far of a job covers: ` since 12:03 UTC, its current pods only`; empty while it has no devices.
 fn so_far_words(facts: &Facts, job: &Job) -> String {
-    let ended = facts.spend_rates.ended.get(&job.id);
-    let since = job
-        .held_since()
-        .into_iter()
-        .chain(ended.map(|ended| ended.since))
-        .min();
-    let Some(since) = since else {
+    let Some(since) = job.held_since() else {
         return String::new();
     };
-    let pods = match ended {
-        Some(ended) => format!(
-            ", with {} that ended",
-            counted(u64::from(ended.pods), "pod")
-        ),
-        // Whether they replaced others is not known.
-        None if job.may_have_replaced_pods() => String::from(", its current pods only"),
-        None => String::new(),
+    // Whether they replaced others is not known.
+    let pods = match job.may_have_replaced_pods() {
+        true => ", its current pods only",
+        false => "",
     };
     format!(" since {}{pods}", when(since, facts.now))
 }

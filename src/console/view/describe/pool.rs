@@ -125,6 +125,8 @@ pub(super) fn lines(
         (Some(all), Some(unhealthy_pods)) if !unhealthy_pods.is_zero() => {
             format!("; {all} unhealthy in total")
         }
+        // Without readings, only what nodes say of faults is known.
+        (Some(0), _) if counts.idle_allocated.is_none() => String::new(),
         (all, _) => format!("; {} unhealthy", number(all)),
     };
     let is_unknown = counts.total.is_none() && counts.allocated.is_none();
@@ -183,6 +185,7 @@ pub(super) fn lines(
         "hottest",
         pool.temp_max.map(|degrees| format!("{degrees:.0}°")),
     );
+    let is_read = counts.idle_allocated.is_some();
     if let Some(row) = facts.whole_burn().row(model::cost::SpendScope::Pool, name) {
         let spend = row.known();
         table.words("rate", per_hour(spend.map(|spend| spend.rate)), Role::Text);
@@ -191,7 +194,11 @@ pub(super) fn lines(
             format!(
                 "{} unallocated, {} allocated",
                 per_hour(spend.and_then(|spend| spend.free)),
-                per_hour(spend.and_then(|spend| spend.idle_allocated))
+                per_hour(
+                    spend
+                        .and_then(|spend| spend.idle_allocated)
+                        .filter(|_| is_read)
+                )
             ),
             Role::IdleMoney,
         );

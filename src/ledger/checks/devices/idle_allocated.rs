@@ -65,7 +65,11 @@ fn finish(context: &mut CheckContext<'_>) {
                 Some(held) if f64::from(held) > count => format!(" of its {held}"),
                 _ => String::new(),
             };
-            let devices = counted(count as usize, &format!("{} device", tally.class));
+            let unit = match own.is_some_and(|job| job.is_sliced()) {
+                true => "slice",
+                false => "device",
+            };
+            let devices = counted(count as usize, &format!("{} {unit}", tally.class));
             let more = own.map_or(0, |job| job.idle_devices.saturating_sub(count as u32));
             // Money and views count those that are idle now.
             let more = match more {

@@ -62,7 +62,7 @@ fn judge(context: &mut CheckContext<'_>, job: &Job, members: &[GangMember<'_>], 
             FindingDraft::new(
                 subject("Device", &member.device.id),
                 format!(
-                    "straggler: its {what} is {:.0} % of the median of its gang's {} devices; {} waits for its pod {}",
+                    "its {what} is {:.0} % of the median of its gang's {} devices; {} waits for its pod {}",
                     share * 100.0,
                     members.len(),
                     job.id,
