@@ -25,7 +25,6 @@ pub mod screen;
 pub mod summary;
 pub mod table_model;
 mod tabs;
-mod team_letters;
 pub mod text;
 pub mod theme;
 mod timeline;

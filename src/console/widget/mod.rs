@@ -9,3 +9,4 @@ pub mod quota;
 pub mod roofline;
 pub mod spark;
 pub mod table;
+pub(crate) mod team_letters;

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::team_letters::{TeamLetters, letter};
 use crate::text::counted;
+use crate::widget::team_letters::{TeamLetters, letter};
 use model::base::{Name, ObjectKey, SmallSort};
 use model::fleet::device::{Device, Pod};
 use model::plan::{Budgets, Intent, JobName, Plan, PlanEffect, Verb};

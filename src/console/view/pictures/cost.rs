@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Drawing, ObjectPicture, Stack, TeamPart};
-use crate::team_letters::TeamLetters;
+use crate::widget::team_letters::TeamLetters;
 use model::base::{Moment, Name, SmallSort};
 use model::cost::BudgetUnit;
 use table::spend::{PeriodCost, PeriodSums, dollars};

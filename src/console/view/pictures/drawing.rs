@@ -5,11 +5,11 @@ use ratatui::style::Style;
 
 use super::{AmountScale, Curve, Drawing, SparkLine, Stack, TeamPart, TimeSpan};
 use crate::painter::Painter;
-use crate::team_letters::letter;
 use crate::text::dollars_of;
 use crate::view::describe::draw_lines;
 use crate::view::sparkline_strip::TrackHistory;
 use crate::widget::spark::{ChartRange, area_column, axis_ends, chart_of_range, spark};
+use crate::widget::team_letters::letter;
 use model::base::Moment;
 use table::Facts;
 use table::role::Role;

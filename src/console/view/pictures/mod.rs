@@ -95,11 +95,10 @@ pub struct TimeSpan {
 /// A part of a device.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum TeamPart {
-    /// Allocated to the team of this place in [`TeamLetters`](crate::team_letters::TeamLetters).
+    /// Allocated to the team of this place in [`TeamLetters`](crate::widget::team_letters::TeamLetters).
     Team(usize),
     /// Allocated to one of the teams that have no line in the legend.
     Others,
-    /// Of no team.
     NoTeam,
     /// Allocated to several teams.
     Several,

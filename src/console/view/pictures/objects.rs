@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Curve, Drawing, ObjectPicture, TeamPart, cost, waiting};
-use crate::team_letters::TeamLetters;
 use crate::text::{counted, dollars_of, per_hour};
 use crate::view::subject;
+use crate::widget::team_letters::TeamLetters;
 use model::base::quantities::grouped;
 use model::base::{Name, SmallSort, natural};
 use model::cost::SpendScope;
