@@ -147,7 +147,7 @@ fn each_action_by_the_command_line_and_back() {
     assert_eq!(status, Some(Status::Running), "{job}");
     let ended = shell.plan(&["undo", &run, "--apply", "--yes"]);
     assert_eq!(ended.code, 3, "{ended:?}");
-    let sentence = format!("{run} changed nothing: nothing to undo");
+    let sentence = format!("{run} has nothing left to undo: the eviction of ");
     assert!(ended.err.contains(&sentence), "{ended:?}");
 
     // The journal tells of all of it.

@@ -155,7 +155,9 @@ async fn every_action_from_the_keyboard_and_back() {
     keyboard.sees("PLAN  admit").await;
     keyboard.begin().await;
     // It has resumed what it suspended and put the priority back itself.
-    keyboard.sees("changed nothing: nothing to undo").await;
+    keyboard
+        .sees("has nothing left to undo: the eviction of ")
+        .await;
     keyboard.press("\u{1b}");
     let now = stage::snapshot(&service);
     let found = now.workloads.iter().find(|work| work.key == big.key);
