@@ -18,6 +18,7 @@ use tokio::runtime::Runtime;
 
 use super::actions::own_runs::OwnRuns;
 use super::clock;
+use super::scratch::Scratch;
 
 /// The user's folders for Stokehold. Each is `None` for a user without a home directory.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -91,6 +92,8 @@ pub struct Host {
     pub transport: Option<Transport>,
     /// The runs that this process carries out on real clusters.
     pub own_runs: OwnRuns,
+    /// The temporary directories of this process.
+    pub scratch: Scratch,
     /// The runtime of all commands; `None` makes one for each.
     pub runtime: Option<Arc<Runtime>>,
 }
@@ -126,6 +129,7 @@ impl Host {
             terminal: Terminals::default(),
             transport: None,
             own_runs: OwnRuns::default(),
+            scratch: Scratch::default(),
             runtime: None,
         }
     }

@@ -14,6 +14,7 @@ pub mod identity;
 pub mod kubectl;
 pub mod reading;
 pub mod records;
+mod scratch;
 pub mod screen;
 pub mod session;
 pub mod setup;

@@ -91,7 +91,7 @@ pub struct Session {
     /// The record of this cluster, or why there is none.
     pub record: Result<PastRecord, String>,
     /// The directory of a record that ends with its session.
-    scratch: Option<TempDir>,
+    scratch: Option<Arc<TempDir>>,
     /// The server's address, for messages.
     pub(super) server: String,
     /// Nodes whose readings are needed.
@@ -121,32 +121,35 @@ impl Drop for Session {
 /// The kubeconfig cannot be used.
 pub fn console(setup: &Setup, target: ClusterTarget) -> Result<Session, Failure> {
     if matches!(target, ClusterTarget::Demo(_) | ClusterTarget::Begun(_)) {
-        // It is a new fleet each time: nobody reads its record later.
-        return match tempfile::Builder::new().prefix("stokehold-demo-").tempdir() {
-            Ok(folder) => {
-                let settings = RecordSettings {
-                    folder: Some(folder.path().to_owned()),
-                    max_bytes: DEMO_RECORD_BYTES,
-                    ..RecordSettings::of(&setup.settings)
-                };
-                let mut session = recorded(setup, target, &settings)?;
-                let place = folder.path().to_owned();
-                session.record = Ok(PastRecord::of_demo(setup, &session.context, place));
-                session.scratch = Some(folder);
-                Ok(session)
-            }
-            Err(error) => {
-                let mut session = open(setup, target)?;
-                session.record = Err(format!("the simulated fleet is not recorded: {error}"));
-                Ok(session)
-            }
-        };
+        return demo(setup, target);
     }
     let mut session = match setup.settings.record.enabled {
         true => recorded(setup, target, &RecordSettings::of(&setup.settings))?,
         false => open(setup, target)?,
     };
     session.record = PastRecord::of(setup, &session.context);
+    Ok(session)
+}
+
+/// Opens a session of a simulated fleet of this process, with a record that goes with it: a later fleet is another one.
+fn demo(setup: &Setup, target: ClusterTarget) -> Result<Session, Failure> {
+    let folder = match setup.host.scratch.folder("stokehold-demo-") {
+        Ok(folder) => folder,
+        Err(error) => {
+            let mut session = open(setup, target)?;
+            session.record = Err(format!("the simulated fleet is not recorded: {error}"));
+            return Ok(session);
+        }
+    };
+    let place = folder.path().to_owned();
+    let settings = RecordSettings {
+        folder: Some(place.clone()),
+        max_bytes: DEMO_RECORD_BYTES,
+        ..RecordSettings::of(&setup.settings)
+    };
+    let mut session = recorded(setup, target, &settings)?;
+    session.record = Ok(PastRecord::of_demo(setup, &session.context, place));
+    session.scratch = Some(folder);
     Ok(session)
 }
 

@@ -40,6 +40,7 @@ impl Link {
             .current_dir(home.path())
             .env("HOME", home.path())
             .env("XDG_CONFIG_HOME", home.path())
+            .env("TMPDIR", home.path())
             .env("TERM", "xterm-256color")
             .env("COLORTERM", "truecolor");
         for name in ["NO_COLOR", "KUBECONFIG", "KUBERNETES_SERVICE_HOST", "TMUX"] {
@@ -159,8 +160,17 @@ fn a_terminal_that_stops_reading_loses_no_key_and_one_that_goes_away_ends_the_pr
     }
     link.keys("8");
     link.until("REPAIR");
+    let records = |link: &Link| {
+        let all = std::fs::read_dir(link.home.path()).expect("a folder");
+        let names = all.map(|entry| entry.expect("an entry").file_name());
+        names
+            .filter(|name| name.to_string_lossy().starts_with("stokehold-demo-"))
+            .count()
+    };
+    assert_eq!(records(&link), 1, "of the fleet on the screen");
     drop(link.pty.take());
     link.end();
+    assert_eq!(records(&link), 0);
 }
 
 /// A key and a new size may come at one moment, as when a pane is made larger and typed into.

@@ -124,7 +124,7 @@ struct Outside {
 pub async fn run(host: &Host, ui: Ui, open: Arc<Open>) -> Result<ConsoleEnd, Failure> {
     let unusable = |error: io::Error| Failure::new(Exit::Failed, format!("the terminal: {error}"));
     let mut signals = ProcessSignals::listen().map_err(unusable)?;
-    leave_when_hung_up(host.own_runs.clone()).map_err(unusable)?;
+    leave_when_hung_up(host.clone()).map_err(unusable)?;
     let guard = Guard::take(ui.mouse).map_err(unusable)?;
     let screen = Screen::new(size().map_err(unusable)?, io::stdout());
     let mut app = ui.app;
@@ -157,13 +157,14 @@ pub async fn run(host: &Host, ui: Ui, open: Arc<Open>) -> Result<ConsoleEnd, Fai
 
 /// Ends the process when the terminal hangs up and the loop does not notice: crossterm's event reader spins forever on a terminal
 /// whose reads fail, and the loop waits for it.
-fn leave_when_hung_up(own_runs: OwnRuns) -> io::Result<()> {
+fn leave_when_hung_up(host: Host) -> io::Result<()> {
     let mut hang_up = signal(SignalKind::hangup())?;
     tokio::spawn(async move {
         hang_up.recv().await;
         tokio::time::sleep(PARTING).await;
         terminal::leave();
-        let _ = own_runs.hand_over();
+        let _ = host.own_runs.hand_over();
+        host.scratch.clear();
         std::process::exit(i32::from(Exit::Done.code()));
     });
     Ok(())

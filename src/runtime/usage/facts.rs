@@ -211,20 +211,15 @@ impl UsageReader {
         let periods = self.periods.iter().map(period);
         let periods: Result<Vec<PeriodSums>, UsageFault> = periods.collect();
         let set = self.budgets.as_ref().map_err(Clone::clone)?;
-        let month = || {
-            let (this, _) = Period::Month.spans(now, &basis.zone.zone);
-            let by = |(scope, by)| Ok((scope, file.sums(this, &[by], 1, &UsageFilter::default())?));
-            let all: Result<Vec<_>, UsageFault> = BY_MONTH.into_iter().map(by).collect();
-            all
-        };
-        let month = match self.periods.contains(&Period::Month) {
-            true => month().map_err(failed)?,
-            false => Vec::new(),
-        };
+        let (this, _) = Period::Month.spans(now, &basis.zone.zone);
+        let by = |(scope, by)| Ok((scope, file.sums(this, &[by], 1, &UsageFilter::default())?));
+        let scopes = BY_MONTH.into_iter();
+        let scopes = scopes.filter(|_| self.periods.contains(&Period::Month));
+        let month: Result<Vec<_>, UsageFault> = scopes.map(by).collect();
         Ok(UsageFacts {
             status: UsageStatus::Read(until),
             periods: periods.map_err(failed)?,
-            month,
+            month: month.map_err(failed)?,
             budgets: budgets::states(file, set, now).map_err(failed)?,
             is_demo: false,
             prometheus: None,
