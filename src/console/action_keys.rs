@@ -142,7 +142,7 @@ pub fn unplannable(command: Command, facts: &Facts) -> Option<String> {
     }
 }
 
-/// Why a command is not possible, in a few words: no plan of it can be made, or writing is not allowed.
+/// Why a command is not possible: no plan can be made for it, or writing is not allowed.
 pub fn barred(command: Command, facts: &Facts) -> Option<String> {
     unplannable(command, facts).or_else(|| facts.acts.barred(command.spec().name))
 }

@@ -353,17 +353,14 @@ impl Run {
             }
         }
         if plan.steps.is_empty() {
-            let sentence =
-                if let (true, Some(evicted)) = (never.is_empty(), self.plan.evicts_words()) {
-                    format!(
-                        "{} has nothing left to undo: the eviction of {evicted} cannot be undone",
-                        self.name
-                    )
-                } else if never.is_empty() {
-                    format!("{} changed nothing: nothing to undo", self.name)
-                } else {
-                    format!("{} cannot be undone: {}", self.name, never.join("; "))
-                };
+            let why = match (never.is_empty(), self.plan.evicts_words()) {
+                (false, _) => format!("cannot be undone: {}", never.join("; ")),
+                (true, Some(evicted)) => {
+                    format!("has nothing left to undo: the eviction of {evicted} cannot be undone")
+                }
+                (true, None) => String::from("changed nothing: nothing to undo"),
+            };
+            let sentence = format!("{} {why}", self.name);
             return Err(Refusal::new(RefusalCode::AlreadySo, sentence));
         }
         plan.reasons.push(format!("it undoes run {}", self.name));

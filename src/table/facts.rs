@@ -47,8 +47,8 @@ pub struct Facts {
     pub now: Moment,
 }
 
-/// Readings for at most this long are those of a single snapshot.
-const FIRST_LOOK: Age = Age::from_seconds(30);
+/// Readings for at most this long are those of a single snapshot: what is found in them may be older.
+pub(crate) const FIRST_LOOK: Age = Age::from_seconds(30);
 
 impl Facts {
     /// True while all readings are of the last moments, as for a command that takes a single snapshot.

@@ -6,7 +6,7 @@ use crate::fuzzy::FuzzyQuery;
 use engine::what_if::{GRAMMAR, KEYWORDS, parse, split};
 use model::base::{Name, SmallSort};
 use model::fleet::Fleet;
-use model::fleet::job::{Job, JobKey};
+use model::fleet::job::Job;
 use model::fleet::node::Node;
 use model::fleet::queue::{Measure, QueueKind};
 use table::Facts;
@@ -34,23 +34,15 @@ pub fn begun(facts: &Facts, meant: &[Selection]) -> String {
             pool.map_or_else(String::new, |pool| format!("nodes {pool} "))
         }
         Selection::Job(id) => {
-            let offered = fleet.job(id).and_then(|job| supposed(facts, job));
-            let pool = || Some(format!("nodes {} ", pool_of(facts, id)?));
+            let job = fleet.job(id);
+            let offered = job.and_then(|job| supposed(facts, job));
+            let pool = || Some(format!("nodes {} ", fleet.pool_waited_for(job?)?));
             let whole = offered.or_else(pool);
             whole.unwrap_or_else(|| format!("job {} ", id.key))
         }
         Selection::Queue(queue) => format!("quota {queue}/"),
         _ => String::new(),
     }
-}
-
-/// The pool whose devices a waiting job waits for.
-fn pool_of(facts: &Facts, id: &JobKey) -> Option<Name> {
-    let pools = facts
-        .fleet
-        .pools_of(facts.now, |_| false, |job| job.id == *id);
-    let pool = pools.into_iter().max_by_key(|pool| pool.waiting_devices)?;
-    (pool.waiting_devices > 0).then_some(pool.name)
 }
 
 /// The possible next words, or the change as typed where it is complete; beside the change of the waiting job under the cursor, more
@@ -85,7 +77,7 @@ pub(super) fn offers(facts: &Facts, meant: &[Selection], typed: &str) -> Vec<Off
     if let [Selection::Job(id)] = meant
         && !typed.trim().is_empty()
         && typed.trim() == self::begun(facts, meant).trim()
-        && let Some(pool) = pool_of(facts, id)
+        && let Some(pool) = fleet.job(id).and_then(|job| fleet.pool_waited_for(job))
         && last.trim() != format!("nodes {pool}")
     {
         let changes = format!("nodes {pool} +4");

@@ -161,7 +161,7 @@ impl View for CostView {
                 painter.render_style.bold(Role::Title),
                 painter.render_style.bold(Role::IdleMoney),
             );
-            let line = |with_devices: bool, prices| {
+            let line = |(with_devices, prices)| {
                 let mut pieces = vec![
                     ("total  ", muted),
                     (&*total, accent),
@@ -182,15 +182,10 @@ impl View for CostView {
                 pieces
             };
             // The source of the prices is never cut; the devices are in the header and in the table.
-            let shorter = [(false, &*prices), (false, list_price::UNDATED)].into_iter();
-            let pieces =
-                shorter.fold(
-                    line(true, &*prices),
-                    |longer, (with_devices, prices)| match painter.width_of(&longer) > room {
-                        true => line(with_devices, prices),
-                        false => longer,
-                    },
-                );
+            let forms = [(true, &*prices), (false, &*prices)];
+            let mut forms = forms.map(line).into_iter();
+            let whole = forms.find(|pieces| painter.width_of(pieces) <= room);
+            let pieces = whole.unwrap_or_else(|| line((false, list_price::UNDATED)));
             painter.pieces(area.x + 2, area.y + 1, room, &pieces);
         }
         let (table, history) = Self::below(facts, area);

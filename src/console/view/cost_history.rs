@@ -284,7 +284,8 @@ const fn period_words(period: Period) -> &'static str {
     }
 }
 
-fn totals(facts: &Facts, period: Period) -> [Option<UsageTotals>; 2] {
+/// Usage of a period in the scope, and of the period before; `None` where it is not known.
+pub(super) fn totals(facts: &Facts, period: Period) -> [Option<UsageTotals>; 2] {
     let scope = facts.part.as_ref().map(|part| &part.scope);
     let all = facts.usage.periods.iter();
     all.into_iter()

@@ -21,9 +21,9 @@ use table::spend::{cost_of, listed_dollars};
 use table::waiting;
 use usage::Period;
 
-use super::cost;
 use super::fleet::{FleetView, Panel};
 use super::sparkline_strip::TrackHistory;
+use super::{cost, cost_history};
 
 /// From this height on, a panel wraps a sentence to two lines instead of cutting it.
 const TALL: u16 = 10;
@@ -333,11 +333,8 @@ fn is_full(painter: &mut Painter<'_>, inside: Rect, y: u16, more: usize, kept: b
 
 /// What the scope has cost in the month so far, by the usage ledger; `None` where that is not known.
 fn this_month(facts: &Facts) -> Option<String> {
-    let mut periods = facts.usage.periods.iter();
-    let month = periods.find(|sums| sums.period == Period::Month)?;
-    let scope = facts.part.as_ref().map(|part| &part.scope);
-    let [now, _] = month.of(scope);
-    Some(listed_dollars(cost_of(&now?)?))
+    let [month, _] = cost_history::totals(facts, Period::Month);
+    cost_of(&month?).map(listed_dollars)
 }
 
 /// When a waiting job starts; `None` where only what is not visible could tell: that is said once, above.

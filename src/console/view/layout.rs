@@ -193,7 +193,7 @@ impl HeatmapLayout {
             .max()
             // Two blank cells: the cursor's bracket takes one.
             .map_or(0, |widest| widest.min(10) + 2);
-        let widest = names.iter().map(|name| super::super::text::width(name));
+        let widest = names.iter().map(|name| crate::text::width(name));
         let column = widest.max().unwrap_or(0).min(usize::from(plan.width / 3));
         let left = column + HEADING;
         let mut map = Self {

@@ -100,17 +100,14 @@ impl QueuesView {
             return columns;
         }
         let hidden = without_column(facts, self.table.table_model.rows(), &shown);
-        match (columns, hidden.is_empty()) {
-            (columns, true) => columns,
-            (None, false) => Some(format!(
-                "the quota of {} has no column: . shows it",
-                first_named(&hidden, NAMED)
-            )),
-            (Some(columns), false) => Some(format!(
-                "{columns}: . shows the quota of {}",
-                first_named(&hidden, NAMED)
-            )),
+        if hidden.is_empty() {
+            return columns;
         }
+        let names = first_named(&hidden, NAMED);
+        Some(match columns {
+            None => format!("the quota of {names} has no column: . shows it"),
+            Some(columns) => format!("{columns}: . shows the quota of {names}"),
+        })
     }
 
     fn choose(&mut self, facts: &Facts) {

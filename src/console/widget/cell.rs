@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use model::base::DeviceAmount;
-use model::base::quantities::{bytes, grouped};
+use model::base::quantities::{bytes, counted, grouped};
 use table::cell::{Cell, Value};
 
 use crate::painter::Painter;
@@ -27,10 +27,10 @@ pub fn words<'c>(cell: &'c Cell<'_>, painter: &mut Painter<'_>) -> Cow<'c, str> 
         }
         Value::Devices(amount, whole) => devices_words(*amount, *whole),
         Value::AtLeast(amount) => format!("≥{}", devices_words(*amount, None)),
-        Value::Requested(0, slices) => format!("{} slices", grouped(i64::from(*slices))),
+        Value::Requested(0, slices) => counted(u64::from(*slices), "slice"),
         Value::Requested(devices, slices) => {
-            let slices = grouped(i64::from(*slices));
-            format!("{} + {slices} slices", grouped(i64::from(*devices)))
+            let slices = counted(u64::from(*slices), "slice");
+            format!("{} + {slices}", grouped(i64::from(*devices)))
         }
         Value::Ratio(ratio) | Value::Bar(ratio) => whole_percent(*ratio),
         Value::Trend(_, Some(last)) => whole_percent(*last),

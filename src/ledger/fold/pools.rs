@@ -92,11 +92,13 @@ impl KeptPools {
                     }
                     sum.devices.unusable += Unusable::of(node);
                 }
+                let (waiting_devices, waiting_slices) =
+                    waiting.get(&bare.name).copied().unwrap_or_default();
                 let mut pool = Pool {
                     devices: sum.devices,
                     stale: sum.stale || nodes_lost,
-                    waiting_devices: waiting.get(&bare.name).map_or(0, |waiting| waiting.0),
-                    waiting_slices: waiting.get(&bare.name).map_or(0, |waiting| waiting.1),
+                    waiting_devices,
+                    waiting_slices,
                     ..sum.readings(bare.clone())
                 };
                 if !visibility.nodes {

@@ -13,7 +13,7 @@ use super::queueing::govern::Governed;
 use super::queueing::queue::QueueSystem;
 use super::queueing::run_hold::RunHold;
 use super::queueing::siting::JobPodSet;
-use super::serving::served_model::{ServedModel, ServedReplica};
+use super::serving::served_model::{ServedModel, ServedReplica, SlowReplica};
 use super::signal::Signals;
 
 /// Longest time, in seconds, between a job's start and the scheduling of its first pods.
@@ -301,6 +301,11 @@ impl Job {
             .zip(self.started)
             .is_some_and(|(first, started)| first.since(started) > Age::from_seconds(BETWEEN_PODS));
         was_evicted || lost_pods || ran_earlier
+    }
+
+    /// The replica of a service that answers far more slowly than the others.
+    pub fn slow_replica(&self) -> Option<SlowReplica<'_>> {
+        SlowReplica::of(&self.serving.as_ref()?.replicas)
     }
 
     /// True for a kind whose pods serve requests and do not end.

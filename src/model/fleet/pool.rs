@@ -101,8 +101,8 @@ impl Unusable {
         }
     }
 
-    /// The devices of a node, each with whether a new pod cannot start on what is free of it: those that [`Self::of`] counts. Of a node
-    /// that offers some of its devices it is not known which: the last free ones stand for those that it does not offer.
+    /// The devices of a node, each with true where no new pod can use what is free of it: those that [`Self::of`] counts. A node may
+    /// offer fewer devices than it has; then the last free ones count as not usable.
     pub fn devices(node: &Node) -> impl Iterator<Item = (&Device, bool)> {
         let is_out =
             node.ready != Some(true) || node.cordon.is_some() || node.device_allocatable == 0;

@@ -50,6 +50,8 @@ impl Fleet {
                     sum.take(node, device, held, (&self.policy, at));
                 }
             }
+            let requested = waiting.get(&pool.name).copied();
+            let (waiting_devices, waiting_slices) = requested.unwrap_or_default();
             Pool {
                 devices: DeviceCounts {
                     total: pool.devices.total,
@@ -58,12 +60,21 @@ impl Fleet {
                     ..sum.devices
                 },
                 stale: sum.stale || nodes_lost,
-                waiting_devices: waiting.get(&pool.name).map_or(0, |waiting| waiting.0),
-                waiting_slices: waiting.get(&pool.name).map_or(0, |waiting| waiting.1),
+                waiting_devices,
+                waiting_slices,
                 ..sum.readings(pool.clone())
             }
         };
         self.pools.iter().map(part).collect()
+    }
+
+    /// The pool that most of the devices count in that this job waits for.
+    pub fn pool_waited_for(&self, job: &Job) -> Option<Name> {
+        let members = members(&self.nodes);
+        let jobs = std::iter::once(job);
+        let waiting = WaitingDevices::of(&members, jobs, &mut PoolOfRequest::default()).by_pool;
+        let most = waiting.into_iter().max_by_key(|(_, (devices, _))| *devices);
+        most.map(|(pool, _)| pool)
     }
 
     /// Devices that the waiting jobs matched by `waits` request and that count in no pool.

@@ -55,6 +55,23 @@ impl KnownVictims {
 }
 
 impl Loss {
+    /// What so many of its devices lose.
+    pub fn part(&self, devices: u32, all: u32) -> Self {
+        let (devices, all) = (u64::from(devices), u64::from(all.max(1)));
+        let micro_usd = self.micro_usd.map(|whole| {
+            let part = i128::from(whole) * i128::from(devices) / i128::from(all);
+            i64::try_from(part).unwrap_or(whole)
+        });
+        Self {
+            device_seconds: self
+                .device_seconds
+                .map(|whole| whole.saturating_mul(devices) / all),
+            micro_usd,
+            by_list: self.by_list,
+            since: self.since,
+        }
+    }
+
     /// Lost work in tenths of device-hours, as rows show it. Sums add these, so that they match the rows.
     pub fn tenths(&self) -> Option<u64> {
         let tenths = (u128::from(self.device_seconds?) * 10 + 1_800) / 3_600;
@@ -94,23 +111,4 @@ pub fn evicted_words(all: &[Evicted]) -> String {
         words.push(format!("{} more ({devices})", rest.len()));
     }
     words.join(", ")
-}
-
-impl Loss {
-    /// What so many of its devices lose.
-    pub fn part(&self, devices: u32, all: u32) -> Self {
-        let (devices, all) = (u64::from(devices), u64::from(all.max(1)));
-        let micro_usd = self.micro_usd.map(|whole| {
-            let part = i128::from(whole) * i128::from(devices) / i128::from(all);
-            i64::try_from(part).unwrap_or(whole)
-        });
-        Self {
-            device_seconds: self
-                .device_seconds
-                .map(|whole| whole.saturating_mul(devices) / all),
-            micro_usd,
-            by_list: self.by_list,
-            since: self.since,
-        }
-    }
 }

@@ -330,17 +330,20 @@ impl UsageFile {
         let period = budget.span(at);
         let ends = [span.from, span.to].map(|hour| Value::Integer(hour * HOUR));
         let mut hours = vec![HourAmount::default(); usize::try_from(span.hours()).unwrap_or(0)];
-        let place = |hour: i64| usize::try_from(hour / HOUR - span.from).ok();
+        let count = hours.len();
+        let place = |hour: i64| {
+            let at = usize::try_from(hour / HOUR - span.from).ok();
+            at.filter(|at| *at < count)
+        };
         // How far each hour has come: the present one is not over.
-        let mut until = vec![HOUR_MS; hours.len()];
+        let mut until = vec![HOUR_MS; count];
         let query = "SELECT hour, observed_ms, until_ms FROM hours WHERE hour >= ?1 AND hour < ?2";
         let mut query = self.sql.prepare(query).map_err(failed())?;
         let mut rows = query
             .query(params_from_iter(ends.clone()))
             .map_err(failed())?;
         while let Some(row) = rows.next().map_err(failed())? {
-            let at = place(row.get(0).map_err(failed())?).filter(|at| *at < hours.len());
-            if let Some(at) = at {
+            if let Some(at) = place(row.get(0).map_err(failed())?) {
                 hours[at].observed_ms = row.get(1).map_err(failed())?;
                 until[at] = row.get(2).map_err(failed())?;
             }
@@ -386,7 +389,7 @@ impl UsageFile {
                 unpriced_ms += unpriced;
                 is_by_list |= row.get::<_, bool>(6).map_err(failed())?;
             }
-            if let Some(at) = place(start).filter(|at| *at < hours.len()) {
+            if let Some(at) = place(start) {
                 let hour = &mut hours[at];
                 if whole && seen + unseen > 0 {
                     let share = seen as f64 / (seen + unseen) as f64;

@@ -126,19 +126,21 @@ impl SeenChanges {
         own.changes.retain(|known| !is_superseded(known));
         // A job that grows and shrinks is one change, and none where it has its devices back.
         new.retain_mut(|change| {
-            let is_last = |known: &FleetChange| {
-                known.sizes.is_some()
-                    && known.is_of(change)
-                    && known.at.is_some_and(|at| to.since(at.at()) <= RESIZED_FOR)
+            let Some((_, is)) = change.sizes else {
+                return true;
             };
-            let known = own.changes.iter().position(is_last);
-            let last = known.filter(|_| change.sizes.is_some());
-            let last = last.map(|place| own.changes.remove(place));
-            let sizes = last.and_then(|last| Some((last.sizes?.0, change.sizes?.1)));
-            if let Some(sizes) = sizes {
-                (change.sizes, change.detail) = (Some(sizes), jobs::sizes_words(sizes));
-            }
-            sizes.is_none_or(|(from, to)| from != to)
+            let last = own.changes.iter().enumerate().find_map(|(place, known)| {
+                let is_recent = known.at.is_some_and(|at| to.since(at.at()) <= RESIZED_FOR);
+                let (was, _) = known.sizes.filter(|_| known.is_of(change) && is_recent)?;
+                Some((place, was))
+            });
+            let Some((place, was)) = last else {
+                return true;
+            };
+            own.changes.remove(place);
+            change.sizes = Some((was, is));
+            change.detail = jobs::sizes_words((was, is));
+            was != is
         });
         own.changes.extend(new.into_iter().map(|mut change| {
             change.at = change.at.or(Some(Dated::Seen(to)));

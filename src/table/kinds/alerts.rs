@@ -3,21 +3,19 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use model::base::{Age, Moment, Name, SmallSort};
+use model::base::{Moment, Name, SmallSort};
 use model::fleet::finding::{Finding, Severity, Subject};
 use model::fleet::thresholds::LASTING;
 use model::schema::of_rows;
 
 use crate::cell::{Cell, Value};
 use crate::column::{Column, KindSpec, Row, RowOutput, id_of};
+use crate::facts::FIRST_LOOK;
 use crate::kind::{Exporters, Format, KindNames, KindView, UNKNOWN_IS_NULL, is_needed_for_jobs};
 use crate::navigation::{Destination, RowScope, Selection, ViewId};
 use crate::role::Role;
 use crate::silence::Silence;
 use crate::{Facts, non_empty};
-
-/// A finding first seen at most this long ago may be older than the first snapshot.
-const FIRST_LOOK: Age = Age::from_seconds(30);
 
 /// The object of an alert.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]

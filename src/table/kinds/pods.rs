@@ -11,7 +11,7 @@ use model::fleet::device::Pod;
 use model::fleet::histogram::Latency;
 use model::fleet::job::Job;
 use model::fleet::observe::Phase;
-use model::fleet::served_model::{ServedModel, SlowReplica};
+use model::fleet::served_model::ServedModel;
 use model::schema::of_rows;
 
 use crate::cell::{Cell, Value};
@@ -339,9 +339,9 @@ fn p95(latency: &Latency) -> Value<'static> {
 
 /// Whether a pod is the slow replica of its service; `None` without request metrics.
 pub fn slow(job: &Job, pod: &Pod) -> Option<bool> {
-    let serving = job.serving.as_ref()?;
-    let own = serving.replica(pod.key())?;
-    Some(SlowReplica::of(&serving.replicas).is_some_and(|slow| slow.replica.pod == own.pod))
+    let own = job.serving.as_ref()?.replica(pod.key())?;
+    let slow = job.slow_replica();
+    Some(slow.is_some_and(|slow| slow.replica.pod == own.pod))
 }
 
 fn of<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Pod) -> Value<'a>) -> Cell<'a> {
@@ -586,7 +586,7 @@ mod tests {
         assert_eq!(cell(all[0], "ttft").0, "95ms");
         assert_eq!(cell(all[4], "ttft").0, "-", "not read");
         let job = &facts.fleet.jobs[all[0].0 as usize];
-        assert!(crate::rows::services::is_uneven(job), "its row is marked");
+        assert!(job.slow_replica().is_some(), "its row is marked");
         let words = crate::kinds::services::slow_replica(job);
         let words = words.expect("one is slow");
         assert_eq!(

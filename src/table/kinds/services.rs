@@ -4,7 +4,7 @@ use model::base::{Age, ObjectKey};
 use model::fleet::histogram::Latency;
 use model::fleet::job::Job;
 use model::fleet::observe::Table;
-use model::fleet::served_model::{Saturation, ServedModel, SlowReplica};
+use model::fleet::served_model::{Saturation, ServedModel};
 use model::schema::of_rows;
 
 use crate::cell::{Cell, Value};
@@ -16,8 +16,8 @@ use crate::role::Role;
 use crate::row_labels::{RowLabels, label_of_job};
 use crate::rows::jobs::money;
 use crate::rows::services::{
-    OBJECTIVE_IS_MISSED, ServiceRow, all_places, at, is_uneven, key, missed, places, replicas,
-    restarts, row, scaler, state, within_objectives,
+    OBJECTIVE_IS_MISSED, ServiceRow, all_places, at, key, missed, places, replicas, restarts, row,
+    scaler, state, trouble, within_objectives,
 };
 use crate::rows::token_cost::per_million_tokens;
 use crate::text::{bounded_latency, decimal, percent, usd};
@@ -358,7 +358,7 @@ fn sign(facts: &Facts, job: &Job, one: &ServedModel) -> (&'static str, Role) {
     match one.is_saturated() {
         _ if missed(facts, job, one).is_some() => ("▲", Role::Crit),
         Some(true) => ("▲", Role::Warn),
-        _ if is_uneven(job) => ("▲", Role::Warn),
+        _ if job.slow_replica().is_some() => ("▲", Role::Warn),
         Some(false) => ("●", Role::Ok),
         None => ("○", Role::Muted),
     }
@@ -421,11 +421,10 @@ pub fn words(facts: &Facts, job: &Job, served: &ServedModel) -> String {
                 facts.now.since(own.since)
             )
         }),
-        row.saturated.and(row.state).and_then(|state| {
-            // (What is missed stands before it, with its time.)
-            let rest = state.strip_prefix(OBJECTIVE_IS_MISSED);
-            let rest = rest.map_or(state.as_str(), |rest| rest.trim_start_matches("; "));
-            (!rest.is_empty()).then(|| rest.to_owned())
+        // What is missed stands before it, with its time.
+        row.saturated.and(match missed(facts, job, served) {
+            Some(_) => trouble(job, served),
+            None => row.state,
         }),
     ];
     let known: Vec<String> = all.into_iter().flatten().collect();
@@ -448,7 +447,7 @@ pub fn replica_words(job: &Job, pod: &ObjectKey) -> Option<String> {
 
 /// The replica of a workload that answers far more slowly than its others, in words.
 pub fn slow_replica(job: &Job) -> Option<String> {
-    let slow = SlowReplica::of(&job.serving.as_ref()?.replicas)?;
+    let slow = job.slow_replica()?;
     let p95 = bounded_latency(slow.p95.seconds, slow.p95.at_least);
     let median = bounded_latency(slow.median, false);
     let pod = &slow.replica.pod.name;

@@ -55,14 +55,8 @@ pub fn no_readings(facts: &Facts) -> Option<&'static str> {
     let mut devices = fleet.devices();
     let is_read = devices.any(|(_, device)| device.read_at.is_some());
     // (A Prometheus has the readings of exporters that are not visible.)
-    if is_asked
-        || is_read
-        || facts
-            .history
-            .profiles()
-            .values()
-            .any(|profile| profile.known > 0.0)
-    {
+    let mut profiles = facts.history.profiles().values();
+    if is_asked || is_read || profiles.any(|profile| profile.known > 0.0) {
         return None;
     }
     Some(match fleet.extent {

@@ -117,7 +117,7 @@ pub const fn no_cost(is_priced: bool) -> &'static str {
     }
 }
 
-/// What a job has cost so far, with pods that ended since reading began; `None` where it released devices before.
+/// What the current pods of a job have cost so far; `None` where it had devices before them.
 pub fn so_far(facts: &Facts, job: &Job) -> Option<Money> {
     match facts.spend_rates.jobs.get(&job.id) {
         Some((_, so_far)) => (!job.held_before()).then_some(*so_far),
@@ -331,7 +331,7 @@ pub fn findings<'a>(facts: &'a Facts, job: &'a Job) -> impl Iterator<Item = &'a 
     facts.fleet.findings.iter().filter(about)
 }
 
-/// The worst of those findings that needs somebody: a warning at least, neither muted nor acknowledged. `None` for a job without devices.
+/// The worst of these findings that is at least a warning and neither muted nor acknowledged. `None` for a job without devices.
 pub fn worst<'a>(facts: &'a Facts, job: &'a Job) -> Option<&'a Finding> {
     if job.devices_allocated == 0 {
         return None;

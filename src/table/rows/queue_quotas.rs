@@ -200,21 +200,14 @@ fn has_no_quota(facts: &Facts, at: usize) -> bool {
 pub fn without_column(facts: &Facts, rows: &[Row], shown: &[usize]) -> Vec<Name> {
     let flavors = flavors(facts);
     let is_shown = |name: &Name| shown.iter().any(|nth| flavors.get(*nth) == Some(&name));
-    let quotas = |at: usize| {
-        let has = |flavor: &&&Name| quota_at(facts, at, FlavorPart::whole(flavor)).is_some();
-        flavors
-            .iter()
-            .filter(has)
-            .map(|own| is_shown(own))
-            .collect::<Vec<bool>>()
-    };
     let queues = &facts.fleet.queues;
     let known = rows
         .iter()
         .filter_map(|row| Some((row.1 as usize, queues.get(row.1 as usize)?)));
     let hidden = known.filter(|(at, _)| {
-        let quotas = quotas(*at);
-        !quotas.is_empty() && !quotas.contains(&true)
+        let has = |flavor: &&&Name| quota_at(facts, *at, FlavorPart::whole(flavor)).is_some();
+        let mut own = flavors.iter().filter(has).peekable();
+        own.peek().is_some() && !own.any(|name| is_shown(name))
     });
     hidden.map(|(_, queue)| queue.name().clone()).collect()
 }

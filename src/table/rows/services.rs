@@ -10,7 +10,7 @@ use model::cost::Money;
 use model::fleet::finding::{Finding, OBJECTIVE_MISSED};
 use model::fleet::histogram::Latency;
 use model::fleet::job::{Job, JobState};
-use model::fleet::served_model::{Saturation, ServedModel, SlowReplica};
+use model::fleet::served_model::{Saturation, ServedModel};
 use model::schema::one_of;
 
 use super::jobs::money;
@@ -300,31 +300,26 @@ pub fn restarts(job: &Job) -> Option<u32> {
 /// The state of a service that misses an objective.
 pub const OBJECTIVE_IS_MISSED: &str = "objective missed";
 
+/// What else is wrong with a service: `saturated: waiting; a slow replica`. `None` where nothing is known to be.
+pub fn trouble(job: &Job, served: &ServedModel) -> Option<String> {
+    let why: Vec<&str> = served.saturation().map(Saturation::name).collect();
+    let saturated = (!why.is_empty()).then(|| format!("saturated: {}", why.join(", ")));
+    let slow = job.slow_replica().map(|_| String::from("a slow replica"));
+    let words: Vec<String> = saturated.into_iter().chain(slow).collect();
+    (!words.is_empty()).then(|| words.join("; "))
+}
+
 /// The state of a service in words: `objective missed; saturated: waiting`. `None` where it is not known.
 pub fn state(facts: &Facts, job: &Job, served: &ServedModel) -> Option<String> {
     if served.replicas == 0 {
         return Some(String::from("no request metrics"));
     }
     let missed = missed(facts, job, served).map(|_| String::from(OBJECTIVE_IS_MISSED));
-    let saturated = match served.is_saturated() {
-        Some(true) => {
-            let why: Vec<&str> = served.saturation().map(Saturation::name).collect();
-            Some(format!("saturated: {}", why.join(", ")))
-        }
-        _ => None,
-    };
-    let slow = is_uneven(job).then(|| String::from("a slow replica"));
-    let mut words: Vec<String> = missed.into_iter().chain(saturated).chain(slow).collect();
+    let mut words: Vec<String> = missed.into_iter().chain(trouble(job, served)).collect();
     if words.is_empty() && served.is_saturated() == Some(false) {
         words.push(String::from("ok"));
     }
     (!words.is_empty()).then(|| words.join("; "))
-}
-
-/// True where a replica answers far more slowly than the others.
-pub fn is_uneven(job: &Job) -> bool {
-    let serving = job.serving.as_ref();
-    serving.is_some_and(|serving| SlowReplica::of(&serving.replicas).is_some())
 }
 
 /// Least share of requests that meet all objectives, 0 to 1; `None` without objectives, or while no request is answered.

@@ -100,7 +100,7 @@ pub fn dollars(micros: i64) -> String {
     Rounded::to(micros).next(micros)
 }
 
-/// The cost, USD, and how much of it is at list prices; `None` where no device has a price.
+/// The cost in USD, with its part at list prices; `None` where no device has a price.
 pub fn cost_of(totals: &UsageTotals) -> Option<Money> {
     totals.cost_micros().map(|micros| Money {
         all: Rate::from_micros(micros),
@@ -115,8 +115,8 @@ pub fn listed_dollars(sum: Money) -> String {
 
 /// The note below marked sums: how much of the total is at list prices. `None` where nothing is.
 pub fn list_words(totals: &UsageTotals) -> Option<String> {
-    let cost = cost_of(totals).filter(|cost| cost.is_by_list())?;
-    let percent = cost.by_list.usd() / cost.all.usd().max(f64::MIN_POSITIVE) * 100.0;
+    let cost = cost_of(totals)?;
+    let percent = list_percent(cost)?;
     let (part, all) = (dollars(cost.by_list.micros()), dollars(cost.all.micros()));
     Some(format!(
         "list prices ({LIST_MARK}): {part} of {all} ({percent:.0} %); the price actually paid is unknown"
@@ -125,9 +125,14 @@ pub fn list_words(totals: &UsageTotals) -> Option<String> {
 
 /// ` (78 % at list prices)`; `None` where the price paid is known.
 pub fn list_share(cost: Money) -> Option<String> {
-    let percent = cost.by_list.usd() / cost.all.usd().max(f64::MIN_POSITIVE) * 100.0;
-    cost.is_by_list()
-        .then(|| format!(" ({percent:.0} % at list prices)"))
+    let percent = list_percent(cost)?;
+    Some(format!(" ({percent:.0} % at list prices)"))
+}
+
+/// How much of a cost is at list prices, percent; `None` where the price paid is known.
+fn list_percent(cost: Money) -> Option<f64> {
+    let percent = || cost.by_list.usd() / cost.all.usd().max(f64::MIN_POSITIVE) * 100.0;
+    cost.is_by_list().then(percent)
 }
 
 /// A change in percent: `+12%`, `-3%`; `0%` without a sign.

@@ -67,7 +67,7 @@ pub fn shortages(facts: &Facts, job: &Job) -> Vec<Shortage> {
         return Vec::new();
     };
     let reasons = &answer.answer.explanation.reasons;
-    // What others use of it is not known then.
+    // How much of it others use is unknown then.
     if reasons.iter().any(Reason::is_blind) {
         return Vec::new();
     }

@@ -66,14 +66,13 @@ fn of_quota(facts: &Facts, job: &Job, change: &UnblockChange) -> Option<(String,
 
 /// What the work costs that these jobs lose; `None` where none holds a device, and where a price is not known.
 fn lost(facts: &Facts, victims: &[Evicted]) -> Option<Money> {
-    let mut holding = victims.iter().filter(|it| !it.only_releases_quota());
-    let first = holding.next()?;
-    let lost = std::iter::once(first).chain(holding).map(|victim| {
+    let holding = victims.iter().filter(|it| !it.only_releases_quota());
+    let lost = holding.map(|victim| {
         let job = facts.fleet.job_named(&victim.job.to_string())?;
         let lost_ms = victim.lost_device_seconds.checked_mul(1_000)?;
         money_of(&facts.fleet, facts.whole_burn(), &job.id, lost_ms)
     });
-    lost.sum()
+    lost.reduce(|sum, one| Some(sum? + one?))?
 }
 
 #[cfg(test)]

@@ -74,20 +74,17 @@ impl DrainedNodes {
             }
         };
         let evicted = plan.evicts();
-        let pods = |refused: bool| -> BTreeSet<(&Name, &Name)> {
-            let steps = plan.steps.iter().filter(|step| step.verb == Verb::Evict);
-            let steps =
-                steps.filter(|step| (step.side_effects.budgets == Budgets::Refusing) == refused);
-            steps
-                .map(|step| (&step.object.namespace, &step.object.name))
-                .collect()
-        };
-        let (gone, refused) = (pods(false), pods(true));
+        // Whether each eviction is refused.
+        let steps = plan.steps.iter().filter(|step| step.verb == Verb::Evict);
+        let pods = steps.map(|step| {
+            let is_refused = step.side_effects.budgets == Budgets::Refusing;
+            ((&step.object.namespace, &step.object.name), is_refused)
+        });
+        let pods: BTreeMap<(&Name, &Name), bool> = pods.collect();
         let stays = |pod: &Pod| {
             let ObjectKey { namespace, name } = pod.key();
-            let job = JobName(pod.job.key.clone());
-            refused.contains(&(namespace, name))
-                || !evicted.contains(&job) && !gone.contains(&(namespace, name))
+            let is_refused = pods.get(&(namespace, name)).copied();
+            is_refused.unwrap_or_else(|| !evicted.contains(&JobName(pod.job.key.clone())))
         };
         let mut emptied = 0;
         let nodes: Vec<_> = nodes

@@ -223,11 +223,11 @@ fn roof(table: &mut Description, facts: &Facts, job: &Job, profile: &JobProfile)
     let roof = match is_by_memory {
         true => {
             let used = share(figures.traffic, figures.bandwidth);
-            format!("its roof is the memory bandwidth, {used} of it used")
+            format!("roof: memory bandwidth, {used} used")
         }
         false => {
             let used = share(figures.rate, figures.peak);
-            format!("its roof is the dense BF16 peak, {used} of it used")
+            format!("roof: dense BF16 peak, {used} used")
         }
     };
     // The verdict goes by thresholds of activity, the roof by the ratio of two activities.

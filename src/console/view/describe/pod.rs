@@ -4,7 +4,6 @@ use model::base::{ObjectKey, SmallSort, natural};
 use model::fleet::device::Pod;
 use model::fleet::job::Job;
 use model::fleet::observe::Phase;
-use model::fleet::served_model::SlowReplica;
 use table::Facts;
 use table::kinds::services::replica_words;
 use table::role::Role;
@@ -25,8 +24,7 @@ pub(super) fn of_job(table: &mut Description, facts: &Facts, job: &Job, painter:
     if pods.is_empty() {
         return;
     }
-    let serving = job.serving.as_ref();
-    let slowest = serving.and_then(|all| SlowReplica::of(&all.replicas));
+    let slowest = job.slow_replica();
     let slow = |pod: &Pod| slowest.is_some_and(|slow| slow.replica.pod == *pod.key());
     let rank = |pod: &Pod| (!slow(pod), pod.seen.failure.is_none(), pod.seen.ready);
     pods.small_sort_by(|a, b| {

@@ -85,11 +85,8 @@ pub(super) fn lines(
     let about = |finding: &&Finding| {
         finding.subject.kind == "Pool" && finding.subject.key.name == pool.name
     };
-    table.findings(
-        &pool.name,
-        facts.fleet.findings.iter().filter(about),
-        painter,
-    );
+    let found = facts.fleet.findings.iter().filter(about);
+    table.findings(&pool.name, found, painter);
     scaling::pool(table, facts, pool, painter);
     match pool.visible_nodes() {
         None => table.words("nodes", "not visible to you", Role::Muted),
@@ -185,20 +182,17 @@ pub(super) fn lines(
         "hottest",
         pool.temp_max.map(|degrees| format!("{degrees:.0}°")),
     );
-    let is_read = counts.idle_allocated.is_some();
     if let Some(row) = facts.whole_burn().row(model::cost::SpendScope::Pool, name) {
         let spend = row.known();
+        let idle = spend.and_then(|spend| spend.idle_allocated);
+        let idle = idle.filter(|_| counts.idle_allocated.is_some());
         table.words("rate", per_hour(spend.map(|spend| spend.rate)), Role::Text);
         table.words(
             "idle",
             format!(
                 "{} unallocated, {} allocated",
                 per_hour(spend.and_then(|spend| spend.free)),
-                per_hour(
-                    spend
-                        .and_then(|spend| spend.idle_allocated)
-                        .filter(|_| is_read)
-                )
+                per_hour(idle)
             ),
             Role::IdleMoney,
         );

@@ -93,7 +93,7 @@ fn all_of(facts: &Facts, selection: &Selection) -> Vec<ObjectPicture> {
             job.map_or_else(Vec::new, |job| of_job(facts, &job))
         }
         Selection::Queue(name) | Selection::Cost(SpendScope::Queue, name) => {
-            of_queue_named(facts, name)
+            waiting::of_queue_named(facts, Some(name), None)
         }
         Selection::Finding(id) => match subject::behind(facts, id) {
             Some(Selection::Finding(_) | Selection::Source(_)) | None => Vec::new(),
@@ -104,12 +104,6 @@ fn all_of(facts: &Facts, selection: &Selection) -> Vec<ObjectPicture> {
         }
         _ => Vec::new(),
     }
-}
-
-fn of_queue_named(facts: &Facts, name: &Name) -> Vec<ObjectPicture> {
-    let queues = facts.fleet.queues.iter();
-    let found = queues.enumerate().find(|(_, queue)| queue.name() == name);
-    found.map_or_else(Vec::new, |(at, _)| waiting::of_queue(facts, at, None))
 }
 
 fn of_pool(facts: &Facts, name: &Name) -> Vec<ObjectPicture> {
@@ -406,7 +400,9 @@ fn of_job(facts: &Facts, key: &JobKey) -> Vec<ObjectPicture> {
     let mut all = match job.state {
         JobState::Waiting | JobState::Suspended => waiting::of_job(facts, job),
         // What it would find if it ran again.
-        JobState::Failed | JobState::Done => waiting::of_ended(facts, job),
+        JobState::Failed | JobState::Done => {
+            waiting::of_queue_named(facts, job.queue.as_ref(), job.class.as_ref())
+        }
         _ => Vec::new(),
     };
     if let Some(serving) = &job.serving {

@@ -45,11 +45,15 @@ fn to_scale(title: &str, note: &str, scales: Vec<AmountScale>) -> Vec<ObjectPict
     is_any.then(picture).into_iter().collect()
 }
 
-/// The pictures of an ended job: those of its queue, with the devices of its own class.
-pub(super) fn of_ended(facts: &Facts, job: &Job) -> Vec<ObjectPicture> {
+/// The pictures of the queue of this name, as of [`of_queue`].
+pub(super) fn of_queue_named(
+    facts: &Facts,
+    name: Option<&Name>,
+    class: Option<&Name>,
+) -> Vec<ObjectPicture> {
     let mut queues = facts.fleet.queues.iter();
-    let at = queues.position(|queue| job.queue.as_ref() == Some(queue.name()));
-    at.map_or_else(Vec::new, |at| of_queue(facts, at, job.class.as_ref()))
+    let at = queues.position(|own| Some(own.name()) == name);
+    at.map_or_else(Vec::new, |at| of_queue(facts, at, class))
 }
 
 /// The pictures of a queue, by its index; whose devices they are of `class`, or of that which its jobs request most of.

@@ -72,6 +72,8 @@ pub enum ServedSignal {
 }
 
 impl ServedSignal {
+    const ALL: [Self; SERVED] = [Self::Ttft, Self::Waiting, Self::KvCache, Self::Tokens];
+
     /// Its present value for a service; `None` while it is unknown.
     pub fn now(self, serving: &Serving) -> Option<f64> {
         let known = |pick: fn(&ServedModel) -> Option<f64>| serving.served.iter().filter_map(pick);
@@ -454,14 +456,8 @@ fn served_frame(slot: i64, fleet: &Fleet, old: Option<&Arc<Roster>>) -> Frame<Se
         .filter_map(|job| Some((job, job.serving.as_ref()?)));
     let (names, columns): (Vec<Name>, Vec<[f32; SERVED]>) = serving
         .map(|(job, serving)| {
-            let all = [
-                ServedSignal::Ttft,
-                ServedSignal::Waiting,
-                ServedSignal::KvCache,
-                ServedSignal::Tokens,
-            ];
             let now = |signal: ServedSignal| signal.now(serving).map(|value| value as f32);
-            let row = all.map(|signal| now(signal).unwrap_or(f32::NAN));
+            let row = ServedSignal::ALL.map(|signal| now(signal).unwrap_or(f32::NAN));
             (served_name(&job.id), row)
         })
         .unzip();
