@@ -121,14 +121,23 @@ pub fn cut_middle(text: &str, max: usize, ascii: bool) -> Cow<'_, str> {
     Cow::Owned(format!("{head}{}", &text[tail..]))
 }
 
-/// The text wrapped into lines of at most `max` cells, between words where possible.
+/// True for the parts of a number whose digits stand in groups: `$2` and `202/h`.
+fn is_one_number(one: &str, next: &str) -> bool {
+    let is_digit = |sign: &char| sign.is_ascii_digit();
+    let ends = one.chars().rev().take_while(is_digit).count();
+    (1..=3).contains(&ends) && next.chars().take_while(is_digit).count() == 3
+}
+
+/// The text wrapped into lines of at most `max` cells, between words where possible, never within a number.
 pub fn wrap(text: &str, max: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
     let max = max.max(1);
-    for word in text.split_whitespace() {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    for words in words.chunk_by(|one, next| is_one_number(one, next)) {
+        let word = words.join(" ");
         // Text from the cluster may contain anything.
-        let clean = printable(word);
+        let clean = printable(&word);
         let mut word: &str = &clean;
         loop {
             let gap = usize::from(!line.is_empty());
@@ -259,6 +268,9 @@ mod tests {
         assert_eq!(wrap("abcdefgh", 3), ["abc", "def", "gh"]);
         assert_eq!(wrap("日本語", 1), ["日", "本", "語"]);
         assert_eq!(wrap("", 5), [""]);
+        // The digits of a number stay together.
+        assert_eq!(wrap("costs $2 202/h*", 9), ["costs", "$2 202/h*"]);
+        assert_eq!(wrap("of 1024 100 are", 8), ["of 1024", "100 are"]);
     }
 
     #[test]

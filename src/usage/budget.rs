@@ -374,8 +374,12 @@ impl BudgetState {
         if let (Some(hour), Some((forecast, words)), true) =
             (self.exceeds_since, forecast, budget.warns_of_forecast)
         {
+            let was_above = match forecast.mid < budget.limit {
+                true => "; it exceeded the budget before and is now just below it",
+                false => "",
+            };
             let message = format!(
-                "budget {name}: {} ({words}) of {limit} forecast for {period}",
+                "budget {name}: {} ({words}) of {limit} forecast for {period}{was_above}",
                 unit.words(forecast.mid)
             );
             let (value, threshold) = (unit.number(forecast.mid), unit.number(budget.limit));

@@ -354,7 +354,8 @@ impl App {
         self.enter();
     }
 
-    /// Returns to the present; otherwise drops the filter, otherwise faults-only, otherwise goes up.
+    /// Returns to the present; otherwise drops the filter, otherwise faults-only, otherwise goes up, and from the top of a frozen screen
+    /// to the present.
     pub(super) fn back(&mut self) {
         let facts = self.facts.clone();
         if self.is_past() {
@@ -364,6 +365,8 @@ impl App {
             let _ = self.view_mut().set_filter("", &facts);
         } else if self.view().faults_only() {
             self.all_rows();
+        } else if self.is_frozen() && self.is_at_top() {
+            self.live();
         } else {
             self.up();
         }

@@ -71,7 +71,7 @@ impl Screen for App {
     }
     fn leads_back(&self) -> bool {
         let view = self.view();
-        self.is_past() || !self.is_at_top() || view.faults_only() || !view.filter().is_empty()
+        self.is_frozen() || !self.is_at_top() || view.faults_only() || !view.filter().is_empty()
     }
     fn is_rewound(&self) -> bool {
         self.is_rewound()

@@ -101,8 +101,13 @@ impl App {
 
     /// Updates the usage ledger's figures.
     pub(super) fn receive_usage(&mut self, usage: Arc<UsageFacts>) {
-        if let ShownFacts::Still(newest) | ShownFacts::Past(newest) = &mut self.shown_facts {
-            newest.take_usage(Arc::clone(&usage));
+        match &mut self.shown_facts {
+            ShownFacts::Still(newest) => {
+                newest.take_usage(usage);
+                return;
+            }
+            ShownFacts::Past(newest) => newest.take_usage(Arc::clone(&usage)),
+            ShownFacts::Live => {}
         }
         self.facts.take_usage(usage);
         self.summarize();

@@ -16,7 +16,7 @@ use table::spend::{
     UsageStatus, cost_of, dollars, list_words, listed_dollars, part_words, spark, unit_words,
 };
 use table::text::or_unknown;
-use usage::{BudgetState, HOUR_MS, Period, UsageTotals, start_of};
+use usage::{BudgetState, CostPart, HOUR_MS, Period, UsageTotals, start_of};
 
 /// Budgets shown in the panel; of the others only their number.
 const MOST_BUDGETS: usize = 5;
@@ -50,7 +50,7 @@ fn inner(width: u16) -> usize {
 /// Budgets of a small screen.
 const FOLDED_BUDGETS: usize = 2;
 
-/// Lines of a small screen, the month and its first budgets; where there is no ledger the one that says so.
+/// Lines of a small screen, the month, the waste of 30 days and the first budgets; where there is no ledger the one that says so.
 pub(super) fn lines(facts: &Facts) -> Vec<String> {
     match &facts.usage.status {
         UsageStatus::Unread => Vec::new(),
@@ -65,7 +65,18 @@ pub(super) fn lines(facts: &Facts) -> Vec<String> {
             }
             let budgets = facts.budgets().take(FOLDED_BUDGETS);
             let budgets = budgets.map(|state| folded(state, facts.now));
-            std::iter::once(first).chain(budgets).collect()
+            let days = totals(facts, Period::Days30)[0];
+            let part = |part: CostPart| {
+                let at = CostPart::ALL.iter().position(|own| *own == part)?;
+                Some(dollars(days?.parts_micros?[at]))
+            };
+            let second = format!(
+                "30 days {}: idle {}, unallocated {}",
+                cost(days),
+                or_unknown(part(CostPart::Idle)),
+                or_unknown(part(CostPart::Unallocated))
+            );
+            [first, second].into_iter().chain(budgets).collect()
         }
     }
 }

@@ -105,7 +105,7 @@ impl QueuesView {
         }
         let names = first_named(&hidden, NAMED);
         Some(match columns {
-            None => format!("the quota of {names} has no column: . shows it"),
+            None => format!("no column for the quota of {names}: . shows it"),
             Some(columns) => format!("{columns}: . shows the quota of {names}"),
         })
     }

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use model::base::quantities::counted;
 use model::base::{SmallSort, natural};
 use model::cost::Money;
 use model::fleet::finding::{Finding, OBJECTIVE_MISSED};
@@ -302,7 +303,11 @@ pub const OBJECTIVE_IS_MISSED: &str = "objective missed";
 
 /// What else is wrong with a service: `saturated: waiting; a slow replica`. `None` where nothing is known to be.
 pub fn trouble(job: &Job, served: &ServedModel) -> Option<String> {
-    let why: Vec<&str> = served.saturation().map(Saturation::name).collect();
+    let words = |why: Saturation| match (why, served.preemptions) {
+        (Saturation::Preempts, Some(count)) => counted(count as u64, "preemption"),
+        _ => why.name().to_owned(),
+    };
+    let why: Vec<String> = served.saturation().map(words).collect();
     let saturated = (!why.is_empty()).then(|| format!("saturated: {}", why.join(", ")));
     let slow = job.slow_replica().map(|_| String::from("a slow replica"));
     let words: Vec<String> = saturated.into_iter().chain(slow).collect();
