@@ -6,6 +6,7 @@ use crate::widget::roofline::{Roofline, roofline};
 use model::advice::waits_for_requests;
 use model::base::{Age, Moment};
 use model::cost::Money;
+use model::fleet::history::{ServedSignal, Track};
 use model::fleet::job::{Job, JobState};
 use model::fleet::profile::{Bottleneck, JobProfile, NotJudged};
 use model::plan::evicted_words;
@@ -19,7 +20,7 @@ use table::rows::job_failure::why_failed;
 use table::rows::jobs::{
     Waited, findings, no_cost, so_far, waited, waited_words, waits as is_waiting,
 };
-use table::text::whole_percent;
+use table::text::{bounded_latency, whole_percent};
 use table::waiting::explanations::{JobExplanation, named_victims, victims_words};
 use table::waiting::prices::price_words;
 
@@ -135,6 +136,10 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
             let words = table::kinds::services::words(facts, job, one);
             table.words("", format!("{name}: {words}"), role);
         }
+        // A small screen has no room for its picture.
+        let ttft = Track::Served(job.id.clone(), ServedSignal::Ttft);
+        let words = |seconds: f32| bounded_latency(f64::from(seconds), false);
+        table.past(facts, "TTFT p95, 1 h", &ttft, None, &words);
     }
     if let Some(words) = slow_replica(job) {
         table.words("slow", words, Role::Warn);
