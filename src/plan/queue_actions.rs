@@ -1,17 +1,20 @@
 //! Hold, resume and reprioritise on a snapshot of the fleet, for the console and for documents.
 
+use std::cmp::Ordering;
+
 use engine::compiled::{CompiledFleet, WorkloadId};
 use engine::cycle;
 use engine::snapshot::{QueueStop, Snapshot, SnapshotQueue, Status, System, Workload};
 use engine::state::State;
 use model::base::ObjectKey;
+use model::base::quantities::first_named;
 use model::fleet::observe::Table;
 use model::plan::{
     Alternative, Intent, JobName, Mutation, Object, Plan, PlanEffect, Refusal, RefusalCode, Step,
     StopPolicy, Undo, Verb, VolcanoAction,
 };
 
-use super::effects::effect::{Leaver, Picture, compare, news, queue_news};
+use super::effects::effect::{Leaver, NAMED, Picture, compare, news, queue_news};
 use super::hold::{KEPT_OUT, SCALED, already, back, keeps_out};
 use super::planner_context::{self, EvictBy, fact};
 use super::reprioritise::{KAI_LATER, class};
@@ -370,20 +373,32 @@ fn places(snapshot: &Snapshot, work: WorkloadId, priority: i32) -> Option<String
     }
     let compiled = CompiledFleet::new(snapshot.clone());
     let queue = compiled.workloads[work].queue?;
-    let place = |state: &State<'_>| {
-        let pending = cycle::pending(state);
-        let mut own = pending.get(&queue)?.iter();
-        Some(own.position(|other| *other == work)? + 1)
-    };
+    let order = |state: &State<'_>| cycle::pending(state).remove(&queue);
+    let place = |all: &[WorkloadId]| all.iter().position(|other| *other == work);
     let mut state = State::new(&compiled);
-    let was = place(&state)?;
+    let was = order(&state)?;
     state.set_priority(work, priority);
-    let is = place(&state)?;
-    Some(match was == is {
-        true => format!("it stays at position {is} of the jobs waiting in its queue"),
-        false => {
-            format!("it moves from position {was} to {is} of the jobs waiting in its queue")
-        }
+    let is = order(&state)?;
+    let (from, to) = (place(&was)?, place(&is)?);
+    let words = |side: &str, passed: &[WorkloadId]| {
+        let all: Vec<String> = passed
+            .iter()
+            .map(|other| compiled.workload(*other).key.to_string())
+            .collect();
+        format!(
+            "it moves from position {} to {} of the jobs waiting in its queue, {side} {}",
+            from + 1,
+            to + 1,
+            first_named(&all, NAMED)
+        )
+    };
+    Some(match from.cmp(&to) {
+        Ordering::Equal => format!(
+            "it stays at position {} of the jobs waiting in its queue",
+            to + 1
+        ),
+        Ordering::Greater => words("ahead of", &was[to..from]),
+        Ordering::Less => words("behind", &was[from + 1..=to]),
     })
 }
 

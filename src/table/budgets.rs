@@ -256,18 +256,10 @@ pub fn unknown_words(state: &BudgetState) -> Option<String> {
     Some(format!("unknown: {why}"))
 }
 
-/// What the period comes to and whether that is within the budget, or why it is not known: `$48 700–$55 900, may exceed it`.
+/// What the period comes to, or why that is not known.
 pub fn forecast_words(state: &BudgetState) -> String {
-    let Some((forecast, words)) = state.forecast.as_ref().zip(state.forecast_words()) else {
-        return "unknown: too few hours were observed".to_owned();
-    };
-    let over = |amount: i64| amount > state.budget.limit;
-    let verdict = match (over(forecast.low), over(forecast.high)) {
-        (true, _) => "exceeds it",
-        (false, true) => "may exceed it",
-        (false, false) => "within it",
-    };
-    format!("{words}, {verdict}")
+    let words = state.forecast_words();
+    words.unwrap_or_else(|| "unknown: too few hours were observed".to_owned())
 }
 
 /// When a budget was or will be exhausted: `11-21 08:00`, prefixed with `~` for a forecast.

@@ -112,7 +112,7 @@ fn services_open_by_their_names_and_lead_to_their_job() {
             "$/M TOK",
             "SCALER",
             "meta-llama/Llama-3.1-8B-Instruct",
-            "saturated: kv-cache, preemptions",
+            "saturated: kv-cache, 4 preemptions",
             "493ms",
             "50ms+",
         ] {

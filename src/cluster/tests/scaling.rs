@@ -433,13 +433,14 @@ fn a_request_for_capacity_is_where_its_worst_condition_is() {
         (waits.state, &*waits.why.1),
         (ProvisionState::Accepted, "no capacity in any zone")
     );
+    assert_eq!(waits.state_name(), "retrying");
     let there = asked(vec![
         condition("Accepted", "True", "", ""),
         condition("Provisioned", "True", "Provisioned", "nodes are there"),
     ]);
     assert_eq!(
-        (there.state, &*there.why.1),
-        (ProvisionState::Provisioned, "nodes are there")
+        (there.state_name(), &*there.why.1),
+        ("provisioned", "nodes are there")
     );
     for (kind, state) in [
         ("BookingExpired", ProvisionState::BookingExpired),

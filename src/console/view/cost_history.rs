@@ -93,9 +93,15 @@ fn folded(state: &BudgetState, now: Moment) -> String {
     format!("budget {name} {used} of {limit}{end}, forecast {forecast}")
 }
 
-/// When a budget runs out, or did.
+/// When a budget runs out, or did; else whether its forecast is within it. `None` without a forecast.
 fn end_words(state: &BudgetState, now: Moment) -> Option<String> {
-    let when = exhausted_words(state, now)?;
+    let Some(when) = exhausted_words(state, now) else {
+        let words = match state.forecast.as_ref()?.high > state.budget.limit {
+            true => "may exceed it",
+            false => "within it",
+        };
+        return Some(words.to_owned());
+    };
     let runs = if when.starts_with('~') { "runs" } else { "ran" };
     Some(format!("{runs} out {when}"))
 }
@@ -162,7 +168,7 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         let before = match sums.before.ratio < COMPARABLE {
             true => match (sums.before.ratio * 100.0).round() {
                 0.0 => String::from("no data"),
-                percent => format!("only {percent:.0} % observed"),
+                percent => format!("data for only {percent:.0} %"),
             },
             false => format!(
                 "{:>12}  {:>8}",

@@ -271,6 +271,25 @@ pub struct Provision {
     pub created: Moment,
 }
 
+impl Provision {
+    /// The word for an accepted request whose capacity was not found: the autoscaler tries it again.
+    pub const RETRIES: &str = "retrying";
+
+    /// Whether its capacity was not found, and the autoscaler tries it again.
+    pub fn is_retried(&self) -> bool {
+        self.state == ProvisionState::Accepted
+            && !matches!(self.why.0.as_str(), "" | "Accepted")
+    }
+
+    /// Its state in a word.
+    pub fn state_name(&self) -> &'static str {
+        match self.is_retried() {
+            true => Self::RETRIES,
+            false => self.state.name(),
+        }
+    }
+}
+
 /// What the value of a pod autoscaler's metric is of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum MetricOf {

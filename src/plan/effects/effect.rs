@@ -23,7 +23,7 @@ use super::reserved;
 use crate::planner_context::{key_of_moved, loss, name, seated};
 
 /// Most jobs that are named.
-const NAMED: usize = 5;
+pub(crate) const NAMED: usize = 5;
 
 /// The 10th percentile, the median and the 90th percentile of a start; `None` where unknown.
 pub(crate) type Estimate = [Option<Moment>; 3];

@@ -430,12 +430,14 @@ fn a_priority_moves_a_job_in_its_queue_or_says_why_it_cannot() {
         plan.steps[0].mutation,
         Mutation::WorkloadPriority { value: 60 }
     );
-    assert!(
-        plan.reasons
-            .iter()
-            .any(|reason| reason.contains("from position 2 to 1")),
-        "{:?}",
-        plan.reasons
+    let moved = |asked: &str| planned(&snapshot, asked).reasons.remove(1);
+    assert_eq!(
+        moved("reprioritise ml/small 60"),
+        "it moves from position 2 to 1 of the jobs waiting in its queue, ahead of ml/big"
+    );
+    assert_eq!(
+        moved("reprioritise ml/big 0"),
+        "it moves from position 1 to 2 of the jobs waiting in its queue, behind ml/small"
     );
     assert_eq!(
         ask(&snapshot, "reprioritise ml/small 1")

@@ -58,7 +58,10 @@ pub fn slowest<'a>(facts: &'a Facts, job: &Job) -> Option<Slowest<'a>> {
         let node = facts.fleet.node(&place.node)?;
         let device = node.device(place.device)?;
         let pod = device.holder.as_deref()?;
-        Some((fresh_util(facts, device)?, &**node, device, pod))
+        // An earlier reading is that of the job before.
+        let is_its_own = device.read_at > job.started;
+        let util = fresh_util(facts, device).filter(|_| is_its_own);
+        Some((util?, &**node, device, pod))
     });
     let mut read: Vec<_> = places.collect();
     read.small_sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -165,5 +168,8 @@ mod tests {
         assert_eq!(utils(0.2, 0.8), Some((true, 0.2, 0.8)));
         assert_eq!(utils(0.7, 0.8), None, "a little less");
         assert_eq!(utils(0.0, 0.3), None, "the gang does not work");
+        assert!(utils(0.2, 0.8).is_some());
+        job.started = Some(facts.now);
+        assert!(slowest(&facts, &job).is_none(), "read before it started");
     }
 }

@@ -66,7 +66,8 @@ struct AutoscalerState;
 
 model::written_as!(AutoscalerState, {
     let all = [ScalerState::WORDS, PodScaling::WORDS, ProvisionState::WORDS];
-    one_of(all.into_iter().flatten().copied())
+    let words = all.into_iter().flatten().copied();
+    one_of(words.chain([Provision::RETRIES]))
 });
 
 /// One autoscaler, or one ProvisioningRequest.
@@ -504,14 +505,12 @@ fn of_request(request: &Provision) -> ScalerRow<'_> {
             .owner
             .as_ref()
             .map(|owner| format!("{} {}", owner.kind, owner.name)),
-        state: request.state.name(),
+        state: request.state_name(),
         since: request.since.map(|at| at.rfc3339()),
         why: sentence(&request.why),
-        // Accepted, but with the reason of why it is not provisioned: no capacity was found, and it is tried again.
         stuck: request.state.is_lost()
             || request.state == ProvisionState::Pending
-            || (request.state == ProvisionState::Accepted
-                && !matches!(request.why.0.as_str(), "" | "Accepted")),
+            || request.is_retried(),
         at: request.since,
         pool: None,
     }

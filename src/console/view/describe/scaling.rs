@@ -215,7 +215,7 @@ pub(super) fn job(table: &mut Description, facts: &Facts, job: &Job, painter: &m
     let waits = matches!(job.state, JobState::Waiting | JobState::Starting);
     if waits {
         for provision in scaling.provisions_of(job).into_iter().take(2) {
-            let role = match provision.state.is_lost() {
+            let role = match provision.state.is_lost() || provision.is_retried() {
                 true => Role::Warn,
                 false => Role::Info,
             };
@@ -251,7 +251,7 @@ pub(super) fn job(table: &mut Description, facts: &Facts, job: &Job, painter: &m
 }
 
 fn provision_words(provision: &Provision, painter: &mut Painter<'_>) -> String {
-    let mut words = format!("{} {}", provision.key.name, provision.state.name());
+    let mut words = format!("{} {}", provision.key.name, provision.state_name());
     if let Some(since) = provision.since {
         words.push_str(&format!(" for {}", painter.age(since)));
     }

@@ -80,8 +80,8 @@ pub(super) fn errors_and_skipped(table: &mut Description, facts: &Facts, all: &[
             .map(|one| format!("{} ×{}", one.metric, one.series))
             .collect();
         let why = match reason {
-            SkipReason::NoMapping => "no mapping in the dialect",
-            SkipReason::Filtered => "rows that the dialect filters out",
+            SkipReason::NoMapping => "metrics that it does not use",
+            SkipReason::Filtered => "rows that its dialect leaves out",
             SkipReason::NoDevice => "no device in the labels",
         };
         if !names.is_empty() {
@@ -140,7 +140,7 @@ mod tests {
             &format!("|{first}, 1m ago: refused"),
             &format!("|{second}, 5m ago: timeout"),
             "skipped|14",
-            "|no mapping in the dialect: DCGM_X ×8, DCGM_Z ×1",
+            "|metrics that it does not use: DCGM_X ×8, DCGM_Z ×1",
             "|no device in the labels: DCGM_Y ×2",
             "|and 3 more series or lines",
         ];
@@ -152,7 +152,7 @@ mod tests {
             &format!("|{second}, 5m ago: dcgm a: timeout"),
             &format!("|{second}, 5m ago: dcgm b: timeout"),
             "skipped|28",
-            "|no mapping in the dialect: DCGM_X ×16, DCGM_Z ×2",
+            "|metrics that it does not use: DCGM_X ×16, DCGM_Z ×2",
             "|no device in the labels: DCGM_Y ×4",
             "|and 6 more series or lines",
         ];

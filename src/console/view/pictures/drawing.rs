@@ -3,7 +3,7 @@
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::{AmountScale, Curve, Drawing, SparkLine, Stack, TeamPart, TimeSpan};
+use super::{AmountScale, Curve, Drawing, PartKey, SparkLine, Stack, TeamPart, TimeSpan};
 use crate::painter::Painter;
 use crate::text::dollars_of;
 use crate::view::describe::draw_lines;
@@ -85,11 +85,21 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect, drawing
                 draw_more(painter, x, y, each, rows.len() - shown);
             }
             let third = area.width / 3;
-            for (at, (part, words)) in legend.iter().take(3 * usize::from(keys)).enumerate() {
+            let room = third.saturating_sub(4);
+            let in_full = |key: &PartKey| format!("{}{}", key.words, key.sizes);
+            // The sizes of all, or of none.
+            let has_room = legend
+                .iter()
+                .all(|key| painter.width(&in_full(key)) <= room);
+            for (at, key) in legend.iter().take(3 * usize::from(keys)).enumerate() {
                 let x = area.x + third * (at as u16 % 3);
                 let y = area.bottom() - keys + at as u16 / 3;
-                draw_part(painter, x, y, *part, 2, true);
-                painter.text_in_role(x + 3, y, third.saturating_sub(4), words, Role::Text);
+                draw_part(painter, x, y, key.part, 2, true);
+                let words = match has_room {
+                    true => in_full(key),
+                    false => key.words.clone(),
+                };
+                painter.text_in_role(x + 3, y, room, &words, Role::Text);
             }
         }
     }

@@ -44,7 +44,14 @@ pub enum Drawing {
     /// Times ahead, and the last moment of the axis.
     Times(Vec<TimeSpan>, Moment),
     /// A line for each device, with a sign for each of its parts; then what the signs are.
-    Parts(Vec<(String, Vec<TeamPart>)>, Vec<(TeamPart, String)>),
+    Parts(Vec<(String, Vec<TeamPart>)>, Vec<PartKey>),
+}
+
+/// What a sign for parts of devices means: whose they are and how many, then how many of each size where the sizes are known.
+pub struct PartKey {
+    pub part: TeamPart,
+    pub words: String,
+    pub sizes: String,
 }
 
 /// A line of a track: its name, the track, the value that is the most, and words for now.
@@ -93,7 +100,7 @@ pub struct TimeSpan {
 }
 
 /// A part of a device.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TeamPart {
     /// Allocated to the team of this place in [`TeamLetters`](crate::widget::team_letters::TeamLetters).
     Team(usize),

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Curve, Drawing, ObjectPicture, TeamPart, cost, waiting};
+use super::{Curve, Drawing, ObjectPicture, PartKey, TeamPart, cost, waiting};
 use crate::text::{counted, dollars_of, per_hour};
 use crate::view::subject;
 use crate::widget::team_letters::TeamLetters;
@@ -175,9 +175,11 @@ fn of_parts<'a>(facts: &Facts, nodes: impl Iterator<Item = &'a Node>) -> Option<
     let rows = shared.map(|(device, is_out)| {
         let cells = device.cells().map(|cell| {
             let is_uncut = cell.slice.is_none() && !device.uncut().is_zero();
+            let resource = cell.slice.and_then(|slice| slice.resource.as_deref());
             Holding {
                 teams: cell.holder.map(|pod| &pod.team).into_iter().collect(),
                 device,
+                size: resource.map(size_of_slice),
                 is_unusable: is_out || is_uncut,
             }
         });
@@ -193,6 +195,7 @@ pub(super) fn of_class(facts: &Facts, class: &Name) -> Option<ObjectPicture> {
         let own = own.map(|(device, is_unusable)| Holding {
             teams: device.holders().map(|(pod, _)| &pod.team).collect(),
             device,
+            size: None,
             is_unusable,
         });
         let own: Vec<Holding<'_>> = own.collect();
@@ -208,11 +211,19 @@ pub(super) fn of_class(facts: &Facts, class: &Name) -> Option<ObjectPicture> {
     )
 }
 
+/// The size of the slices of a resource: `1g.10gb` of `nvidia.com/mig-1g.10gb`.
+fn size_of_slice(resource: &str) -> &str {
+    let name = resource.rsplit('/').next().unwrap_or(resource);
+    name.strip_prefix("mig-").unwrap_or(name)
+}
+
 /// A device, or a part of one.
 struct Holding<'a> {
     /// The teams that it is allocated to.
     teams: BTreeSet<&'a Name>,
     device: &'a Device,
+    /// The size of a slice: `1g.10gb`.
+    size: Option<&'a str>,
     /// A new pod cannot use it where it is free.
     is_unusable: bool,
 }
@@ -237,12 +248,13 @@ fn by_team(
         (Some(team), 1) => letters.place(team).map_or(TeamPart::NoTeam, TeamPart::Team),
         _ => TeamPart::Several,
     };
-    let rows = rows
-        .iter()
-        .map(|(name, parts)| (name.clone(), parts.iter().map(part_of).collect()));
-    let mut rows: Vec<(String, Vec<TeamPart>)> = rows.collect();
+    let rows = rows.iter().map(|(name, parts)| {
+        let parts = parts.iter().map(|own| (part_of(own), own.size));
+        (name.clone(), parts.collect())
+    });
+    let mut rows: Vec<(String, Vec<(TeamPart, Option<&str>)>)> = rows.collect();
     let mut teams: BTreeMap<usize, usize> = BTreeMap::new();
-    for part in rows.iter().flat_map(|row| &row.1) {
+    for (part, _) in rows.iter().flat_map(|row| &row.1) {
         if let TeamPart::Team(at) = part {
             *teams.entry(*at).or_default() += 1;
         }
@@ -251,17 +263,13 @@ fn by_team(
     let mut teams: Vec<(usize, usize)> = teams.into_iter().collect();
     teams.small_sort_by_key(|(at, count)| (Reverse(*count), *at));
     let named: BTreeSet<usize> = teams.iter().take(MOST_TEAMS).map(|(at, _)| *at).collect();
-    for part in rows.iter_mut().flat_map(|row| &mut row.1) {
+    let mut sizes: BTreeMap<TeamPart, BTreeMap<Option<&str>, usize>> = BTreeMap::new();
+    for (part, size) in rows.iter_mut().flat_map(|row| &mut row.1) {
         if matches!(part, TeamPart::Team(at) if !named.contains(at)) {
             *part = TeamPart::Others;
         }
+        *sizes.entry(*part).or_default().entry(*size).or_default() += 1;
     }
-    let count = |part: TeamPart| {
-        rows.iter()
-            .flat_map(|row| &row.1)
-            .filter(|own| **own == part)
-            .count()
-    };
     let others = [
         (TeamPart::Others, "other teams"),
         (TeamPart::NoTeam, "no team"),
@@ -271,15 +279,30 @@ fn by_team(
         (TeamPart::Fault, "fault"),
         (TeamPart::Unknown, "not visible to you"),
     ];
-    let mut legend: Vec<(TeamPart, String)> = named
+    let legend = named
         .iter()
-        .map(|at| (TeamPart::Team(*at), letters.name(*at).to_owned()))
-        .chain(others.map(|(part, name)| (part, name.to_owned())))
-        .filter(|(part, _)| count(*part) > 0)
-        .collect();
-    for (part, words) in &mut legend {
-        *words = format!("{words} {}", count(*part));
-    }
+        .map(|at| (TeamPart::Team(*at), letters.name(*at)))
+        .chain(others)
+        .filter_map(|(part, name)| {
+            let own = sizes.get(&part)?;
+            let of_size = |(size, count): (&Option<&str>, &usize)| {
+                Some(format!("{count} × {}", (*size)?))
+            };
+            let known: Vec<String> = own.iter().filter_map(of_size).collect();
+            Some(PartKey {
+                part,
+                words: format!("{name} {}", own.values().sum::<usize>()),
+                sizes: match known.is_empty() {
+                    true => String::new(),
+                    false => format!(": {}", known.join(", ")),
+                },
+            })
+        });
+    let legend = legend.collect();
+    let signs = rows.into_iter().map(|(name, parts)| {
+        (name, parts.into_iter().map(|(part, _)| part).collect())
+    });
+    let rows = signs.collect();
     Some(ObjectPicture::new(
         title,
         note,
