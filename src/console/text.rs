@@ -121,11 +121,12 @@ pub fn cut_middle(text: &str, max: usize, ascii: bool) -> Cow<'_, str> {
     Cow::Owned(format!("{head}{}", &text[tail..]))
 }
 
-/// True for the parts of a number whose digits stand in groups: `$2` and `202/h`.
+/// True for the parts of one number, whose digits stand in groups: `$2` and `202/h`, `0.4` and `%`.
 fn is_one_number(one: &str, next: &str) -> bool {
     let is_digit = |sign: &char| sign.is_ascii_digit();
     let ends = one.chars().rev().take_while(is_digit).count();
-    (1..=3).contains(&ends) && next.chars().take_while(is_digit).count() == 3
+    let is_group = ends <= 3 && next.chars().take_while(is_digit).count() == 3;
+    ends > 0 && (is_group || next.starts_with('%'))
 }
 
 /// The text wrapped into lines of at most `max` cells, between words where possible, never within a number.
@@ -271,6 +272,7 @@ mod tests {
         // The digits of a number stay together.
         assert_eq!(wrap("costs $2 202/h*", 9), ["costs", "$2 202/h*"]);
         assert_eq!(wrap("of 1024 100 are", 8), ["of 1024", "100 are"]);
+        assert_eq!(wrap("of it (0.4 %)", 11), ["of it", "(0.4 %)"]);
     }
 
     #[test]

@@ -130,6 +130,7 @@ mod tests {
             message: String::new(),
             repair: String::new(),
             members: Box::default(),
+            also: Box::default(),
         }
     }
 

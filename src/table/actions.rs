@@ -261,6 +261,7 @@ mod tests {
             message: String::new(),
             repair: String::new(),
             members: Box::default(),
+            also: Box::default(),
         }
     }
 

@@ -224,11 +224,15 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// Cut in the middle where it is too long.
-    #[must_use]
-    pub const fn middle(mut self) -> Self {
-        self.middle = true;
-        self
+    model::setters! {
+        /// Cut in the middle where it is too long.
+        pub middle() middle = true;
+        pub role(role: Role) role = role;
+        pub stale(stale: bool) stale = stale;
+        /// With a sign after it.
+        pub mark(mark: &'static str) mark = mark;
+        /// With a sign before it.
+        pub sign(sign: &'static str, role: Role) sign = Some((sign, role));
     }
 
     pub fn text(words: impl Into<Cow<'a, str>>) -> Self {
@@ -239,38 +243,12 @@ impl<'a> Cell<'a> {
         Self::new(Value::known(words, Value::text))
     }
 
-    #[must_use]
-    pub const fn role(mut self, role: Role) -> Self {
-        self.role = role;
-        self
-    }
-
     /// In the color of a severity; without one it keeps its own.
     #[must_use]
     pub const fn severity(mut self, severity: Option<Severity>) -> Self {
         if let Some(severity) = severity {
             self.role = Role::of_severity(severity);
         }
-        self
-    }
-
-    #[must_use]
-    pub const fn stale(mut self, stale: bool) -> Self {
-        self.stale = stale;
-        self
-    }
-
-    /// With a sign after it.
-    #[must_use]
-    pub const fn mark(mut self, mark: &'static str) -> Self {
-        self.mark = mark;
-        self
-    }
-
-    /// With a sign before it.
-    #[must_use]
-    pub const fn sign(mut self, sign: &'static str, role: Role) -> Self {
-        self.sign = Some((sign, role));
         self
     }
 }

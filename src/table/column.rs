@@ -170,24 +170,36 @@ impl Column {
         }
     }
 
-    /// Adds a sign before the text.
-    #[must_use]
-    pub const fn sign(mut self, sign: SignOf) -> Self {
-        self.sign = Some(sign);
-        self
+    model::setters! {
+        /// Adds a sign before the text.
+        pub sign(sign: SignOf) sign = Some(sign);
+        /// Groups rows by the meaning of their values.
+        pub apart(apart: Apart) apart = Some(apart);
+        pub trend(trend: PastOf) trend = Some(trend);
+        /// Shows the column only while some row has a value.
+        pub rare() rare = true;
+        /// Leaves its room to the other columns while no row on the screen has a value.
+        pub gives_way() gives_way = true;
+        /// Always covers the whole pool, queue or node, whatever the scope; the title then says so.
+        pub whole(title: &'static str) whole = Some(title);
+        /// Only when more columns are asked for, on the screen and with `-o wide`.
+        pub wide() wide = true, wide_output = true;
+        /// On the screen only when more columns are asked for; `get` always prints it.
+        pub wide_on_screen() wide = true;
+        /// Sets the field of the row's JSON that it shows.
+        pub by(field: &'static str) field = field;
+        /// Left out on the screen where nearly all of these columns fit, which say the same.
+        pub yields_to(columns: &'static [&'static str]) yields_to = columns;
+        /// Only on the screen.
+        pub on_screen() on_screen = true;
+        /// In a printed table only with `-o wide`, on the screen always.
+        pub wide_output() wide_output = true;
     }
 
     /// Takes the title from the facts.
     #[must_use]
     pub const fn titled(mut self, title: fn(&Facts) -> String) -> Self {
         self.titled = Some(title);
-        self
-    }
-
-    /// Groups rows by the meaning of their values.
-    #[must_use]
-    pub const fn apart(mut self, apart: Apart) -> Self {
-        self.apart = Some(apart);
         self
     }
 
@@ -214,76 +226,6 @@ impl Column {
     #[must_use]
     pub const fn left(mut self) -> Self {
         self.head.align = Align::Left;
-        self
-    }
-
-    #[must_use]
-    pub const fn trend(mut self, trend: PastOf) -> Self {
-        self.trend = Some(trend);
-        self
-    }
-
-    /// Shows the column only while some row has a value.
-    #[must_use]
-    pub const fn rare(mut self) -> Self {
-        self.rare = true;
-        self
-    }
-
-    /// Leaves its room to the other columns while no row on the screen has a value.
-    #[must_use]
-    pub const fn gives_way(mut self) -> Self {
-        self.gives_way = true;
-        self
-    }
-
-    /// Always covers the whole pool, queue or node, whatever the scope; the title then says so.
-    #[must_use]
-    pub const fn whole(mut self, title: &'static str) -> Self {
-        self.whole = Some(title);
-        self
-    }
-
-    /// Only when more columns are asked for, on the screen and with `-o wide`.
-    #[must_use]
-    pub const fn wide(mut self) -> Self {
-        self.wide = true;
-        self.wide_output = true;
-        self
-    }
-
-    /// On the screen only when more columns are asked for; `get` always prints it.
-    #[must_use]
-    pub const fn wide_on_screen(mut self) -> Self {
-        self.wide = true;
-        self
-    }
-
-    /// Sets the field of the row's JSON that it shows.
-    #[must_use]
-    pub const fn by(mut self, field: &'static str) -> Self {
-        self.field = field;
-        self
-    }
-
-    /// Left out on the screen where nearly all of these columns fit, which say the same.
-    #[must_use]
-    pub const fn yields_to(mut self, columns: &'static [&'static str]) -> Self {
-        self.yields_to = columns;
-        self
-    }
-
-    /// Only on the screen.
-    #[must_use]
-    pub const fn on_screen(mut self) -> Self {
-        self.on_screen = true;
-        self
-    }
-
-    /// In a printed table only with `-o wide`, on the screen always.
-    #[must_use]
-    pub const fn wide_output(mut self) -> Self {
-        self.wide_output = true;
         self
     }
 

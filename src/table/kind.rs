@@ -79,32 +79,15 @@ impl KindView {
         }
     }
 
-    /// Sets the key that opens it.
-    #[must_use]
-    pub const fn key(mut self, key: &'static str) -> Self {
-        self.key = Some(key);
-        self
-    }
-
-    /// Sets its other names in the palette.
-    #[must_use]
-    pub const fn words(mut self, words: &'static [&'static str]) -> Self {
-        self.words = words;
-        self
-    }
-
-    /// Shows the facts of the object under the cursor.
-    #[must_use]
-    pub const fn with_facts(mut self) -> Self {
-        self.has_facts = true;
-        self
-    }
-
-    /// Lets its rows be kept to those of a namespace, with `RowScope::Kind`.
-    #[must_use]
-    pub const fn by_namespace(mut self) -> Self {
-        self.by_namespace = true;
-        self
+    model::setters! {
+        /// Sets the key that opens it.
+        pub key(key: &'static str) key = Some(key);
+        /// Sets its other names in the palette.
+        pub words(words: &'static [&'static str]) words = words;
+        /// Shows the facts of the object under the cursor.
+        pub with_facts() has_facts = true;
+        /// Lets its rows be kept to those of a namespace, with `RowScope::Kind`.
+        pub by_namespace() by_namespace = true;
     }
 }
 

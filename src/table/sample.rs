@@ -241,6 +241,7 @@ pub fn facts() -> Facts {
         message: "GPU has fallen off the bus".to_owned(),
         repair: "drain, then reboot".to_owned(),
         members: Box::default(),
+        also: Box::default(),
     }]);
     made.sources = Arc::from([
         source("api pods", SourceState::Live, ""),

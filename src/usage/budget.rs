@@ -350,6 +350,7 @@ impl BudgetState {
                 false => format!("see where it went: {}", self.command()),
             },
             members: Box::default(),
+            also: Box::default(),
         };
         let mut out = Vec::new();
         if let (Some((step, hour)), Some(spent)) = (self.reached, self.spent_words()) {

@@ -643,6 +643,7 @@ fn finding(
         message: message.to_owned(),
         repair: repair.to_owned(),
         members: Box::default(),
+        also: Box::default(),
     }
 }
 

@@ -182,6 +182,7 @@ fn a_good_condition_is_no_warning_and_a_crit_finding_is_a_state() {
             message: String::from("condition KernelDeadlock"),
             repair: String::new(),
             members: Box::default(),
+            also: Box::default(),
         }]);
     });
     let text = screen(&facts, ViewId::Nodes, USUAL, &format!("/{name}\n\n"));

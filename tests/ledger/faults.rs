@@ -1,5 +1,6 @@
 //! One fault is one finding, with the fault's own age and a repair that fits the state of its node.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,6 +63,13 @@ fn one_fault_is_one_finding_with_its_own_age() {
         assert!(one.message.contains(part), "{part}: {}", one.message);
     }
     assert_eq!((one.since, one.first_seen), (day_ago(), false));
+    let codes = one.also.iter().map(|id| id.split(':').next().unwrap_or(id));
+    let codes: BTreeSet<&str> = codes.collect();
+    assert!(
+        codes.contains("node-condition") && codes.len() == 3,
+        "{:?}",
+        one.also
+    );
 }
 
 #[test]

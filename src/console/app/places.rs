@@ -354,8 +354,7 @@ impl App {
         self.enter();
     }
 
-    /// Returns to the present; otherwise drops the filter, otherwise faults-only, otherwise goes up, and from the top of a frozen screen
-    /// to the present.
+    /// Returns to the present; otherwise drops the filter, otherwise faults-only, otherwise goes up; at the top it unfreezes the screen.
     pub(super) fn back(&mut self) {
         let facts = self.facts.clone();
         if self.is_past() {

@@ -128,9 +128,7 @@ impl View for ChangesView {
             }
             ShownChanges::Not(_) | ShownChanges::Failed(_) => String::new(),
         };
-        // What is new stands above, unless somebody reads further down.
-        let is_at_top = self.table.table_model.cursor() == 0;
-        self.table.refresh(facts, settle || is_at_top);
+        self.table.refresh(facts, settle);
     }
     fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> CommandOutcome {
         self.table.obey(command, facts, self.below(area))

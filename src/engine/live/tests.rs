@@ -574,6 +574,7 @@ fn what_speaks_against_uncordoning_a_node() {
             message: "is broken".to_owned(),
             repair: String::new(),
             members: Box::default(),
+            also: Box::default(),
         }]);
         assert_eq!(!against(&found).is_empty(), speaks, "{kind} {name} {code}");
     }

@@ -497,6 +497,7 @@ fn finish(check: &'static str, rule: &Rule, since: Moment, draft: FindingDraft) 
             message: draft.message,
             repair: draft.repair,
             members: draft.members.into(),
+            also: Box::default(),
         },
         group: draft.group,
         cause: draft.cause,

@@ -182,6 +182,8 @@ fn merge_into(leader: &mut Finding, follower: &Finding) {
     let what = follower.message.split("; ").next().unwrap_or_default();
     leader.message = format!("{}; also {what}", leader.message);
     leader.severity = leader.severity.min(follower.severity);
+    let also = leader.also.iter().chain([&follower.id]).cloned();
+    leader.also = also.collect();
     if !follower.first_seen && (leader.first_seen || follower.since < leader.since) {
         leader.since = follower.since;
         leader.first_seen = false;

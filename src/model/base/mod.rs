@@ -7,6 +7,7 @@ pub mod money;
 pub mod name;
 pub mod quantities;
 pub mod rng;
+pub mod setters;
 pub mod sorting;
 pub mod time;
 pub mod when;

@@ -79,6 +79,9 @@ pub struct Finding {
     /// Where it counts several objects: their names, devices of a rack or node as `NODE/gpu3`. Empty where the subject says all.
     #[serde(default, skip_serializing_if = "<[Name]>::is_empty")]
     pub members: Box<[Name]>,
+    /// Ids of the findings that follow from it and are part of its message: they last, and are not listed.
+    #[serde(default, skip_serializing_if = "<[Name]>::is_empty")]
+    pub also: Box<[Name]>,
 }
 
 /// How long a finding stays while its subject is unknown.

@@ -277,8 +277,7 @@ impl Provision {
 
     /// Whether its capacity was not found, and the autoscaler tries it again.
     pub fn is_retried(&self) -> bool {
-        self.state == ProvisionState::Accepted
-            && !matches!(self.why.0.as_str(), "" | "Accepted")
+        self.state == ProvisionState::Accepted && !matches!(self.why.0.as_str(), "" | "Accepted")
     }
 
     /// Its state in a word.

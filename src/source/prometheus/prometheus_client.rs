@@ -276,52 +276,37 @@ impl PrometheusClient {
         let forbidden = format!(
             "querying Prometheus through the API server is not allowed (get on services/proxy); {HELP}, or give prometheus.url"
         );
-        let (why, words) = match (code, proxied) {
-            (401, true) => (
-                PageFault::Refused,
-                "the API server does not accept our credentials; log in again",
-            ),
-            (403, true) => (PageFault::Refused, &*forbidden),
-            (401, false) => (
-                PageFault::Refused,
-                "Prometheus asks for credentials; give a bearer_file or headers under [prometheus]",
-            ),
-            (403, false) => (
-                PageFault::Refused,
-                "Prometheus denies access; check its access rules and our credentials under [prometheus]",
-            ),
-            (404, _) => (
-                PageFault::Failed,
-                "there is no Prometheus API; check address or service, and whether /api/v1 needs a path prefix",
-            ),
-            (413 | 422, _) => (
-                PageFault::TooLarge,
-                "Prometheus refuses a query this large; narrow it with prometheus.matcher, or raise its query limits",
-            ),
-            (429, _) => (
-                PageFault::Throttled(retry_after(headers)),
-                "throttled; querying less often for a while",
-            ),
-            (502..=504, true) => (
-                PageFault::Failed,
-                "the API server cannot reach the service; do its pods run, and is the port right?",
-            ),
-            (502..=504, false) => (
-                PageFault::Failed,
-                "Prometheus is not ready; its log says why",
-            ),
-            (300..=399, _) => (
-                PageFault::Failed,
-                "it redirects elsewhere, which is not followed; give the final address (is it a login page?)",
-            ),
-            (400, _) => (
-                PageFault::Failed,
-                "Prometheus does not understand the query; check prometheus.matcher",
-            ),
-            _ => (
-                PageFault::Failed,
-                "Prometheus answers with an error; its log may say why",
-            ),
+        let why = match code {
+            401 | 403 => PageFault::Refused,
+            413 | 422 => PageFault::TooLarge,
+            429 => PageFault::Throttled(retry_after(headers)),
+            _ => PageFault::Failed,
+        };
+        let words = match (code, proxied) {
+            (401, true) => "the API server does not accept our credentials; log in again",
+            (403, true) => &*forbidden,
+            (401, false) => {
+                "Prometheus asks for credentials; give a bearer_file or headers under [prometheus]"
+            }
+            (403, false) => {
+                "Prometheus denies access; check its access rules and our credentials under [prometheus]"
+            }
+            (404, _) => {
+                "there is no Prometheus API; check address or service, and whether /api/v1 needs a path prefix"
+            }
+            (413 | 422, _) => {
+                "Prometheus refuses a query this large; narrow it with prometheus.matcher, or raise its query limits"
+            }
+            (429, _) => "throttled; querying less often for a while",
+            (502..=504, true) => {
+                "the API server cannot reach the service; do its pods run, and is the port right?"
+            }
+            (502..=504, false) => "Prometheus is not ready; its log says why",
+            (300..=399, _) => {
+                "it redirects elsewhere, which is not followed; give the final address (is it a login page?)"
+            }
+            (400, _) => "Prometheus does not understand the query; check prometheus.matcher",
+            _ => "Prometheus answers with an error; its log may say why",
         };
         NoPage {
             why,

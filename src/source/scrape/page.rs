@@ -75,49 +75,34 @@ pub fn refusal(status: StatusCode, asked: ScrapeRoute, headers: &HeaderMap, body
     let forbidden = format!(
         "reading exporters through the API server is not allowed (get on pods/proxy); {HELP}, or set scrape.mode = \"direct\""
     );
-    let (why, words) = match (code, proxied) {
-        (401, true) => (
-            PageFault::Refused,
-            "the API server does not accept our credentials; log in again",
-        ),
-        (403, true) => (PageFault::Refused, &*forbidden),
-        (401, false) => (
-            PageFault::Refused,
-            "the exporter asks for credentials; give a bearer_file or headers for it under [[scrape.target]]",
-        ),
-        (403, false) => (
-            PageFault::Refused,
-            "the exporter denies access; check its access rules and our credentials for it",
-        ),
-        (404, true) => (
-            PageFault::Failed,
-            "the pod was deleted, or serves no such path; check port and path of the dialect",
-        ),
-        (404, false) => (
-            PageFault::Failed,
-            "the exporter serves no such path; check the path",
-        ),
-        (429, _) => (
-            PageFault::Throttled(retry_after(headers)),
-            "throttled; scraping half as often for a while",
-        ),
-        (500, _) => (PageFault::Failed, "the exporter failed; its log says why"),
-        (502..=504, true) => (
-            PageFault::Failed,
-            "the API server cannot reach the exporter's pod; check that it listens on that port, and network policies",
-        ),
-        (502..=504, false) => (
-            PageFault::Failed,
-            "the exporter is not ready; its log says why",
-        ),
-        (300..=399, _) => (
-            PageFault::Failed,
-            "the exporter redirects elsewhere, which is not followed; give the final address",
-        ),
-        _ => (
-            PageFault::Failed,
-            "the exporter answers with an error; its log may say why",
-        ),
+    let why = match code {
+        401 | 403 => PageFault::Refused,
+        429 => PageFault::Throttled(retry_after(headers)),
+        _ => PageFault::Failed,
+    };
+    let words = match (code, proxied) {
+        (401, true) => "the API server does not accept our credentials; log in again",
+        (403, true) => &*forbidden,
+        (401, false) => {
+            "the exporter asks for credentials; give a bearer_file or headers for it under [[scrape.target]]"
+        }
+        (403, false) => {
+            "the exporter denies access; check its access rules and our credentials for it"
+        }
+        (404, true) => {
+            "the pod was deleted, or serves no such path; check port and path of the dialect"
+        }
+        (404, false) => "the exporter serves no such path; check the path",
+        (429, _) => "throttled; scraping half as often for a while",
+        (500, _) => "the exporter failed; its log says why",
+        (502..=504, true) => {
+            "the API server cannot reach the exporter's pod; check that it listens on that port, and network policies"
+        }
+        (502..=504, false) => "the exporter is not ready; its log says why",
+        (300..=399, _) => {
+            "the exporter redirects elsewhere, which is not followed; give the final address"
+        }
+        _ => "the exporter answers with an error; its log may say why",
     };
     NoPage {
         why,

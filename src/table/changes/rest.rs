@@ -1,6 +1,6 @@
 //! Changes of nodes, queues and findings between two snapshots.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::base::quantities::{bytes, counted};
@@ -316,8 +316,12 @@ pub(super) fn findings(before: &Facts, after: &Facts, out: &mut Vec<FleetChange>
     for own in is.values().filter(|own| !was.contains_key(&own.id)) {
         out.push(began(after, own));
     }
+    // What is part of another finding now is not over.
+    let merged: BTreeSet<&Name> = is.values().flat_map(|own| &own.also).collect();
     for own in was.values().filter(|own| !is.contains_key(&own.id)) {
-        out.push(of_finding(after, FleetChangeKind::Cleared, own, None));
+        if !merged.contains(&own.id) {
+            out.push(of_finding(after, FleetChangeKind::Cleared, own, None));
+        }
     }
 }
 

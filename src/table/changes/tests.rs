@@ -177,6 +177,29 @@ fn changes_of_nodes_queues_and_findings_are_listed() {
 }
 
 #[test]
+fn a_finding_that_becomes_part_of_another_is_not_over() {
+    let before = picture(0, |_| {});
+    let was = Arc::clone(&before.fleet.findings);
+    let with = |also: Box<[Name]>| {
+        picture(60, |fleet| {
+            let mut one = was[0].clone();
+            one.id = Name::new("xid-48/a/gpu0");
+            one.also = also;
+            fleet.findings = Arc::from([one]);
+        })
+    };
+    let cleared = |after: &Facts| {
+        let changes = FleetChanges::between(&before, after).changes;
+        let all = changes.iter().map(|change| change.event);
+        let is_cleared = |event: &FleetChangeKind| *event == FleetChangeKind::Cleared;
+        all.filter(is_cleared).count()
+    };
+    let ids = before.fleet.findings.iter().map(|own| own.id.clone());
+    assert_eq!(cleared(&with(ids.collect())), 0);
+    assert!(cleared(&with(Box::default())) > 0);
+}
+
+#[test]
 fn what_was_not_listed_is_neither_new_nor_gone() {
     let empty = |known: TableState| {
         picture(0, move |fleet| {

@@ -374,7 +374,7 @@ fn silence(facts: &Facts, advice: &Advice) -> Option<Silence> {
 }
 
 /// Advice about pools; empty in a scope, because pools belong to the whole fleet.
-fn of_pools(facts: &Facts) -> &[Advice] {
+pub fn of_pools(facts: &Facts) -> &[Advice] {
     match facts.part {
         Some(_) => &[],
         None => &facts.answers.pools,

@@ -190,7 +190,7 @@ pub static KIND: KindSpec = KindSpec {
             of(facts, row, |job, _| Value::known(cost(job), Value::Sum))
         })
         .by("usd_per_million_tokens"),
-        Column::words("state", "STATE", 2, (32, 34), |facts, row| {
+        Column::words("state", "STATE", 2, (34, 44), |facts, row| {
             let (role, words) = match service(facts, row) {
                 Some((job, one)) => (sign(facts, job, one).1, state(facts, job, one)),
                 None => (Role::Muted, None),

@@ -34,6 +34,7 @@ fn alert(number: usize) -> Alert {
             message: String::new(),
             repair: String::new(),
             members: Box::default(),
+            also: Box::default(),
         },
         place: FindingPlace {
             node: Some(Name::from(node)),

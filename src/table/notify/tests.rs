@@ -48,6 +48,7 @@ fn alert(code: &str, node: &str, rack: &str) -> Alert {
             message: "it is hot".to_owned(),
             repair: "cool it".to_owned(),
             members: Box::default(),
+            also: Box::default(),
         },
         place: FindingPlace {
             node: Some(Name::new(node)),

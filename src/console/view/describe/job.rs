@@ -3,7 +3,7 @@
 use crate::painter::Painter;
 use crate::text::{UNKNOWN, counted, dollars, per_hour};
 use crate::widget::roofline::{Roofline, roofline};
-use model::advice::waits_for_requests;
+use model::advice::{Advice, waits_for_requests};
 use model::base::{Age, Moment};
 use model::cost::Money;
 use model::fleet::history::{ServedSignal, Track};
@@ -59,15 +59,11 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
         Some(_) => table::waiting::says(facts, job),
         None => table::rows::job_place::where_or_why(facts, job),
     };
-    table.words(
-        if job.devices_allocated > 0 {
-            "place"
-        } else {
-            "reason"
-        },
-        reason,
-        Role::Text,
-    );
+    let title = match job.devices_allocated {
+        0 => "reason",
+        _ => "place",
+    };
+    table.words_if_any(title, Some(reason).filter(|words| words != UNKNOWN));
     waits(table, facts, job, painter);
     scaling::job(table, facts, job, painter);
     if let Some(failure) = &job.failure {
@@ -97,14 +93,12 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
     table.findings(&job.id.key.name, findings(facts, job), painter);
     let class = table::rows::jobs::class_words(job);
     let class = class.as_deref().unwrap_or(UNKNOWN);
-    table.words(
-        "devices",
-        format!(
-            "{} of {} {class}",
-            job.devices_allocated, job.devices_requested
-        ),
-        Role::Text,
-    );
+    let of = match job.state {
+        JobState::Done | JobState::Failed => String::new(),
+        _ => format!("{} of ", job.devices_allocated),
+    };
+    let words = format!("{of}{} {class}", job.devices_requested);
+    table.words("devices", words, Role::Text);
     gang(table, job);
     let held = |job: &Job| match job.util {
         Some(util) if job.idle_devices == 0 => whole_percent(util),
@@ -288,7 +282,17 @@ fn bound_by(table: &mut Description, facts: &Facts, job: &Job) {
             }
         }
     }
-    for advice in facts.advice.iter().filter(|advice| advice.job == job.id) {
+    let own = facts.advice.iter().filter(|advice| advice.job == job.id);
+    advised(table, facts, own);
+}
+
+/// Advice, the command that applies it, how sure it is and what would disprove it.
+pub(super) fn advised<'a>(
+    table: &mut Description,
+    facts: &Facts,
+    all: impl Iterator<Item = &'a Advice>,
+) {
+    for advice in all {
         table.words("advice", page_text(facts, advice), Role::Info);
         if let Some(command) = advice.command() {
             table.words("", command, Role::Text);

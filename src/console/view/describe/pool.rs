@@ -13,10 +13,12 @@ use model::fleet::node::Node;
 use model::fleet::pool::{Unusable, requested_words};
 use table::Facts;
 use table::kinds;
+use table::kinds::advice::of_pools;
 use table::role::Role;
 use table::rows::pools::waiting_outside;
 use table::text::whole_percent;
 
+use super::job::advised;
 use super::{Description, scaling};
 
 /// Free slices by size, of how many: `mig-1g.10gb 12 of 40`; nothing where no device has slices or not every pod is visible.
@@ -87,6 +89,9 @@ pub(super) fn lines(
     };
     let found = facts.fleet.findings.iter().filter(about);
     table.findings(&pool.name, found, painter);
+    let advice = of_pools(facts).iter();
+    let own = advice.filter(|advice| advice.pool() == Some(&pool.name));
+    advised(table, facts, own);
     scaling::pool(table, facts, pool, painter);
     match pool.visible_nodes() {
         None => table.words("nodes", "not visible to you", Role::Muted),

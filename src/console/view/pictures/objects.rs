@@ -285,9 +285,8 @@ fn by_team(
         .chain(others)
         .filter_map(|(part, name)| {
             let own = sizes.get(&part)?;
-            let of_size = |(size, count): (&Option<&str>, &usize)| {
-                Some(format!("{count} × {}", (*size)?))
-            };
+            let of_size =
+                |(size, count): (&Option<&str>, &usize)| Some(format!("{count} × {}", (*size)?));
             let known: Vec<String> = own.iter().filter_map(of_size).collect();
             Some(PartKey {
                 part,
@@ -299,9 +298,9 @@ fn by_team(
             })
         });
     let legend = legend.collect();
-    let signs = rows.into_iter().map(|(name, parts)| {
-        (name, parts.into_iter().map(|(part, _)| part).collect())
-    });
+    let signs = rows
+        .into_iter()
+        .map(|(name, parts)| (name, parts.into_iter().map(|(part, _)| part).collect()));
     let rows = signs.collect();
     Some(ObjectPicture::new(
         title,

@@ -107,37 +107,26 @@ impl ApiKind {
         }
     }
 
-    const fn of(mut self, table: Table) -> Self {
-        self.table = Some(table);
-        self
-    }
-
-    const fn version(mut self, version: &'static str) -> Self {
-        self.version = version;
-        self
-    }
-
-    const fn cluster_wide(mut self) -> Self {
-        self.namespaced = false;
-        self
-    }
-
-    const fn role(mut self, role: KindRole) -> Self {
-        self.role = role;
-        self
-    }
-
-    const fn holds(mut self, contents: Contents) -> Self {
-        self.contents = contents;
-        self
+    crate::setters! {
+        of(table: Table) table = Some(table);
+        version(version: &'static str) version = version;
+        cluster_wide() namespaced = false;
+        role(role: KindRole) role = role;
+        holds(contents: Contents) contents = contents;
+        patched() patched = true;
+        shown_as(kind: &'static str) shown = kind;
+        follows(table: Table) follows = Some(table);
+        optional() optional = true;
+        what(what: &'static str) what = what;
     }
 
     const fn job(self) -> Self {
         self.role(KindRole::Job).holds(Contents::Jobs)
     }
 
-    const fn patched(mut self) -> Self {
-        self.patched = true;
+    /// Named with its group: another table has the same plural.
+    const fn named_by_group(mut self) -> Self {
+        self.name = self.dotted;
         self
     }
 
@@ -149,17 +138,6 @@ impl ApiKind {
     const fn governed_by(mut self, path: &'static str) -> Self {
         self.governed = true;
         self.suspended_by(path)
-    }
-
-    /// Named with its group: another table has the same plural.
-    const fn named_by_group(mut self) -> Self {
-        self.name = self.dotted;
-        self
-    }
-
-    const fn shown_as(mut self, kind: &'static str) -> Self {
-        self.shown = kind;
-        self
     }
 
     const fn only(
@@ -182,21 +160,6 @@ impl ApiKind {
         self.selected = Some((namespace, fields));
         self.name = name;
         self.cluster_wide()
-    }
-
-    const fn follows(mut self, table: Table) -> Self {
-        self.follows = Some(table);
-        self
-    }
-
-    const fn optional(mut self) -> Self {
-        self.optional = true;
-        self
-    }
-
-    const fn what(mut self, what: &'static str) -> Self {
-        self.what = what;
-        self
     }
 
     /// `PLURAL.GROUP`, for the core group `PLURAL`.
