@@ -14,7 +14,7 @@ use exporter::{self, Dialects, PageReport};
 use model::base::{Exit, Failure, Names};
 use model::fleet::reading::{Reading, ReadingScope};
 use model::fleet::signal::{Signal, Signals};
-use table::table::{Layout, cell};
+use table::table::{cell, text_table};
 use table::text::{UNKNOWN, celsius, or_unknown, percent, seconds, watts, word};
 
 use crate::runtime::host::Host;
@@ -140,13 +140,7 @@ fn list(dialects: &Dialects) -> String {
             ]
         })
         .collect();
-    table(titles, &lines)
-}
-
-fn table(titles: Vec<(&'static str, bool)>, lines: &[Vec<String>]) -> String {
-    let layout = Layout::new(titles, lines);
-    let body = lines.iter().map(|line| layout.line(line));
-    std::iter::once(layout.header()).chain(body).collect()
+    text_table(titles, &lines, true)
 }
 
 fn read(
@@ -255,7 +249,7 @@ fn serving_sheet(rows: &[ReadingRow<'_>]) -> String {
             ]
         })
         .collect();
-    table(titles, &lines)
+    text_table(titles, &lines, true)
 }
 
 fn sheet(rows: &[ReadingRow<'_>]) -> String {
@@ -290,7 +284,7 @@ fn sheet(rows: &[ReadingRow<'_>]) -> String {
             ]
         })
         .collect();
-    table(titles, &lines)
+    text_table(titles, &lines, true)
 }
 
 /// The bytes of a page, decompressed.

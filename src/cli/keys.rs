@@ -6,7 +6,7 @@ use clap::Args;
 
 use console::Keymap;
 use model::base::{Exit, Failure};
-use table::table::Layout;
+use table::table::text_table;
 
 use super::common::flags::Global;
 use super::common::{console_options, load, out};
@@ -26,13 +26,8 @@ pub(super) fn run(keys: &Keys, global: &Global, out: &mut dyn Write) -> Result<E
         let message = format!("no key has the word `{word}`; `stokehold keys` prints all");
         return Err(Failure::new(Exit::Usage, message));
     }
-    let layout = Layout::new(
-        vec![("KEYS", false), ("WHAT", false), ("WHERE", false)],
-        &rows,
-    );
-    let lines = rows.iter().map(|row| layout.line(row));
-    let text: Vec<String> = [layout.header()].into_iter().chain(lines).collect();
-    out::write(out, &text.concat())?;
+    let titles = vec![("KEYS", false), ("WHAT", false), ("WHERE", false)];
+    out::write(out, &text_table(titles, &rows, true))?;
     Ok(Exit::Done)
 }
 

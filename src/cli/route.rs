@@ -13,7 +13,7 @@ use model::base::name::printable;
 use model::base::{Exit, Failure, Moment, Rate};
 use table::output::safe_json;
 use table::rows::list_price::{marked, note};
-use table::table::Layout;
+use table::table::text_table;
 use table::text::{age, hour, or_unknown, usd, word};
 
 use super::common::figures::TableOrJson;
@@ -137,11 +137,7 @@ pub(super) fn printed(routing: &Routing, now: Moment, format: TableOrJson) -> St
             .iter()
             .map(|flavor| line(flavor, now))
             .collect();
-        let layout = Layout::new(titles, &lines);
-        text.push_str(&layout.header());
-        for line in &lines {
-            text.push_str(&layout.line(line));
-        }
+        text.push_str(&text_table(titles, &lines, true));
     }
     if routing.flavors.iter().any(|flavor| !flavor.named) {
         text.push_str(

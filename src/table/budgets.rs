@@ -12,7 +12,7 @@ use usage::{BudgetPeriod, BudgetScope, BudgetState, Dimension, start_of};
 
 use super::kind::{KindNames, UNKNOWN_IS_NULL};
 use super::spend::{device_hours, safe_line, stamp};
-use super::table::{Layout, cell};
+use super::table::{cell, text_table};
 use super::text::or_unknown;
 use super::{Facts, Scope, non_empty};
 
@@ -231,16 +231,7 @@ pub fn table(states: &[BudgetState], now: Moment, titled: bool, wide: bool) -> S
         ]);
     }
     let lines: Vec<Vec<String>> = states.iter().map(|state| line(state, now, wide)).collect();
-    let layout = Layout::new(titles, &lines);
-    let mut out = if titled {
-        layout.header()
-    } else {
-        String::new()
-    };
-    lines
-        .iter()
-        .for_each(|line| out.push_str(&layout.line(line)));
-    out
+    text_table(titles, &lines, titled)
 }
 
 /// Why it is not known what a budget has spent, `unknown: no price for 12.0 device-hours`; `None` where it is.

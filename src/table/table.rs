@@ -58,6 +58,18 @@ impl Layout {
     }
 }
 
+/// A whole table, `titled` with the line of titles.
+pub fn text_table<'a>(
+    titles: Vec<(&'static str, bool)>,
+    lines: impl IntoIterator<Item = &'a Vec<String>> + Clone,
+    titled: bool,
+) -> String {
+    let layout = Layout::new(titles, lines.clone());
+    let rows = lines.into_iter().map(|line| layout.line(line));
+    let header = titled.then(|| layout.header());
+    header.into_iter().chain(rows).collect()
+}
+
 /// A text as one cell: a single line without control characters; `-` when nothing remains.
 pub fn cell(text: &str) -> String {
     let one_line: String = if text.contains(['\n', '\r', '\t']) {
@@ -83,9 +95,7 @@ mod tests {
             .iter()
             .map(|row| row.iter().map(|text| cell(text)).collect())
             .collect();
-        let layout = Layout::new(titles, &lines);
-        let lines = lines.iter().map(|line| layout.line(line));
-        std::iter::once(layout.header()).chain(lines).collect()
+        text_table(titles, &lines, true)
     }
 
     #[test]

@@ -13,7 +13,7 @@ use model::cost::ASSUMPTION;
 use model::cost::LIST_MARK;
 
 use super::spend::dollars;
-use super::table::{Layout, cell};
+use super::table::{cell, text_table};
 use super::text::{UNKNOWN, eta, hour, or_unknown};
 use super::{Facts, budgets, gaps};
 
@@ -269,11 +269,7 @@ pub fn no_effect(outcome: &WhatIfResult) -> String {
 pub fn text(outcome: &WhatIfResult, now: Moment) -> String {
     let mut out = format!("{}\n\n", printable(&title(outcome, now)));
     let mut table = |titles: Vec<(&'static str, bool)>, lines: Vec<Vec<String>>| {
-        let layout = Layout::new(titles, &lines);
-        out.push_str(&layout.header());
-        for line in &lines {
-            out.push_str(&layout.line(line));
-        }
+        out.push_str(&text_table(titles, &lines, true));
         out.push('\n');
     };
     let right = [

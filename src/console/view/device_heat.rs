@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
+use crate::theme::HEAT_LEVELS;
 use crate::widget::heat::{HeatCell, HeatLevel};
 use crate::widget::spark::level;
 use model::base::{Moment, SmallSort};
@@ -156,22 +157,20 @@ impl DeviceHeats {
             || facts.now >= self.whole_at.plus(WHOLE_EVERY)
             // The span of the ramp depends on all devices.
             || scale != Scale::Absolute;
-        let before = self.nodes.take().filter(|_| !whole);
-        if before
-            .as_ref()
-            .is_some_and(|before| Arc::ptr_eq(before, nodes))
-        {
+        let before = self.nodes.take();
+        let is_same = |before: &Arc<_>| Arc::ptr_eq(before, nodes);
+        if !whole && before.as_ref().is_some_and(is_same) {
             self.nodes = before;
             return;
         }
-        if before.is_none() {
-            self.whole_at = facts.now;
-        }
-        self.made_for = (metric, scale);
         let span = HeatRange::of(facts, metric, scale);
         let old = std::mem::take(self);
-        self.made_for = old.made_for;
-        self.whole_at = old.whole_at;
+        self.made_for = (metric, scale);
+        self.whole_at = match whole || before.is_none() {
+            true => facts.now,
+            false => old.whole_at,
+        };
+        let is_one_ramp = old.made_for == self.made_for && scale == Scale::Absolute;
         self.cells.reserve(old.cells.len());
         self.values.reserve(old.values.len());
         self.apart.reserve(old.apart.len());
@@ -184,25 +183,27 @@ impl DeviceHeats {
             while at < before.len() && before[at].name() < node.name() {
                 at += 1;
             }
-            let known = before
-                .get(at)
-                .filter(|known| Arc::ptr_eq(known, node))
-                .and_then(|_| old.node_range(at as u32));
-            if let Some(range) = known {
+            let known = before.get(at).filter(|known| known.name() == node.name());
+            let range = known.and_then(|_| old.node_range(at as u32));
+            let range = range.unwrap_or_default();
+            if known.is_some_and(|known| !whole && Arc::ptr_eq(known, node)) {
                 self.cells.extend_from_slice(&old.cells[range.clone()]);
                 self.values.extend_from_slice(&old.values[range]);
                 continue;
             }
-            for (device, is_unusable) in Unusable::devices(node) {
+            let was = &old.cells[if is_one_ramp { range } else { 0..0 }];
+            for (nth, (device, is_unusable)) in Unusable::devices(node).enumerate() {
                 let value = metric.of(device, facts);
-                self.cells
-                    .push(match cell(facts, node, device, (metric, value), &span) {
+                let was = was.get(nth).map(|cell| cell.heat);
+                self.cells.push(
+                    match cell(facts, node, device, (metric, value), &span, was) {
                         own if own.heat == HeatLevel::Free && is_unusable => HeatCell {
                             heat: HeatLevel::Unusable,
                             ..own
                         },
                         own => own,
-                    });
+                    },
+                );
                 self.values
                     .push(value.map_or(f32::NAN, |value| value as f32));
                 if scale == Scale::Outlier {
@@ -394,12 +395,27 @@ impl HeatRange {
     }
 }
 
+/// The heat level of a share; that of before while the share is within half a level of it, so that noise changes no color.
+fn steady_level(share: f64, was: Option<HeatLevel>) -> u8 {
+    let level = |share| level(share) as u8;
+    let half = 0.5 / HEAT_LEVELS as f64;
+    match was {
+        Some(HeatLevel::Heat(was))
+            if (level(share - half)..=level(share + half)).contains(&was) =>
+        {
+            was
+        }
+        _ => level(share),
+    }
+}
+
 fn cell(
     facts: &Facts,
     node: &Node,
     device: &Device,
     (metric, value): (HeatMetric, Option<f64>),
     span: &HeatRange,
+    was: Option<HeatLevel>,
 ) -> HeatCell {
     let stale = is_old(facts.now, node, device);
     let heat = if device.health.is_fault() {
@@ -411,7 +427,7 @@ fn cell(
                 HeatLevel::Idle
             }
             Some(value) if held || (metric == HeatMetric::Util && value >= COLD) => {
-                HeatLevel::Heat(level(span.place(facts, device, value)) as u8)
+                HeatLevel::Heat(steady_level(span.place(facts, device, value), was))
             }
             None if held => HeatLevel::Unknown,
             // A pod that is not visible may have it allocated.
@@ -429,6 +445,23 @@ fn is_old(now: Moment, node: &Node, device: &Device) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn noise_changes_no_color_and_a_change_does() {
+        let was = Some(HeatLevel::Heat(8));
+        for (share, level) in [
+            (0.51, 8),
+            (0.48, 8),
+            (0.59, 8),
+            (0.46, 7),
+            (0.60, 9),
+            (1.0, 15),
+        ] {
+            assert_eq!(steady_level(share, was), level, "{share}");
+        }
+        assert_eq!(steady_level(0.48, None), 7);
+        assert_eq!(steady_level(0.48, Some(HeatLevel::Idle)), 7);
+    }
 
     #[test]
     fn several_devices_glow_as_most_of_them_but_a_fault_shows() {

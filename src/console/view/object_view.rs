@@ -202,23 +202,14 @@ impl ObjectView {
 }
 
 const HEADS: &[ColumnHead] = &[
-    head("LAST", Align::Right, Width::Fit(5), 0),
-    head("TIMES", Align::Right, Width::Fit(4), 5),
-    head("REASON", Align::Left, Width::Cut(12, 24), 1),
-    head("ABOUT", Align::Left, Width::Cut(16, 44), 3),
-    head("MESSAGE", Align::Left, Width::Cut(24, 160), 0),
-    head("BY", Align::Left, Width::Cut(10, 24), 6),
-    head("FIRST", Align::Right, Width::Fit(5), 7),
+    ColumnHead::new("LAST", Align::Right, Width::Fit(5), 0),
+    ColumnHead::new("TIMES", Align::Right, Width::Fit(4), 5),
+    ColumnHead::new("REASON", Align::Left, Width::Cut(12, 24), 1),
+    ColumnHead::new("ABOUT", Align::Left, Width::Cut(16, 44), 3),
+    ColumnHead::new("MESSAGE", Align::Left, Width::Cut(24, 160), 0),
+    ColumnHead::new("BY", Align::Left, Width::Cut(10, 24), 6),
+    ColumnHead::new("FIRST", Align::Right, Width::Fit(5), 7),
 ];
-
-const fn head(title: &'static str, align: Align, width: Width, drop: u8) -> ColumnHead {
-    ColumnHead {
-        title,
-        align,
-        width,
-        drop,
-    }
-}
 
 fn cells(event: &EventSeen) -> Vec<Cell<'_>> {
     let (sign, role) = if event.warning {

@@ -39,25 +39,16 @@ const START: usize = 7;
 
 /// Columns of the waiting jobs.
 const HEADS: &[ColumnHead] = &[
-    head("#", Align::Right, Width::Fit(2), 4),
-    head("WAITING JOB", Align::Left, Width::Cut(20, 40), 0),
-    head("DEVICES", Align::Right, Width::Fit(3), 0),
-    head("CLASS", Align::Left, Width::Cut(4, 10), 6),
-    head("PRIO", Align::Right, Width::Fit(4), 5),
-    head("WAIT", Align::Right, Width::Fit(5), 0),
-    head("REASON", Align::Left, Width::Cut(20, 70), 1),
-    head("WHAT WOULD START IT", Align::Left, Width::Cut(20, 60), 2),
-    head("ETA", Align::Right, Width::Fit(3), 3),
+    ColumnHead::new("#", Align::Right, Width::Fit(2), 4),
+    ColumnHead::new("WAITING JOB", Align::Left, Width::Cut(20, 40), 0),
+    ColumnHead::new("DEVICES", Align::Right, Width::Fit(3), 0),
+    ColumnHead::new("CLASS", Align::Left, Width::Cut(4, 10), 6),
+    ColumnHead::new("PRIO", Align::Right, Width::Fit(4), 5),
+    ColumnHead::new("WAIT", Align::Right, Width::Fit(5), 0),
+    ColumnHead::new("REASON", Align::Left, Width::Cut(20, 70), 1),
+    ColumnHead::new("WHAT WOULD START IT", Align::Left, Width::Cut(20, 60), 2),
+    ColumnHead::new("ETA", Align::Right, Width::Fit(3), 3),
 ];
-
-const fn head(title: &'static str, align: Align, width: Width, drop: u8) -> ColumnHead {
-    ColumnHead {
-        title,
-        align,
-        width,
-        drop,
-    }
-}
 
 impl QueuesView {
     /// The view behind the tab.

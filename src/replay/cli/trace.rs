@@ -11,7 +11,7 @@ use engine::packing::PackingPolicy;
 use model::base::document::DocumentFault;
 use model::base::{Exit, Failure, Moment};
 use source::local;
-use table::table::Layout;
+use table::table::text_table;
 use table::text::{UNKNOWN, or_unknown};
 
 use crate::packing::{self, PackingResult, PackingSetup};
@@ -279,11 +279,8 @@ fn packing_table(figures: &PackingFigures) -> String {
         ("ALLOCATION", true),
         ("FRAGMENTATION", true),
     ];
-    let layout = Layout::new(titles, &lines);
     text.push('\n');
-    text.push_str(&layout.header());
-    text.extend(lines.iter().map(|line| layout.line(line)));
-    text
+    text + &text_table(titles, &lines, true)
 }
 
 fn queue(flags: &TraceFlags, path: &Path, messages: &mut Messages<'_>) -> Result<String, Failure> {

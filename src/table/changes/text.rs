@@ -11,7 +11,7 @@ use super::{CENT, Dated, FleetChange, FleetChanges, MoneyChange, SeenChanges};
 use crate::output::safe_json;
 use crate::rows::list_price::list_usd;
 use crate::spend::dollars;
-use crate::table::{Layout, cell};
+use crate::table::{cell, text_table};
 use crate::text::UNKNOWN;
 use crate::{UNATTRIBUTED, non_empty};
 
@@ -107,9 +107,7 @@ pub fn money_lines(money: &[MoneyChange]) -> Vec<[String; 4]> {
 
 pub fn text(changes: &FleetChanges) -> String {
     let table = |titles: &[(&'static str, bool)], lines: Vec<Vec<String>>| {
-        let layout = Layout::new(titles.to_vec(), &lines);
-        let rows: String = lines.iter().map(|line| layout.line(line)).collect();
-        format!("{}{rows}", layout.header())
+        text_table(titles.to_vec(), &lines, true)
     };
     let titles = [
         ("", false),

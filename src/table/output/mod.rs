@@ -18,7 +18,7 @@ use super::output::json_style::JsonStyle;
 pub use super::query::unselected::{Unselected, unselected};
 use super::query::{Query, Unanswered};
 use super::schemas;
-use super::table::{Layout, cell};
+use super::table::{cell, text_table};
 use super::{Facts, Format, Kind};
 
 /// One row, ready for any output format.
@@ -54,15 +54,8 @@ pub fn render(facts: &Facts, query: &Query, format: Format) -> Result<String, Un
     let sheet = output_table(facts, query, format, JsonStyle::Indented)?;
     Ok(match format {
         Format::Table | Format::Wide => {
-            let layout = Layout::new(sheet.titles, sheet.items.iter().map(|item| &item.cells));
-            let mut out = match query.titled {
-                true => layout.header(),
-                false => String::new(),
-            };
-            for item in &sheet.items {
-                out.push_str(&layout.line(&item.cells));
-            }
-            out
+            let lines = sheet.items.iter().map(|item| &item.cells);
+            text_table(sheet.titles, lines, query.titled)
         }
         Format::Json => array(query.kind, &sheet.items),
         Format::Yaml => yaml(query.kind, &sheet.items),

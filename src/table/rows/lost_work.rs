@@ -9,7 +9,7 @@ use model::cost::LIST_MARK;
 use model::plan::{CONTESTED, Displaced, Forecast, JobName, Loss, Plan, PlanEffect};
 
 use crate::spend::dollars;
-use crate::table::{Layout, cell};
+use crate::table::{cell, text_table};
 use crate::text::{NO_ETA, UNKNOWN, eta, or_unknown};
 
 /// From so many displaced jobs on they are a table.
@@ -232,11 +232,9 @@ pub fn lines(
     cells.push(TeamSum::of(all).line("all teams"));
     for columns in (4..=TITLES.len()).rev() {
         let cut: Vec<Vec<String>> = cells.iter().map(|line| line[..columns].to_vec()).collect();
-        let layout = Layout::new(TITLES[..columns].to_vec(), &cut);
-        let lines =
-            || std::iter::once(layout.header()).chain(cut.iter().map(|one| layout.line(one)));
-        if columns == 4 || lines().all(|line| line.trim_end().chars().count() <= width) {
-            return lines().map(|line| line.trim_end().to_owned()).collect();
+        let text = text_table(TITLES[..columns].to_vec(), &cut, true);
+        if columns == 4 || text.lines().all(|line| line.chars().count() <= width) {
+            return text.lines().map(str::to_owned).collect();
         }
     }
     Vec::new()

@@ -9,7 +9,7 @@ use usage::{CostPart, HourRow, start_of};
 use super::{safe_line, usd};
 use crate::kind::{KindNames, UNKNOWN_IS_NULL};
 use crate::non_empty;
-use crate::table::{Layout, cell};
+use crate::table::{cell, text_table};
 use crate::text;
 
 /// How hours of the usage ledger are called.
@@ -232,16 +232,7 @@ pub fn table(rows: &[UsageHour<'_>], titled: bool, wide: bool) -> String {
         ]);
     }
     let lines: Vec<Vec<String>> = rows.iter().map(|row| line(row, wide)).collect();
-    let layout = Layout::new(titles, &lines);
-    let mut out = if titled {
-        layout.header()
-    } else {
-        String::new()
-    };
-    lines
-        .iter()
-        .for_each(|line| out.push_str(&layout.line(line)));
-    out
+    text_table(titles, &lines, titled)
 }
 
 fn line(row: &UsageHour<'_>, wide: bool) -> Vec<String> {

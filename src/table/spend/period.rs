@@ -13,7 +13,7 @@ use super::{
     safe_line, shares, units, usd,
 };
 use crate::UNATTRIBUTED;
-use crate::table::{Layout, cell};
+use crate::table::{cell, text_table};
 use crate::text::UNKNOWN;
 
 /// A span and its observed ratio.
@@ -198,14 +198,8 @@ impl PeriodCost {
                 line.extend(units(&row.now, self.basis.energy));
             }
         }
-        let layout = Layout::new(titles, &lines);
-        let mut out = format!("{}\n\n{}", self.headline(), layout.header());
-        lines
-            .iter()
-            .for_each(|line| out.push_str(&layout.line(line)));
-        out.push('\n');
-        out.push_str(&self.summary());
-        out
+        let table = text_table(titles, &lines, true);
+        format!("{}\n\n{table}\n{}", self.headline(), self.summary())
     }
 
     /// Both spans with their observed ratios.

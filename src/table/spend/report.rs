@@ -12,7 +12,7 @@ use super::{
     safe_line, units, usd,
 };
 use crate::UNATTRIBUTED;
-use crate::table::{Layout, cell};
+use crate::table::{cell, text_table};
 use crate::text::UNKNOWN;
 
 /// How the cost of unallocated devices is split among the rows.
@@ -251,12 +251,8 @@ impl Report {
             .iter()
             .map(|line| line.iter().map(|text| cell(text)).collect())
             .collect();
-        let layout = Layout::new(self.titles(), &lines);
-        let mut out = format!("{}\n\n{}", self.notes().join("\n"), layout.header());
-        lines
-            .iter()
-            .for_each(|line| out.push_str(&layout.line(line)));
-        out
+        let table = text_table(self.titles(), &lines, true);
+        format!("{}\n\n{table}", self.notes().join("\n"))
     }
 
     pub fn markdown(&self) -> String {

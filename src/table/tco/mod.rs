@@ -22,7 +22,7 @@ use model::schema::{SchemaHead, of_rows, one_of};
 use usage::{HourRow, Span, start_of};
 
 use super::Facts;
-use super::table::Layout;
+use super::table::text_table;
 use super::text::{UNKNOWN, age, or_unknown, percent, usd};
 
 /// The JSON Schema of the rows.
@@ -518,11 +518,8 @@ pub fn text(rows: &[TcoRow], at: Moment, month: Option<Span>) -> String {
                 cells
             })
             .collect();
-        let layout = Layout::new(titles, &lines);
-        for line in
-            std::iter::once(layout.header()).chain(lines.iter().map(|line| layout.line(line)))
-        {
-            let _ = write!(out, "  {line}");
+        for line in text_table(titles, &lines, true).lines() {
+            let _ = writeln!(out, "  {line}");
         }
         if let Some(ratio) = row.owned_pays_above_ratio {
             let _ = match (ratio > 1.0, row.owned_pays_after_months) {
