@@ -200,12 +200,11 @@ impl Advice {
             },
             Action::FewerDevices(idle) => {
                 let fewer = counted(u64::from(*idle), "device");
-                let are = match idle_for {
-                    Some(long) => format!("idle for {long}"),
-                    None if *idle == 1 => String::from("is idle"),
-                    None => String::from("are idle"),
-                };
-                format!("request {fewer} fewer: {idle} of {} {are}", self.devices)
+                let are = if *idle == 1 { "is" } else { "are" };
+                format!(
+                    "request {fewer} fewer: {idle} of {} {are} idle",
+                    self.devices
+                )
             }
             Action::SmallerDevice(to) => format!("run it on {to} instead of {class}: it fits"),
             Action::MigSlice(profile) => {

@@ -480,6 +480,15 @@ impl Drain<'_> {
             let work = work.map(|work| &self.snapshot.workloads[work]);
             work.is_some_and(|work| planner_context::saves(self.snapshot, work).is_some())
         };
+        let nodes = self.snapshot.nodes.iter();
+        let silent = nodes.filter(|node| self.nodes.contains(&node.name) && !node.ready);
+        let silent: Vec<&Name> = silent.map(|node| &node.name).collect();
+        if !silent.is_empty() && !forecast.displaced.is_empty() {
+            plan.warnings.push(format!(
+                "not ready: {}; a kubelet that does not answer ends no pod: evicted pods stay until it answers again or the node is deleted",
+                first_named(&silent, 5)
+            ));
+        }
         let hang: Vec<&model::plan::JobName> = forecast
             .displaced
             .iter()

@@ -97,7 +97,7 @@ fn close(
     after.settle();
     let (before, then) = (Picture::sure(snapshot, &[]), Picture::sure(&after, &[]));
     let forecast = compare(snapshot, &before, &then, leavers);
-    plan.reasons.extend(queue_news(&before, &then));
+    plan.reasons.extend(queue_news(snapshot, &before, &then));
     plan.reasons.extend(news(&forecast, snapshot.at));
     plan.effect = PlanEffect::Forecast(forecast);
     then

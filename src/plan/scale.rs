@@ -165,7 +165,7 @@ pub(super) fn on_fleet(snapshot: &Snapshot, target: &str, replicas: u32) -> Resu
     let is_new = |name: &JobName| added.iter().any(|key| key.key == name.0);
     let (new, others) = forecast.starts.drain(..).partition(|one| is_new(&one.job));
     forecast.starts = others;
-    plan.reasons.extend(queue_news(&before, &then));
+    plan.reasons.extend(queue_news(snapshot, &before, &then));
     plan.reasons.extend(news(&forecast, snapshot.at));
     let sentences = starting(&added, &then, &after, model);
     plan.reasons.splice(1..1, sentences);

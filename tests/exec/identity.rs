@@ -22,14 +22,14 @@ fn action_service(folder: &std::path::Path, identity: u64) -> ActionService {
     ActionService::on_simulated(&host(), &settings, "demo", service)
 }
 
-/// Writes a run that is over into a journal: it suspended a job.
+/// Writes a run into a journal: it suspended a job. It is under way while its writer is kept.
 fn write(
     journal: &Journal,
     run: &str,
     cluster: &ClusterIdentity,
     intent: Intent,
     end: Option<RunEnd>,
-) {
+) -> exec::journal::JournalWriter {
     let mut plan = Plan::new("suspend it", intent, begin());
     let suspend = Mutation::Suspend { value: true };
     plan.steps
@@ -48,6 +48,7 @@ fn write(
     if let Some(end) = end {
         pen.write(begin(), Record::End { end }).expect("written");
     }
+    pen
 }
 
 fn hold() -> Intent {
@@ -99,6 +100,25 @@ async fn what_was_done_on_another_simulated_cluster_is_not_offered() {
     let refused = refused.expect_err("it was done elsewhere");
     assert_eq!(refused.exit, Exit::Refused);
     assert!(refused.message.contains("stopped ran on demo"), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_under_way_is_not_taken_back() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let journal = Journal::new(folder.path());
+    let action_service = action_service(folder.path(), 1);
+    let (here, _) = action_service.cluster().await;
+    let elsewhere = |sentence: String| -> Unseen { panic!("{sentence}") };
+    let undo = async || match action_service.undo("r1", None, elsewhere).await {
+        Err(Unseen::Refused(refusal)) => refusal.to_string(),
+        other => panic!("{other:?}"),
+    };
+    let writer = write(&journal, "r1", &here, hold(), None);
+    let message = undo().await;
+    assert!(message.contains("r1 is under way"), "{message}");
+    drop(writer);
+    let message = undo().await;
+    assert!(!message.contains("under way"), "{message}");
 }
 
 #[tokio::test(start_paused = true)]

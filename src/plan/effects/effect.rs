@@ -427,7 +427,7 @@ pub(crate) fn compare(
 }
 
 /// The first few jobs that are preempted only after a change, and those with quota but without nodes then, in words.
-pub(crate) fn queue_news(before: &Picture, then: &Picture) -> Vec<String> {
+pub(crate) fn queue_news(snapshot: &Snapshot, before: &Picture, then: &Picture) -> Vec<String> {
     let pushed = then
         .preempted
         .iter()
@@ -436,7 +436,12 @@ pub(crate) fn queue_news(before: &Picture, then: &Picture) -> Vec<String> {
         let why = by
             .as_ref()
             .map_or_else(String::new, |by| format!(" for {by}"));
-        format!("{key} is preempted{why}")
+        let mut all = snapshot.workloads.iter();
+        let work = all.find(|work| work.key == *key);
+        match work.is_some_and(|work| seated(work).next().is_some()) {
+            true => format!("{key} is preempted{why}"),
+            false => format!("{key}, which waits for nodes, loses its quota{why}"),
+        }
     });
     // A job that has nodes without the change is reported by its start.
     let reserved = then.quota_reserved.difference(&before.quota_reserved);

@@ -613,6 +613,16 @@ fn a_priority_that_preempts_for_quota_promises_no_nodes() {
         ],
     }));
     let plan = planned(&snapshot, "reprioritise ml/high 6");
+    // What has quota and no nodes stops nothing.
+    let mut unplaced = snapshot.clone();
+    let mut all = unplaced.workloads.iter_mut();
+    let low = all.find(|work| &*work.key.key.name == "low-b");
+    for set in &mut low.expect("low-b").sets {
+        set.placements.clear();
+    }
+    let reasons = planned(&unplaced, "reprioritise ml/high 6").reasons;
+    let words = "ml/low-b, which waits for nodes, loses its quota for ml/high";
+    assert!(reasons.iter().any(|it| it == words), "{reasons:?}");
     for sentence in [
         "ml/low-a is preempted for ml/high",
         "ml/low-b is preempted for ml/high",

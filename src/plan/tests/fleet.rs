@@ -170,6 +170,17 @@ pub(crate) fn forecast(plan: &Plan) -> &Forecast {
 }
 
 #[test]
+fn a_drain_of_a_node_that_does_not_answer_says_that_its_pods_stay() {
+    let warned = |ready| {
+        let mut snapshot = mixed();
+        snapshot.nodes[0].ready = ready;
+        let warnings = planned(&snapshot, "drain a").warnings;
+        warnings.iter().any(|one| one.starts_with("not ready: a;"))
+    };
+    assert_eq!((warned(true), warned(false)), (false, true));
+}
+
+#[test]
 fn a_drain_takes_each_by_its_own_way_and_leaves_the_daemons() {
     let snapshot = mixed();
     let plan = planned(&snapshot, "drain a b");

@@ -403,6 +403,10 @@ impl ActionService {
             let sentence = format!("{run} was already undone by {}", undo.name);
             return Err(Refusal::new(RefusalCode::AlreadySo, sentence).into());
         }
+        if journal.is_running(run) {
+            let sentence = format!("{run} is under way: wait for its end or stop it, then undo it");
+            return Err(Refusal::new(RefusalCode::IllegalState, sentence).into());
+        }
         let mut plan = past.undo(self.now())?;
         plan.warnings.extend(doubt);
         Ok(plan)

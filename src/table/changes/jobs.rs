@@ -11,6 +11,7 @@ use model::fleet::job::{Job, JobState};
 use super::{Dated, FleetChange, FleetChangeKind, Topic, pairs};
 use crate::Facts;
 use crate::rows::job_failure::with_preemptor;
+use crate::rows::jobs::class_words;
 
 /// The number of nodes named in a change.
 const NAMED: usize = 3;
@@ -60,7 +61,7 @@ pub(super) fn sizes_words((from, to): (u32, u32)) -> String {
 
 /// `8 h100, queue research`.
 fn request_text(job: &Job) -> String {
-    let devices = match &job.class {
+    let devices = match class_words(job) {
         Some(class) => format!("{} {class}", job.devices_requested),
         None => counted(u64::from(job.devices_requested), "device"),
     };

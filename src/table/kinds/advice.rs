@@ -454,7 +454,7 @@ pub fn evidence_words(evidence: &Evidence) -> String {
 /// The advice as a sentence, and for how long the devices are idle that it is about.
 pub fn words(facts: &Facts, advice: &Advice) -> String {
     let idle = match advice.action {
-        Action::Release | Action::FewerDevices(_) => facts.fleet.job(&advice.job),
+        Action::Release => facts.fleet.job(&advice.job),
         _ => None,
     };
     let idle = idle.and_then(|job| job_idle_since(facts, job));

@@ -140,7 +140,7 @@ pub fn slice_row<'a>(
     }
 }
 
-/// Since when the longest idle device of a job is idle; `None` if none is. As in findings, a shared device is its first pod's.
+/// Since when all idle devices of a job are idle; `None` if none is. As in findings, a shared device is its first pod's.
 pub fn job_idle_since(facts: &Facts, job: &Job) -> Option<IdleSince> {
     let places = job.places.iter();
     let devices = places.filter_map(|place| facts.fleet.node(&place.node)?.device(place.device));
@@ -148,7 +148,8 @@ pub fn job_idle_since(facts: &Facts, job: &Job) -> Option<IdleSince> {
         let first = device.first_holder();
         first.is_some_and(|(pod, _)| pod.job == job.id)
     });
-    IdleSince::longest(own.filter_map(Device::idle))
+    let all = own.filter_map(Device::idle);
+    all.max_by_key(|idle| (idle.since, !idle.at_least))
 }
 
 /// The fault or warning of a device; without either, the name of its health.

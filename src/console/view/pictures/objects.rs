@@ -228,6 +228,9 @@ struct Holding<'a> {
     is_unusable: bool,
 }
 
+/// A part with the size of its slice.
+type SizedPart<'a> = (TeamPart, Option<&'a str>);
+
 /// Parts by team, a row for each entry; `None` without a row.
 fn by_team(
     facts: &Facts,
@@ -252,7 +255,7 @@ fn by_team(
         let parts = parts.iter().map(|own| (part_of(own), own.size));
         (name.clone(), parts.collect())
     });
-    let mut rows: Vec<(String, Vec<(TeamPart, Option<&str>)>)> = rows.collect();
+    let mut rows: Vec<(String, Vec<SizedPart<'_>>)> = rows.collect();
     let mut teams: BTreeMap<usize, usize> = BTreeMap::new();
     for (part, _) in rows.iter().flat_map(|row| &row.1) {
         if let TeamPart::Team(at) = part {
