@@ -133,7 +133,8 @@ fn ended(job: &Job) -> FleetChange {
     let ran = ran.map(|(from, to)| format!("ran {}", to.since(from)));
     let at = job.finished.map(Dated::Reported);
     if job.state == JobState::Done {
-        return change(job, FleetChangeKind::Ended, at, ran.unwrap_or_default());
+        let parts: Vec<String> = ran.into_iter().chain([request_text(job)]).collect();
+        return change(job, FleetChangeKind::Ended, at, parts.join(", "));
     }
     let why = job
         .failure

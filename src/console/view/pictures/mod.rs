@@ -121,6 +121,8 @@ pub enum TeamPart {
 pub const LEAST: u16 = 6;
 /// Most lines of a curve with its border: a higher one says no more.
 const MOST: u16 = 18;
+/// Most lines of a stack with its border: a higher one tells smaller amounts apart.
+const MOST_OF_STACK: u16 = 30;
 /// Lines of times that a picture asks for at most.
 const MOST_TIMES: usize = 16;
 /// Least columns of a picture with its border.
@@ -147,7 +149,8 @@ impl ObjectPicture {
     /// Lines with its border that it can fill.
     fn height(&self, width: u16) -> u16 {
         let lines = match &self.drawing {
-            Drawing::Curve(_) | Drawing::Columns(..) | Drawing::Stack(_) => return MOST,
+            Drawing::Curve(_) | Drawing::Columns(..) => return MOST,
+            Drawing::Stack(_) => return MOST_OF_STACK,
             // One line is enough where that is all there is.
             Drawing::Text(rows) => return (rows.len() + 2) as u16,
             Drawing::Lines(rows) => return (rows.len() + 2) as u16,
