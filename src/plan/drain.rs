@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use engine::compiled::WorkloadId;
-use engine::snapshot::{CORDON, Placement, PodSet, Snapshot, Status, Workload, belongs_to_node};
+use engine::snapshot::{
+    CORDON, Placement, PodSet, Snapshot, SnapshotNode, Status, Workload, belongs_to_node,
+};
 use model::base::quantities::first_named;
 use model::base::{Moment, Name, ObjectKey, SmallSort};
 use model::fleet::govern::CHECKPOINT_WANTED;
@@ -22,6 +24,9 @@ use super::{cordon, evictions::unanswered, hold};
 
 /// How long to wait for a budget and for a pod's end without a deadline, seconds.
 const PATIENCE: u64 = 1_800;
+
+/// The taint of a node whose kubelet stopped posting its status. Source: the node lifecycle controller of Kubernetes.
+const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
 /// How one workload leaves the nodes.
 struct Displacement {
@@ -480,13 +485,16 @@ impl Drain<'_> {
             let work = work.map(|work| &self.snapshot.workloads[work]);
             work.is_some_and(|work| planner_context::saves(self.snapshot, work).is_some())
         };
-        let nodes = self.snapshot.nodes.iter();
-        let silent = nodes.filter(|node| self.nodes.contains(&node.name) && !node.ready);
-        let silent: Vec<&Name> = silent.map(|node| &node.name).collect();
-        if !silent.is_empty() && !forecast.displaced.is_empty() {
+        let silent = |node: &&SnapshotNode| {
+            let mut taints = node.taints.iter();
+            self.nodes.contains(&node.name) && taints.any(|taint| taint.key.as_str() == UNREACHABLE)
+        };
+        let nodes = self.snapshot.nodes.iter().filter(silent);
+        let nodes: Vec<&Name> = nodes.map(|node| &node.name).collect();
+        if !nodes.is_empty() && !forecast.displaced.is_empty() {
             plan.warnings.push(format!(
-                "not ready: {}; a kubelet that does not answer ends no pod: evicted pods stay until it answers again or the node is deleted",
-                first_named(&silent, 5)
+                "unreachable: {}; a kubelet that does not answer ends no pod: evicted pods stay until it answers again or the node is deleted",
+                first_named(&nodes, 5)
             ));
         }
         let hang: Vec<&model::plan::JobName> = forecast

@@ -395,7 +395,7 @@ impl HeatRange {
     }
 }
 
-/// The heat level of a share; that of before while the share is within half a level of it, so that noise changes no color.
+/// The heat level of a share. The former level stays while the share is within half a level of it, so that noise changes no color.
 fn steady_level(share: f64, was: Option<HeatLevel>) -> u8 {
     let level = |share| level(share) as u8;
     let half = 0.5 / HEAT_LEVELS as f64;

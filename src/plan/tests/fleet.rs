@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use engine::document;
-use engine::snapshot::Snapshot;
+use engine::snapshot::{Snapshot, SnapshotTaint, TaintEffect};
 use model::base::{Name, ObjectKey};
 use model::plan::{
     Budgets, Forecast, Intent, JobName, KnownVictims, Mutation, Plan, PlanEffect, RefusalCode,
@@ -171,13 +171,21 @@ pub(crate) fn forecast(plan: &Plan) -> &Forecast {
 
 #[test]
 fn a_drain_of_a_node_that_does_not_answer_says_that_its_pods_stay() {
-    let warned = |ready| {
+    let warned = |key: &str| {
         let mut snapshot = mixed();
-        snapshot.nodes[0].ready = ready;
+        snapshot.nodes[0].taints.push(SnapshotTaint {
+            key: Name::new(key),
+            value: Name::default(),
+            effect: TaintEffect::NoExecute,
+        });
         let warnings = planned(&snapshot, "drain a").warnings;
-        warnings.iter().any(|one| one.starts_with("not ready: a;"))
+        warnings
+            .iter()
+            .any(|one| one.starts_with("unreachable: a;"))
     };
-    assert_eq!((warned(true), warned(false)), (false, true));
+    // A kubelet that says that it is not ready still ends pods.
+    assert!(!warned("node.kubernetes.io/not-ready"));
+    assert!(warned("node.kubernetes.io/unreachable"));
 }
 
 #[test]

@@ -58,10 +58,7 @@ pub fn slowest<'a>(facts: &'a Facts, job: &Job) -> Option<Slowest<'a>> {
         let node = facts.fleet.node(&place.node)?;
         let device = node.device(place.device)?;
         let pod = device.holder.as_deref()?;
-        // An earlier reading is that of the job before.
-        let is_its_own = device.read_at > job.started;
-        let util = fresh_util(facts, device).filter(|_| is_its_own);
-        Some((util?, &**node, device, pod))
+        Some((fresh_util(facts, device)?, &**node, device, pod))
     });
     let mut read: Vec<_> = places.collect();
     read.small_sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -77,9 +74,10 @@ pub fn slowest<'a>(facts: &'a Facts, job: &Job) -> Option<Slowest<'a>> {
     })
 }
 
-/// The utilization of a fresh reading, 0 to 1.
+/// The utilization of a fresh reading of its present pod, 0 to 1.
 fn fresh_util(facts: &Facts, device: &Device) -> Option<f64> {
-    device.util().filter(|_| device.is_fresh(facts.now))
+    let is_own = device.is_fresh(facts.now) && !device.is_read_before_held();
+    device.util().filter(|_| is_own)
 }
 
 /// The sort key of a gang's devices that puts the worst first: its stragglers, then those further from its median utilization, in
@@ -115,6 +113,7 @@ pub fn worst_first<'a>(
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use model::fleet::job::{Gang, HeldDevice};
     use model::fleet::signal::Signal;
@@ -169,7 +168,15 @@ mod tests {
         assert_eq!(utils(0.7, 0.8), None, "a little less");
         assert_eq!(utils(0.0, 0.3), None, "the gang does not work");
         assert!(utils(0.2, 0.8).is_some());
-        job.started = Some(facts.now);
+        let mut late = (*pod).clone();
+        Arc::make_mut(&mut late.seen).scheduled = Some(facts.now.plus(Duration::from_secs(1)));
+        let late = Arc::new(late);
+        for node in &mut nodes {
+            for device in &mut Arc::make_mut(node).devices {
+                device.holder = Some(Arc::clone(&late));
+            }
+        }
+        Arc::make_mut(&mut facts.fleet).nodes = nodes.into();
         assert!(slowest(&facts, &job).is_none(), "read before it started");
     }
 }
