@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use engine::compiled::{CompiledFleet, WorkloadId};
-use engine::cycle::{self, CycleOptions};
+use engine::cycle;
 use engine::forecast::Start;
 use engine::options::{self, Used};
 use engine::snapshot::Snapshot;
@@ -230,7 +230,7 @@ fn forecast(all: &[Start], now: Moment, options: &[Used], format: TableOrJson) -
 fn cycle_text(snapshot: Snapshot, format: TableOrJson) -> String {
     let compiled = CompiledFleet::new(snapshot);
     let mut state = State::new(&compiled);
-    let cycle = cycle::cycle(&mut state, CycleOptions::default());
+    let cycle = cycle::cycle(&mut state);
     let name = |work: WorkloadId| JobName(compiled.workload(work).key.key.clone());
     let admitted = cycle.admitted.iter().map(|admission| {
         let placements = admission
@@ -259,12 +259,16 @@ fn cycle_text(snapshot: Snapshot, format: TableOrJson) -> String {
         .reservations
         .iter()
         .map(|kept| json!({ "job": name(kept.work), "at": kept.at.rfc3339() }));
+    let has_quota = |work: &WorkloadId| cycle.quota_reserved.contains(work);
+    let waiting = cycle.waiting.keys().copied();
+    let waiting = waiting.filter(|work| !has_quota(work));
     let document = json!({
         "admitted": admitted.collect::<Vec<_>>(),
         "preempted": preempted.collect::<Vec<_>>(),
         "drained": drained.collect::<Vec<_>>(),
         "reservations": reserved.collect::<Vec<_>>(),
-        "waiting": cycle.waiting.keys().map(|work| name(*work)).collect::<Vec<_>>(),
+        "quota_reserved": cycle.quota_reserved.iter().map(|work| name(*work)).collect::<Vec<_>>(),
+        "waiting": waiting.clone().map(name).collect::<Vec<_>>(),
     });
     if format == TableOrJson::Json {
         return safe_json(&document);
@@ -282,8 +286,16 @@ fn cycle_text(snapshot: Snapshot, format: TableOrJson) -> String {
             let _ = writeln!(text, "evicted {} for {}", printable(&gone), printable(&by));
         }
     }
-    for work in cycle.waiting.keys() {
-        let _ = writeln!(text, "waits   {}", printable(&name(*work).to_string()));
+    for work in &cycle.quota_reserved {
+        let name = name(*work).to_string();
+        let _ = writeln!(
+            text,
+            "quota   {}, its pods wait for nodes",
+            printable(&name)
+        );
+    }
+    for work in waiting {
+        let _ = writeln!(text, "waits   {}", printable(&name(work).to_string()));
     }
     text
 }

@@ -140,7 +140,16 @@ pub(super) fn start_words(start: &Start, now: Moment) -> String {
         Some(_) if start.basis == Basis::Now && !start.victims.is_empty() => {
             format!("now, preempting {}", evicted_words(&start.victims))
         }
+        Some(_) if !start.victims.is_empty() => format!(
+            "{}: it gets its quota, preempting {}, and then waits for nodes",
+            eta(now, [start.p10, start.p50, start.p90]),
+            evicted_words(&start.victims)
+        ),
         Some(_) => eta(now, [start.p10, start.p50, start.p90]),
+        None if !start.victims.is_empty() => format!(
+            "{NO_ETA}: it gets its quota, preempting {}, and the wait for nodes has no known end",
+            evicted_words(&start.victims)
+        ),
         None => format!("{NO_ETA}: the wait has no known end"),
     }
 }

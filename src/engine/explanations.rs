@@ -11,7 +11,7 @@ use model::fleet::job::JobKey;
 use model::fleet::visibility::unseen_words;
 
 use super::compiled::{CompiledFleet, WorkloadId};
-use super::explain::{Explainer, Explanation, Reason, Unblock, UnblockChange};
+use super::explain::{Explainer, Explanation, Reason, StartState, Unblock, UnblockChange};
 use super::forecast::{self, Basis, Start};
 use super::options::{Used, used};
 use super::route::{self, Routing};
@@ -137,10 +137,10 @@ impl WorkloadExplanation {
         {
             // A range means that ends were grouped.
             let sure = matches!(start.basis, Basis::Now | Basis::Limits) && start.p10 == start.p90;
-            for one in &mut all {
-                if matches!(one.changes[..], [UnblockChange::Wait { .. }]) {
-                    *one = Unblock::new(vec![UnblockChange::Wait { at }], one.proven && sure);
-                }
+            let reserved = |one: &Unblock| matches!(one.changes[..], [UnblockChange::Wait { .. }]);
+            all.retain(|one| !reserved(one));
+            if explanation.state == StartState::Waiting && at > now {
+                all.push(Unblock::new(vec![UnblockChange::Wait { at }], sure));
             }
             all.small_sort_by_key(|unblock| unblock.cost(now));
         }
@@ -504,6 +504,7 @@ mod tests {
             "nodes": [node("a", 8, "r", "b")], "workloads": [work("waits", 1, 8, json!({}))],
         }));
         let mut explanation = Explainer::new(&compiled).explain(0);
+        explanation.state = StartState::Waiting;
         let wait = |at: Moment| Unblock::new(vec![UnblockChange::Wait { at }], true);
         let flavor = Unblock::new(
             vec![UnblockChange::Flavor {

@@ -45,6 +45,15 @@ pub(crate) fn work(name: &str, pods: u32, gpus: u32, more: Value) -> Value {
     out
 }
 
+/// The document with all workloads in one queue of a scheduler that reserves capacity, without quotas.
+pub(crate) fn reserving(mut document: Value) -> Value {
+    document["queues"] = json!([{ "name": "own", "system": "stokehold" }]);
+    for work in document["workloads"].as_array_mut().expect("workloads") {
+        work["queue"] = json!("own");
+    }
+    document
+}
+
 pub(crate) fn id(compiled: &CompiledFleet, name: &str) -> WorkloadId {
     let mut all = compiled.snapshot.workloads.iter();
     all.position(|work| &*work.key.key.name == name)

@@ -3,7 +3,7 @@
 //!
 //! A [`snapshot::Snapshot`] (read by [`document`]) is compiled into a [`compiled::CompiledFleet`], and a [`state::State`] is its
 //! working copy; [`packing`] says what a placement costs, [`fit`] decides whether and where a workload starts, [`preempt`] selects
-//! victims, and [`cycle`] decides what starts next. Planners return a [`plan`] as data, and other crates execute it.
+//! victims, and [`cycle`] decides what starts next, each as the cluster's own scheduler does (`schedulers`). Planners return a [`plan`] as data, and other crates execute it.
 
 pub mod compiled;
 pub mod contended_resources;
@@ -25,6 +25,7 @@ pub mod route;
 pub mod sample;
 #[cfg(test)]
 mod scenarios;
+pub(crate) mod schedulers;
 pub mod sizing;
 pub mod snapshot;
 pub mod spending;

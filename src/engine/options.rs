@@ -40,6 +40,10 @@ pub fn used(snapshot: &Snapshot, workload: Option<&Workload>) -> Vec<Used> {
     if queue.is_some_and(|own| matches!(own.system, System::Kai | System::Volcano)) {
         all.retain(|used| used.option != "fair_sharing");
     }
+    if queue.is_none_or(|own| own.system != System::Stokehold) {
+        // Other schedulers reserve nothing.
+        all.retain(|used| used.option != "backfill");
+    }
     if let Some(own) = queue {
         let origin = object(own);
         all.push(Used::new("queue_order", order(own), &origin));
@@ -75,6 +79,7 @@ pub fn changed(all: &[Used]) -> impl Iterator<Item = &Used> {
 /// Every option with its default.
 fn defaults() -> Vec<Used> {
     let mut all = used(&Snapshot::default(), Some(&Workload::default()));
+    all.push(Used::new("backfill", "none", &OptionOrigin::default()));
     let (queue, origin) = (SnapshotQueue::default(), OptionOrigin::default());
     all.push(Used::new("queue_order", order(&queue), &origin));
     all.push(Used::new("preemption", preemption(&queue), &origin));
@@ -160,7 +165,6 @@ mod tests {
             texts,
             [
                 "placement policy: stokehold (default)",
-                "backfill: never delays the first 4 jobs of a queue (fleet document)",
                 "fair sharing: less-than-or-equal-to-final-share, less-than-initial-share (fleet document)",
                 "queue order: best-effort (ClusterQueue nlp)",
                 "preemption: within lower-priority, reclaim any, borrow never (ClusterQueue nlp)",
@@ -172,7 +176,7 @@ mod tests {
         assert_eq!(used(snapshot, None).len(), 3);
         // The placement policy and the order are the defaults.
         let shown: Vec<String> = changed(&all).map(Used::to_string).collect();
-        assert_eq!(shown, [&texts[1..3], &texts[4..]].concat());
+        assert_eq!(shown, [&texts[1..2], &texts[3..]].concat());
         assert_eq!(changed(&defaults()).count(), 0);
     }
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::compiled::{CompiledFleet, QueueId, WorkloadId};
-use super::cycle::{Cycle, CycleOptions, Preempted, cycle, end_of};
+use super::cycle::{Cycle, Preempted, cycle, end_of, without_evictions};
 use super::fit::Relaxation;
 use super::fixture::{check, compiled, name, node, work};
 use super::preempt::{PreemptionReason, Victims};
@@ -148,11 +148,7 @@ fn lawful(state: &mut State<'_>, by: WorkloadId, victims: &Victims) {
     let queue = compiled.workloads[by].queue.expect("a queue");
     let rules = compiled.snapshot.queues[queue].preemption;
     let (mine, model) = (state.priority(by), state.workload(by));
-    let full = victims.allocation.sets.iter().zip(&model.sets);
-    let relaxation = Relaxation {
-        whole: full.clone().all(|(held, set)| held.count == set.count),
-        ..Relaxation::default()
-    };
+    let relaxation = Relaxation::default();
     let reclaims = victims
         .list
         .iter()
@@ -288,7 +284,7 @@ proptest! {
         let mut turns = false;
         for round in 0..40 {
             let mut before = state.clone();
-            let cycle = cycle(&mut state, CycleOptions::default());
+            let cycle = cycle(&mut state);
             last.push(cycle_lines(&compiled, &cycle));
             turns |= round > 20 && cycle.preempted.iter().any(|it| may_take_turns(&before, it));
             sound(&state);
@@ -328,10 +324,10 @@ proptest! {
             "workloads": works, "engine": { "fair_sharing": true },
         }));
         let mut state = State::new(&compiled);
-        cycle(&mut state, CycleOptions::default());
+        cycle(&mut state);
         wake(&mut state);
         let mut rounds = 0;
-        while !cycle(&mut state, CycleOptions::default()).admitted.is_empty() {
+        while !cycle(&mut state).admitted.is_empty() {
             rounds += 1;
             prop_assert!(rounds < 40, "forty cycles, and they still preempt each other");
         }
@@ -364,9 +360,9 @@ proptest! {
         let run = |document: Value| {
             let compiled = compiled(document);
             let mut state = State::new(&compiled);
-            let first = cycle(&mut state, CycleOptions::default());
+            let first = cycle(&mut state);
             wake(&mut state);
-            let then = cycle(&mut state, CycleOptions::default());
+            let then = cycle(&mut state);
             (cycle_lines(&compiled, &first), cycle_lines(&compiled, &then))
         };
         prop_assert_eq!(run(document), run(turned));
@@ -378,7 +374,7 @@ proptest! {
         document["engine"]["backfill"] = json!("none");
         let compiled = compiled(document);
         let mut state = State::new(&compiled);
-        let cycle = cycle(&mut state, CycleOptions { spare_all: true, ..CycleOptions::default() });
+        let cycle = without_evictions(&mut state);
         prop_assert!(cycle.preempted.is_empty());
         for &work in cycle.waiting.keys() {
             let queue = compiled.workloads[work].queue.expect("a queue");
@@ -407,7 +403,7 @@ proptest! {
         let mut state = State::new(&compiled);
         let mut promised = vec![None; compiled.workloads.len()];
         loop {
-            let cycle = cycle(&mut state, CycleOptions::default());
+            let cycle = cycle(&mut state);
             for admission in &cycle.admitted {
                 let at: Option<model::base::Moment> = promised[admission.work];
                 prop_assert!(at.is_none_or(|at| state.now() <= at), "{}", name(&compiled, admission.work));

@@ -12,7 +12,7 @@ use super::snapshot::{
     Backfill, Borrow, DEVICES, DeviceRequest, EngineHealth, EngineOptions, FairStrategy,
     HeldDevices, OwnerRuntimes, Placement, PodSet, Preemption, Reclaim, ResourceRequests, Snapshot,
     SnapshotDevice, SnapshotFlavor, SnapshotNode, SnapshotQueue, SnapshotQuota, SnapshotTaint,
-    SnapshotToleration, Status, TaintEffect, TopologyRequest, WHOLE, Within, Workload,
+    SnapshotToleration, Status, System, TaintEffect, TopologyRequest, WHOLE, Within, Workload,
 };
 
 /// Devices of a node.
@@ -277,6 +277,7 @@ impl Recipe {
             out.push(SnapshotQueue {
                 name: queue(at),
                 parent: Some(cohort(at % 4)),
+                system: System::Stokehold,
                 weight_milli: [1_000, 1_000, 2_000][rng.below(3)],
                 quotas,
                 preemption: if self.preempts {

@@ -121,6 +121,9 @@ pub(super) fn with(
     if before.placed.contains_key(&model.key) {
         return Err(by_itself(snapshot, model, &before));
     }
+    if before.gets_quota(&model.key) && !explanations::has_reserved_quota(model) {
+        return Err(by_itself(snapshot, model, &before));
+    }
     if explanations::has_reserved_quota(model) {
         return seat(snapshot, work, (preempt, known), &before);
     }
@@ -394,13 +397,25 @@ fn by_itself(snapshot: &Snapshot, model: &Workload, before: &Picture) -> Refusal
             Some(evicted_for(&snapshot.workloads[at], "preempted", lost_ms))
         })
         .collect();
-    let sentence = match evicted_words(&victims) {
-        words if words.is_empty() => format!("{job} starts by itself: nothing blocks it"),
-        words => format!("{job} starts by itself, preempting {words}"),
+    let sentence = match (evicted_words(&victims), before.gets_quota(&model.key)) {
+        (words, true) if words.is_empty() => {
+            format!("{job} gets its quota by itself, and its pods then wait for nodes")
+        }
+        (words, true) => format!(
+            "{job} gets its quota by itself, preempting {words}, and its pods then wait for nodes"
+        ),
+        (words, false) if words.is_empty() => {
+            format!("{job} starts by itself: nothing blocks it")
+        }
+        (words, false) => format!("{job} starts by itself, preempting {words}"),
     };
-    already(sentence)
-        .instead("wait for the next cycle of its scheduler")
-        .evicting(victims)
+    let refusal = already(sentence).evicting(victims);
+    match before.gets_quota(&model.key) {
+        true => refusal.instead(format!(
+            "wait until it has its quota, then ask again; see what helps: `explain job {job}`"
+        )),
+        false => refusal.instead("wait for the next cycle of its scheduler"),
+    }
 }
 
 /// The plan for an admitted job whose pods wait for nodes: jobs of lower priority are evicted, and requeued once its pods run.

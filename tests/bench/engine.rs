@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 use engine::compiled::{CompiledFleet, WorkloadId};
-use engine::cycle::{CycleOptions, cycle};
+use engine::cycle::{cycle, without_evictions};
 use engine::explain::Explainer;
 use engine::explanations;
 use engine::forecast;
@@ -31,22 +31,24 @@ fn decisions(c: &mut Criterion) {
         let state = State::new(&compiled);
         let held = HEAP.current_usage() - before;
         HEAP.reset_peak_usage();
-        cycle(&mut state.clone(), CycleOptions::default());
+        cycle(&mut state.clone());
         let most = HEAP.peak_usage() - before;
         eprintln!(
             "{nodes} nodes, {WAITING} waiting: {} MiB, and {} MiB at most in a cycle",
             held >> 20,
             most >> 20
         );
-        for (kind, spare_all) in [("cycle", false), ("cycle-sparing-all", true)] {
-            let options = CycleOptions {
-                spare_all,
-                ..CycleOptions::default()
+        for sparing in [false, true] {
+            let kind = if sparing {
+                "cycle-sparing-all"
+            } else {
+                "cycle"
             };
+            let run = if sparing { without_evictions } else { cycle };
             group.bench_function(BenchmarkId::new(kind, nodes), |b| {
                 b.iter_batched(
                     || state.clone(),
-                    |mut state| cycle(&mut state, options).admitted.len(),
+                    |mut state| run(&mut state).admitted.len(),
                     BatchSize::LargeInput,
                 );
             });

@@ -78,6 +78,8 @@ partial! {
         borrow: Text = "whenCanBorrow",
         /// When it could preempt.
         preempt: Text = "whenCanPreempt",
+        /// Which flavor comes first.
+        preference: Text = "preference",
     }
 }
 
@@ -278,6 +280,8 @@ impl Projected for QueueObject {
                     &*spec.fungibility.preempt,
                     "Preempt" | "MayStopSearch"
                 ),
+                preempts_before_borrowing: &*spec.fungibility.preference
+                    == "PreemptionOverBorrowing",
                 share: match status.fair.share.0 {
                     // A borrower of weight 0 has the largest number there is.
                     Some(i64::MAX) => Some(f64::INFINITY),

@@ -3,93 +3,86 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use crate::compiled::{CompiledFleet, QueueId, WorkloadId};
-use crate::fit::Relaxation;
+use crate::compiled::WorkloadId;
+use crate::fit::{Miss, Relaxation};
 use crate::snapshot::Status;
 use crate::state::{Allocation, PodSetAllocation, State};
 
-use super::{are_flat, is_kueue};
-
-/// Admitted workloads with no pod on a node, in the scheduler's order: by priority, then by admission time.
-/// `fresh` were admitted in this cycle, so they come last.
-pub(crate) fn unplaced(state: &State<'_>, fresh: &[WorkloadId]) -> Vec<WorkloadId> {
-    lacking(state, fresh, |allocation| allocation.pods() == 0)
+/// Workloads that have quota and no pod on a node, in the scheduler's order: by priority, then by the time at which they got it.
+pub fn unplaced(state: &State<'_>) -> Vec<WorkloadId> {
+    lacking(state, |allocation| allocation.pods() == 0)
 }
 
 /// Admitted workloads whose allocation matches a predicate, in the same order.
-fn lacking(
-    state: &State<'_>,
-    fresh: &[WorkloadId],
-    lacks: impl Fn(&Allocation) -> bool,
-) -> Vec<WorkloadId> {
+fn lacking(state: &State<'_>, lacks: impl Fn(&Allocation) -> bool) -> Vec<WorkloadId> {
+    if state.nodes() == 0 {
+        // A fleet without nodes has no placements.
+        return Vec::new();
+    }
     let all = state.holders();
     let mut all: Vec<WorkloadId> = all
-        .filter(|work| waits_for_nodes(state, fresh, *work, &lacks))
+        .filter(|work| waits_for_nodes(state, *work, &lacks))
         .collect();
     in_order(state, &mut all);
     all
 }
 
-/// Whether a workload is admitted and its allocation matches a predicate.
+/// Whether a workload has quota and its allocation matches a predicate.
 fn waits_for_nodes(
     state: &State<'_>,
-    fresh: &[WorkloadId],
     work: WorkloadId,
     lacks: impl Fn(&Allocation) -> bool,
 ) -> bool {
     let model = state.workload(work);
-    let lacks = state
-        .allocation(work)
+    let standing = state.workload_state(work);
+    let lacks = standing
+        .allocation
+        .as_ref()
         .is_some_and(|allocation| lacks(allocation));
-    let waits = model.status == Status::Running || fresh.contains(&work);
-    lacks && waits && model.blocked.is_none() && model.device_count() > 0
+    // Without devices, the pods of what has quota already may not be in the fleet.
+    let is_known = model.device_count() > 0 || model.status == Status::Waiting;
+    lacks && standing.status == Status::Running && model.blocked.is_none() && is_known
 }
 
 fn in_order(state: &State<'_>, works: &mut [WorkloadId]) {
     works.sort_by_key(|work| {
-        let model = state.workload(*work);
-        let quota_reserved = (model.admitted_at.is_none(), model.admitted_at);
-        (Reverse(state.priority(*work)), quota_reserved, *work)
+        let since = state.since(*work);
+        (
+            Reverse(state.priority(*work)),
+            since.is_none(),
+            since,
+            *work,
+        )
     });
 }
 
-/// Workloads that were admitted and had no pod on a node at the first query in a cycle. During the cycle this list only
-/// shrinks; workloads whose quota is reserved in the cycle are appended.
+/// Workloads that had quota and no pod on a node at the first query in a cycle. During the cycle this list only shrinks; those
+/// that get quota in the cycle are appended.
 #[derive(Debug, Default)]
 pub(super) struct Unplaced(Option<Vec<WorkloadId>>);
 
 impl Unplaced {
-    /// Computes the list. Call it while no preemption is being simulated.
-    pub(super) fn learn(&mut self, state: &State<'_>) {
-        self.0.get_or_insert_with(|| unplaced(state, &[]));
-    }
-
     /// Same result as [`unplaced`].
-    fn now(&self, state: &State<'_>, fresh: &[WorkloadId]) -> Vec<WorkloadId> {
-        let Some(known) = self.0.as_ref().filter(|_| state.nodes() > 0) else {
-            // A fleet without nodes has no placements.
-            return unplaced(state, fresh);
-        };
+    fn now(&mut self, state: &State<'_>, fresh: &[WorkloadId]) -> Vec<WorkloadId> {
+        let known = self.0.get_or_insert_with(|| unplaced(state));
         let mut all: Vec<WorkloadId> = known.iter().chain(fresh).copied().collect();
         all.sort_unstable();
         all.dedup();
-        all.retain(|work| waits_for_nodes(state, fresh, *work, |held| held.pods() == 0));
+        all.retain(|work| waits_for_nodes(state, *work, |held| held.pods() == 0));
         in_order(state, &mut all);
         all
     }
 }
 
-/// Places admitted workloads that have no pod on a node, as the scheduler does before any new workload: returns those that were
+/// Places workloads that have quota and no pod on a node, as the scheduler does before any new workload: returns those that were
 /// placed and those that were not.
-pub fn place(
-    state: &mut State<'_>,
-    quota_reserved: &[WorkloadId],
-) -> (Vec<(WorkloadId, Arc<Allocation>)>, Vec<WorkloadId>) {
-    let all = unplaced(state, quota_reserved);
-    seat_these(state, all)
+pub fn place(state: &mut State<'_>) -> (Vec<(WorkloadId, Arc<Allocation>)>, Vec<WorkloadId>) {
+    let all = unplaced(state);
+    place_these(state, all)
 }
 
-fn seat_these(
+/// The same for some of them, in this order.
+pub(super) fn place_these(
     state: &mut State<'_>,
     all: Vec<WorkloadId>,
 ) -> (Vec<(WorkloadId, Arc<Allocation>)>, Vec<WorkloadId>) {
@@ -111,25 +104,25 @@ fn past_quota() -> Relaxation {
     }
 }
 
-/// Places all pods of an admitted workload; if the nodes do not suffice, the state is unchanged.
+/// Places all pods of an admitted workload, in its flavors; if the nodes do not suffice, the state is unchanged.
 fn seat_whole(state: &mut State<'_>, work: WorkloadId) -> Option<Arc<Allocation>> {
     let mark = state.mark();
-    state.evict(work);
-    let allocation = state.start(work, &past_quota()).ok();
-    if allocation.is_none() {
+    let held = state.evict(work)?;
+    let Ok(allocation) = state.place_as(work, &held, &past_quota()) else {
         state.undo_to(mark);
-    }
-    allocation
+        return None;
+    };
+    let allocation = Arc::new(allocation);
+    state.admit(work, allocation.clone());
+    Some(allocation)
 }
 
 /// Binds the pods of admitted workloads one by one, as a scheduler without gang scheduling does: a workload that cannot place all
 /// its pods still takes capacity from the next one. Returns workloads that had no pod on a node and now have all of them.
 /// Afterwards the state may only be read: the additional pods are recorded in no allocation.
-pub fn bind(state: &mut State<'_>, quota_reserved: &[WorkloadId]) -> Vec<WorkloadId> {
+pub fn bind(state: &mut State<'_>) -> Vec<WorkloadId> {
     let lacks = |set: &PodSetAllocation| set.count as usize > set.placements.len();
-    let some = lacking(state, quota_reserved, |allocation| {
-        allocation.sets.iter().any(lacks)
-    });
+    let some = lacking(state, |allocation| allocation.sets.iter().any(lacks));
     let mut whole = Vec::new();
     for work in some {
         let Some(allocation) = state.allocation(work).cloned() else {
@@ -150,36 +143,26 @@ pub fn bind(state: &mut State<'_>, quota_reserved: &[WorkloadId]) -> Vec<Workloa
     whole
 }
 
-/// Whether a queue is Kueue's and none of its flavors has a topology, so that admission ignores nodes.
-pub(super) fn looks_at_quota_alone(compiled: &CompiledFleet, queue: QueueId) -> bool {
-    let mut groups = compiled.tree.branches[queue].groups.iter();
-    is_kueue(compiled, queue) && groups.all(|group| are_flat(compiled, &group.flavors))
-}
-
-/// The allocation of an admitted workload after placement on nodes, once the workloads that wait for nodes and precede it
-/// are placed. The state is unchanged.
-pub(super) fn placed(
+/// Nodes for a workload that gets quota now, once those that wait for nodes and precede it are placed. The state is unchanged.
+///
+/// # Errors
+/// The sets of pods that fit no nodes.
+pub(super) fn unplaced_first(
+    (known, fresh): (&mut Unplaced, &[WorkloadId]),
     state: &mut State<'_>,
     work: WorkloadId,
-    queue: QueueId,
     allocation: &Allocation,
-    (known, quota_reserved): (&Unplaced, &[WorkloadId]),
-) -> Option<Allocation> {
-    let flavors: Vec<_> = allocation
-        .sets
-        .iter()
-        .map(|set| set.flavors.clone())
-        .collect();
-    let counts: Vec<u32> = allocation.sets.iter().map(|set| set.count).collect();
-    let compiled = state.compiled();
+) -> Result<Allocation, Vec<Miss>> {
+    let mut before = known.now(state, fresh);
+    debug_assert_eq!(before, unplaced(state));
     let mark = state.mark();
-    let mut before = known.now(state, quota_reserved);
-    debug_assert_eq!(before, unplaced(state, quota_reserved));
     // A changed workload priority does not change its pods' priority, so no more of the waiting workloads come after it.
-    let own = state.priority(work).min(compiled.workload(work).priority);
+    let own = state
+        .priority(work)
+        .min(state.compiled().workload(work).priority);
     before.retain(|other| state.priority(*other) >= own);
-    seat_these(state, before);
-    let placed = state.start_with(work, queue, &flavors, &counts, &Relaxation::default());
+    place_these(state, before);
+    let placed = state.place_as(work, allocation, &Relaxation::default());
     state.undo_to(mark);
     placed
 }

@@ -21,47 +21,22 @@ use std::sync::Arc;
 
 use model::base::Moment;
 
-use super::compiled::{CompiledFleet, FlavorId, QueueId, WorkloadId};
+use super::compiled::{CompiledFleet, PairId, QueueId, WorkloadId};
 use super::fit::{Miss, Relaxation, Why};
 use super::preempt::{Holders, PreemptMode, Victim, Victims};
-use super::snapshot::{QueueingStrategy, Status, System};
+use super::schedulers;
+use super::snapshot::{QueueingStrategy, Status};
 use super::state::{Allocation, State};
 
-use admitted::{Unplaced, looks_at_quota_alone, placed};
-use reservation::Reservations;
+use admitted::Unplaced;
+use order::NominatedHead;
 
-pub(super) use admitted::unplaced;
-pub use admitted::{bind, place};
+pub use admitted::{bind, place, unplaced};
+pub(super) use order::Nominated;
 pub use order::{pending, precedes};
+pub(super) use reservation::Reservations;
 pub(super) use series::CycleSeries;
 pub(super) use watch::{Attempt, CycleInput, CycleWatch};
-
-/// Options of a cycle.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct CycleOptions<'a> {
-    /// Duration of each workload from start to end, in milliseconds at speed 1; none where unknown.
-    /// Without the list, [`expected`].
-    pub durations: Option<&'a [Option<i64>]>,
-    /// No preemption, and no eviction from a queue that is being drained.
-    pub spare_all: bool,
-    /// Kueue queues admit by quota alone, as Kueue does where a flavor has no topology: a workload that fits no node keeps its
-    /// quota, and its pods wait for nodes. These queues get no reservations and do not preempt for lack of nodes; a victim of
-    /// preemption for quota is evicted even if no node has free capacity then.
-    pub quota_alone: bool,
-    /// In Kueue queues no workload is preempted for lack of nodes: if the quota suffices, Kueue preempts nothing, unless the
-    /// flavor has a topology.
-    pub spare_for_room: bool,
-}
-
-impl CycleOptions<'static> {
-    /// For simulating the effect of a change: Kueue queues admit and preempt by quota alone, as Kueue does.
-    pub const BY_QUOTA: Self = Self {
-        durations: None,
-        spare_all: false,
-        quota_alone: true,
-        spare_for_room: true,
-    };
-}
 
 /// A workload that starts.
 #[derive(Clone, PartialEq, Debug)]
@@ -76,7 +51,7 @@ pub struct AdmittedWorkload {
 /// A workload that starts by preempting others.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Preempted {
-    /// The preemptor; also listed in `admitted` or `quota_reserved`.
+    /// The preemptor; also listed in `admitted` or `quota_reserved`, unless it waits for others that are being evicted already.
     pub by: WorkloadId,
     pub victims: Victims,
 }
@@ -92,13 +67,15 @@ pub struct Reservation {
 /// Decisions of a cycle.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Cycle {
+    /// Workloads that get nodes and are not new: those that had quota, which come first, and victims that start again.
+    pub placed: Vec<(WorkloadId, Arc<Allocation>)>,
     /// Workloads that start, in order of decision.
     pub admitted: Vec<AdmittedWorkload>,
     /// Preemptions, in order of decision.
     pub preempted: Vec<Preempted>,
     /// Workloads evicted before any start because their queue is being drained.
     pub drained: Vec<Victim>,
-    /// Waiting workloads and why: every failed attempt.
+    /// Workloads that do not run after the cycle, and why: every failed attempt.
     pub waiting: BTreeMap<WorkloadId, Arc<[Miss]>>,
     /// Reservations, in the order in which they were made.
     pub reservations: Vec<Reservation>,
@@ -132,12 +109,12 @@ pub fn at_speed(duration: i64, speed_milli: i64) -> i64 {
 }
 
 /// Expected end of a workload with an allocation: its start (now if unknown) plus its duration. An overdue workload
-/// ends one minute from now.
+/// ends one minute from now, and so does one that is being evicted.
 pub fn end_of(state: &State<'_>, work: WorkloadId, duration: Option<i64>) -> Option<Moment> {
     let allocation = state.allocation(work)?;
     let now = state.now();
     if state.workload_state(work).status == Status::Ending {
-        return Some(now);
+        return Some(not_overdue(now, now));
     }
     let since = state.since(work).unwrap_or(now);
     let lasts = at_speed(duration?, allocation.speed_milli);
@@ -155,30 +132,42 @@ fn not_overdue(end: Moment, now: Moment) -> Moment {
 }
 
 /// Runs a cycle. Afterwards the state contains the admitted workloads.
-pub fn cycle(state: &mut State<'_>, options: CycleOptions<'_>) -> Cycle {
-    watched(state, options, CycleWatch::default())
+pub fn cycle(state: &mut State<'_>) -> Cycle {
+    watched(state, CycleWatch::default())
+}
+
+/// The same without preemption, and without eviction from a queue that is being drained.
+pub fn without_evictions(state: &mut State<'_>) -> Cycle {
+    let watch = CycleWatch {
+        spare_all: true,
+        ..CycleWatch::default()
+    };
+    watched(state, watch)
+}
+
+/// The same for a fleet in which the pods that wait for nodes are workloads of their own.
+pub fn with_pending_pods(state: &mut State<'_>) -> Cycle {
+    let watch = CycleWatch {
+        pods_apart: true,
+        ..CycleWatch::default()
+    };
+    watched(state, watch)
 }
 
 /// Runs a cycle with a [`CycleWatch`], optionally only until one workload has been tried.
-pub(super) fn watched(
-    state: &mut State<'_>,
-    options: CycleOptions<'_>,
-    mut watch: CycleWatch<'_>,
-) -> Cycle {
+pub(super) fn watched(state: &mut State<'_>, mut watch: CycleWatch<'_>) -> Cycle {
     let compiled = state.compiled();
     let known = watch.known.take();
-    let durations = match (options.durations, &known) {
-        (Some(list), _) => {
-            let works = 0..compiled.workloads.len();
-            works
-                .map(|work| list.get(work).copied().flatten())
-                .collect()
-        }
-        (None, Some(known)) => known.durations.clone(),
-        (None, None) => durations(compiled),
+    let durations = match &known {
+        Some(known) => known.durations.clone(),
+        None => durations(compiled),
+    };
+    let placed = match watch.pods_apart {
+        true => Vec::new(),
+        false => place(state).0,
     };
     let mut drained = Vec::new();
-    if !options.spare_all {
+    if !watch.spare_all {
         drained = state.drained();
         for victim in &drained {
             state.evict(victim.work);
@@ -191,22 +180,26 @@ pub(super) fn watched(
     };
     let mut run = CycleRun {
         failed: vec![None; compiled.shapes],
-        spared: vec![options.spare_all; compiled.shapes],
-        spared_whole: vec![options.spare_all; compiled.shapes],
+        spared: vec![watch.spare_all; compiled.shapes],
         fresh: BTreeSet::new(),
         holders: None,
         unplaced: Unplaced::default(),
+        held: Vec::new(),
         reservations: Reservations::new(durations),
         lines,
         out: Cycle {
+            placed,
             drained,
             ..Cycle::default()
         },
-        quota_alone: options.quota_alone,
-        spare_for_room: options.spare_for_room || options.quota_alone,
         over: false,
     };
     while run.round(state, &mut watch) {}
+    let all = watch.until.is_none() && !watch.pods_apart;
+    if all && !(run.out.preempted.is_empty() && run.out.drained.is_empty()) {
+        run.again(state);
+    }
+    run.release(state);
     state.keep_nodes(BTreeSet::new());
     run.out
 }
@@ -223,23 +216,43 @@ struct QueueCursor {
     strict: bool,
 }
 
-struct CycleRun {
+/// A workload whose turn it is in a cycle.
+pub(crate) struct Turn<'w, 'm> {
+    pub(crate) work: WorkloadId,
+    line: usize,
+    /// Constraints that are ignored, in a trial.
+    pub(crate) relaxation: Option<&'w Relaxation>,
+    pub(crate) watch: &'m mut CycleWatch<'w>,
+}
+
+/// What happens to a workload that a timeline starts.
+pub(crate) enum Started {
+    OnNodes(Arc<Allocation>),
+    /// It has its quota, and its pods wait for nodes.
+    WithQuota,
+    /// It waits; at the head of a strict queue it keeps quota from others.
+    Waits {
+        misses: Vec<Miss>,
+        kept: Vec<(PairId, i64)>,
+    },
+}
+
+/// A cycle in progress.
+pub(crate) struct CycleRun {
     /// By workload shape: why it does not start. Valid until a preemption.
-    failed: Vec<Option<Arc<[Miss]>>>,
+    pub(crate) failed: Vec<Option<Arc<[Miss]>>>,
     /// By shape: preempts no workload. The first of a shape in a line may preempt the most.
-    spared: Vec<bool>,
-    /// By shape: preempts no workload to start all of its pods.
-    spared_whole: Vec<bool>,
+    pub(crate) spared: Vec<bool>,
     /// Workloads started in this cycle.
-    fresh: BTreeSet<WorkloadId>,
+    pub(crate) fresh: BTreeSet<WorkloadId>,
     /// Workloads with an allocation when preemption was first considered.
-    holders: Option<Holders>,
+    pub(crate) holders: Option<Holders>,
     unplaced: Unplaced,
-    reservations: Reservations,
+    /// Quota kept until the end of the cycle for workloads that wait for others to end.
+    held: Vec<(QueueId, PairId, i64)>,
+    pub(crate) reservations: Reservations,
     lines: Vec<QueueCursor>,
     out: Cycle,
-    quota_alone: bool,
-    spare_for_room: bool,
     /// The workload at which the cycle was to stop has been tried.
     over: bool,
 }
@@ -257,6 +270,14 @@ impl CycleRun {
         if heads.is_empty() {
             return false;
         }
+        let heads = heads
+            .into_iter()
+            .map(|(line, work)| NominatedHead {
+                line,
+                work,
+                nominated: self.nominate(state, work),
+            })
+            .collect();
         let mut turns = order::HeadOrder::new(state, heads);
         while let Some((line, work)) = turns.next(state) {
             let admitted = self.try_workload(state, line, work, watch);
@@ -268,6 +289,41 @@ impl CycleRun {
         true
     }
 
+    /// What a workload's scheduler nominates for it; nothing where it is known to fail, or alone in its tree.
+    fn nominate(&mut self, state: &mut State<'_>, work: WorkloadId) -> Nominated {
+        let compiled = state.compiled();
+        let it = &compiled.workloads[work];
+        if self.failed[it.shape].is_some() || !order::may_borrow(state, work) {
+            return Nominated::default();
+        }
+        (schedulers::of(compiled, it.queue).nominate)(self, state, work)
+    }
+
+    /// What victims leave over may suffice for workloads that had their turn before, or for victims elsewhere: all that wait have
+    /// another turn, in which nothing is preempted.
+    fn again(&mut self, state: &mut State<'_>) {
+        self.release(state);
+        self.lines = order::lines(state);
+        self.reservations.forget();
+        self.reservations.ends = None;
+        self.out.reservations.clear();
+        self.failed.fill(None);
+        self.spared.fill(true);
+        let mut watch = CycleWatch::default();
+        while self.round(state, &mut watch) {}
+        let out = &mut self.out;
+        out.waiting
+            .retain(|work, _| !out.admitted.iter().any(|one| one.work == *work));
+        let victims = out.preempted.iter().flat_map(|it| &it.victims.list);
+        let gone: BTreeSet<WorkloadId> = victims.map(|it| it.work).collect();
+        out.waiting.retain(|work, _| !gone.contains(work));
+        out.quota_reserved.retain(|work| !gone.contains(work));
+        out.reservations.retain(|it| !gone.contains(&it.work));
+        let again = out.admitted.extract_if(.., |one| gone.contains(&one.work));
+        out.placed
+            .extend(again.map(|one| (one.work, one.allocation)));
+    }
+
     fn try_workload(
         &mut self,
         state: &mut State<'_>,
@@ -275,239 +331,123 @@ impl CycleRun {
         work: WorkloadId,
         watch: &mut CycleWatch<'_>,
     ) -> bool {
-        let shape = state.compiled().workloads[work].shape;
-        let first = state.compiled().workloads[work].queue;
+        let compiled = state.compiled();
         let last = watch.until == Some(work);
         self.over |= last;
-        let relaxation = watch.relaxation.filter(|_| last);
-        // A relaxed trial must not preempt other workloads.
-        let pushes = relaxation.is_none();
-        if pushes && self.whole_first(state, work, line) {
-            return true;
-        }
-        if self.quota_alone && pushes && self.by_quota(state, line, work) {
-            return true;
-        }
-        if pushes
-            && first.is_some_and(|queue| state.preempt_stops(queue))
-            && self.preempts(state, work, line, false)
-        {
-            return true;
-        }
-        if let Some(misses) = self.failed[shape].clone().filter(|_| relaxation.is_none()) {
-            self.missed(state, work, &misses, watch);
-            self.blocked(state, line, work, misses, watch);
-            return false;
-        }
-        let relaxation = relaxation.unwrap_or(&watch.plain);
-        match self.reservations.try_start(state, work, relaxation) {
-            Ok(allocation) => {
-                self.admitted(line, work, allocation);
-                true
-            }
-            Err(misses) => {
-                let misses: Arc<[Miss]> = misses.into();
-                let promised = |miss: &Miss| matches!(miss.why, Why::Reserved { .. });
-                if pushes
-                    && misses.iter().any(|miss| miss.why.may_pass())
-                    && !(self.spare_for_room && lacks_nodes(state.compiled(), first, &misses))
-                    && self.preempts(state, work, line, false)
-                {
-                    return true;
-                }
-                if !misses.iter().any(promised) {
-                    self.failed[shape] = Some(misses.clone());
-                }
-                self.missed(state, work, &misses, watch);
-                self.blocked(state, line, work, misses, watch);
-                false
-            }
-        }
-    }
-
-    /// Admits a workload as Kueue does: with the first flavors whose quota suffices, whether or not their nodes have free capacity.
-    fn by_quota(&mut self, state: &mut State<'_>, line: usize, work: WorkloadId) -> bool {
-        let compiled = state.compiled();
-        let short = |misses: &Arc<[Miss]>| {
-            let of_nodes = |why: &Why| matches!(why, Why::Nodes { .. } | Why::Topology { .. });
-            !misses.iter().any(|miss| of_nodes(&miss.why))
-        };
-        // Free quota only shrinks until a preemption.
-        if self.failed[compiled.workloads[work].shape]
-            .as_ref()
-            .is_some_and(short)
-        {
-            return false;
-        }
-        let Some(queue) = compiled.workloads[work]
-            .queue
-            .filter(|queue| is_kueue(compiled, *queue))
-        else {
-            return false;
-        };
-        let blind = Relaxation {
-            no_nodes: true,
-            ..Relaxation::default()
-        };
-        let Ok(found) = state.find(work, &blind) else {
-            return false;
-        };
-        if !found
-            .sets
-            .iter()
-            .all(|set| are_flat(compiled, &set.flavors))
-        {
-            return false;
-        }
-        let mut flavors = found.sets.iter().flat_map(|set| &set.flavors).copied();
-        let first = flavors.next();
-        let there = Relaxation {
-            only_flavor: first.filter(|first| flavors.all(|flavor| flavor == *first)),
-            ..Relaxation::default()
-        };
-        if let Ok(allocation) = self.reservations.try_start(state, work, &there) {
-            self.admitted(line, work, allocation);
-            return true;
-        }
-        debug_assert!(
-            state.gate_of_queue(work) == Ok(queue),
-            "its queue admits it"
-        );
-        let started = state.start(work, &blind).is_ok();
-        if started {
-            // The end of this workload is not in the list.
-            self.reservations.ends = None;
-            self.reserved(work);
-        }
-        started
-    }
-
-    /// Records that a workload has its quota and its pods wait for nodes.
-    fn reserved(&mut self, work: WorkloadId) {
-        self.fresh.insert(work);
-        self.out.quota_reserved.push(work);
-    }
-
-    fn admitted(&mut self, line: usize, work: WorkloadId, allocation: Arc<Allocation>) {
-        let overtook = self.lines[line].blocked.is_some();
-        self.fresh.insert(work);
-        self.out.admitted.push(AdmittedWorkload {
+        let mut turn = Turn {
             work,
+            line,
+            relaxation: watch.relaxation.filter(|_| last),
+            watch,
+        };
+        let queue = compiled.workloads[work].queue;
+        (schedulers::of(compiled, queue).turn)(self, state, &mut turn)
+    }
+
+    /// The victims with which a workload starts, if it may preempt any. None is asked for twice for one shape.
+    pub(crate) fn victims(&mut self, state: &mut State<'_>, work: WorkloadId) -> Option<Victims> {
+        let it = &state.compiled().workloads[work];
+        if self.spared[it.shape] || !state.may_preempt(it.queue?) {
+            return None;
+        }
+        let fresh = &self.fresh;
+        let holders = self.holders.get_or_insert_with(|| Holders::new(state));
+        let spared = |work| fresh.contains(&work);
+        let mode = PreemptMode::AsCluster;
+        let found = state.victims_except(work, mode, holders, &spared);
+        self.spared[it.shape] = found.is_err();
+        found.ok()
+    }
+
+    /// Records that a workload starts; the state has its allocation.
+    pub(crate) fn admitted(&mut self, turn: &Turn<'_, '_>, allocation: Arc<Allocation>) {
+        let overtook = self.lines[turn.line].blocked.is_some();
+        self.fresh.insert(turn.work);
+        self.out.admitted.push(AdmittedWorkload {
+            work: turn.work,
             allocation,
             overtook,
         });
     }
 
-    /// Kueue tries preemption for all pods of a workload before it admits fewer of them.
-    fn whole_first(&mut self, state: &mut State<'_>, work: WorkloadId, line: usize) -> bool {
-        let compiled = state.compiled();
-        let it = &compiled.workloads[work];
-        let elastic = it.sets.iter().any(|set| set.min < set.count);
-        let Some(queue) = it
-            .queue
-            .filter(|queue| elastic && is_kueue(compiled, *queue))
-        else {
-            return false;
-        };
-        if self.spared_whole[it.shape] || !state.may_preempt(queue) {
-            return false;
-        }
-        let whole = Relaxation {
-            whole: true,
-            no_nodes: looks_at_quota_alone(compiled, queue),
-            ..Relaxation::default()
-        };
-        state.find(work, &whole).is_err() && self.preempts(state, work, line, true)
+    /// Gives a workload its quota; its pods wait for nodes, for which `misses` says what is short.
+    pub(crate) fn gets_quota(
+        &mut self,
+        state: &mut State<'_>,
+        turn: &mut Turn<'_, '_>,
+        allocation: Arc<Allocation>,
+        misses: Vec<Miss>,
+    ) {
+        let misses: Arc<[Miss]> = misses.into();
+        self.missed(state, turn, &misses);
+        state.admit(turn.work, allocation);
+        // The end of this workload is not in the list.
+        self.reservations.ends = None;
+        self.fresh.insert(turn.work);
+        self.out.quota_reserved.push(turn.work);
+        self.out.waiting.insert(turn.work, misses);
     }
 
-    /// Starts a workload by preempting others, if it may and no reservation is delayed; with `whole`, only with all of its pods.
-    fn preempts(
+    /// Nodes for a workload that gets quota now; those that had it before come first.
+    pub(crate) fn nodes_for(
         &mut self,
         state: &mut State<'_>,
         work: WorkloadId,
-        line: usize,
-        whole: bool,
-    ) -> bool {
-        let shape = state.compiled().workloads[work].shape;
-        let Some(queue) = state.compiled().workloads[work].queue else {
-            return false;
-        };
-        let known = if whole {
-            &self.spared_whole
-        } else {
-            &self.spared
-        };
-        if known[shape] || !state.may_preempt(queue) {
-            return false;
-        }
-        let fresh = &self.fresh;
-        let holders = self.holders.get_or_insert_with(|| Holders::new(state));
-        let spared = |work| fresh.contains(&work);
-        let mode = match self.spare_for_room && looks_at_quota_alone(state.compiled(), queue) {
-            true => PreemptMode::ByQuota,
-            false => PreemptMode::AsCluster,
-        };
-        if mode == PreemptMode::ByQuota {
-            self.unplaced.learn(state);
-        }
-        let found = state.victims_except(work, (mode, whole), holders, &spared);
-        let mut waits_for_nodes = false;
-        let kept = found.ok().and_then(|mut victims| {
-            let mark = state.mark();
-            let gone: Vec<WorkloadId> = victims.list.iter().map(|it| it.work).collect();
-            for victim in &gone {
-                state.evict(*victim);
-            }
-            if mode == PreemptMode::ByQuota {
-                let waiting = (&self.unplaced, &self.out.quota_reserved[..]);
-                match placed(state, work, queue, &victims.allocation, waiting) {
-                    Some(placed) => victims.allocation = Arc::new(placed),
-                    None if self.quota_alone => waits_for_nodes = true,
-                    None => {
-                        state.undo_to(mark);
-                        return None;
-                    }
-                }
-            }
-            let free = self
-                .reservations
-                .replace(state, &gone, work, &victims.allocation);
-            state.undo_to(mark);
-            free.then_some(victims)
-        });
-        let Some(victims) = kept else {
-            let known = if whole {
-                &mut self.spared_whole
-            } else {
-                &mut self.spared
-            };
-            known[shape] = true;
-            return false;
-        };
-        state.preempt(work, &victims);
-        match waits_for_nodes {
-            true => self.reserved(work),
-            false => self.admitted(line, work, victims.allocation.clone()),
-        }
-        self.out.preempted.push(Preempted { by: work, victims });
+        allocation: &Allocation,
+    ) -> Result<Allocation, Vec<Miss>> {
+        let waiting = (&mut self.unplaced, &self.out.quota_reserved[..]);
+        admitted::unplaced_first(waiting, state, work, allocation)
+    }
+
+    /// Records the victims of a workload, which the state has no more.
+    pub(crate) fn preempted(&mut self, by: WorkloadId, victims: Victims) {
+        self.out.preempted.push(Preempted { by, victims });
         // Capacity left over by the victims may suffice for other workloads.
         self.failed.fill(None);
-        true
     }
 
-    fn missed(
+    /// Keeps quota of a queue until the end of the cycle.
+    pub(crate) fn hold_quota(
         &mut self,
         state: &mut State<'_>,
-        work: WorkloadId,
-        misses: &Arc<[Miss]>,
-        watch: &mut CycleWatch<'_>,
+        queue: QueueId,
+        usage: &[(PairId, i64)],
     ) {
-        if let Some(seen) = &mut watch.missed {
+        for &(pair, amount) in usage {
+            state.use_quota(queue, pair, amount);
+            self.held.push((queue, pair, amount));
+        }
+    }
+
+    fn release(&mut self, state: &mut State<'_>) {
+        for (queue, pair, amount) in self.held.drain(..) {
+            state.use_quota(queue, pair, -amount);
+        }
+    }
+
+    /// Whether the workload's queue is strict.
+    pub(crate) fn is_strict(&self, turn: &Turn<'_, '_>) -> bool {
+        self.lines[turn.line].strict
+    }
+
+    /// Records that a workload does not start, and what that means for those behind it.
+    pub(crate) fn waits(
+        &mut self,
+        state: &mut State<'_>,
+        turn: &mut Turn<'_, '_>,
+        misses: Arc<[Miss]>,
+    ) {
+        self.missed(state, turn, &misses);
+        self.blocked(state, turn, misses);
+    }
+
+    fn missed(&mut self, state: &mut State<'_>, turn: &mut Turn<'_, '_>, misses: &Arc<[Miss]>) {
+        if let Some(seen) = &mut turn.watch.missed {
             let epoch = self.out.admitted.len() + self.out.reservations.len();
             seen(&mut Attempt {
                 state,
                 reservations: &mut self.reservations,
-                work,
+                work: turn.work,
                 misses,
                 epoch,
                 by_reservations: false,
@@ -515,32 +455,19 @@ impl CycleRun {
         }
     }
 
-    fn blocked(
-        &mut self,
-        state: &mut State<'_>,
-        at: usize,
-        work: WorkloadId,
-        misses: Arc<[Miss]>,
-        watch: &CycleWatch<'_>,
-    ) {
-        let options = &state.compiled().snapshot.options;
-        let (depth, most) = (options.backfill.depth(), options.most_reservations as usize);
-        let line = &mut self.lines[at];
+    fn blocked(&mut self, state: &mut State<'_>, turn: &Turn<'_, '_>, misses: Arc<[Miss]>) {
+        let compiled = state.compiled();
+        let work = turn.work;
+        let line = &mut self.lines[turn.line];
         line.blocked.get_or_insert(work);
         if line.strict {
-            let behind: Arc<[Miss]> = Arc::new([Miss {
-                set: 0,
-                flavors: Vec::new(),
-                why: Why::Behind { work },
-            }]);
+            let behind: Arc<[Miss]> = Miss::plain(Why::Behind { work }).into();
             for work in line.works.drain(line.next..) {
-                self.over |= watch.until == Some(work);
+                self.over |= turn.watch.until == Some(work);
                 self.out.waiting.insert(work, behind.clone());
             }
         } else if misses.iter().any(|miss| miss.why.may_pass())
-            && self.out.reservations.len() < most
-            && self.reservations.of_queue(line.queue) < depth
-            && !(self.quota_alone && is_kueue(state.compiled(), line.queue))
+            && self.reservations.is_due(compiled, line.queue)
         {
             let queue = line.queue;
             if let Ok(reservation) = self.reservations.reserve(state, queue, work) {
@@ -549,25 +476,6 @@ impl CycleRun {
         }
         self.out.waiting.insert(work, misses);
     }
-}
-
-fn is_kueue(compiled: &CompiledFleet, queue: QueueId) -> bool {
-    let known = compiled.snapshot.queues.get(queue);
-    known.is_some_and(|queue| queue.system == System::Kueue)
-}
-
-/// Whether none of these flavors has a topology, so that Kueue ignores nodes for them.
-fn are_flat(compiled: &CompiledFleet, flavors: &[FlavorId]) -> bool {
-    let mut flavors = flavors.iter();
-    flavors.all(|flavor| compiled.snapshot.flavors[*flavor].topology.is_none())
-}
-
-/// Whether Kueue would admit the workload and leave it without nodes, in flavors without a topology.
-fn lacks_nodes(compiled: &CompiledFleet, queue: Option<QueueId>, misses: &[Miss]) -> bool {
-    let flat = |miss: &Miss| are_flat(compiled, &miss.flavors);
-    let of_nodes = |miss: &Miss| matches!(miss.why, Why::Nodes { .. } | Why::Topology { .. });
-    queue.is_some_and(|queue| is_kueue(compiled, queue))
-        && misses.iter().any(|miss| of_nodes(miss) && flat(miss))
 }
 
 /// Whether a queue is strict. Queues known by name alone are not.

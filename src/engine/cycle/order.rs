@@ -4,7 +4,6 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 
 use crate::compiled::{CompiledFleet, PairId, QueueId, WorkloadId};
-use crate::fit::Relaxation;
 use crate::state::State;
 use model::base::Moment;
 
@@ -80,27 +79,23 @@ pub(super) enum HeadOrder {
     Fair(Fair),
 }
 
+/// The head of a queue, with what its scheduler nominates for it.
+pub(super) struct NominatedHead {
+    pub(super) line: usize,
+    pub(super) work: WorkloadId,
+    pub(super) nominated: Nominated,
+}
+
 impl HeadOrder {
-    pub(super) fn new(state: &mut State<'_>, heads: Vec<(usize, WorkloadId)>) -> Self {
+    pub(super) fn new(state: &mut State<'_>, heads: Vec<NominatedHead>) -> Self {
         if state.compiled().snapshot.options.fair_sharing.is_some() {
             return Self::Fair(Fair::new(state, heads));
         }
         let mut keyed: Vec<((usize, Rank), (usize, WorkloadId))> = heads
             .into_iter()
-            .map(|head| ((borrow_height(state, head.1), rank(state, head.1)), head))
-            .collect();
-        keyed.sort_unstable();
-        let order: Vec<(usize, WorkloadId)> = keyed.into_iter().map(|(_, head)| head).collect();
-        Self::Plain(order.into_iter())
-    }
-
-    /// The same, with the usage of each head already known.
-    pub(super) fn of_known(state: &mut State<'_>, heads: Vec<(usize, WorkloadId, Usage)>) -> Self {
-        let mut keyed: Vec<((usize, Rank), (usize, WorkloadId))> = heads
-            .into_iter()
-            .map(|(line, work, usage)| {
-                let height = height_of(state, work, &usage);
-                ((height, rank(state, work)), (line, work))
+            .map(|head| {
+                let key = (head.nominated.height, rank(state, head.work));
+                (key, (head.line, head.work))
             })
             .collect();
         keyed.sort_unstable();
@@ -124,16 +119,20 @@ impl HeadOrder {
     }
 }
 
-/// Quota usage of a workload in its queue.
-type Usage = Vec<(PairId, i64)>;
+/// What a scheduler nominates for a workload, before it is the workload's turn.
+#[derive(Default)]
+pub(crate) struct Nominated {
+    /// Quota that it would use in its queue.
+    pub(crate) usage: Vec<(PairId, i64)>,
+    /// Height in the tree at which its queue would borrow; 0 if the queue's nominal quota suffices.
+    pub(crate) height: usize,
+}
 
-/// Height in the tree at which a workload borrows with the first flavors that quota allows; 0 if its queue's nominal quota suffices.
-fn borrow_height(state: &mut State<'_>, work: WorkloadId) -> usize {
-    if !may_borrow(state, work) {
-        return 0;
+impl Nominated {
+    pub(crate) fn of_usage(state: &State<'_>, work: WorkloadId, usage: Vec<(PairId, i64)>) -> Self {
+        let height = height_of(state, work, &usage);
+        Self { usage, height }
     }
-    let usage = state.nominated(work, &Relaxation::default());
-    height_of(state, work, &usage)
 }
 
 /// Whether a workload's queue is in a cohort.
@@ -152,8 +151,8 @@ fn height_of(state: &State<'_>, work: WorkloadId, usage: &[(PairId, i64)]) -> us
     heights.max().unwrap_or(0)
 }
 
-/// Kueue's fair-sharing tournament in every queue tree: each cohort picks the child with the least share, including the
-/// workload that the child nominates; then by priority, then by age.
+/// Kueue's fair-sharing tournament in every queue tree: each cohort picks the child that does not borrow what its workload requests,
+/// then the one with the least share, including the workload that it nominates; then by priority, then by age.
 pub(super) struct Fair {
     /// By queue: its line, its workload and that workload's usage.
     heads: BTreeMap<QueueId, Head>,
@@ -171,22 +170,26 @@ struct Head {
 }
 
 impl Fair {
-    fn new(state: &mut State<'_>, heads: Vec<(usize, WorkloadId)>) -> Self {
+    fn new(state: &State<'_>, heads: Vec<NominatedHead>) -> Self {
         let mut fair = Self {
             heads: BTreeMap::new(),
             alone: Vec::new(),
             winners: BTreeMap::new(),
         };
-        for (line, work) in heads {
+        for NominatedHead {
+            line,
+            work,
+            nominated,
+        } in heads
+        {
             let rank = rank(state, work);
             match state.compiled().workloads[work].queue {
                 Some(queue) if state.tree().branches[queue].parent.is_some() => {
-                    let usage = state.nominated(work, &Relaxation::default());
                     let head = Head {
                         line,
                         work,
                         rank,
-                        usage,
+                        usage: nominated.usage,
                     };
                     fair.heads.insert(queue, head);
                 }
@@ -229,7 +232,7 @@ impl Fair {
         }
         let own = self.heads.contains_key(&at).then_some(at);
         let children = state.tree().branches[at].children.clone();
-        let mut best: Option<((Share, Rank), QueueId)> = None;
+        let mut best: Option<((bool, Share, Rank), QueueId)> = None;
         for child in children {
             let Some(queue) = self.winner(state, child) else {
                 continue;
@@ -239,7 +242,10 @@ impl Fair {
             for &(pair, amount) in &head.usage {
                 state.use_quota(queue, pair, amount);
             }
-            let key = (state.share(child), head.rank);
+            // Who does not borrow what the head requests comes first. Source: `FairSharingPrioritizeNonBorrowing`.
+            let mut requested = head.usage.iter().filter(|(_, amount)| *amount > 0);
+            let borrows = requested.any(|(pair, _)| state.borrowed(child, *pair) > 0);
+            let key = (borrows, state.share(child), head.rank);
             state.undo_to(mark);
             if best.as_ref().is_none_or(|best| key < best.0) {
                 best = Some((key, queue));

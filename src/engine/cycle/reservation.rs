@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::compiled::{NodeId, QueueId, WorkloadId};
+use crate::compiled::{CompiledFleet, NodeId, QueueId, WorkloadId};
 use crate::fit::Relaxation;
+use crate::schedulers;
 use crate::state::{Allocation, Occupancy, State};
 use model::base::Moment;
 
@@ -29,7 +30,7 @@ pub(super) struct PlannedStart {
 }
 
 /// All reservations of a cycle.
-pub(super) struct Reservations {
+pub(crate) struct Reservations {
     pub(super) durations: Arc<[Option<i64>]>,
     pub(super) made: Vec<PlannedStart>,
     /// Reservations of the previous cycle that are not processed yet, in the order in which they were made ([`super::carry_over`]).
@@ -109,7 +110,7 @@ impl Reservations {
     }
 
     /// Records a workload that starts now in every reservation that starts before its end.
-    pub(super) fn keep(
+    pub(crate) fn keep(
         &mut self,
         state: &mut State<'_>,
         work: WorkloadId,
@@ -135,7 +136,7 @@ impl Reservations {
     }
 
     /// Records a workload that starts now by preemption. False, without any change, if it would delay a reservation.
-    pub(super) fn replace(
+    pub(crate) fn replace(
         &mut self,
         state: &mut State<'_>,
         gone: &[WorkloadId],
@@ -157,20 +158,29 @@ impl Reservations {
                 return false;
             }
         }
-        for made in &mut self.made {
-            state.exchange(&mut made.then);
-            let mark = state.mark();
-            for victim in gone {
-                state.evict(*victim);
-            }
-            state.forget_since(mark);
-            state.exchange(&mut made.then);
-        }
-        if let Some(ends) = &mut self.ends {
-            ends.retain(|(_, work)| !gone.contains(work));
+        for victim in gone {
+            self.evicted(state, *victim);
         }
         self.keep(state, work, allocation);
         true
+    }
+
+    /// Records that a workload is evicted.
+    pub(crate) fn evicted(&mut self, state: &mut State<'_>, victim: WorkloadId) {
+        for made in &mut self.made {
+            take_from(state, &mut made.then, victim);
+        }
+        if let Some(ends) = &mut self.ends {
+            ends.retain(|(_, work)| *work != victim);
+        }
+    }
+
+    /// Whether a queue may have another reservation: its scheduler makes any, and there are not too many.
+    pub(super) fn is_due(&self, compiled: &CompiledFleet, queue: QueueId) -> bool {
+        let options = &compiled.snapshot.options;
+        schedulers::of(compiled, Some(queue)).reserves
+            && self.made.len() < options.most_reservations as usize
+            && self.of_queue(queue) < options.backfill.depth()
     }
 
     /// Makes a reservation for a workload that cannot start now, at the earliest possible time that respects other reservations.

@@ -7,16 +7,19 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::compiled::{CompiledFleet, QueueId, WorkloadId};
+use crate::compiled::{PairId, QueueId, WorkloadId};
 use crate::fit::{Relaxation, Shortages, Why};
+use crate::preempt::Holders;
+use crate::schedulers;
 use crate::snapshot::Status;
 use crate::state::{Allocation, State};
 
-use super::order::{self, HeadOrder};
+use super::order::{self, HeadOrder, Nominated, NominatedHead};
 use super::reservation::Reservations;
 use model::base::Moment;
 
-use super::{at_speed, durations, is_strict};
+use super::admitted::{place_these, unplaced};
+use super::{Started, at_speed, durations, is_strict};
 
 /// One in this many running workloads may end earlier than expected before all reservations are recomputed.
 const BELIEVED: usize = 16;
@@ -51,10 +54,15 @@ pub(crate) struct CycleSeries {
     reservations: Reservations,
     /// Start attempts and reservation searches.
     work_done: usize,
-    relaxation: Relaxation,
     /// Number of workloads with an allocation now, and at the beginning.
     holders: usize,
     held: usize,
+    /// Workloads with quota whose pods wait for nodes: now, and at the beginning.
+    unplaced: Vec<WorkloadId>,
+    unplaced_begin: Vec<WorkloadId>,
+    /// Workloads that are being evicted when a timeline begins, and whether none of them has ended yet.
+    ending: Option<Holders>,
+    before_ends: bool,
 }
 
 impl CycleSeries {
@@ -73,17 +81,21 @@ impl CycleSeries {
             shortages: Shortages::new(compiled),
             reservations: Reservations::new(durations(compiled)),
             work_done: 0,
-            relaxation: Relaxation::default(),
             holders: state.holders().count(),
             held: state.holders().count(),
+            unplaced: unplaced(state),
+            unplaced_begin: unplaced(state),
+            ending: Holders::ending(state),
+            before_ends: true,
         }
     }
 
     /// Starts another timeline from the same state.
     pub(crate) fn restart(&mut self) {
         self.lines.clone_from(&self.begin);
+        self.unplaced.clone_from(&self.unplaced_begin);
         self.reservations.forget();
-        (self.work_done, self.holders) = (0, self.held);
+        (self.work_done, self.holders, self.before_ends) = (0, self.held, true);
     }
 
     /// Work since the timeline began: 1 for a start attempt, [`LOOK_FOR_ROOM`] for a reservation search.
@@ -91,9 +103,15 @@ impl CycleSeries {
         self.work_done
     }
 
-    /// Number of pending workloads in existing queues.
+    /// Number of pending workloads in existing queues, and of those that have quota and no nodes.
     pub(crate) fn waiting(&self) -> usize {
-        self.lines.iter().map(|line| line.works.len()).sum()
+        let lines = self.lines.iter().map(|line| line.works.len());
+        lines.sum::<usize>() + self.unplaced.len()
+    }
+
+    /// Whether a workload has quota and waits for nodes: it has not begun.
+    pub(crate) fn is_unplaced(&self, work: WorkloadId) -> bool {
+        self.unplaced.contains(&work)
     }
 
     /// Ends a running workload.
@@ -104,6 +122,7 @@ impl CycleSeries {
         self.reservations.forget_workload(state, work);
         state.finish(work);
         self.holders = self.holders.saturating_sub(1);
+        self.before_ends = false;
     }
 
     /// Whether a workload that ends now was expected to run longer.
@@ -126,7 +145,14 @@ impl CycleSeries {
         exact: bool,
     ) -> Vec<(WorkloadId, Arc<Allocation>)> {
         self.shortages.look_anew();
-        let mut started = Vec::new();
+        // Pods that exist come before any new workload.
+        self.work_done += self.unplaced.len();
+        let (mut started, unplaced) = place_these(state, std::mem::take(&mut self.unplaced));
+        self.unplaced = unplaced;
+        for (work, allocation) in &started {
+            self.reservations.evicted(state, *work);
+            self.reservations.keep(state, *work, allocation);
+        }
         if !self.any_may_fit(state) {
             return started;
         }
@@ -140,6 +166,7 @@ impl CycleSeries {
             places: vec![LineProgress::default(); self.lines.len()],
             heads: BTreeMap::new(),
             most_looks: if exact { usize::MAX } else { MOST_LOOKS },
+            held: Vec::new(),
         };
         for line in 0..self.lines.len() {
             self.seek(state, &mut run, line);
@@ -149,11 +176,13 @@ impl CycleSeries {
                 // Heads that cannot start take part in the tournament too.
                 heads = self.all_heads(&run, round);
             }
-            let mut turns = self.turns(state, &heads, round, fair);
+            let mut turns = self.turns(state, &heads, round);
             while let Some((line, work)) = turns.next(state) {
-                let allocation = self.try_workload(state, &mut run, line, work);
-                turns.done(state, work, allocation.is_some());
-                started.extend(allocation.map(|allocation| (work, allocation)));
+                let start = self.try_workload(state, &mut run, line, work);
+                turns.done(state, work, start.is_some());
+                if let Some(Started::OnNodes(allocation)) = start {
+                    started.push((work, allocation));
+                }
             }
             for line in heads {
                 if run.places[line].next == round + 1 {
@@ -161,12 +190,20 @@ impl CycleSeries {
                 }
             }
         }
+        for (queue, pair, amount) in run.held {
+            state.use_quota(queue, pair, -amount);
+        }
         state.keep_nodes(std::collections::BTreeSet::new());
         self.reservations.nodes_passed = false;
         for line in &mut self.lines {
             line.works.retain(|work| state.allocation(*work).is_none());
         }
         started
+    }
+
+    fn ignores_nodes(&self, state: &State<'_>, work: WorkloadId) -> bool {
+        let queue = state.compiled().workloads[work].queue;
+        queue.is_some_and(|queue| schedulers::ignores_nodes(state.compiled(), queue))
     }
 
     fn any_may_fit(&mut self, state: &mut State<'_>) -> bool {
@@ -187,9 +224,13 @@ impl CycleSeries {
         if place.over {
             return;
         }
-        let due = is_due(&self.reservations, state.compiled(), line.queue);
+        let due = self.reservations.is_due(state.compiled(), line.queue);
         while let Some(&work) = line.works.get(place.next) {
-            let may_fit = self.shortages.may_fit(state, work);
+            // The head of a strict queue of Kueue keeps quota even where it cannot start.
+            let keeps = line.strict
+                && place.next == 0
+                && schedulers::ignores_nodes(state.compiled(), line.queue);
+            let may_fit = self.shortages.may_fit(state, work) || keeps;
             let for_room = due
                 && !line.strict
                 && (self.reservations.is_carried(work)
@@ -219,27 +260,22 @@ impl CycleSeries {
         all.filter(there).map(|(at, _)| at).collect()
     }
 
-    fn turns(
-        &mut self,
-        state: &mut State<'_>,
-        heads: &[usize],
-        round: usize,
-        fair: bool,
-    ) -> HeadOrder {
+    fn turns(&mut self, state: &mut State<'_>, heads: &[usize], round: usize) -> HeadOrder {
         let heads = heads.iter().map(|&at| (at, self.lines[at].works[round]));
-        if fair {
-            return HeadOrder::new(state, heads.collect());
-        }
         let heads: Vec<(usize, WorkloadId)> = heads.collect();
-        let known = heads.into_iter().map(|(at, work)| {
+        let known = heads.into_iter().map(|(line, work)| {
             let usage = match order::may_borrow(state, work) {
                 true => self.shortages.nominated(state, work),
                 false => Vec::new(),
             };
-            (at, work, usage)
+            NominatedHead {
+                line,
+                work,
+                nominated: Nominated::of_usage(state, work, usage),
+            }
         });
         let known: Vec<_> = known.collect();
-        HeadOrder::of_known(state, known)
+        HeadOrder::new(state, known)
     }
 
     fn try_workload(
@@ -248,28 +284,33 @@ impl CycleSeries {
         run: &mut SeriesRun,
         at: usize,
         work: WorkloadId,
-    ) -> Option<Arc<Allocation>> {
+    ) -> Option<Started> {
         let shape = state.compiled().workloads[work].shape;
         let own = self.reservations.take_carried(state, work);
         let passes = if let Some(passes) = run.failed.get(&shape) {
             *passes
         } else if self.shortages.may_fit(state, work)
+            && !self.ignores_nodes(state, work)
             && self.reservations.lacks_quota(state, &self.shortages, work)
         {
             // It would take reserved capacity.
             true
-        } else if self.shortages.may_fit(state, work) {
+        } else if self.shortages.may_fit(state, work)
+            || self.lines[at].strict && self.ignores_nodes(state, work)
+        {
             self.work_done += 1;
-            match self.reservations.try_start(state, work, &self.relaxation) {
-                Ok(allocation) => {
-                    self.shortages.look_anew();
-                    if let Some(own) = own {
-                        self.reservations.started(state, &own);
+            let queue = state.compiled().workloads[work].queue;
+            let start = schedulers::of(state.compiled(), queue).start;
+            let ending = self.ending.as_ref().filter(|_| self.before_ends);
+            match start(state, &mut self.reservations, work, ending) {
+                Started::Waits { misses, kept } => {
+                    let queue = queue.filter(|_| self.lines[at].strict);
+                    for (pair, amount) in kept {
+                        if let Some(queue) = queue {
+                            state.use_quota(queue, pair, amount);
+                            run.held.push((queue, pair, amount));
+                        }
                     }
-                    self.holders += 1;
-                    return Some(allocation);
-                }
-                Err(misses) => {
                     let passes = misses.iter().any(|miss| miss.why.may_pass());
                     let promised = |why: &Why| matches!(why, Why::Reserved { .. });
                     if !misses.iter().any(|miss| promised(&miss.why)) {
@@ -277,11 +318,23 @@ impl CycleSeries {
                     }
                     passes
                 }
+                start => {
+                    self.shortages.look_anew();
+                    if let Some(own) = own {
+                        self.reservations.started(state, &own);
+                    }
+                    self.holders += 1;
+                    if matches!(start, Started::WithQuota) {
+                        self.unplaced.push(work);
+                    }
+                    return Some(start);
+                }
             }
         } else {
             let known = self.shortages.may_pass(state, work);
             known.unwrap_or_else(|| {
-                let misses = state.find(work, &self.relaxation).err().unwrap_or_default();
+                let none = Relaxation::default();
+                let misses = state.find(work, &none).err().unwrap_or_default();
                 misses.iter().any(|miss| miss.why.may_pass())
             })
         };
@@ -290,7 +343,7 @@ impl CycleSeries {
             // The line has no further heads.
             let place = &mut run.places[at];
             (place.over, place.next) = (true, place.next.saturating_sub(1));
-        } else if passes && is_due(&self.reservations, state.compiled(), line.queue) {
+        } else if passes && self.reservations.is_due(state.compiled(), line.queue) {
             let queue = line.queue;
             let kept = own.is_some_and(|own| self.reservations.carry_on(state, own));
             let looks = &mut run.places[at].looks;
@@ -320,11 +373,6 @@ struct SeriesRun {
     heads: BTreeMap<usize, Vec<usize>>,
     /// Maximum number of reservation searches in a line.
     most_looks: usize,
-}
-
-/// Whether a queue may have another reservation.
-fn is_due(reservations: &Reservations, compiled: &CompiledFleet, queue: QueueId) -> bool {
-    let options = &compiled.snapshot.options;
-    reservations.made.len() < options.most_reservations as usize
-        && reservations.of_queue(queue) < options.backfill.depth()
+    /// Quota that heads of strict queues keep until the end of the cycle.
+    held: Vec<(QueueId, PairId, i64)>,
 }

@@ -1,23 +1,29 @@
 //! Dominant resource share: usage above nominal quota relative to what the cohort can lend, divided by the weight. Kueue's
 //! `fairSharing.weightedShare`, in whole numbers.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use crate::compiled::QueueId;
 use crate::state::State;
 use model::base::Name;
 
-/// Resolution of a share: parts of one thousandth.
-const PARTS: i128 = 1_000_000;
-
 /// A share. A lesser share is served first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Share {
     /// Borrows with a weight of 0.
-    pub infinite: bool,
-    /// Of the dominant borrowed resource: borrowed / lendable / weight, in millionths of a thousandth; if
-    /// infinite, without the weight.
-    pub parts: i64,
+    infinite: bool,
+    /// Of the dominant borrowed resource: borrowed / (lendable x weight); if infinite, without the weight.
+    ratio: (i128, i128),
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Self {
+            infinite: false,
+            ratio: (0, 1),
+        }
+    }
 }
 
 impl Share {
@@ -26,10 +32,47 @@ impl Share {
         if self.infinite {
             return i64::MAX;
         }
-        let parts = i128::from(self.parts);
-        i64::try_from((parts + PARTS - 1) / PARTS).unwrap_or(i64::MAX)
+        let (above, below) = self.ratio;
+        let thousandths = above.saturating_mul(1_000);
+        i64::try_from((thousandths + below - 1) / below).unwrap_or(i64::MAX)
     }
 }
+
+/// Compares fractions of positive denominators without products, which could overflow.
+fn compare(mut a: (i128, i128), mut b: (i128, i128)) -> Ordering {
+    loop {
+        let whole = (a.0 / a.1).cmp(&(b.0 / b.1));
+        let rest = (a.0 % a.1, b.0 % b.1);
+        match (whole, rest) {
+            (Ordering::Equal, (0, rest)) => return 0.cmp(&rest),
+            (Ordering::Equal, (_, 0)) => return Ordering::Greater,
+            // The reciprocals of the rests compare the other way around.
+            (Ordering::Equal, (one, other)) => (a, b) = ((b.1, other), (a.1, one)),
+            (other, _) => return other,
+        }
+    }
+}
+
+impl Ord for Share {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let infinite = self.infinite.cmp(&other.infinite);
+        infinite.then_with(|| compare(self.ratio, other.ratio))
+    }
+}
+
+impl PartialOrd for Share {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Share {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Share {}
 
 impl State<'_> {
     /// Current share of a queue or cohort. The root of a tree does not borrow.
@@ -48,26 +91,28 @@ impl State<'_> {
         if borrowed.is_empty() {
             return Share::default();
         }
-        let mut most = 0_i128;
+        let weight = self.weight(queue);
+        let mut most = (0, 1);
         for (resource, amount) in borrowed {
             let pairs = tree.pairs_of(queue).iter().enumerate();
             let lendable: i128 = pairs
                 .filter(|(_, (_, of))| of == resource)
                 .map(|(pair, _)| i128::from(tree.quota(parent, pair).potential))
                 .sum();
-            if lendable > 0 {
-                most = most.max(amount * 1_000 * PARTS / lendable);
+            let ratio = match weight {
+                0 => (amount, lendable),
+                weight => (
+                    amount.saturating_mul(1_000),
+                    lendable.saturating_mul(i128::from(weight)),
+                ),
+            };
+            if lendable > 0 && compare(ratio, most).is_gt() {
+                most = ratio;
             }
         }
-        let weight = self.weight(queue);
-        let weighed = if weight > 0 {
-            most.saturating_mul(1_000) / i128::from(weight)
-        } else {
-            most
-        };
         Share {
-            infinite: weight == 0,
-            parts: i64::try_from(weighed).unwrap_or(i64::MAX),
+            infinite: weight == 0 && most.0 > 0,
+            ratio: most,
         }
     }
 

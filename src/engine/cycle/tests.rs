@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixture::{check, compiled, id, name, node, work};
+use crate::fixture::{check, compiled, id, name, node, reserving, work};
 
 fn nodes(count: usize) -> Vec<Value> {
     (0..count)
@@ -18,7 +18,7 @@ fn at(minute: u32) -> String {
 fn run(document: Value) -> (Vec<String>, Vec<(String, String)>) {
     let compiled = compiled(document);
     let mut state = State::new(&compiled);
-    let cycle = cycle(&mut state, CycleOptions::default());
+    let cycle = cycle(&mut state);
     check(&state);
     let admitted = cycle.admitted.iter();
     let kept = cycle.reservations.iter();
@@ -66,7 +66,7 @@ fn backfill_does_not_delay_whom_room_is_kept_for() {
                 "placements": [{ "node": node }] })
     };
     let document = |backfill: Value| {
-        json!({
+        reserving(json!({
             "at": at(40), "nodes": nodes(3), "engine": { "backfill": backfill },
             "workloads": [
                 work("r0", 1, 8, running("n0", 20)),
@@ -76,11 +76,24 @@ fn backfill_does_not_delay_whom_room_is_kept_for() {
                 work("long", 1, 4, json!({ "created": at(3), "runtime_estimate_seconds": 6000 })),
                 work("ever", 1, 4, json!({ "created": at(4) })),
             ],
-        })
+        }))
     };
     let (admitted, kept) = run(document(json!("head")));
     assert_eq!(admitted, names(&["short"]));
     assert_eq!(kept, [("head".to_owned(), at(50))]);
+    // Other schedulers reserve nothing, whatever is set.
+    for system in ["kueue", "kai", "volcano", "none"] {
+        let mut theirs = document(json!("head"));
+        theirs["flavors"] = json!([{ "name": "f" }]);
+        theirs["queues"][0]["system"] = json!(system);
+        theirs["queues"][0]["quota"] = json!([
+            { "flavor": "f", "nominal": 64 }, { "flavor": "f", "resource": "cpu", "nominal": 64_000 },
+            { "flavor": "f", "resource": "memory", "nominal": 1_i64 << 40 },
+        ]);
+        let (admitted, kept) = run(theirs);
+        let all = names(&["short", "long"]);
+        assert_eq!((admitted, kept.len()), (all, 0), "{system}");
+    }
     let (admitted, kept) = run(document(json!("none")));
     assert_eq!(admitted, names(&["short", "long"]));
     assert!(kept.is_empty());
@@ -92,7 +105,7 @@ fn a_second_reservation_leaves_the_first_alone() {
         json!({ "state": "running", "admitted_at": at(30), "runtime_estimate_seconds": minutes * 60,
                 "placements": [{ "node": node }] })
     };
-    let (admitted, kept) = run(json!({
+    let (admitted, kept) = run(reserving(json!({
         "at": at(40), "nodes": nodes(2), "engine": { "backfill": 2 },
         "workloads": [
             work("r0", 1, 8, running("n0", 15)),
@@ -101,7 +114,7 @@ fn a_second_reservation_leaves_the_first_alone() {
             work("second", 1, 8, json!({ "created": at(2), "runtime_estimate_seconds": 300 })),
             work("third", 1, 8, json!({ "created": at(3), "runtime_estimate_seconds": 60 })),
         ],
-    }));
+    })));
     assert_eq!(admitted, names(&[]));
     // The second would fit on n0 at :45 and end at :50, when the first begins.
     assert_eq!(
@@ -184,14 +197,10 @@ fn kueue_lets_in_by_quota_alone_where_that_is_looked_at() {
             ],
         })
     };
-    let run = |document: Value, quota_alone: bool| {
+    let run = |document: Value| {
         let compiled = compiled(document);
         let mut state = State::new(&compiled);
-        let options = CycleOptions {
-            quota_alone,
-            ..CycleOptions::default()
-        };
-        let cycle = cycle(&mut state, options);
+        let cycle = cycle(&mut state);
         check(&state);
         assert!(cycle.admitted.is_empty());
         let quota_reserved: Vec<String> = cycle
@@ -203,8 +212,11 @@ fn kueue_lets_in_by_quota_alone_where_that_is_looked_at() {
         (quota_reserved, matches!(next, Why::Quota { .. }))
     };
     // The first takes the last of the quota, although it fits no node; so the next lacks quota.
-    assert_eq!(run(document(), true), (names(&["first"]), true));
-    assert_eq!(run(document(), false), (names(&[]), false));
+    assert_eq!(run(document()), (names(&["first"]), true));
+    // A scheduler that looks at nodes, too, gives it nothing.
+    let mut own = document();
+    own["queues"][0]["system"] = json!("stokehold");
+    assert_eq!(run(own), (names(&[]), false));
 }
 
 #[test]
@@ -224,18 +236,13 @@ fn kueue_preempts_for_quota_though_no_node_has_room_then() {
     });
     let compiled = compiled(document);
     let high = id(&compiled, "high");
-    let run = |options: CycleOptions<'_>| {
-        let mut state = State::new(&compiled);
-        let cycle = cycle(&mut state, options);
-        check(&state);
-        assert!(cycle.admitted.is_empty());
-        let all = cycle.preempted.iter().flat_map(|it| &it.victims.list);
-        let gone: Vec<String> = all.map(|it| name(&compiled, it.work).to_owned()).collect();
-        (cycle.quota_reserved, gone)
-    };
-    let (reserved, mut gone) = run(CycleOptions::BY_QUOTA);
+    let mut state = State::new(&compiled);
+    let cycle = cycle(&mut state);
+    check(&state);
+    assert!(cycle.admitted.is_empty());
+    let all = cycle.preempted.iter().flat_map(|it| &it.victims.list);
+    let mut gone: Vec<String> = all.map(|it| name(&compiled, it.work).to_owned()).collect();
     gone.sort();
+    let reserved = cycle.quota_reserved;
     assert_eq!((reserved, gone), (vec![high], names(&["low-a", "low-b"])));
-    // A cycle with default options does not start it.
-    assert_eq!(run(CycleOptions::default()), (vec![], names(&[])));
 }

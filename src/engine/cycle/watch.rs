@@ -20,7 +20,10 @@ pub(crate) struct CycleWatch<'w> {
     pub missed: Option<&'w mut dyn FnMut(&mut Attempt<'_, '_>)>,
     /// Pending workloads by queue in order, and durations, if already known. Workloads of missing queues may be left out.
     pub known: Option<CycleInput>,
-    pub plain: Relaxation,
+    /// The pods of workloads that have quota and no nodes are workloads of their own.
+    pub pods_apart: bool,
+    /// Nothing is preempted, nor drained.
+    pub spare_all: bool,
 }
 
 /// Data that many cycles on one fleet share.
@@ -71,7 +74,7 @@ impl<'p> Attempt<'_, 'p> {
 
 impl Reservations {
     /// Starts a workload if it fits and delays no reservation.
-    pub(super) fn try_start(
+    pub(crate) fn try_start(
         &mut self,
         state: &mut State<'_>,
         work: WorkloadId,

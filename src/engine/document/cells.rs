@@ -10,7 +10,8 @@ use model::fleet::node::Billing;
 use model::plan::OptionSource;
 
 use crate::snapshot::{
-    Borrow, FairStrategy, QueueStop, QueueingStrategy, Reclaim, Status, System, TaintEffect, Within,
+    Borrow, FairStrategy, FlavorPreference, QueueStop, QueueingStrategy, Reclaim, Status, System,
+    TaintEffect, Within,
 };
 
 /// A number that is written whole where it is whole.
@@ -153,6 +154,9 @@ pub struct FungibilityCell {
     /// Where it would have to preempt.
     #[schemars(with = "FlavorSearch")]
     pub preempt: &'static str,
+    /// Which of the flavors is taken that did not end the search.
+    #[schemars(with = "FlavorPreference")]
+    pub preference: &'static str,
 }
 
 /// Whether the search for a flavor goes on.

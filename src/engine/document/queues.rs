@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::packing::PackingPolicy;
 use crate::snapshot::{
-    Backfill, Borrow, DEVICES, EngineOptions, FairStrategy, FlavorChoice, Fungibility, LeftAlone,
-    OptionOrigin, OptionOrigins, OptionSource, OwnerRuntimes, PLENTY, Preemption, QueueStop,
-    QueueingStrategy, Reclaim, Route, SnapshotBudget, SnapshotFlavor, SnapshotPriorityClass,
-    SnapshotQueue, SnapshotQuota, System, Within,
+    Backfill, Borrow, DEVICES, EngineOptions, FairStrategy, FlavorChoice, FlavorPreference,
+    Fungibility, LeftAlone, OptionOrigin, OptionOrigins, OptionSource, OwnerRuntimes, PLENTY,
+    Preemption, QueueStop, QueueingStrategy, Reclaim, Route, SnapshotBudget, SnapshotFlavor,
+    SnapshotPriorityClass, SnapshotQueue, SnapshotQuota, System, Within,
 };
 use model::base::{Name, SmallSort};
 
@@ -102,9 +102,14 @@ pub(super) fn queue(cell: &DocumentCell<'_>) -> Read<SnapshotQueue> {
     let fungibility = cell.or("fungibility", Fungibility::default(), |cell| {
         cell.must_be_object()?;
         let search = [("stop", true), ("next", false)];
+        let preferences = [FlavorPreference::Borrowing, FlavorPreference::Preemption];
+        let preferences = preferences.map(|one| (one.name(), one));
         Ok(Fungibility {
             borrow_stops: cell.or("borrow", true, |cell| cell.word("search", &search))?,
             preempt_stops: cell.or("preempt", false, |cell| cell.word("search", &search))?,
+            preference: cell.or("preference", FlavorPreference::default(), |cell| {
+                cell.word("preference", &preferences)
+            })?,
         })
     })?;
     Ok(SnapshotQueue {

@@ -241,6 +241,7 @@ fn queue(queue: &SnapshotQueue) -> EngineQueue<EngineQuota> {
         fungibility: FungibilityCell {
             borrow: search(queue.fungibility.borrow_stops),
             preempt: search(queue.fungibility.preempt_stops),
+            preference: queue.fungibility.preference.name(),
         },
         quota: queue.quotas.iter().map(quota).collect(),
     }

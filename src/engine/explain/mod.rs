@@ -59,14 +59,6 @@ const TURNS_FOR_ALL: usize = 40_000;
 /// A turn counts once more for every this many nodes and workloads.
 const LARGE: usize = 1_000;
 
-/// Cycle options for answers: as the cluster's own scheduler decides.
-pub(super) const CLUSTER_CYCLE: cycle::CycleOptions<'static> = cycle::CycleOptions {
-    durations: None,
-    spare_all: false,
-    quota_alone: false,
-    spare_for_room: true,
-};
-
 /// State of a workload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -212,7 +204,6 @@ impl<'p> Explainer<'p> {
         let mark = state.mark();
         let cycle = cycle::watched(
             &mut state,
-            CLUSTER_CYCLE,
             CycleWatch {
                 missed: Some(&mut |turn| trier.missed(turn)),
                 ..CycleWatch::default()
@@ -220,7 +211,7 @@ impl<'p> Explainer<'p> {
         );
         let settled = state.clone();
         state.undo_to(mark);
-        let has_reserved = !cycle::unplaced(&state, &[]).is_empty();
+        let has_reserved = !cycle::unplaced(&state).is_empty();
         Self {
             queued: None,
             state,
@@ -401,10 +392,21 @@ impl<'p> Explainer<'p> {
             StartState::Waiting => {
                 let misses = misses.unwrap_or_else(|| Arc::new([]));
                 out.reasons = self.reasons(work, &misses);
+                if self.cycle.quota_reserved.contains(&work)
+                    && let Some(queue) = workload.queue.clone()
+                {
+                    out.reasons.push(Reason::GetsQuota { queue });
+                }
                 let all = self.unblocks(work, &misses, out.reserved_at);
                 let mut all = self.held_to_fleet(work, all);
                 self.add_indirect(work, &mut all);
                 all.small_sort_by_key(|unblock| unblock.cost(compiled.snapshot.at));
+                let mut seen: Vec<Vec<UnblockChange>> = Vec::new();
+                all.retain(|one| {
+                    let is_new = !seen.contains(&one.changes);
+                    seen.push(one.changes.clone());
+                    is_new
+                });
                 let mut all = all.into_iter();
                 out.unblock = all.next();
                 out.alternatives = all.collect();
@@ -430,7 +432,10 @@ impl<'p> Explainer<'p> {
             no_quota: true,
             ..Relaxation::default()
         };
-        if let Err(more) = state.find(work, &beyond) {
+        let is_sure = reasons
+            .iter()
+            .any(|reason| matches!(reason, Reason::Ending { .. }));
+        if !is_sure && let Err(more) = state.find(work, &beyond) {
             for reason in reason::read_with(state, work, &more, &mut self.around) {
                 if !reasons.iter().any(|known| known.code() == reason.code()) {
                     reasons.push(reason);

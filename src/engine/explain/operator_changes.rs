@@ -42,9 +42,13 @@ impl Explainer<'_> {
         // Workloads that start earlier in the cycle have allocations by then; a workload that just started is not evicted again.
         let holders = Holders::new(&self.state);
         let fresh = |other: WorkloadId| self.state.allocation(other).is_none();
-        let found =
-            self.settled
-                .victims_except(work, (PreemptMode::ByHand, false), &holders, &fresh);
+        // Where it has quota after the cycle, only nodes are short.
+        let mark = self.settled.mark();
+        self.settled.evict(work);
+        let found = self
+            .settled
+            .victims_except(work, PreemptMode::ByHand, &holders, &fresh);
+        self.settled.undo_to(mark);
         let mut list = found.ok()?.list;
         // Pods without a queue find nodes before requeued workloads are admitted and have pods.
         let queue = compiled.workloads[work].queue;
@@ -133,7 +137,12 @@ impl Explainer<'_> {
             }
         }
         // Workloads that queues admit with the remaining quota, and workloads that wait for nodes like this one.
-        let cycle = cycle::cycle(&mut state, cycle::CycleOptions::BY_QUOTA);
+        let mut others = cycle::unplaced(&state);
+        for other in &others {
+            // Its pods are bound one by one below.
+            state.set_status(*other, Status::Held);
+        }
+        let cycle = cycle::cycle(&mut state);
         if cycle
             .admitted
             .iter()
@@ -145,7 +154,7 @@ impl Explainer<'_> {
             no_quota: true,
             ..Relaxation::default()
         };
-        let mut others = cycle::unplaced(&state, &cycle.quota_reserved);
+        others.extend(&cycle.quota_reserved);
         others.retain(|other| *other != work);
         // One pod of the other workload suffices.
         let mut takes = |other: WorkloadId| {
@@ -321,8 +330,7 @@ impl Explainer<'_> {
 /// Workloads that start in a cycle, with the evictions for each.
 fn all_that_start(compiled: &CompiledFleet) -> BTreeMap<WorkloadId, Vec<Evicted>> {
     let mut state = State::new(compiled);
-    cycle::place(&mut state, &[]);
-    let cycle = cycle::cycle(&mut state, cycle::CycleOptions::BY_QUOTA);
+    let cycle = cycle::cycle(&mut state);
     let admitted = cycle.admitted.iter().map(|admission| admission.work);
     admitted
         .map(|work| (work, super::victims_of(compiled, &cycle, work)))

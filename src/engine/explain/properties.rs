@@ -126,7 +126,7 @@ fn starts(snapshot: &Snapshot, work: WorkloadId, changes: &[UnblockChange]) -> b
     }
     let compiled = CompiledFleet::new(after);
     let mut state = State::new(&compiled);
-    let cycle = cycle::cycle(&mut state, super::CLUSTER_CYCLE);
+    let cycle = cycle::cycle(&mut state);
     let work = compiled.work(&key).expect("it is still there");
     cycle
         .admitted

@@ -26,6 +26,8 @@ pub enum Reason {
     Blocked { why: Name },
     /// Admitted; only nodes for its pods are missing.
     QuotaReserved { queue: Name },
+    /// The next cycle admits it; only nodes for its pods are missing.
+    GetsQuota { queue: Name },
     /// Its queue does not exist.
     NoQueue { queue: Name },
     /// Its queue is a cohort, which admits nothing.
@@ -48,6 +50,8 @@ pub enum Reason {
     },
     /// It requires labels other than the flavor's.
     FlavorLabels { flavor: Name },
+    /// It asks for a topology, and the flavor has none.
+    FlavorTopology { flavor: Name },
     /// It requests more than its queue could ever use, borrowing included.
     OverMost {
         queue: Name,
@@ -63,7 +67,7 @@ pub enum Reason {
         asked: i64,
         /// Free for its queue, borrowing included.
         free: i64,
-        /// In use by its queue and its descendants.
+        /// In use by its queue and its descendants when its turn comes.
         used: i64,
         /// Nominal quota of its queue.
         nominal: i64,
@@ -119,6 +123,8 @@ pub enum Reason {
     },
     /// Its queue is strict, and another workload is ahead.
     Behind { job: JobName },
+    /// It starts once this one has ended, which is being evicted already.
+    Ending { job: JobName },
     /// It would delay a reservation.
     Reserved {
         /// The workload with the reservation.
@@ -208,6 +214,7 @@ impl Reason {
             Self::Blocked { .. } => "blocked",
             Self::NotVisible { .. } => "not-visible",
             Self::QuotaReserved { .. } => "quota-reserved",
+            Self::GetsQuota { .. } => "gets-quota",
             Self::NoQueue { .. } => "no-queue",
             Self::Cohort { .. } => "cohort",
             Self::Stopped { .. } => "stopped",
@@ -215,6 +222,7 @@ impl Reason {
             Self::NoFlavor { .. } => "no-flavor",
             Self::FlavorTaint { .. } => "flavor-taint",
             Self::FlavorLabels { .. } => "flavor-labels",
+            Self::FlavorTopology { .. } => "flavor-topology",
             Self::OverMost { .. } => "over-most",
             Self::Quota { .. } => "quota",
             Self::Fragmented(_) => "fragmented",
@@ -226,6 +234,7 @@ impl Reason {
             Self::Closed { .. } => "closed",
             Self::Topology { .. } => "topology",
             Self::Behind { .. } => "behind",
+            Self::Ending { .. } => "ending",
             Self::Reserved { .. } => "reserved",
         }
     }
@@ -240,7 +249,7 @@ impl Reason {
             | Self::Cohort { .. }
             | Self::Stopped { .. } => 0,
             Self::NotCovered { .. } | Self::NoFlavor { .. } => 1,
-            Self::Behind { .. } | Self::Reserved { .. } => 2,
+            Self::Behind { .. } | Self::Ending { .. } | Self::Reserved { .. } => 2,
             Self::Topology { .. } => 3,
             Self::Fragmented(_) => 4,
             Self::NoRoom(_) => 5,
@@ -250,9 +259,9 @@ impl Reason {
             Self::Taints { .. } => 9,
             Self::Closed { .. } => 10,
             Self::Labels { .. } => 11,
-            Self::QuotaReserved { .. } => 14,
+            Self::QuotaReserved { .. } | Self::GetsQuota { .. } => 14,
             Self::FlavorTaint { .. } => 12,
-            Self::FlavorLabels { .. } => 13,
+            Self::FlavorLabels { .. } | Self::FlavorTopology { .. } => 13,
         }
     }
 
@@ -271,6 +280,11 @@ impl Reason {
             Self::QuotaReserved { queue } => {
                 format!("admitted by queue {queue}: its pods wait for nodes")
             }
+            Self::GetsQuota { queue } => {
+                format!(
+                    "queue {queue} has quota for it and admits it now: its pods then wait for nodes"
+                )
+            }
             Self::NoQueue { queue } => format!("there is no queue {queue}"),
             Self::Cohort { queue } => {
                 format!("{queue} is a cohort, not a queue: it admits no jobs")
@@ -288,6 +302,9 @@ impl Reason {
             }
             Self::FlavorTaint { flavor, key } => {
                 format!("it does not tolerate taint {key} of flavor {flavor}")
+            }
+            Self::FlavorTopology { flavor } => {
+                format!("it asks for a topology, and flavor {flavor} has none")
             }
             Self::FlavorLabels { flavor } => {
                 format!("flavor {flavor} does not match its node selector")
@@ -395,6 +412,7 @@ impl Reason {
                 format!("no single {level} has room for {asked} pods; the best has room for {best}")
             }
             Self::Behind { job } => format!("its queue is strict FIFO, and {job} is ahead of it"),
+            Self::Ending { job } => format!("it waits for {job}, which is being evicted"),
             Self::Reserved { job } => {
                 format!("devices are reserved for {job}; starting this job first would delay it")
             }
@@ -470,6 +488,9 @@ fn of_miss(
             flavor: name(*flavor),
             key: key.clone(),
         },
+        Why::FlavorTopology { flavor } => Reason::FlavorTopology {
+            flavor: name(*flavor),
+        },
         Why::FlavorLabels { flavor } => Reason::FlavorLabels {
             flavor: name(*flavor),
         },
@@ -491,6 +512,8 @@ fn of_miss(
             pair: at,
             asked,
             free,
+            used,
+            borrowed,
         } => {
             let (flavor, resource) = pair(state, *at);
             let queue = queue.unwrap_or_default();
@@ -504,9 +527,14 @@ fn of_miss(
                 .filter(|(pair, _)| pair == at)
                 .map(|(_, amount)| amount)
                 .sum();
-            let (asked, free) = match together > *asked {
-                true => (together, state.available(queue, *at)),
-                false => (*asked, *free),
+            let (asked, free, used, borrowed) = match together > *asked {
+                true => (
+                    together,
+                    state.available(queue, *at),
+                    state.gross(queue, *at),
+                    state.borrowed(queue, *at),
+                ),
+                false => (*asked, *free, *used, *borrowed),
             };
             Reason::Quota {
                 queue: queue_name,
@@ -514,9 +542,9 @@ fn of_miss(
                 resource,
                 asked,
                 free,
-                used: state.gross(queue, *at),
+                used,
                 nominal: state.tree().quota(queue, *at).nominal,
-                borrowed: state.borrowed(queue, *at),
+                borrowed,
             }
         }
         Why::Topology {
@@ -531,6 +559,9 @@ fn of_miss(
             best: *best,
         },
         Why::Behind { work } => Reason::Behind {
+            job: job(&compiled.workload(*work).key),
+        },
+        Why::Ending { work } => Reason::Ending {
             job: job(&compiled.workload(*work).key),
         },
         Why::Reserved { work } => Reason::Reserved {

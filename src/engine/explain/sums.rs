@@ -145,7 +145,7 @@ impl Explainer<'_> {
                 sets.map(|set| i64::from(set.count)).sum::<i64>()
             };
             // Admitted workloads take nodes first.
-            let quota_reserved = cycle::unplaced(state, &[]).into_iter();
+            let quota_reserved = cycle::unplaced(state).into_iter();
             let mut parts: Vec<i64> = vec![quota_reserved.map(count).sum()];
             for line in lines.values() {
                 parts.resize(parts.len().max(line.len()), 0);

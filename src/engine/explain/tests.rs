@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixture::{compiled, id, node, work};
+use crate::fixture::{compiled, id, node, reserving, work};
 
 fn on(name: &str) -> Value {
     json!({ "state": "running", "placements": [{ "node": name }] })
@@ -259,7 +259,12 @@ fn pressed(system: &str, topology: Value) -> Explanation {
 #[test]
 fn kueue_does_not_preempt_for_missing_nodes() {
     let answer = pressed("kueue", Value::Null);
-    assert_eq!(codes(&answer), ["no-room"], "{}", answer.reason);
+    assert_eq!(
+        codes(&answer),
+        ["no-room", "gets-quota"],
+        "{}",
+        answer.reason
+    );
     assert!(answer.victims.is_empty());
     // An operator may requeue jobs behind it, before machines are bought.
     assert_eq!(
@@ -390,10 +395,10 @@ const TOLERATE: &str = "tolerate spot=yes:NoSchedule";
 #[test]
 fn a_toleration_is_offered_where_a_reservation_blocks() {
     let later = json!({ "created": "2026-11-21T06:30:00Z" });
-    let document = json!({
+    let document = reserving(json!({
         "nodes": [node("a", 8, "r", "b"), node("b", 8, "r", "b"), spot("c")],
         "workloads": [ends_at_seven(), work("head", 2, 8, json!({})), work("waits", 1, 8, later)],
-    });
+    }));
     let answer = ask(document, "waits");
     assert_eq!(codes(&answer), ["reserved"]);
     assert_eq!(helps(&answer)[0], TOLERATE);
@@ -404,7 +409,7 @@ fn a_toleration_is_offered_where_a_reservation_blocks() {
 fn what_helps_beside_a_reservation_depends_on_the_duration() {
     for (short, long) in [(10, 20), (20, 10)] {
         let created = |minute: u32| json!(format!("2026-11-21T06:{minute}:00Z"));
-        let document = json!({
+        let document = reserving(json!({
             "nodes": [node("a", 8, "r", "b"), spot("c")],
             "workloads": [
                 ends_at_seven(),
@@ -412,7 +417,7 @@ fn what_helps_beside_a_reservation_depends_on_the_duration() {
                 work("short", 1, 8, json!({ "created": created(short), "runtime_estimate_seconds": 60 })),
                 work("long", 1, 8, json!({ "created": created(long) })),
             ],
-        });
+        }));
         let offers = |name: &str| {
             let answer = ask(document.clone(), name);
             helps(&answer).iter().any(|sentence| sentence == TOLERATE)

@@ -11,7 +11,7 @@ use crate::fit::{Miss, Relaxation, Why};
 
 use super::change::TaintName;
 use super::node_capacity::open_taints;
-use super::{CLUSTER_CYCLE, Explainer, job_levels};
+use super::{Explainer, job_levels};
 
 /// How often workloads of one shape are tested again while others are admitted in between.
 const MOST_AGAIN: usize = 64;
@@ -129,7 +129,7 @@ impl Explainer<'_> {
             }),
             ..CycleWatch::default()
         };
-        cycle::watched(&mut self.state, CLUSTER_CYCLE, watch);
+        cycle::watched(&mut self.state, watch);
         let starts = self.state.allocation(work).is_some();
         self.state.undo_to(mark);
         starts

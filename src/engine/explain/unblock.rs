@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::compiled::{NodeId, PairId, QueueId, Quotas, WorkloadId};
 use crate::cycle::{self, CycleInput, CycleWatch};
 use crate::fit::{Miss, Relaxation, Why};
-use crate::snapshot::{PodSet, System, least_amount};
+use crate::schedulers;
+use crate::snapshot::{PodSet, least_amount};
 use crate::state::State;
 use model::base::{Moment, Name, SmallSort};
 use model::plan::Evicted;
@@ -70,6 +71,12 @@ impl Explainer<'_> {
             .any(|miss| matches!(miss.why, Why::Stopped { .. }))
         {
             return self.resume_queue(work).into_iter().collect();
+        }
+        if misses
+            .iter()
+            .any(|miss| matches!(miss.why, Why::Ending { .. }))
+        {
+            return Vec::new();
         }
         let final_word = misses.iter().all(|miss| {
             matches!(
@@ -265,15 +272,12 @@ impl Explainer<'_> {
             self.state.set_priority(work, to);
         }
         suppose(&mut self.state);
-        if self.has_reserved {
-            cycle::place(&mut self.state, &[]);
-        }
         let watch = CycleWatch {
             until: Some(work),
             known,
             ..CycleWatch::default()
         };
-        let cycle = cycle::watched(&mut self.state, cycle::CycleOptions::BY_QUOTA, watch);
+        let cycle = cycle::watched(&mut self.state, watch);
         let starts = self.state.allocation(work).is_some() && !cycle.quota_reserved.contains(&work);
         self.state.undo_to(mark);
         starts.then(|| super::victims_of(self.state.compiled(), &cycle, work))
@@ -284,14 +288,16 @@ impl Explainer<'_> {
         let from = self.state.priority(work);
         let all = self.priorities().iter().copied();
         let all: BTreeSet<i32> = all.filter(|priority| *priority > from).collect();
-        let snapshot = &self.state.compiled().snapshot;
-        let queue = snapshot.workloads[work].queue.as_ref();
-        let queue = queue.and_then(|name| snapshot.queues.iter().find(|it| it.name == *name));
-        if !queue.is_some_and(|queue| matches!(queue.system, System::Volcano | System::Kai)) {
+        let compiled = self.state.compiled();
+        if !schedulers::of(compiled, compiled.workloads[work].queue).by_class {
             return all.into_iter().collect();
         }
         // Pods get their priority from classes only: use the lowest class that is high enough.
-        let classes = snapshot.classes.iter().filter(|class| !class.of_workloads);
+        let classes = compiled
+            .snapshot
+            .classes
+            .iter()
+            .filter(|class| !class.of_workloads);
         let values: BTreeSet<i32> = classes.map(|class| class.value).collect();
         let at_least = |priority: i32| values.range(priority..).next().copied();
         let known: BTreeSet<i32> = all.into_iter().filter_map(at_least).collect();

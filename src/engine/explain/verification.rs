@@ -320,8 +320,7 @@ fn starts(snapshot: &Snapshot, key: &JobKey, changes: &[UnblockChange]) -> Optio
     let compiled = CompiledFleet::new(after);
     let work = compiled.work(key)?;
     let mut state = State::new(&compiled);
-    cycle::place(&mut state, &[]);
-    let cycle = cycle::cycle(&mut state, cycle::CycleOptions::BY_QUOTA);
+    let cycle = cycle::cycle(&mut state);
     let mut admitted = cycle.admitted.iter();
     let starts = admitted.any(|admission| admission.work == work);
     starts.then(|| super::victims_of(&compiled, &cycle, work))

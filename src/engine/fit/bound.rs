@@ -162,10 +162,7 @@ impl State<'_> {
             let options = self.options(work, set, queue, &relaxation).ok()?;
             let mut least: Option<usize> = None;
             for flavors in options {
-                if self
-                    .flavors_suit(work, set, queue, &flavors, &relaxation)
-                    .is_err()
-                {
+                if self.flavors_suit(work, set, &flavors, &relaxation).is_err() {
                     continue;
                 }
                 let usage = self.amounts(work, set, queue, &flavors, need);

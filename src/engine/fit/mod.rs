@@ -42,8 +42,6 @@ pub struct Relaxation {
     pub tolerate: Vec<SnapshotToleration>,
     /// Only this flavor for accelerators, overriding the workload's own list; it must be one of the queue's.
     pub only_flavor: Option<FlavorId>,
-    /// Requires the full count of every set.
-    pub whole: bool,
 }
 
 /// Why a workload cannot start with some flavors.
@@ -67,6 +65,8 @@ pub enum Why {
     },
     /// It requires labels other than the flavor's.
     FlavorLabels { flavor: FlavorId },
+    /// It asks for a topology, and the flavor has none.
+    FlavorTopology { flavor: FlavorId },
     /// It requests more than its queue could ever use, borrowing included.
     OverMost {
         /// Flavor and resource in the queue's tree.
@@ -80,6 +80,9 @@ pub enum Why {
         asked: i64,
         /// Free for its queue now.
         free: i64,
+        /// In use by its queue and its descendants now, and what its queue borrows of that.
+        used: i64,
+        borrowed: i64,
     },
     /// Too few pods fit on nodes.
     Nodes { set: usize, asked: u32, room: u64 },
@@ -96,6 +99,8 @@ pub enum Why {
     },
     /// The queue is strict, and another workload is ahead.
     Behind { work: WorkloadId },
+    /// It starts once this one has ended, which is being evicted already.
+    Ending { work: WorkloadId },
     /// It would delay a reservation.
     Reserved {
         /// The workload with the reservation.
@@ -112,6 +117,7 @@ impl Why {
                 | Self::Nodes { .. }
                 | Self::Topology { .. }
                 | Self::Behind { .. }
+                | Self::Ending { .. }
                 | Self::Reserved { .. }
         )
     }
@@ -127,7 +133,7 @@ pub struct Miss {
 }
 
 impl Miss {
-    fn plain(why: Why) -> Vec<Self> {
+    pub(super) fn plain(why: Why) -> Vec<Self> {
         vec![Self {
             set: 0,
             flavors: Vec::new(),
@@ -277,35 +283,16 @@ impl State<'_> {
         relaxation: &Relaxation,
     ) -> Result<PodSetAllocation, Vec<Miss>> {
         let options = self.options(work, set, queue, relaxation)?;
-        let (count, min) = {
-            let set = &self.compiled().workloads[work].sets[set];
-            (set.count, set.min)
-        };
-        let stops = {
-            let known = &self.compiled().snapshot.queues;
-            known
-                .get(queue)
-                .is_none_or(|queue| queue.fungibility.borrow_stops)
+        let (count, least) = {
+            let model = &self.compiled().workloads[work].sets[set];
+            (model.count, model.min.max(1))
         };
         let mut misses: Vec<Miss> = Vec::new();
         let mut mosts: Vec<u32> = Vec::new();
-        // Among flavors that need borrowing, the one that borrows at the lowest height.
-        let mut borrowing: Option<(usize, usize)> = None;
-        for (at, flavors) in options.iter().enumerate() {
+        for flavors in &options {
             let mark = self.mark();
             match self.attempt(work, set, queue, flavors, count, relaxation) {
-                Ok(allocation) => {
-                    let height = self.borrows(work, set, queue, flavors);
-                    let Some(height) = height.filter(|_| !stops) else {
-                        return Ok(allocation);
-                    };
-                    // It fits by borrowing; flavors with no borrowing, or at a lower height, are better.
-                    self.undo_to(mark);
-                    if borrowing.is_none_or(|best| height < best.0) {
-                        borrowing = Some((height, at));
-                    }
-                    mosts.push(0);
-                }
+                Ok(allocation) => return Ok(allocation),
                 Err((why, most)) => {
                     self.undo_to(mark);
                     mosts.push(most);
@@ -317,12 +304,6 @@ impl State<'_> {
                 }
             }
         }
-        if let Some((_, at)) = borrowing
-            && let Ok(allocation) = self.attempt(work, set, queue, &options[at], count, relaxation)
-        {
-            return Ok(allocation);
-        }
-        let least = if relaxation.whole { count } else { min.max(1) };
         for (flavors, &most) in options.iter().zip(&mosts) {
             let most = most.min(count.saturating_sub(1));
             if let Some(allocation) =
@@ -369,6 +350,39 @@ impl State<'_> {
     ) -> Option<Allocation> {
         let mut orders = self.orders(work).into_iter();
         orders.find_map(|order| self.start_in(work, queue, flavors, counts, &order, relaxation))
+    }
+
+    /// Nodes for an allocation that has none yet, with the same flavors and counts. The state is unchanged.
+    ///
+    /// # Errors
+    /// The sets of pods that fit no nodes.
+    pub(super) fn place_as(
+        &mut self,
+        work: WorkloadId,
+        allocation: &Allocation,
+        relaxation: &Relaxation,
+    ) -> Result<Allocation, Vec<Miss>> {
+        let queue = allocation.queue.ok_or(Why::NoQueue).map_err(Miss::plain)?;
+        let sets = || allocation.sets.iter();
+        let flavors: Vec<_> = sets().map(|set| set.flavors.clone()).collect();
+        let counts: Vec<u32> = sets().map(|set| set.count).collect();
+        let mark = self.mark();
+        let found = self.start_with(work, queue, &flavors, &counts, relaxation);
+        self.undo_to(mark);
+        if let Some(found) = found {
+            return Ok(found);
+        }
+        let mut misses = Vec::new();
+        for set in self.by_size(work) {
+            let (own, count) = (&flavors[set], counts[set]);
+            if let Err((why, _)) = self.attempt(work, set, queue, own, count, relaxation) {
+                let flavors = flavors[set].clone();
+                misses.push(Miss { set, flavors, why });
+                break;
+            }
+        }
+        self.undo_to(mark);
+        Err(misses)
     }
 
     /// The same, with a given order of sets.
@@ -422,7 +436,7 @@ impl State<'_> {
             .map(|set| set.min.max(1).min(set.count))
             .collect();
         let mut counts = vec![whole];
-        if !relaxation.whole && !counts.contains(&least) {
+        if !counts.contains(&least) {
             counts.push(least);
         }
         let orders = self.orders(work);
@@ -470,6 +484,17 @@ impl State<'_> {
         order
     }
 
+    /// A shortage of quota, with the usage of now.
+    pub(super) fn short_of(&self, queue: QueueId, pair: PairId, asked: i64) -> Why {
+        Why::Quota {
+            pair,
+            asked,
+            free: self.available(queue, pair),
+            used: self.gross(queue, pair),
+            borrowed: self.borrowed(queue, pair),
+        }
+    }
+
     /// Starts this many pods of a set with these flavors. Otherwise returns why not and how many would fit.
     fn attempt(
         &mut self,
@@ -480,7 +505,7 @@ impl State<'_> {
         count: u32,
         relaxation: &Relaxation,
     ) -> Result<PodSetAllocation, (Why, u32)> {
-        self.flavors_suit(work, set, queue, flavors, relaxation)
+        self.flavors_suit(work, set, flavors, relaxation)
             .map_err(|why| (why, 0))?;
         let usage = self.amounts(work, set, queue, flavors, 1);
         if !relaxation.no_quota {
@@ -501,7 +526,7 @@ impl State<'_> {
                         most: limit,
                     }
                 } else {
-                    Why::Quota { pair, asked, free }
+                    self.short_of(queue, pair, asked)
                 };
                 failed = failed.or(Some(why));
             }

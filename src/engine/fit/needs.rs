@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::compiled::{CompiledFleet, PairId, QueueId, WorkloadId};
+use crate::schedulers;
 use crate::state::{Gate, Occupancy, State};
 
 use super::Relaxation;
@@ -15,6 +16,8 @@ use super::Relaxation;
 struct FlavorNeeds {
     /// Its flavors accept the pods at all.
     suits: bool,
+    /// Its scheduler admits by quota and leaves nodes to kube-scheduler.
+    ignores_nodes: bool,
     /// Quota of its minimum number of pods.
     least: Vec<(PairId, i64)>,
     /// Quota of all its pods, and whether that exceeds what its queue could ever use.
@@ -109,7 +112,8 @@ impl Shortages {
             ways.iter().any(|way| {
                 way.suits
                     && way.least.iter().all(|&(pair, each)| each <= free[pair])
-                    && (state.nodes() == 0
+                    && (way.ignores_nodes
+                        || state.nodes() == 0
                         || pods_that_fit(&mut spots[way.spot], state, *look) >= *need)
             })
         })
@@ -214,7 +218,7 @@ impl Shortages {
                         });
                         spots.len() - 1
                     });
-                let suits = state.flavors_suit(work, set, queue, &flavors, &relaxation);
+                let suits = state.flavors_suit(work, set, &flavors, &relaxation);
                 let each = state.amounts(work, set, queue, &flavors, 1);
                 let times = |count: u32| move |each: i64| each.saturating_mul(i64::from(count));
                 let over = |(pair, each): &(PairId, i64)| {
@@ -227,6 +231,9 @@ impl Shortages {
                 };
                 ways.push(FlavorNeeds {
                     suits: suits.is_ok(),
+                    ignores_nodes: (schedulers::of(compiled, Some(queue)).ignores_nodes)(
+                        compiled, &flavors,
+                    ),
                     whole: each.iter().map(over).collect(),
                     least: each
                         .iter()

@@ -62,8 +62,11 @@ impl State<'_> {
         Ok(used)
     }
 
-    /// Flavors to try, one for each group.
-    pub(crate) fn options(
+    /// Flavors to try for each resource group that a set uses, in order.
+    ///
+    /// # Errors
+    /// A requested resource has no quota, or a group has none of the workload's own flavors.
+    pub(crate) fn flavor_lists(
         &self,
         work: WorkloadId,
         set: usize,
@@ -100,6 +103,19 @@ impl State<'_> {
         if lists.iter().any(Vec::is_empty) {
             return Err(Miss::plain(Why::NoFlavor));
         }
+        Ok(lists)
+    }
+
+    /// Flavors to try, one for each group.
+    pub(crate) fn options(
+        &self,
+        work: WorkloadId,
+        set: usize,
+        queue: QueueId,
+        relaxation: &Relaxation,
+    ) -> Result<Vec<Vec<FlavorId>>, Vec<Miss>> {
+        let lists = self.flavor_lists(work, set, queue, relaxation)?;
+        let choices = self.compiled().workloads[work].choices.as_ref();
         if lists.is_empty() {
             // Without quotas, flavors only select nodes.
             let only = relaxation.only_flavor.map(|flavor| vec![vec![flavor]]);
@@ -130,13 +146,11 @@ impl State<'_> {
         &self,
         work: WorkloadId,
         set: usize,
-        queue: QueueId,
         flavors: &[FlavorId],
         relaxation: &Relaxation,
     ) -> Result<(), Why> {
         let compiled = self.compiled();
         let constraint = &compiled.constraints[compiled.workloads[work].sets[set].constraint];
-        let branch = &self.tree().branches[queue];
         for &flavor in flavors {
             let model = &compiled.snapshot.flavors[flavor];
             let tolerations = [
@@ -150,22 +164,21 @@ impl State<'_> {
                 let key = taint.key.clone();
                 return Err(Why::FlavorTaint { flavor, key });
             }
-            // Required labels must match the labels that distinguish flavors of the group.
-            let group = branch
-                .groups
-                .iter()
-                .find(|group| group.flavors.contains(&flavor));
-            let is_flavor_label = |key: &Name| {
-                let flavors = group.into_iter().flat_map(|group| &group.flavors);
-                flavors
-                    .map(|flavor| &compiled.snapshot.flavors[*flavor])
-                    .any(|flavor| flavor.labels.contains_key(key))
-            };
-            let mut asked = constraint
-                .selector
-                .iter()
-                .filter(|(key, _)| is_flavor_label(key));
-            let suits = asked.all(|(key, value)| model.labels.get(key) == Some(value));
+            // Required labels must match those that the flavor has; others are left to nodes. Source: Kueue's `flavorSelector`.
+            let mut asked = constraint.selector.iter();
+            let selects = asked.all(|(key, value)| {
+                let own = model.labels.get(key);
+                own.is_none_or(|own| own == value)
+            });
+            let mut terms = constraint.affinity.iter();
+            let suits = selects
+                && (constraint.affinity.is_empty()
+                    || terms.any(|term| {
+                        let mut needs = term.iter();
+                        needs.all(|need| {
+                            !model.labels.contains_key(&need.key) || need.is_met(&model.labels)
+                        })
+                    }));
             if !relaxation.no_labels && !suits {
                 return Err(Why::FlavorLabels { flavor });
             }
@@ -182,10 +195,25 @@ impl State<'_> {
         flavors: &[FlavorId],
         count: u32,
     ) -> Vec<(PairId, i64)> {
-        let branch = &self.tree().branches[queue];
         let Ok(groups) = self.groups_of(work, set, queue) else {
             return Vec::new();
         };
+        let pairs = groups.iter().zip(flavors);
+        pairs
+            .flat_map(|(&group, &flavor)| self.amounts_in(work, set, queue, (group, flavor), count))
+            .collect()
+    }
+
+    /// The same in one resource group, with one of its flavors.
+    pub(crate) fn amounts_in(
+        &self,
+        work: WorkloadId,
+        set: usize,
+        queue: QueueId,
+        (group, flavor): (usize, FlavorId),
+        count: u32,
+    ) -> Vec<(PairId, i64)> {
+        let branch = &self.tree().branches[queue];
         let own = &self.compiled().workloads[work].sets[set];
         let ask = &self.compiled().requests[own.want].ask;
         let named = |resource: &Name| {
@@ -193,33 +221,31 @@ impl State<'_> {
             groups.any(|group| group.resources.contains(resource))
         };
         let mut usage = Vec::new();
-        for (&group, &flavor) in groups.iter().zip(flavors) {
-            for resource in &branch.groups[group].resources {
-                let devices = ask.devices.iter();
-                let milli = |device: &crate::snapshot::DeviceRequest| {
-                    i64::from(device.count) * i64::from(device.milli)
-                };
-                let each = match &**resource {
-                    _ if own.quota.contains_key(resource) => own.quota[resource],
-                    "pods" => 1_000,
-                    _ if !own.quota.is_empty() => 0,
-                    "cpu" => ask.cpu_milli,
-                    "memory" => ask.memory_bytes,
-                    DEVICES => devices
-                        .filter(|device| !named(&device.resource))
-                        .map(milli)
-                        .sum(),
-                    _ => devices
-                        .filter(|device| device.resource == *resource)
-                        .map(milli)
-                        .sum(),
-                };
-                if each == 0 {
-                    continue;
-                }
-                if let Some(pair) = self.tree().pair(queue, flavor, resource) {
-                    usage.push((pair, each.saturating_mul(i64::from(count))));
-                }
+        for resource in &branch.groups[group].resources {
+            let devices = ask.devices.iter();
+            let milli = |device: &crate::snapshot::DeviceRequest| {
+                i64::from(device.count) * i64::from(device.milli)
+            };
+            let each = match &**resource {
+                _ if own.quota.contains_key(resource) => own.quota[resource],
+                "pods" => 1_000,
+                _ if !own.quota.is_empty() => 0,
+                "cpu" => ask.cpu_milli,
+                "memory" => ask.memory_bytes,
+                DEVICES => devices
+                    .filter(|device| !named(&device.resource))
+                    .map(milli)
+                    .sum(),
+                _ => devices
+                    .filter(|device| device.resource == *resource)
+                    .map(milli)
+                    .sum(),
+            };
+            if each == 0 {
+                continue;
+            }
+            if let Some(pair) = self.tree().pair(queue, flavor, resource) {
+                usage.push((pair, each.saturating_mul(i64::from(count))));
             }
         }
         usage
@@ -245,24 +271,5 @@ impl State<'_> {
             same
         });
         all
-    }
-
-    /// Height in the tree at which a queue borrows for a set with these flavors, whose usage is already counted; none if
-    /// its own quota suffices.
-    pub(super) fn borrows(
-        &self,
-        work: WorkloadId,
-        set: usize,
-        queue: QueueId,
-        flavors: &[FlavorId],
-    ) -> Option<usize> {
-        let usage = self.amounts(work, set, queue, flavors, 1);
-        let mut pairs = usage.iter().map(|(pair, _)| *pair);
-        if !pairs.clone().any(|pair| self.borrowed(queue, pair) > 0) {
-            return None;
-        }
-        let first = pairs.next().map(|pair| self.borrow_height(queue, pair, 0));
-        let more = pairs.map(|pair| self.borrow_height(queue, pair, 0));
-        first.into_iter().chain(more).max()
     }
 }

@@ -22,7 +22,7 @@ use model::base::{Moment, Name};
 
 use super::compiled::{CompiledFleet, WorkloadId};
 use super::cycle::{self, Cycle, CycleSeries, at_speed};
-use super::explain::{CLUSTER_CYCLE, job};
+use super::explain::job;
 use super::preempt::evicted;
 use super::rng::Rng;
 use super::snapshot::Status;
@@ -79,7 +79,8 @@ pub struct Start {
     pub p90: Option<Moment>,
     /// Basis of the forecast.
     pub basis: Basis,
-    /// Workloads that are preempted when it starts now; empty if it starts without preemption, or later.
+    /// Workloads that are preempted for it now; empty if it starts without preemption. It may wait for nodes
+    /// after that, if its scheduler admits by quota.
     pub victims: Vec<Evicted>,
 }
 
@@ -150,7 +151,7 @@ fn forecast_for(state: &State<'_>, only: Option<WorkloadId>) -> BTreeMap<Workloa
         return BTreeMap::new();
     }
     let mut settled = state.clone();
-    let cycle = cycle::cycle(&mut settled, CLUSTER_CYCLE);
+    let cycle = cycle::cycle(&mut settled);
     forecast_from(state, (&settled, &cycle), only)
 }
 
@@ -179,22 +180,18 @@ pub(crate) fn forecast_from(
         .any(|work| is_drawn(compiled, work));
     let times = if any_drawn { RUNS } else { 1 };
     let now = state.now();
-    // Workloads that start in it, with the victims of each.
-    let mut begun: BTreeMap<WorkloadId, Vec<Evicted>> = BTreeMap::new();
-    begun.extend(cycle.admitted.iter().map(|one| (one.work, Vec::new())));
+    let at_once = StartRange {
+        from: now,
+        at: now,
+        to: now,
+    };
+    let begun = cycle.admitted.iter().map(|one| one.work);
+    let begun = begun.chain(cycle.placed.iter().map(|(work, _)| *work));
+    let starts = begun.map(|work| (work, at_once)).collect();
     let pushes = cycle.preempted.iter();
-    begun.extend(pushes.map(|push| (push.by, evicted(compiled, &push.victims.list))));
-    let starts = begun.keys().map(|work| {
-        (
-            *work,
-            StartRange {
-                from: now,
-                at: now,
-                to: now,
-            },
-        )
-    });
-    let starts = starts.collect();
+    let mut victims: BTreeMap<WorkloadId, Vec<Evicted>> = pushes
+        .map(|push| (push.by, evicted(compiled, &push.victims.list)))
+        .collect();
     let runs = timelines(settled, &shares(compiled, times), only, &starts);
     wanted
         .into_iter()
@@ -226,7 +223,7 @@ pub(crate) fn forecast_from(
                 p50: half,
                 p90: to[place(90)],
                 basis,
-                victims: begun.remove(&work).unwrap_or_default(),
+                victims: victims.remove(&work).unwrap_or_default(),
             };
             (work, start)
         })
@@ -248,15 +245,17 @@ fn shares(compiled: &CompiledFleet, times: usize) -> Vec<Vec<u32>> {
     if times == 1 {
         return shares;
     }
-    // Seeded by the position of the owner's first workload, which is the same for the same snapshot.
+    // Seeded by names: a job keeps its draws while others come and go, so that two pictures differ by what changed alone.
     let mut of_owners: BTreeMap<&Name, Vec<usize>> = BTreeMap::new();
     let mut runs: Vec<(usize, usize)> = Vec::with_capacity(times);
     for (work, _) in compiled.workloads.iter().enumerate() {
-        let turn = (work as u64).wrapping_mul(0x9e37_79b9);
+        let model = compiled.workload(work);
         let common = of_owners
-            .entry(&compiled.workload(work).owner)
-            .or_insert_with(|| spread(&mut Rng::new(!SEED ^ turn), times));
-        let mut own = spread(&mut Rng::new(SEED ^ turn), times);
+            .entry(&model.owner)
+            .or_insert_with(|| spread(&mut Rng::new(seed(!SEED, &[&model.owner])), times));
+        let key = &model.key;
+        let names = [&key.kind, &key.key.namespace, &key.key.name].map(Name::as_str);
+        let mut own = spread(&mut Rng::new(seed(SEED, &names)), times);
         runs.clear();
         runs.extend((0..times).map(|run| (common[run] + own[run], run)));
         runs.sort_unstable();
@@ -266,6 +265,14 @@ fn shares(compiled: &CompiledFleet, times: usize) -> Vec<Vec<u32>> {
         }
     }
     shares
+}
+
+/// A seed out of names: FNV-1a.
+fn seed(start: u64, names: &[&str]) -> u64 {
+    let bytes = names.iter().flat_map(|name| name.bytes().chain([0]));
+    bytes.fold(start, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// One draw from each of `times` strata, in random order.
@@ -328,6 +335,7 @@ fn timeline(
     };
     let mut ends: BTreeSet<(Moment, WorkloadId)> = state
         .holders()
+        .filter(|work| !series.is_unplaced(*work))
         .collect::<Vec<_>>()
         .into_iter()
         .filter_map(|work| Some((end_of_holder(state, work, shares[work])?, work)))

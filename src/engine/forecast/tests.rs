@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::cycle::CycleOptions;
+use crate::cycle::Cycle;
 use crate::fixture::{compiled, id, node, work};
 use crate::sample::Recipe;
 use crate::snapshot::{QueueingStrategy, Snapshot};
@@ -122,6 +122,13 @@ fn the_older_one_is_the_longer_it_still_runs() {
     );
 }
 
+/// Workloads that get nodes in a cycle.
+fn begun(cycle: &Cycle) -> Vec<WorkloadId> {
+    let placed = cycle.placed.iter().map(|(work, _)| *work);
+    let admitted = cycle.admitted.iter().map(|one| one.work);
+    placed.chain(admitted).collect()
+}
+
 /// Simulates all starts minute by minute. Preemption happens now only, and leftover capacity is used immediately.
 fn stepped(compiled: &CompiledFleet) -> BTreeMap<WorkloadId, Moment> {
     let mut state = State::new(compiled);
@@ -140,16 +147,12 @@ fn stepped(compiled: &CompiledFleet) -> BTreeMap<WorkloadId, Moment> {
             }
         }
         if minute == 0 {
-            for admission in cycle::cycle(&mut state, CLUSTER_CYCLE).admitted {
-                starts.insert(admission.work, state.now());
+            for work in begun(&cycle::cycle(&mut state)) {
+                starts.insert(work, state.now());
             }
         }
-        let spared = CycleOptions {
-            spare_all: true,
-            ..CycleOptions::default()
-        };
-        for admission in cycle::cycle(&mut state, spared).admitted {
-            starts.insert(admission.work, state.now());
+        for work in begun(&cycle::without_evictions(&mut state)) {
+            starts.insert(work, state.now());
         }
     }
     // Evicted workloads start again, but are not part of the question.
@@ -168,19 +171,17 @@ fn by_cycles(compiled: &CompiledFleet) -> BTreeMap<WorkloadId, Moment> {
     let mut ends: BTreeSet<(Moment, WorkloadId)> =
         state.holders().map(|work| end(&state, work)).collect();
     let mut starts = BTreeMap::new();
-    let mut options = CLUSTER_CYCLE;
+    let mut first = Some(cycle::cycle(&mut state));
+    // Evicted workloads have no allocation any more.
+    ends.retain(|(_, work)| state.allocation(*work).is_some());
     loop {
-        for admission in cycle::cycle(&mut state, options).admitted {
-            starts.insert(admission.work, state.now());
-            ends.insert(end(&state, admission.work));
+        let was_first = first.is_some();
+        let cycle = first.take();
+        for work in begun(&cycle.unwrap_or_else(|| cycle::without_evictions(&mut state))) {
+            starts.insert(work, state.now());
+            ends.insert(end(&state, work));
         }
-        if !options.spare_all {
-            // Evicted workloads have no allocation any more.
-            ends.retain(|(_, work)| state.allocation(*work).is_some());
-            options = CycleOptions {
-                spare_all: true,
-                ..CycleOptions::default()
-            };
+        if was_first {
             continue;
         }
         let Some(&(next, _)) = ends.first() else {

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::snapshot::{
-    self, ANY_FLAVOR, Fungibility, LeftAlone, PLENTY, Preemption, QueueStop, QueueingStrategy,
-    SnapshotFlavor, SnapshotQuota, System, unit_is_milli,
+    self, ANY_FLAVOR, FlavorPreference, Fungibility, LeftAlone, PLENTY, Preemption, QueueStop,
+    QueueingStrategy, SnapshotFlavor, SnapshotQuota, System, unit_is_milli,
 };
 use model::base::Name;
 use model::fleet::Fleet;
@@ -142,6 +142,10 @@ fn read(queue: &Queue, name: Name) -> snapshot::SnapshotQueue {
         fungibility: Fungibility {
             borrow_stops: !queue.next_before_borrow,
             preempt_stops: !queue.next_before_preempt,
+            preference: match queue.preempts_before_borrowing {
+                true => FlavorPreference::Preemption,
+                false => FlavorPreference::Borrowing,
+            },
         },
     }
 }

@@ -20,6 +20,8 @@ pub(super) struct Candidate {
     pub(super) reason: PreemptionReason,
     /// It is in the preemptor's queue.
     pub(super) own: bool,
+    /// It is being evicted already.
+    pub(super) ending: bool,
     /// Lowest common ancestor of its queue and the preemptor's.
     meet: QueueId,
     /// Only if the preemptor then borrows nothing.
@@ -153,6 +155,7 @@ pub(super) fn candidates(
         part.sort_by_key(|(rank, _)| *rank);
         list.extend(part.into_iter().map(|(_, candidate)| candidate));
     }
+    list.sort_by_key(|candidate| !candidate.ending);
     Candidates { list, tries }
 }
 
@@ -205,8 +208,14 @@ fn side(
         return None;
     }
     let meet = state.tree().path(queue).find(|node| meets[*node].0)?;
-    let mut around = state.tree().path(queue).take_while(|node| *node != meet);
-    if around.any(|node| context.is_within_own(state, node)) {
+    // Under fair sharing, cohorts are looked at by their shares.
+    let fair = state.compiled().snapshot.options.fair_sharing.is_some();
+    let levels = if fair { 1 } else { usize::MAX };
+    let around = state.tree().path(queue).take_while(|node| *node != meet);
+    if around
+        .take(levels)
+        .any(|node| context.is_within_own(state, node))
+    {
         return None;
     }
     let claim = meets[meet].1;
@@ -244,6 +253,10 @@ fn candidate(
     let &Holder { work, priority, .. } = holder;
     let fair = state.compiled().snapshot.options.fair_sharing.is_some();
     let mine = state.priority(context.work);
+    // A search by quota counts on what is being evicted already; a search for nodes looks at that first.
+    if holder.ending && !context.relaxation.no_nodes {
+        return None;
+    }
     let came_later = || holder.created > state.workload(context.work).created;
     let rule_allows = match side {
         QueueSide::Own => context.rules.within.takes(mine, priority, came_later),
@@ -264,6 +277,7 @@ fn candidate(
             false => PreemptionReason::InQueue,
         },
         own: true,
+        ending: holder.ending,
         meet: context.queue,
         only_own: false,
         lost: 0,

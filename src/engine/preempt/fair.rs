@@ -1,6 +1,7 @@
 //! Preemption under fair sharing: queues with the greatest share are preempted first, as long as that evens out shares. Source:
 //! Kueue's `fairSharing.preemptionStrategies`.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::compiled::QueueId;
@@ -10,6 +11,9 @@ use crate::state::State;
 
 use super::candidate::Candidate;
 use super::search_context::SearchContext;
+
+/// What makes the next queue to preempt from: its share, whether it is a cohort, and its first candidate.
+type Highest = (Share, bool, Reverse<usize>);
 
 fn strategies<'p>(state: &State<'p>) -> &'p [FairStrategy] {
     let compiled = state.compiled();
@@ -180,7 +184,7 @@ impl<'a> Tournament<'a> {
     /// The next queue below a cohort to preempt from; none if the cohort, or one below it, was dropped just now.
     fn next_queue(&mut self, state: &State<'_>, cohort: QueueId) -> Option<QueueId> {
         let own: BTreeSet<QueueId> = state.tree().path(self.context.queue).collect();
-        let mut highest: Option<(Share, bool, QueueId)> = None;
+        let mut highest: Option<(Highest, QueueId)> = None;
         for &child in &state.tree().branches[cohort].children {
             if self.dropped.contains(&child) {
                 continue;
@@ -192,10 +196,11 @@ impl<'a> Tournament<'a> {
                 self.dropped.insert(child);
                 continue;
             }
-            // Among equal shares a cohort first, then the last.
-            let key = (share, is_cohort, child);
-            if highest.is_none_or(|highest| key > highest) {
-                highest = Some(key);
+            // Among equal shares a cohort first, then the queue whose first candidate precedes; of cohorts the last.
+            let first = self.left.get(&child).and_then(VecDeque::front);
+            let key = (share, is_cohort, Reverse(first.copied().unwrap_or(0)));
+            if highest.is_none_or(|(highest, _)| key >= highest) {
+                highest = Some((key, child));
             }
         }
         match highest {
@@ -203,8 +208,8 @@ impl<'a> Tournament<'a> {
                 self.dropped.insert(cohort);
                 None
             }
-            Some((_, true, child)) => self.next_queue(state, child),
-            Some((_, false, child)) => Some(child),
+            Some(((_, true, _), child)) => self.next_queue(state, child),
+            Some(((_, false, _), child)) => Some(child),
         }
     }
 }

@@ -16,8 +16,9 @@ use super::search_context::SearchContext;
 /// Pair and zone numbers are bits of a mask; greater numbers share bits.
 const BITS: usize = 64;
 
-/// Order of candidates of one side: lower priority first, then the more recently admitted.
-pub(super) type Rank = (i32, Reverse<Moment>, WorkloadId);
+/// Order of candidates of one side, as Kueue's `CandidatesOrdering`: those being evicted first, then lower priority, then more
+/// recently admitted ones before others.
+pub(super) type Rank = (bool, i32, Reverse<Moment>, WorkloadId);
 
 /// A workload with an allocation that may be preempted in principle.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +28,8 @@ pub(super) struct Holder {
     pub(super) created: Moment,
     /// Start of its allocation, if known.
     pub(super) since: Option<Moment>,
+    /// It is being evicted already.
+    pub(super) ending: bool,
     /// Whether an operator can stop it.
     pub(super) can_suspend: bool,
     /// Mask of the pairs of its queue tree that it uses.
@@ -40,7 +43,8 @@ impl Holder {
         let standing = state.workload_state(work);
         let allocation = standing.allocation.as_ref()?;
         let model = state.workload(work);
-        if standing.status != Status::Running || !model.preemptible {
+        let ending = standing.status == Status::Ending;
+        if !ending && (standing.status != Status::Running || !model.preemptible) {
             return None;
         }
         let used = allocation.usage.iter().filter(|(_, amount)| *amount > 0);
@@ -49,6 +53,7 @@ impl Holder {
             priority: standing.priority,
             created: model.created,
             since: standing.since,
+            ending,
             can_suspend: model.mutations.suspend,
             pairs: used.fold(0, |bits, (pair, _)| bits | bit(*pair)),
             zones: zones(state, allocation).fold(0, |bits, zone| bits | bit(zone)),
@@ -57,7 +62,8 @@ impl Holder {
 
     /// Rank among candidates of its side.
     pub(super) fn rank(&self, now: Moment) -> Rank {
-        (self.priority, Reverse(self.since.unwrap_or(now)), self.work)
+        let since = Reverse(self.since.unwrap_or(now));
+        (!self.ending, self.priority, since, self.work)
     }
 
     /// Whether it still has its allocation.
@@ -101,6 +107,16 @@ impl Holders {
             }
         }
         Self(queues)
+    }
+
+    /// Only those that are being evicted already; none if there are none.
+    pub(crate) fn ending(state: &State<'_>) -> Option<Self> {
+        let is_ending = |work: &WorkloadId| state.workload_state(*work).status == Status::Ending;
+        let mut all = Self::new(state);
+        for of in &mut all.0 {
+            of.works.retain(is_ending);
+        }
+        all.0.iter().any(|of| !of.works.is_empty()).then_some(all)
     }
 
     /// Queues with at least one allocation.

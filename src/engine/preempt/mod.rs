@@ -32,14 +32,13 @@ use super::state::{Allocation, State};
 
 pub use evicted::{evicted, evicted_for};
 pub(super) use holders::Holders;
+pub(super) use search::{for_nodes, for_quota};
 
 /// How victims are selected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PreemptMode {
-    /// As the cluster's own scheduler does, nodes considered.
+    /// As the cluster's own scheduler does ([`crate::schedulers`]). Where it ignores nodes, the resulting allocation has none.
     AsCluster,
-    /// As Kueue does if no flavor has a topology: until the quota suffices. The resulting allocation has no nodes.
-    ByQuota,
     /// With the least lost device-time; among equals the fewest victims.
     Least,
     /// The same for requeueing by an operator: regardless of queue policies, any workload after the preemptor in order (lower
@@ -48,19 +47,17 @@ pub enum PreemptMode {
 }
 
 impl PreemptMode {
-    /// Relaxation of node checks.
-    fn relaxation(self) -> Relaxation {
-        Relaxation {
-            no_nodes: self == Self::ByQuota,
-            ..Relaxation::default()
-        }
-    }
-
     /// Whether the set with the least lost work is searched.
     fn is_least(self) -> bool {
         matches!(self, Self::Least | Self::ByHand)
     }
 }
+
+/// Above this number of ending workloads, all are named for which one waits.
+const MOST_NAMED: usize = 64;
+
+/// Which workloads must not be preempted.
+pub(super) type Spared<'a> = &'a dyn Fn(WorkloadId) -> bool;
 
 /// Why a workload may be preempted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -108,6 +105,8 @@ pub struct Victim {
 pub struct Victims {
     /// In order of selection; in this order each may be preempted.
     pub list: Vec<Victim>,
+    /// Workloads that are being evicted already: the preemptor waits until they have ended.
+    pub ending: Vec<WorkloadId>,
     /// Allocation of the preemptor after the evictions.
     pub allocation: Arc<Allocation>,
     /// Device-milliseconds of work lost in all.
@@ -122,6 +121,8 @@ pub struct Victims {
 pub enum NoPreemption {
     /// It starts without preemption, or already has an allocation.
     Needless,
+    /// It starts once these have ended, which are being evicted already.
+    Ending(Vec<WorkloadId>),
     /// No eviction would let it start; every failed attempt.
     Hopeless(Vec<Miss>),
     /// Queue rules and priorities protect all running workloads.
@@ -154,93 +155,70 @@ impl State<'_> {
         i64::try_from(lasted * i128::from(milli) / 1_000).unwrap_or(i64::MAX / 1_024)
     }
 
-    /// The victims with which a workload can start. The state is unchanged.
-    ///
-    /// # Errors
-    /// Why there is no preemption.
-    pub fn victims(
+    /// Victims with which a workload fits the nodes. Workloads of `holders` that have been evicted are ignored.
+    pub(super) fn victims_on_nodes(
         &mut self,
         work: WorkloadId,
         mode: PreemptMode,
-    ) -> Result<Victims, NoPreemption> {
-        self.victims_but(work, mode, &|_| false)
-    }
-
-    /// The same, with some workloads excluded.
-    ///
-    /// # Errors
-    /// As [`State::victims`].
-    pub fn victims_but(
-        &mut self,
-        work: WorkloadId,
-        mode: PreemptMode,
-        spared: &dyn Fn(WorkloadId) -> bool,
-    ) -> Result<Victims, NoPreemption> {
-        let holders = Holders::new(self);
-        self.victims_except(work, (mode, false), &holders, spared)
-    }
-
-    /// The same; with `whole` for all of its pods and no fewer. Workloads of `holders` that have been evicted are ignored.
-    pub(super) fn victims_except(
-        &mut self,
-        work: WorkloadId,
-        (mode, whole): (PreemptMode, bool),
         holders: &Holders,
-        spared: &dyn Fn(WorkloadId) -> bool,
+        spared: Spared<'_>,
     ) -> Result<Victims, NoPreemption> {
-        let standing = self.workload_state(work);
-        if standing.allocation.is_some()
-            || standing.status != Status::Waiting
-            || self.workload(work).blocked.is_some()
-        {
+        let queue = self.gate_of_queue(work).map_err(Miss::plain);
+        let queue = queue.map_err(NoPreemption::Hopeless)?;
+        let Err(misses) = self.find(work, &Relaxation::default()) else {
             return Err(NoPreemption::Needless);
-        }
-        // Queues preempt by their own rules, not by the pods' policy; an operator evicts manually.
-        let model = self.workload(work);
-        if model.never_preempts && model.queue.is_none() && mode != PreemptMode::ByHand {
-            return Err(NoPreemption::Protected);
-        }
-        let relaxation = Relaxation {
-            whole,
-            ..mode.relaxation()
         };
-        let found = self.find(work, &relaxation);
-        let queue = match (&found, self.gate_of_queue(work)) {
-            (_, Ok(queue)) => queue,
-            (Err(misses), Err(_)) => return Err(NoPreemption::Hopeless(misses.clone())),
-            (Ok(_), Err(_)) => return Err(NoPreemption::Needless),
-        };
+        if mode == PreemptMode::AsCluster
+            && let Some(victims) = self.after_ending(work)
+        {
+            return Ok(victims);
+        }
         let flavors = search_context::assignments(self, work, queue);
-        let (flavors, misses) = match found {
-            Ok(allocation) => {
-                // Preemption is considered only in a flavor before the one in which it fits, and only if the queue allows it.
-                let fits = |own: &Vec<Vec<usize>>| {
-                    let held = allocation.sets.iter().map(|set| &set.flavors);
-                    held.eq(own.iter())
-                };
-                // The list is cut: missing assignments come after the listed ones.
-                let first = flavors.iter().position(fits).unwrap_or(flavors.len());
-                if !self.preempt_stops(queue) || first == 0 || mode == PreemptMode::ByHand {
-                    return Err(NoPreemption::Needless);
-                }
-                (flavors[..first].to_vec(), None)
-            }
-            Err(misses) => (flavors, Some(misses)),
-        };
         let wanted = search::SearchOptions {
             mode,
-            whole,
-            stops: misses.is_none(),
+            counts: None,
             holders,
             spared,
         };
-        let result = search::run(self, work, queue, &flavors, &wanted);
-        match (result, misses) {
-            (Ok(victims), _) => Ok(victims),
-            (Err(_), None) => Err(NoPreemption::Needless),
-            (Err(NoPreemption::Hopeless(_)), Some(misses)) => Err(NoPreemption::Hopeless(misses)),
-            (Err(refusal), _) => Err(refusal),
+        match search::run(self, work, queue, &flavors, &wanted) {
+            Err(NoPreemption::Hopeless(_)) => Err(NoPreemption::Hopeless(misses)),
+            found => found,
         }
+    }
+
+    /// A workload that fits once those have ended that are being evicted already: nobody else goes for it.
+    fn after_ending(&mut self, work: WorkloadId) -> Option<Victims> {
+        let is_ending = |work: &WorkloadId| self.workload_state(*work).status == Status::Ending;
+        let mut ending: Vec<WorkloadId> = self.holders().filter(is_ending).collect();
+        if ending.is_empty() {
+            return None;
+        }
+        let mut without = |gone: &[WorkloadId]| {
+            let mark = self.mark();
+            for work in gone {
+                self.evict(*work);
+            }
+            let found = self.find(work, &Relaxation::default()).ok();
+            self.undo_to(mark);
+            found
+        };
+        let found = without(&ending);
+        // Those that it does not wait for are not named.
+        let mut at = 0;
+        while found.is_some() && at < ending.len() && ending.len() <= MOST_NAMED {
+            let one = ending.remove(at);
+            if without(&ending).is_none() {
+                ending.insert(at, one);
+                at += 1;
+            }
+        }
+        found.map(|allocation| Victims {
+            list: Vec::new(),
+            ending,
+            allocation,
+            lost_ms: 0,
+            proven: false,
+        })
     }
 
     /// Whether a queue's workloads may preempt at all.
@@ -254,6 +232,8 @@ impl State<'_> {
     }
 
     /// Evicts the victims and starts the workload.
+    ///
+    /// Where the preemptor waits for others to end, use it only to see what then follows.
     pub fn preempt(&mut self, work: WorkloadId, victims: &Victims) {
         for victim in &victims.list {
             self.evict(victim.work);
@@ -285,11 +265,5 @@ impl State<'_> {
             lost_ms: self.lost_ms(work),
         };
         self.holders().filter(goes).map(victim).collect()
-    }
-
-    /// Whether a flavor in which it fits by preemption is taken before later flavors are tried.
-    pub(super) fn preempt_stops(&self, queue: QueueId) -> bool {
-        let known = self.compiled().snapshot.queues.get(queue);
-        known.is_some_and(|queue| queue.fungibility.preempt_stops)
     }
 }

@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::compiled::{FlavorId, NodeId, QueueId, WorkloadId};
-use crate::snapshot::{Fungibility, WHOLE};
+use crate::compiled::{FlavorId, NodeId, PairId, QueueId, WorkloadId};
+use crate::snapshot::WHOLE;
 use crate::state::{Allocation, State};
 
 use super::candidate::{Candidate, candidates, may_do};
 use super::fair::Tournament;
 use super::holders::Holders;
 use super::search_context::SearchContext;
-use super::{NoPreemption, PreemptMode, PreemptionReason, Victim, Victims, exact, least};
+use super::{NoPreemption, PreemptMode, PreemptionReason, Spared, Victim, Victims, exact, least};
 
 /// A sufficient set of victims.
 #[derive(Clone, PartialEq, Debug)]
@@ -33,13 +33,11 @@ impl VictimSet {
 pub(super) struct SearchOptions<'a> {
     /// How victims are selected.
     pub(super) mode: PreemptMode,
-    /// Requires all of its pods.
-    pub(super) whole: bool,
-    /// Only flavors with which the flavor search ends: it fits in a later one without victims.
-    pub(super) stops: bool,
+    /// Requires exactly this many pods of each set.
+    pub(super) counts: Option<&'a [u32]>,
     pub(super) holders: &'a Holders,
     /// Workloads that must not be preempted.
-    pub(super) spared: &'a dyn Fn(WorkloadId) -> bool,
+    pub(super) spared: Spared<'a>,
 }
 
 /// Tries flavors in order and searches for victims in each.
@@ -57,25 +55,23 @@ pub(super) fn run(
         ..
     } = wanted;
     let mut refusal = NoPreemption::Hopeless(Vec::new());
-    let elastic = state.compiled().workloads[work]
-        .sets
-        .iter()
-        .any(|set| set.min < set.count);
-    let wholes: &[bool] = match mode {
-        _ if wanted.whole => &[true],
-        PreemptMode::AsCluster | PreemptMode::ByQuota if elastic => &[true, false],
-        _ => &[false],
+    let sets = &state.compiled().workloads[work].sets;
+    let all: Vec<u32> = sets.iter().map(|set| set.count).collect();
+    let fewest = sets.iter().map(|set| set.min.max(1).min(set.count));
+    let fewest: Vec<u32> = fewest.collect();
+    let tries: Vec<Vec<u32>> = match (wanted.counts, mode) {
+        (Some(counts), _) => vec![counts.to_vec()],
+        (None, PreemptMode::AsCluster) if all != fewest => vec![all, fewest],
+        (None, _) => vec![fewest],
     };
-    let known = state.compiled().snapshot.queues.get(queue);
-    let stops = known.map_or_else(Fungibility::default, |queue| queue.fungibility);
-    for &whole in wholes {
+    for counts in tries {
         let mut best: Option<((i64, i64), Victims)> = None;
         let mut all_proven = true;
         for own in flavors {
-            let Some(mut context) = SearchContext::of(state, work, queue, own, whole, mode) else {
+            let counts = counts.clone();
+            let Some(context) = SearchContext::of(state, work, queue, own, counts, mode) else {
                 continue;
             };
-            context.relaxation = mode.relaxation();
             let mut some = candidates(state, &context, holders, spared);
             if some.list.is_empty() {
                 if matches!(refusal, NoPreemption::Hopeless(_)) {
@@ -88,7 +84,7 @@ pub(super) fn run(
                 continue;
             }
             let found = match mode {
-                PreemptMode::AsCluster | PreemptMode::ByQuota => {
+                PreemptMode::AsCluster => {
                     as_cluster(state, &context, &some.list, &some.tries).map(|found| (found, false))
                 }
                 PreemptMode::Least | PreemptMode::ByHand => {
@@ -108,13 +104,7 @@ pub(super) fn run(
                 PreemptMode::Least | PreemptMode::ByHand => {
                     (victims.lost_ms, victims.list.len() as i64)
                 }
-                PreemptMode::AsCluster | PreemptMode::ByQuota => {
-                    if stops.preempt_stops && (!borrows || stops.borrow_stops) {
-                        return Ok(victims);
-                    }
-                    if wanted.stops {
-                        continue;
-                    }
+                PreemptMode::AsCluster => {
                     // Reclaiming comes before preemption in its own queue, and that before borrowing.
                     let inside = victims
                         .list
@@ -135,13 +125,60 @@ pub(super) fn run(
     Err(refusal)
 }
 
+/// Victims with which a workload fits nodes, with these flavors and pod counts.
+pub(crate) fn for_nodes(
+    state: &mut State<'_>,
+    (work, queue): (WorkloadId, QueueId),
+    (flavors, counts): (&[Vec<FlavorId>], &[u32]),
+    holders: &Holders,
+    spared: Spared<'_>,
+) -> Result<Victims, NoPreemption> {
+    let wanted = SearchOptions {
+        mode: PreemptMode::AsCluster,
+        counts: Some(counts),
+        holders,
+        spared,
+    };
+    run(state, work, queue, &[flavors.to_vec()], &wanted)
+}
+
+/// Victims with which a part of a workload's quota suffices, as Kueue chooses them; nodes are ignored.
+pub(crate) fn for_quota(
+    state: &mut State<'_>,
+    (work, queue): (WorkloadId, QueueId),
+    (flavors, counts): (&[Vec<FlavorId>], &[u32]),
+    usage: Vec<(PairId, i64)>,
+    holders: &Holders,
+    spared: Spared<'_>,
+) -> Result<Victims, NoPreemption> {
+    let mode = PreemptMode::AsCluster;
+    let (own, counts) = ((work, queue), counts.to_vec());
+    let Some(mut context) = SearchContext::for_usage(state, own, flavors, counts, usage, mode)
+    else {
+        return Err(NoPreemption::Hopeless(Vec::new()));
+    };
+    context.relaxation.no_nodes = true;
+    let some = candidates(state, &context, holders, spared);
+    if some.list.is_empty() {
+        return Err(NoPreemption::Protected);
+    }
+    if !may_do(state, &context, &some.list) {
+        return Err(NoPreemption::TooFew);
+    }
+    let found = as_cluster(state, &context, &some.list, &some.tries);
+    let found = found.ok_or(NoPreemption::TooFew)?;
+    Ok(victims(state, &found, &some.list))
+}
+
 fn victims(state: &State<'_>, found: &VictimSet, list: &[Candidate]) -> Victims {
-    let taken = found.taken.iter();
-    let list: Vec<Victim> = taken.map(|at| list[*at].victim(state)).collect();
+    let taken = found.taken.iter().map(|at| &list[*at]);
+    let (ending, evicted): (Vec<&Candidate>, Vec<&Candidate>) = taken.partition(|one| one.ending);
+    let list: Vec<Victim> = evicted.iter().map(|one| one.victim(state)).collect();
     let lost = list.iter().map(|victim| victim.lost_ms);
     Victims {
         lost_ms: lost.fold(0, i64::saturating_add),
         list,
+        ending: ending.iter().map(|one| one.work).collect(),
         allocation: Arc::new(found.allocation.clone()),
         proven: false,
     }

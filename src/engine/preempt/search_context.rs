@@ -45,9 +45,9 @@ impl SearchContext {
         work: WorkloadId,
         queue: QueueId,
         flavors: &[Vec<FlavorId>],
-        whole: bool,
+        counts: Vec<u32>,
     ) -> Option<Self> {
-        Self::of(state, work, queue, flavors, whole, PreemptMode::AsCluster)
+        Self::of(state, work, queue, flavors, counts, PreemptMode::AsCluster)
     }
 
     /// The context for a selection mode, if preemption could help at all.
@@ -56,21 +56,9 @@ impl SearchContext {
         work: WorkloadId,
         queue: QueueId,
         flavors: &[Vec<FlavorId>],
-        whole: bool,
+        counts: Vec<u32>,
         mode: PreemptMode,
     ) -> Option<Self> {
-        let compiled = state.compiled();
-        let own = &compiled.workloads[work].sets;
-        let counts: Vec<u32> = own
-            .iter()
-            .map(|set| {
-                if whole {
-                    set.count
-                } else {
-                    set.min.max(1).min(set.count)
-                }
-            })
-            .collect();
         let sets: Vec<PodSetAllocation> = flavors
             .iter()
             .zip(&counts)
@@ -81,6 +69,19 @@ impl SearchContext {
             })
             .collect();
         let usage = state.usage_of(work, queue, &sets);
+        Self::for_usage(state, (work, queue), flavors, counts, usage, mode)
+    }
+
+    /// The same for a part of the workload's quota.
+    pub(super) fn for_usage(
+        state: &State<'_>,
+        (work, queue): (WorkloadId, QueueId),
+        flavors: &[Vec<FlavorId>],
+        counts: Vec<u32>,
+        usage: Vec<(PairId, i64)>,
+        mode: PreemptMode,
+    ) -> Option<Self> {
+        let compiled = state.compiled();
         let nameless = state.tree().branches[queue].nameless;
         let known = compiled.snapshot.queues.get(queue);
         let rules = known.map_or_else(Preemption::default, |queue| queue.preemption);
@@ -145,41 +146,54 @@ impl SearchContext {
         } else {
             self.rules.borrow != Borrow::Never
         };
-        amount <= quotas.nominal || while_borrowing || self.fits_below_top(state, pair, amount)
-    }
-
-    /// Whether some subtree around the queue, below the root, has enough quota of its own.
-    fn fits_below_top(&self, state: &State<'_>, pair: PairId, amount: i64) -> bool {
-        let mut left = amount;
-        for node in state.tree().path(self.queue) {
-            if state.tree().branches[node].parent.is_none() {
-                return false;
-            }
-            let quotas = state.tree().quota(node, pair);
-            let used = state.used(node, pair);
-            if used.saturating_add(left) <= quotas.subtree {
-                return true;
-            }
-            left -= (quotas.guaranteed - used).max(0);
-        }
-        false
+        amount <= quotas.nominal
+            || while_borrowing
+            || state.fits_below_top(self.queue, pair, amount)
     }
 
     /// Places the workload now; without `borrow` only if its queue then stays within its own quota.
     pub(super) fn start(&self, state: &mut State<'_>, borrow: bool) -> Option<Allocation> {
         let mark = state.mark();
-        let allocation = state.start_with(
-            self.work,
-            self.queue,
-            &self.flavors,
-            &self.counts,
-            &self.relaxation,
-        )?;
+        let allocation = match self.relaxation.no_nodes {
+            true => self.take_quota(state)?,
+            false => state.start_with(
+                self.work,
+                self.queue,
+                &self.flavors,
+                &self.counts,
+                &self.relaxation,
+            )?,
+        };
         if borrow || !self.borrows(state, &allocation) {
             return Some(allocation);
         }
         state.undo_to(mark);
         None
+    }
+
+    /// Uses its quota, if that suffices; the allocation has no nodes.
+    fn take_quota(&self, state: &mut State<'_>) -> Option<Allocation> {
+        let free = |&(pair, amount): &(PairId, i64)| amount <= state.available(self.queue, pair);
+        if !self.usage.iter().all(free) {
+            return None;
+        }
+        for &(pair, amount) in &self.usage {
+            state.use_quota(self.queue, pair, amount);
+        }
+        let sets = self.flavors.iter().zip(&self.counts);
+        let sets: Vec<PodSetAllocation> = sets
+            .map(|(flavors, count)| PodSetAllocation {
+                count: *count,
+                flavors: flavors.clone(),
+                placements: Vec::new(),
+            })
+            .collect();
+        Some(Allocation {
+            queue: Some(self.queue),
+            usage: self.usage.clone(),
+            speed_milli: state.speed(self.work, &sets),
+            sets,
+        })
     }
 
     /// Whether it fits now.
@@ -225,7 +239,7 @@ pub(super) fn assignments(
             return Vec::new();
         };
         let suits = |flavors: &Vec<FlavorId>| {
-            let suits = state.flavors_suit(work, set, queue, flavors, &relaxation);
+            let suits = state.flavors_suit(work, set, flavors, &relaxation);
             suits.is_ok()
         };
         let options: Vec<Vec<FlavorId>> = options.into_iter().filter(suits).collect();

@@ -90,8 +90,10 @@ fn crowd(seed: u64) -> CompiledFleet {
 fn by_force(state: &mut State<'_>, new: WorkloadId) -> Option<(i64, usize)> {
     let queue = state.gate_of_queue(new).ok()?;
     let mut best: Option<(i64, usize)> = None;
+    let sets = state.compiled().workloads[new].sets.iter();
+    let fewest: Vec<u32> = sets.map(|set| set.min.max(1).min(set.count)).collect();
     for flavors in assignments(state, new, queue) {
-        let Some(context) = SearchContext::new(state, new, queue, &flavors, false) else {
+        let Some(context) = SearchContext::new(state, new, queue, &flavors, fewest.clone()) else {
             continue;
         };
         let mut some = candidates(state, &context, &Holders::new(state), &|_| false);
@@ -225,12 +227,13 @@ fn a_fit_beyond_the_listed_flavors_is_no_reason_against_preemption() {
     let compiled = compiled(json!({
         "nodes": [node("n", 8, "r", "b")], "flavors": named,
         "queues": [{
-            "name": "q", "quota": quotas.collect::<Vec<Value>>(),
+            "name": "q", "system": "kueue", "quota": quotas.collect::<Vec<Value>>(),
             "preemption": { "within": "lower-priority" }, "fungibility": { "preempt": "stop" },
         }],
         "workloads": [
             work("runs", 1, 2, json!({
                 "queue": "q", "state": "running", "placements": [{ "node": "n" }], "flavors": [{ "flavor": "f0" }],
+                "requests": { "devices": { "nvidia.com/gpu": 2 } },
             })),
             work("new", 0, 0, json!({ "queue": "q", "priority": 9, "pod_sets": [one("lead"), one("worker")] })),
         ],

@@ -13,8 +13,8 @@ use model::fleet::node::Billing;
 use model::plan::JobName;
 
 use crate::compiled::CompiledFleet;
-use crate::cycle::{self, CycleOptions};
-use crate::explain::{CLUSTER_CYCLE, job};
+use crate::cycle;
+use crate::explain::job;
 use crate::forecast::Start;
 use crate::snapshot::{Snapshot, SnapshotDevice, SnapshotNode, Status, Workload};
 use crate::state::State;
@@ -63,14 +63,13 @@ pub struct Shrink {
 fn starters(snapshot: Snapshot, sparing: bool) -> (BTreeSet<JobKey>, BTreeSet<Name>) {
     let compiled = CompiledFleet::new(snapshot);
     let mut state = State::new(&compiled);
-    let (seated, _) = cycle::place(&mut state, &[]);
-    let options = CycleOptions {
-        spare_all: sparing,
-        ..CLUSTER_CYCLE
+    let cycle = match sparing {
+        true => cycle::without_evictions(&mut state),
+        false => cycle::cycle(&mut state),
     };
-    let cycle = cycle::cycle(&mut state, options);
     let admitted = cycle.admitted.iter().map(|one| one.work);
-    let started = seated.iter().map(|(work, _)| *work).chain(admitted);
+    let started = cycle.placed.iter().map(|(work, _)| *work);
+    let started = started.chain(admitted);
     let started = started
         .map(|work| compiled.workload(work).key.clone())
         .collect();

@@ -16,8 +16,8 @@ pub use node::{
     TaintEffect, belongs_to_node,
 };
 pub use queue::{
-    ANY_FLAVOR, Fungibility, LeftAlone, Preemption, QueueStop, QueueingStrategy, SnapshotFlavor,
-    SnapshotQueue, SnapshotQuota, System, least_amount, unit_is_milli,
+    ANY_FLAVOR, FlavorPreference, Fungibility, LeftAlone, Preemption, QueueStop, QueueingStrategy,
+    SnapshotFlavor, SnapshotQueue, SnapshotQuota, System, least_amount, unit_is_milli,
 };
 pub use rules::{
     Backfill, EngineOptions, OwnerRuntimes, Route, SnapshotBudget, SnapshotPriorityClass,

@@ -158,6 +158,26 @@ pub struct Fungibility {
     pub borrow_stops: bool,
     /// Takes the first flavor in which the workload fits by preempting; otherwise continues to one that needs no preemption.
     pub preempt_stops: bool,
+    /// Which of the flavors is taken that did not end the search.
+    pub preference: FlavorPreference,
+}
+
+/// Which flavor comes first where one needs borrowing and another one preemption. Source: Kueue's `flavorFungibility.preference`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum FlavorPreference {
+    #[default]
+    Borrowing,
+    Preemption,
+}
+
+model::words! {
+    impl FlavorPreference {
+        /// Name in the document: Kueue's.
+        pub fn name(self) {
+            Borrowing => "BorrowingOverPreemption",
+            Preemption => "PreemptionOverBorrowing",
+        }
+    }
 }
 
 impl Default for Fungibility {
@@ -165,6 +185,7 @@ impl Default for Fungibility {
         Self {
             borrow_stops: true,
             preempt_stops: false,
+            preference: FlavorPreference::default(),
         }
     }
 }

@@ -414,23 +414,6 @@ impl<'p> State<'p> {
             .borrowed(&self.occupancy.tree, queue, pair)
     }
 
-    /// Height in the tree at which a queue borrows if it uses this much more: 0 if its own quota suffices, else the
-    /// number of levels below the lowest ancestor cohort whose quota suffices; the height of the whole tree if there is
-    /// none. Source: Kueue's `FindHeightOfLowestSubtreeThatFits`.
-    pub(super) fn borrow_height(&self, queue: QueueId, pair: PairId, more: i64) -> usize {
-        let tree = self.tree();
-        let mut left = more;
-        for node in tree.path(queue) {
-            let quotas = tree.quota(node, pair);
-            let used = self.used(node, pair);
-            if used.saturating_add(left) <= quotas.subtree {
-                return tree.branches[node].height;
-            }
-            left = (left - (quotas.guaranteed - used).max(0)).max(0);
-        }
-        tree.branches[tree.branches[queue].root].height
-    }
-
     /// Uses quota of a queue, or releases it if negative. Nothing is checked.
     pub fn use_quota(&mut self, queue: QueueId, pair: PairId, amount: i64) {
         self.journal.push(InverseChange::Usage(queue, pair, amount));

@@ -2,6 +2,8 @@
 
 use crate::compiled::{PairId, QueueId, QuotaTree};
 
+use super::State;
+
 /// Usage of all queues. `counted` counts against a queue's subtree; `gross` is the total of a queue and its descendants.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct QuotaUsage {
@@ -93,5 +95,42 @@ impl QuotaUsage {
                 _ => return,
             }
         }
+    }
+}
+
+impl State<'_> {
+    /// Height in the tree at which a queue borrows if it uses this much more: 0 if its own quota suffices, else the
+    /// number of levels below the lowest ancestor cohort whose quota suffices; the height of the whole tree if there is
+    /// none. Source: Kueue's `FindHeightOfLowestSubtreeThatFits`.
+    pub(crate) fn borrow_height(&self, queue: QueueId, pair: PairId, more: i64) -> usize {
+        let tree = self.tree();
+        let mut left = more;
+        for node in tree.path(queue) {
+            let quotas = tree.quota(node, pair);
+            let used = self.used(node, pair);
+            if used.saturating_add(left) <= quotas.subtree {
+                return tree.branches[node].height;
+            }
+            left = (left - (quotas.guaranteed - used).max(0)).max(0);
+        }
+        tree.branches[tree.branches[queue].root].height
+    }
+
+    /// Whether some subtree around a queue, below the root, has enough quota of its own for this much more.
+    pub(crate) fn fits_below_top(&self, queue: QueueId, pair: PairId, more: i64) -> bool {
+        let tree = self.tree();
+        let mut left = more;
+        for node in tree.path(queue) {
+            if tree.branches[node].parent.is_none() {
+                return false;
+            }
+            let quotas = tree.quota(node, pair);
+            let used = self.used(node, pair);
+            if used.saturating_add(left) <= quotas.subtree {
+                return true;
+            }
+            left -= (quotas.guaranteed - used).max(0);
+        }
+        false
     }
 }

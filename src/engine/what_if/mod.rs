@@ -331,7 +331,7 @@ fn figures(snapshot: Snapshot) -> (WhatIfFigures, WhatIfSide) {
     let compiled = CompiledFleet::new(snapshot);
     let mut state = State::new(&compiled);
     // Workloads with quota take free nodes before any new workload.
-    let (seated, unseated) = cycle::place(&mut state, &[]);
+    let (seated, unseated) = cycle::place(&mut state);
     let seated: Vec<WorkloadId> = seated.into_iter().map(|(work, _)| work).collect();
     let at_once = seated
         .iter()
@@ -341,7 +341,7 @@ fn figures(snapshot: Snapshot) -> (WhatIfFigures, WhatIfSide) {
     starts.extend(at_once);
     starts.extend(past_queues(&compiled, &seated, &unseated));
     // An eviction is reported whether or not a node has free capacity then.
-    let cycle = cycle::cycle(&mut state, cycle::CycleOptions::BY_QUOTA);
+    let cycle = cycle::cycle(&mut state);
     let reserved = unseated.len() + cycle.quota_reserved.len();
     let pushed = cycle.preempted.iter().flat_map(|push| &push.victims.list);
     let preempted = pushed

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use engine::compiled::{CompiledFleet, NodeId, WorkloadId};
-use engine::cycle::{self, CycleOptions};
+use engine::cycle;
 use engine::snapshot::Status;
 use engine::state::State;
 use model::fleet::job::JobKey;
@@ -16,15 +16,14 @@ pub(crate) fn start_in_gap(compiled: &CompiledFleet, away: &[WorkloadId]) -> BTr
     for work in away {
         state.set_status(*work, Status::Held);
     }
-    let (placed, _) = cycle::place(&mut state, &[]);
-    let first = cycle::cycle(&mut state, CycleOptions::BY_QUOTA);
+    let first = cycle::cycle(&mut state);
     for work in away {
         state.set_status(*work, Status::Waiting);
     }
-    let (placed_later, _) = cycle::place(&mut state, &first.quota_reserved);
-    let then = cycle::cycle(&mut state, CycleOptions::BY_QUOTA);
+    let then = cycle::cycle(&mut state);
     let admitted = first.admitted.iter().chain(&then.admitted);
-    let placed = placed.iter().chain(&placed_later).map(|(work, _)| *work);
+    let placed = first.placed.iter().chain(&then.placed);
+    let placed = placed.map(|(work, _)| *work);
     let started = admitted.map(|admission| admission.work).chain(placed);
     started
         .map(|work| compiled.workload(work).key.clone())
@@ -40,12 +39,12 @@ pub(crate) fn start_late(compiled: &CompiledFleet) -> BTreeSet<JobKey> {
     for node in &open {
         state.set_open(*node, false);
     }
-    let first = cycle::cycle(&mut state, CycleOptions::BY_QUOTA);
+    let first = cycle::cycle(&mut state);
     for node in &open {
         state.set_open(*node, true);
     }
-    let bound = cycle::bind(&mut state, &first.quota_reserved);
-    let then = cycle::cycle(&mut state, CycleOptions::BY_QUOTA);
+    let bound = cycle::bind(&mut state);
+    let then = cycle::cycle(&mut state);
     let admitted = first.admitted.iter().chain(&then.admitted);
     let started = admitted.map(|admission| admission.work).chain(bound);
     let key = |work: WorkloadId| compiled.workload(work).key.clone();

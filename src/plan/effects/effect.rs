@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use engine::compiled::{CompiledFleet, NodeId, WorkloadId};
-use engine::cycle::{self, CycleOptions};
+use engine::cycle;
 use engine::forecast::{self, Start};
 use engine::snapshot::{Snapshot, Status};
 use engine::spending::spending;
@@ -82,7 +82,6 @@ impl FirstCycle {
         let compiled = state.compiled();
         let key = |work: WorkloadId| compiled.workload(work).key.clone();
         let mut started: Vec<(WorkloadId, Arc<Allocation>)> = Vec::new();
-        let mut quota_reserved: Vec<WorkloadId> = Vec::new();
         let mut preempted = BTreeMap::new();
         for work in then.back {
             state.set_status(*work, Status::Held);
@@ -102,10 +101,8 @@ impl FirstCycle {
                     state.set_status(*work, Status::Waiting);
                 }
             }
-            let (seated, unseated) = cycle::place(state, &quota_reserved);
-            started.extend(seated);
-            let cycle = cycle::cycle(state, CycleOptions::BY_QUOTA);
-            quota_reserved = unseated.into_iter().chain(cycle.quota_reserved).collect();
+            let cycle = cycle::cycle(state);
+            started.extend(cycle.placed);
             let fresh = cycle.admitted.into_iter();
             started.extend(fresh.map(|admission| (admission.work, admission.allocation)));
             for victim in &cycle.drained {
@@ -119,7 +116,7 @@ impl FirstCycle {
         }
         Self {
             started,
-            quota_reserved,
+            quota_reserved: cycle::unplaced(state),
             preempted,
         }
     }
@@ -258,6 +255,11 @@ impl Picture {
                     moved.unwrap_or_default();
             }
         }
+    }
+
+    /// Whether a job has its quota after the cycle and no nodes.
+    pub(crate) fn gets_quota(&self, key: &JobKey) -> bool {
+        self.quota_reserved.contains(key)
     }
 
     pub(crate) fn is_contested(&self, key: &JobKey) -> bool {

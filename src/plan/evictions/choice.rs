@@ -116,6 +116,10 @@ pub(crate) fn choose(
     let Some(sets) = Sets::of(&mut state, work) else {
         return Ok(EvictionChoice::default());
     };
+    if let Err(refusal @ preempt::NoPreemption::Ending(_)) = &sets.cluster {
+        let explained = around.explain(work).explanation;
+        return Err(hopeless(snapshot, work, refusal, &explained));
+    }
     let Some(picked) = sets.picked(snapshot) else {
         return match sets.any() {
             Ok(any) => {
@@ -312,6 +316,18 @@ pub(crate) fn hopeless(
                 "preempting would not start {job}: the jobs that it may preempt would not free enough devices"
             ),
         ),
+        preempt::NoPreemption::Ending(ending) => {
+            let names = ending
+                .iter()
+                .map(|work| planner_context::name(&snapshot.workloads[*work].key));
+            let names: Vec<JobName> = names.collect();
+            let names = first_named(&names, 5);
+            let are = if ending.len() == 1 { "is" } else { "are" };
+            let sentence = format!(
+                "{job} waits for {names}, which {are} being evicted already: nobody else has to go"
+            );
+            (RefusalCode::Infeasible, sentence)
+        }
         preempt::NoPreemption::Needless | preempt::NoPreemption::Hopeless(_) => (
             RefusalCode::Infeasible,
             format!("preempting cannot start {job}: {}", explained.reason),

@@ -108,11 +108,7 @@ pub(crate) fn seat_victims(
     work: WorkloadId,
 ) -> Result<Victims, preempt::NoPreemption> {
     // Other admitted jobs that fit take free devices first.
-    let options = cycle::CycleOptions {
-        spare_all: true,
-        ..cycle::CycleOptions::default()
-    };
-    let cycle = cycle::cycle(state, options);
+    let cycle = cycle::without_evictions(state);
     let fresh: BTreeSet<WorkloadId> = cycle.admitted.iter().map(|one| one.work).collect();
     state.victims_but(work, PreemptMode::ByHand, &|other| fresh.contains(&other))
 }

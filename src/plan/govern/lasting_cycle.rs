@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use engine::compiled::WorkloadId;
-use engine::cycle::{self, Cycle, CycleOptions};
+use engine::cycle::{self, Cycle};
 use engine::snapshot::Status;
 use engine::state::State;
 
@@ -20,12 +20,12 @@ pub(super) fn lasting_cycle(state: &State<'_>) -> Cycle {
     let mut tries = 1;
     loop {
         let mut then = base.clone();
-        let mut cycle = cycle::cycle(&mut then, CycleOptions::default());
+        let mut cycle = cycle::with_pending_pods(&mut then);
         if cycle.admitted.is_empty() {
             return cycle;
         }
         then.commit();
-        let next = cycle::cycle(&mut then, CycleOptions::default());
+        let next = cycle::with_pending_pods(&mut then);
         let victims = next.preempted.iter().flat_map(|it| &it.victims.list);
         let victims: Vec<WorkloadId> = victims.map(|victim| victim.work).collect();
         let in_vain = |work: &WorkloadId| victims.contains(work);

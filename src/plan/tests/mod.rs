@@ -4,6 +4,7 @@ mod evict;
 mod evicted;
 pub(crate) mod fleet;
 mod groups;
+mod one_answer;
 mod scale;
 
 use serde_json::{Value, json};

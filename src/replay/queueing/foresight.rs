@@ -9,7 +9,8 @@ use engine::forecast::{Start, forecast_one};
 use engine::snapshot::{
     Backfill, DEVICES, DeviceRequest, EngineHealth, EngineOptions, HeldDevices, OwnerRuntimes,
     Placement, PodSet, QueueingStrategy, ResourceRequests, Snapshot, SnapshotDevice,
-    SnapshotFlavor, SnapshotNode, SnapshotQueue as Line, SnapshotQuota, Status, WHOLE, Workload,
+    SnapshotFlavor, SnapshotNode, SnapshotQueue as Line, SnapshotQuota, Status, System, WHOLE,
+    Workload,
 };
 use engine::state::State;
 use model::base::{Moment, Name, ObjectKey};
@@ -193,6 +194,8 @@ fn shown(queue: &TraceQueue, line: &[Member<'_>], now: i64, discipline: Discipli
         }],
         queues: vec![Line {
             name: Name::from("q"),
+            // The one whose reservations follow the options.
+            system: System::Stokehold,
             order,
             quotas: vec![SnapshotQuota {
                 flavor: Name::from("f"),

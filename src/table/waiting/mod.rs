@@ -306,6 +306,8 @@ fn brief(reason: &Reason, job: &Job) -> String {
         Reason::Topology { level, asked, best } => {
             format!("no {level} has room for {asked} pods; the best for {best}")
         }
+        Reason::Ending { job } => format!("waits for {job} to end"),
+        Reason::GetsQuota { .. } => "has quota, waits for nodes".to_owned(),
         Reason::Behind { job } => format!("behind {job} in a strict queue"),
         Reason::Reserved { job } => format!("devices are reserved for {job}"),
         other => other.sentence(),

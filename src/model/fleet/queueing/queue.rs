@@ -406,6 +406,9 @@ pub struct Queue {
     pub next_before_borrow: bool,
     /// True when it tries the next flavor before preempting (Kueue's `whenCanPreempt: TryNextFlavor`).
     pub next_before_preempt: bool,
+    /// True when it takes a flavor that needs preemption rather than one that needs borrowing. Source: Kueue's
+    /// `flavorFungibility.preference`, if it is `PreemptionOverBorrowing`.
+    pub preempts_before_borrowing: bool,
     /// Usage above its own quota relative to its weight, from its system's status; infinite for a borrower of weight 0. Only
     /// comparable within one system.
     pub share: Option<f64>,
