@@ -155,6 +155,16 @@ impl WorkloadExplanation {
         }
     }
 
+    /// Without the offers that add more than its own devices need, since jobs ahead of it take the rest, unless all are of that kind.
+    fn without_surplus(mut self, devices: u64) -> Self {
+        let is_own = |one: &Unblock| one.for_others(devices).is_none();
+        let known = &self.explanation;
+        if known.unblock.iter().chain(&known.alternatives).any(is_own) {
+            self.explanation.offers(is_own);
+        }
+        self
+    }
+
     /// Adds the options that apply to a workload of the snapshot.
     fn decided_by(mut self, snapshot: &Snapshot, work: WorkloadId) -> Self {
         self.options = used(snapshot, snapshot.workloads.get(work));
@@ -296,6 +306,7 @@ impl<'s> WaitingFleet<'s> {
         let model = &self.whole.workloads[work];
         add_quota_reserved(&mut explanation, model);
         WorkloadExplanation::new(explanation, start, self.whole.at)
+            .without_surplus(model.device_count())
             .looking_later(&self.compiled.snapshot, &model.key, asked)
             // The options are those of its queue, also where it is judged without it.
             .decided_by(self.whole, work)

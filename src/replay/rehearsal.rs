@@ -41,7 +41,7 @@ pub struct BacktestSetup {
 }
 
 /// Results of a backtest. Times in seconds.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct BacktestResult {
     /// Number of nodes of the world.
     pub nodes: usize,
@@ -49,13 +49,15 @@ pub struct BacktestResult {
     pub devices: usize,
     /// Jobs that began to wait and got a forecast.
     pub asked: usize,
-    /// Of these, still waiting at the end.
+    /// Of these, still waiting when as much time again had passed after the last forecast.
     pub still_waiting: usize,
+    /// Of those, with an interval that had not ended by then: nothing can be said of them.
+    pub open: usize,
     /// Of these, deleted without a start.
     pub gone: usize,
     /// Of those that started: the forecast was "unknown".
     pub unknown: usize,
-    /// Of those that started: with a forecast. The fields below are about these.
+    /// All but those that are gone or open. The ratios below are about these; errors and waits are of those that started.
     pub judged: usize,
     /// Median absolute error of the forecast start.
     pub abs_error_p50_seconds: Option<f64>,
@@ -65,7 +67,8 @@ pub struct BacktestResult {
     pub wait_p50_seconds: Option<f64>,
     /// 90th percentile of the waiting time.
     pub wait_p90_seconds: Option<f64>,
-    /// Share that started within the interval from p10 to p90, give or take one snapshot interval, 0 to 1.
+    /// Share that started within the interval from p10 to p90, give or take one snapshot interval, 0 to 1. Unknown starts and
+    /// those that wait beyond their p90 are outside.
     pub coverage_ratio: Option<f64>,
     /// Share that started before the interval, 0 to 1.
     pub early_ratio: Option<f64>,
@@ -104,7 +107,9 @@ pub fn rehearse(setup: &BacktestSetup, mut progress: impl FnMut(usize, usize)) -
     let hour = |at: i64| usize::try_from((at - begin.millis()) / 3_600_000).unwrap_or(0);
     let mut nodes = 0;
     let mut at = begin.millis();
-    while at < end {
+    // Those that wait at the end of the forecasts may still start.
+    let last = end + setup.length_ms;
+    while at < end || at < last && !open.is_empty() {
         at += LOOK;
         let now = Moment::from_millis(at);
         fold(&mut ledger, &mut names, world.advance(now));
@@ -121,7 +126,7 @@ pub fn rehearse(setup: &BacktestSetup, mut progress: impl FnMut(usize, usize)) -
             .keys()
             .filter(|key| !waited.contains_key(*key))
             .collect();
-        if at > counts_from && !fresh.is_empty() {
+        if at > counts_from && at <= end && !fresh.is_empty() {
             let mut snapshot = live::snapshot(&fleet, &SpendRates::default());
             if !setup.history {
                 snapshot.runs.clear();
@@ -135,9 +140,22 @@ pub fn rehearse(setup: &BacktestSetup, mut progress: impl FnMut(usize, usize)) -
             }
         }
         waited = waits;
-        progress(hour(at), hour(end));
+        progress(hour(at), hour(last));
     }
-    outcome(&judged, asked, gone, open.len(), nodes, world.devices())
+    let over = |waits: &&PendingForecast| match (waits.start.p50, waits.start.p90) {
+        (None, _) => true,
+        (Some(_), p90) => p90.is_some_and(|p90| at > p90.millis() + LOOK),
+    };
+    let late = open.values().filter(over).count();
+    BacktestResult {
+        asked,
+        gone,
+        still_waiting: open.len(),
+        open: open.len() - late,
+        nodes,
+        devices: world.devices(),
+        ..outcome(&judged, late)
+    }
 }
 
 /// Removes forecasts of jobs that started or disappeared from `open`.
@@ -173,17 +191,11 @@ fn settle(
     }
 }
 
-fn outcome(
-    all: &[(PendingForecast, Moment)],
-    asked: usize,
-    gone: usize,
-    still_waiting: usize,
-    nodes: usize,
-    devices: usize,
-) -> BacktestResult {
+/// The outcome of all that started, and of a number that still wait after their interval; the counts of the fleet are left at 0.
+fn outcome(all: &[(PendingForecast, Moment)], waiting_late: usize) -> BacktestResult {
     let mut errors = Vec::new();
     let mut waits = Vec::new();
-    let (mut within, mut early, mut bounded) = (0usize, 0usize, 0usize);
+    let (mut within, mut early) = (0usize, 0usize);
     let mut by_basis: BTreeMap<String, usize> = BTreeMap::new();
     for (asked, started) in all {
         let basis = match asked.start.basis {
@@ -197,7 +209,6 @@ fn outcome(
         errors.push(p50.millis().abs_diff(started.millis()));
         waits.push(started.millis().abs_diff(asked.at.millis()));
         let Some(p10) = asked.start.p10 else { continue };
-        bounded += 1;
         // Without a p90 the interval is open-ended; the tolerance is one snapshot interval.
         let late = asked
             .start
@@ -213,15 +224,11 @@ fn outcome(
         let rank = (sorted.len() * percent).div_ceil(100).max(1) - 1;
         sorted.get(rank).map(|millis| *millis as f64 / 1_000.0)
     };
-    let share = |part: usize| (bounded > 0).then(|| part as f64 / bounded as f64);
+    let judged = all.len() + waiting_late;
+    let share = |part: usize| (judged > 0).then(|| part as f64 / judged as f64);
     BacktestResult {
-        nodes,
-        devices,
-        asked,
-        still_waiting,
-        gone,
         unknown: all.len() - errors.len(),
-        judged: errors.len(),
+        judged,
         abs_error_p50_seconds: at(&errors, 50),
         abs_error_p90_seconds: at(&errors, 90),
         wait_p50_seconds: at(&waits, 50),
@@ -229,6 +236,7 @@ fn outcome(
         coverage_ratio: share(within),
         early_ratio: share(early),
         by_basis,
+        ..BacktestResult::default()
     }
 }
 
@@ -279,12 +287,12 @@ mod tests {
         };
         let outcome = rehearse(&setup, |_, _| ());
         assert!(outcome.asked > 0, "{outcome:?}");
+        assert_eq!(outcome.asked, outcome.open + outcome.gone + outcome.judged);
+        let started: usize = outcome.by_basis.values().sum();
         assert_eq!(
-            outcome.asked,
-            outcome.still_waiting + outcome.gone + outcome.unknown + outcome.judged
+            started + outcome.still_waiting,
+            outcome.open + outcome.judged
         );
-        let judged: usize = outcome.by_basis.values().sum();
-        assert_eq!(judged, outcome.unknown + outcome.judged);
         assert_eq!(outcome, rehearse(&setup, |_, _| ()), "twice the same");
     }
 }

@@ -100,9 +100,9 @@ const WEEK: u64 = 7 * 86_400;
 /// Printed where a start cannot be estimated.
 pub const NO_ETA: &str = "no ETA";
 
-/// An estimated start with its 80 % interval: `~21:40 (20:55–23:10)` in UTC, `in ~2d04h (1d20h–3d01h)` when it is far off,
-/// `in ~2d12h (8h–4 weeks)` from two weeks on;
-/// `now` when due; `no ETA` when unknown.
+/// An estimated start with its 80 % interval: `~21:40 (21:10–22:40)` in UTC, `in ~2d04h (1d20h–3d01h)` when it is far off,
+/// `now` when due; `no ETA` when unknown. An interval that is wider than the wait until its middle gives no time for the middle:
+/// `not before 20:55, likely by 02:10`, `not within 8h, likely within 4 weeks`.
 pub fn eta(now: Moment, [p10, p50, p90]: [Option<Moment>; 3]) -> String {
     let about = eta_alone(now, [p10, p50, p90]);
     let scale = EtaScale::of(now, [p10, p50, p90]);
@@ -116,6 +116,17 @@ pub fn eta(now: Moment, [p10, p50, p90]: [Option<Moment>; 3]) -> String {
         ahead if scale.far || ahead <= DAY || day(at) == day(now) => scale.short(now, at),
         _ => format!("{} {}", weekday(at), hour(at)),
     };
+    if scale.wide {
+        let (before, by) = match scale.far {
+            true => ("not within", "likely within"),
+            false => ("not before", "likely by"),
+        };
+        let first = p10.filter(|at| *at > now);
+        let first = first.map(|at| format!("{before} {}", end(at)));
+        let last = p90.map(|at| format!("{by} {}", end(at)));
+        let parts: Vec<String> = first.into_iter().chain(last).collect();
+        return parts.join(", ");
+    }
     let range = match (p10.map(end), p90.map(end)) {
         (Some(first), Some(last)) if first == last => None,
         (Some(first), Some(last)) => Some(format!("{first}–{last}")),
@@ -129,7 +140,8 @@ pub fn eta(now: Moment, [p10, p50, p90]: [Option<Moment>; 3]) -> String {
     }
 }
 
-/// The estimate without its interval: `~21:40`, `in ~2d04h`. Rounded as with its interval.
+/// The estimate without its interval: `~21:40`, `in ~2d04h`; of a wide interval the begin: `after 20:55`, `in >8h`. Rounded as
+/// the interval would be.
 pub fn eta_alone(now: Moment, [p10, p50, p90]: [Option<Moment>; 3]) -> String {
     let Some(middle) = p50 else {
         return NO_ETA.to_owned();
@@ -138,10 +150,14 @@ pub fn eta_alone(now: Moment, [p10, p50, p90]: [Option<Moment>; 3]) -> String {
         return "now".to_owned();
     }
     let scale = EtaScale::of(now, [p10, p50, p90]);
-    let short = scale.short(now, middle);
-    match scale.far {
-        true => format!("in ~{short}"),
-        false => format!("~{short}"),
+    let first = p10.filter(|at| *at > now);
+    match (scale.wide, first, scale.far) {
+        (true, Some(first), true) => format!("in >{}", scale.short(now, first)),
+        (true, Some(first), false) => format!("after {}", scale.short(now, first)),
+        (true, None, true) => format!("in <{}", scale.short(now, p90.unwrap_or(middle))),
+        (true, None, false) => format!("by {}", scale.short(now, p90.unwrap_or(middle))),
+        (false, _, true) => format!("in ~{}", scale.short(now, middle)),
+        (false, _, false) => format!("~{}", scale.short(now, middle)),
     }
 }
 
@@ -151,15 +167,20 @@ struct EtaScale {
     far: bool,
     /// Width of the interval.
     width: Option<Age>,
+    /// The interval is wider than the time until its middle, which is no estimate then.
+    wide: bool,
 }
 
 impl EtaScale {
     fn of(now: Moment, [p10, p50, p90]: [Option<Moment>; 3]) -> Self {
         let ends_far = p90.is_some_and(|at| at.millis() - now.millis() > 6 * DAY);
         let is_far = p50.is_some_and(|at| at.millis() - now.millis() > DAY);
+        let width = p10.zip(p90).map(|(p10, p90)| p90.since(p10));
+        let ahead = p50.map(|at| at.since(now));
         Self {
             far: ends_far || is_far,
-            width: p10.zip(p90).map(|(p10, p90)| p90.since(p10)),
+            width,
+            wide: width.zip(ahead).is_some_and(|(width, ahead)| width > ahead),
         }
     }
 
@@ -367,34 +388,50 @@ mod tests {
         let now = Moment::parse("2026-11-21T20:00:00Z").expect("a moment");
         let at = |minutes: i64| Some(Moment::from_millis(now.millis() + minutes * 60_000));
         let shown = |p10, p50, p90| eta(now, [p10, p50, p90]);
-        assert_eq!(shown(at(55), at(100), at(190)), "~21:40 (20:55–23:10)");
+        assert_eq!(shown(at(70), at(100), at(160)), "~21:40 (21:10–22:40)");
+        assert_eq!(
+            shown(at(55), at(100), at(190)),
+            "not before 20:55, likely by 23:10"
+        );
         assert_eq!(shown(at(100), at(100), at(100)), "~21:40");
         assert_eq!(shown(at(55), at(100), None), "~21:40 (from 20:55)");
         // The past is no part of an interval, which is longer then and rounded more.
-        assert_eq!(shown(at(-55), at(100), at(190)), "~21:45 (now–23:15)");
+        assert_eq!(shown(at(-55), at(250), at(190)), "~00:15 (now–23:15)");
         // With an interval of a day, minutes are rounded.
         assert_eq!(
             shown(at(55), at(103), at(1_500)),
-            "~21:45 (21:00–Sun 21:00)"
+            "not before 21:00, likely by Sun 21:00"
         );
         // Seven days and an hour later is the same day of the week, so all parts are durations.
-        assert_eq!(shown(at(55), at(103), at(10_140)), "in ~1h45m (1h–7d)");
-        assert_eq!(shown(at(296), at(1_363), at(15_720)), "in ~1d (5h–11d)");
-        assert_eq!(shown(at(296), at(1_500), at(15_880)), "in ~1d (5h–11d)");
+        assert_eq!(
+            shown(at(55), at(103), at(10_140)),
+            "not within 1h, likely within 7d"
+        );
+        assert_eq!(
+            shown(at(296), at(1_363), at(15_720)),
+            "not within 5h, likely within 11d"
+        );
+        assert_eq!(shown(at(-5), at(103), at(210)), "likely by 23:30");
         assert_eq!(
             shown(at(2_640), at(3_120), at(4_380)),
             "in ~2d04h (1d20h–3d01h)"
         );
         assert_eq!(
             shown(at(480), at(3_600), at(36_000)),
-            "in ~2d12h (8h–4 weeks)"
+            "not within 8h, likely within 4 weeks"
         );
         assert_eq!(shown(at(0), at(0), at(9)), "now");
         assert_eq!(shown(at(9), None, None), "no ETA");
         // Without its interval it is rounded the same way.
+        for (ends, alone) in [
+            ([at(55), at(103), at(1_500)], "after 21:00"),
+            ([at(296), at(1_363), at(15_720)], "in >5h"),
+            ([at(-5), at(103), at(210)], "by 23:30"),
+        ] {
+            assert_eq!(eta_alone(now, ends), alone);
+        }
         for ends in [
-            [at(55), at(103), at(1_500)],
-            [at(296), at(1_363), at(15_720)],
+            [at(2_640), at(3_120), at(4_380)],
             [at(100); 3],
             [at(0), at(0), at(9)],
             [at(9), None, None],

@@ -189,6 +189,7 @@ fn queueing_has_the_fields_of_the_contract() {
         "fifo",
         "best-effort",
         "easy",
+        "las",
         "stokehold",
         "stokehold-unknown",
     ] {
@@ -369,7 +370,7 @@ fn a_rehearsal_judges_the_forecasts_that_it_asked_for() {
     let figures: Value = serde_json::from_str(&ended.out).expect("is JSON");
     let count = |field: &str| figures[field].as_u64().expect("is a count");
     assert!(count("devices") > 0 && count("asked") > 0, "{figures}");
-    let ends = ["still_waiting", "gone", "unknown", "judged"];
+    let ends = ["open", "gone", "judged"];
     assert_eq!(ends.map(count).iter().sum::<u64>(), count("asked"));
     let wrong = rehearse("--at yesterday");
     assert_eq!(wrong.code, 2);

@@ -149,7 +149,10 @@ fn topology_request(
     snapshot: &Snapshot,
     ladders: &mut Vec<TopologyTree>,
 ) -> Option<(usize, usize, bool)> {
-    let topology = set.topology.as_ref()?;
+    let topology = set
+        .topology
+        .as_ref()
+        .filter(|asked| !asked.is_unconstrained())?;
     let find = |ladders: &[TopologyTree]| {
         let mut all = ladders.iter().enumerate();
         all.find_map(|(at, ladder)| Some((at, ladder.level(&topology.level)?)))

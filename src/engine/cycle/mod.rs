@@ -116,7 +116,7 @@ pub fn end_of(state: &State<'_>, work: WorkloadId, duration: Option<i64>) -> Opt
     if state.workload_state(work).status == Status::Ending {
         return Some(not_overdue(now, now));
     }
-    let since = state.since(work).unwrap_or(now);
+    let since = state.since(work).unwrap_or(now).min(now);
     let lasts = at_speed(duration?, allocation.speed_milli);
     let end = Moment::from_millis(since.millis().saturating_add(lasts));
     Some(not_overdue(end, now))

@@ -372,7 +372,7 @@ pub struct RequirementCell {
 /// A topology request of a pod set.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct SetTopology {
-    /// The level within which all pods are placed.
+    /// The level within which all pods are placed; empty where they may be anywhere in the topology of their flavor.
     pub level: Name,
     /// False where another level may be used as well.
     pub required: bool,

@@ -123,7 +123,7 @@ fn pod_set(cell: &DocumentCell<'_>) -> Read<PodSet> {
         tolerations: cell.list("tolerations", toleration)?,
         topology: cell.maybe("topology", |cell| {
             Ok(TopologyRequest {
-                level: cell.need("level", |cell| cell.filled())?,
+                level: cell.need("level", |cell| cell.name())?,
                 required: cell.or("required", true, |cell| cell.flag())?,
             })
         })?,

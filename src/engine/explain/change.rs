@@ -54,8 +54,8 @@ impl TaintName {
 /// 7. `quota`: an administrator gives its queue quota that others may need;
 /// 8. `preempt`: other workloads, which come after it in the queue, lose work;
 /// 9. `uncordon`: cordoned nodes accept pods again;
-/// 10. `nodes`: more machines have to be paid for;
-/// 11. `wait`, if the start is known and later than that.
+/// 10. `wait`, if the start is known and later than that;
+/// 11. `nodes`: more machines have to be paid for.
 ///
 /// If none of these helps, changes of the workload's own manifest: `labels`, and it may run on any devices of its kind; or
 /// `ask`, if its pod is larger than any node.
@@ -144,14 +144,14 @@ fn rfc3339<S: serde::Serializer>(at: &Moment, out: S) -> Result<S::Ok, S::Error>
 }
 
 impl UnblockChange {
-    /// A start within this many seconds is near enough to wait for.
-    pub const PATIENCE_SECONDS: i64 = 900;
+    /// A start within this many seconds, a working day, is near enough to wait for.
+    pub const PATIENCE_SECONDS: i64 = 8 * 3_600;
 
     /// Cost rank of an eviction.
     const PREEMPT: u8 = 8;
 
     /// Cost rank of a long wait.
-    const LONG_WAIT: u8 = 11;
+    const LONG_WAIT: u8 = 10;
 
     /// Cost rank at a given time.
     pub fn cost(&self, now: Moment) -> u8 {
@@ -165,7 +165,7 @@ impl UnblockChange {
             Self::Quota { .. } => 7,
             Self::Preempt { .. } => Self::PREEMPT,
             Self::Uncordon { .. } => 9,
-            Self::Nodes { .. } => 10,
+            Self::Nodes { .. } => 11,
             Self::Wait { .. } => Self::LONG_WAIT,
         }
     }

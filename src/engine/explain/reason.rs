@@ -50,8 +50,8 @@ pub enum Reason {
     },
     /// It requires labels other than the flavor's.
     FlavorLabels { flavor: Name },
-    /// It asks for a topology, and the flavor has none.
-    FlavorTopology { flavor: Name },
+    /// It asks for a topology level that the flavor has not; or for none (null), and the flavor is for those that ask.
+    FlavorTopology { flavor: Name, level: Option<Name> },
     /// It requests more than its queue could ever use, borrowing included.
     OverMost {
         queue: Name,
@@ -303,9 +303,11 @@ impl Reason {
             Self::FlavorTaint { flavor, key } => {
                 format!("it does not tolerate taint {key} of flavor {flavor}")
             }
-            Self::FlavorTopology { flavor } => {
-                format!("it asks for a topology, and flavor {flavor} has none")
-            }
+            Self::FlavorTopology { flavor, level } => match level.as_deref() {
+                None => format!("flavor {flavor} is for pods that ask for a topology"),
+                Some("") => format!("flavor {flavor} has no topology, which it asks for"),
+                Some(level) => format!("flavor {flavor} has no topology level {level}"),
+            },
             Self::FlavorLabels { flavor } => {
                 format!("flavor {flavor} does not match its node selector")
             }
@@ -488,9 +490,13 @@ fn of_miss(
             flavor: name(*flavor),
             key: key.clone(),
         },
-        Why::FlavorTopology { flavor } => Reason::FlavorTopology {
-            flavor: name(*flavor),
-        },
+        Why::FlavorTopology { flavor } => {
+            let asked = compiled.workload(work).sets[miss.set].topology.as_ref();
+            Reason::FlavorTopology {
+                flavor: name(*flavor),
+                level: asked.map(|asked| asked.level.clone()),
+            }
+        }
         Why::FlavorLabels { flavor } => Reason::FlavorLabels {
             flavor: name(*flavor),
         },

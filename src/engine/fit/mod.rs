@@ -65,7 +65,7 @@ pub enum Why {
     },
     /// It requires labels other than the flavor's.
     FlavorLabels { flavor: FlavorId },
-    /// It asks for a topology, and the flavor has none.
+    /// It asks for a topology level that the flavor has not, or for none, and the flavor is for those that ask.
     FlavorTopology { flavor: FlavorId },
     /// It requests more than its queue could ever use, borrowing included.
     OverMost {

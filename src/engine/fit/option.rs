@@ -1,7 +1,7 @@
 //! Flavors that a pod set may start with, in the order in which they are tried, and the quota that it uses with them.
 
 use crate::compiled::{FlavorId, PairId, QueueId, ResourceGroup, WorkloadId};
-use crate::snapshot::DEVICES;
+use crate::snapshot::{DEVICES, DeviceRequest};
 use crate::state::{PodSetAllocation, State};
 use model::base::Name;
 
@@ -22,6 +22,19 @@ impl State<'_> {
         set: usize,
         queue: QueueId,
     ) -> Result<Vec<usize>, Name> {
+        match self.covering_groups(work, set, queue) {
+            (_, Some(missing)) => Err(missing),
+            (groups, None) => Ok(groups),
+        }
+    }
+
+    /// Resource groups of a queue that cover a set's requests, and the first resource that the queue must cover and does not.
+    pub(crate) fn covering_groups(
+        &self,
+        work: WorkloadId,
+        set: usize,
+        queue: QueueId,
+    ) -> (Vec<usize>, Option<Name>) {
         let branch = &self.tree().branches[queue];
         let own = &self.compiled().workloads[work].sets[set];
         let ask = &self.compiled().requests[own.want].ask;
@@ -35,7 +48,7 @@ impl State<'_> {
             .filter(|(_, amount)| *amount > 0)
             .map(|(name, _)| (name, false));
         let asked = devices.chain(plain).filter(|_| !has_quota);
-        let mut used = Vec::new();
+        let (mut used, mut missing) = (Vec::new(), None);
         for (resource, device) in quota_requests.chain(asked) {
             let own =
                 |group: &ResourceGroup| group.resources.iter().any(|name| &**name == resource);
@@ -49,7 +62,7 @@ impl State<'_> {
                     && branch.covers_all
                     && !self.tree().passed_over.contains(resource) =>
                 {
-                    return Err(Name::from(resource));
+                    missing.get_or_insert_with(|| Name::from(resource));
                 }
                 None => {}
             }
@@ -59,7 +72,7 @@ impl State<'_> {
         used.extend(branch.groups.iter().position(pods));
         used.sort_unstable();
         used.dedup();
-        Ok(used)
+        (used, missing)
     }
 
     /// Flavors to try for each resource group that a set uses, in order.
@@ -195,13 +208,52 @@ impl State<'_> {
         flavors: &[FlavorId],
         count: u32,
     ) -> Vec<(PairId, i64)> {
-        let Ok(groups) = self.groups_of(work, set, queue) else {
-            return Vec::new();
-        };
+        let (groups, _) = self.covering_groups(work, set, queue);
         let pairs = groups.iter().zip(flavors);
         pairs
             .flat_map(|(&group, &flavor)| self.amounts_in(work, set, queue, (group, flavor), count))
             .collect()
+    }
+
+    /// How much of a resource, under its own name, a pod of a set uses of a quota.
+    fn each(&self, work: WorkloadId, set: usize, resource: &Name) -> i64 {
+        let own = &self.compiled().workloads[work].sets[set];
+        let ask = &self.compiled().requests[own.want].ask;
+        match &**resource {
+            _ if !own.quota.is_empty() => own.quota.get(resource).copied().unwrap_or(0),
+            "cpu" => ask.cpu_milli,
+            "memory" => ask.memory_bytes,
+            _ => {
+                let devices = ask.devices.iter();
+                let same = devices.filter(|device| device.resource == *resource);
+                same.map(DeviceRequest::all_milli).sum()
+            }
+        }
+    }
+
+    /// What a set that was admitted uses of quotas that its queue does not list any more.
+    pub(crate) fn amounts_beyond(
+        &self,
+        work: WorkloadId,
+        set: usize,
+        queue: QueueId,
+        count: u32,
+    ) -> Vec<(PairId, i64)> {
+        let groups = &self.tree().branches[queue].groups;
+        let is_listed = |resource: &Name| {
+            let mut resources = groups.iter().flat_map(|group| &group.resources);
+            resources.any(|own| own == resource || &**own == DEVICES)
+        };
+        let admitted = &self.workload(work).sets[set].admitted;
+        let beyond = admitted.iter().filter(|(resource, _)| !is_listed(resource));
+        let used = beyond.filter_map(|(resource, flavor)| {
+            let pair = self
+                .tree()
+                .pair(queue, self.compiled().flavor(flavor)?, resource)?;
+            let each = self.each(work, set, resource);
+            Some((pair, each.saturating_mul(i64::from(count))))
+        });
+        used.collect()
     }
 
     /// The same in one resource group, with one of its flavors.
@@ -222,24 +274,14 @@ impl State<'_> {
         };
         let mut usage = Vec::new();
         for resource in &branch.groups[group].resources {
-            let devices = ask.devices.iter();
-            let milli = |device: &crate::snapshot::DeviceRequest| {
-                i64::from(device.count) * i64::from(device.milli)
-            };
             let each = match &**resource {
-                _ if own.quota.contains_key(resource) => own.quota[resource],
-                "pods" => 1_000,
-                _ if !own.quota.is_empty() => 0,
-                "cpu" => ask.cpu_milli,
-                "memory" => ask.memory_bytes,
-                DEVICES => devices
-                    .filter(|device| !named(&device.resource))
-                    .map(milli)
-                    .sum(),
-                _ => devices
-                    .filter(|device| device.resource == *resource)
-                    .map(milli)
-                    .sum(),
+                "pods" if !own.quota.contains_key(resource) => 1_000,
+                DEVICES if own.quota.is_empty() => {
+                    let devices = ask.devices.iter();
+                    let others = devices.filter(|device| !named(&device.resource));
+                    others.map(DeviceRequest::all_milli).sum()
+                }
+                _ => self.each(work, set, resource),
             };
             if each == 0 {
                 continue;

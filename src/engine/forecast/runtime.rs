@@ -1,5 +1,5 @@
-//! Runtime distributions: log-linear between the known percentiles of past runs. Beyond the last one, the time doubles each
-//! time the remaining share halves, since long runs are heavy-tailed.
+//! Runtime distributions: log-linear between the known percentiles of past runs. Beyond the last one, the time grows by a factor
+//! each time the remaining share halves: as a log-normal distribution with this p50 and p90 does, at most doubling.
 
 use crate::compiled::{CompiledFleet, WorkloadId};
 use crate::snapshot::OwnerRuntimes;
@@ -37,8 +37,9 @@ pub fn remaining(compiled: &CompiledFleet, work: WorkloadId, age: i64, share: u3
     let share = i128::from(share.min(999)) * FINE;
     let (p90, age_wide) = (i128::from(runs.p90_ms), i128::from(age.max(0)));
     if age_wide >= p90 {
-        // In the heavy tail, a share of those that reach an age ends before age / (1 - share).
-        let more = age_wide * share / (ONE - share);
+        // In the tail, the ages at which the remaining share has halved grow by this factor, whatever the age.
+        let factor = tail_factor(runs).max(LEAST_FACTOR);
+        let more = grown(age_wide, factor, ONE - share) - age_wide;
         return Some(narrow(more.max(1)));
     }
     let gone = rank(runs, age_wide);
@@ -103,11 +104,30 @@ fn quantile(runs: &OwnerRuntimes, share: i128) -> i64 {
             return narrow((t0 + (t1 - t0) * (share - s0) / (s1 - s0)).max(1));
         }
     }
-    // A tenth is left at the last corner, half of that at twice its time; but if all runs are equal, there is no tail.
+    let left = (ONE - share) * 10;
+    narrow(grown(corners[3].1, tail_factor(runs), left).max(1))
+}
+
+/// By how much, in units of [`ONE`], a run that is longer than all that are known may grow each time: the fourth root of 2.
+const LEAST_FACTOR: i128 = 1_189_207;
+
+/// How much longer the time is, in units of [`ONE`], each time the remaining share halves beyond p90: the fourth root of
+/// p90 / p50, at most 2. The quantiles of a normal distribution at 90, 95, 97.5 and 98.75 % are 1.28, 1.64, 1.96 and 2.24: steps
+/// of about a quarter of the first.
+fn tail_factor(runs: &OwnerRuntimes) -> i128 {
+    let corners = corners(runs);
     let (p50, p90) = (corners[2].1.max(1), corners[3].1);
-    let heavy = p90 * ONE / 10 / (ONE - share);
-    let most = (0..3).fold(p90, |most, _| (most * p90 / p50).min(p90 * ONE));
-    narrow(heavy.min(most).max(1))
+    let ratio = (p90 * ONE / p50).clamp(ONE, 16 * ONE);
+    (ratio * ONE.pow(3)).isqrt().isqrt()
+}
+
+/// A time that grows by a factor each time the remaining share halves, linear in between; the share is of all that reach it.
+fn grown(time: i128, factor: i128, share: i128) -> i128 {
+    let (mut time, mut share) = (time, share.clamp(1, ONE));
+    while share * 2 <= ONE {
+        (time, share) = (time.saturating_mul(factor) / ONE, share * 2);
+    }
+    time + time * (factor - ONE) / ONE * (ONE - share) * 2 / ONE
 }
 
 /// Share of runs shorter than a time before the last corner.

@@ -355,7 +355,13 @@ fn topology(fleet: &Fleet, job: &Job, set: &siting::JobPodSet) -> Option<Topolog
     let required = match requested.mode {
         ConstraintMode::Required => true,
         ConstraintMode::Preferred => false,
-        ConstraintMode::Unconstrained => return None,
+        ConstraintMode::Unconstrained => {
+            let is_kueue = job.queue_system == QueueSystem::Kueue;
+            return is_kueue.then(|| TopologyRequest {
+                level: Name::default(),
+                required: false,
+            });
+        }
     };
     // Volcano's tiers are not labels: if none of our levels has that name, the level is unknown.
     let is_level = || {

@@ -96,7 +96,7 @@ impl NodeKind {
     }
 }
 
-/// GPU capacity that idle CPU (or memory) cannot serve, at four fifths of the average request of GPU pods.
+/// GPU capacity that idle CPU (or memory) cannot serve, at a share of the average request of GPU pods.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CpuReserve {
     gpu: i64,
@@ -104,9 +104,11 @@ pub(super) struct CpuReserve {
 }
 
 impl CpuReserve {
-    /// `gpu` and `feed`: total requests of all GPU pods.
-    fn new(gpu: i64, feed: i64) -> Self {
-        let (gpu, feed) = (gpu.saturating_mul(5_000), feed.saturating_mul(4));
+    /// `gpu` and `feed`: total requests of all GPU pods. Four fifths of the average serve a GPU; half of it where the cluster is short
+    /// of CPU: no placement serves every GPU there, and pods with much CPU would be spread over nodes that are free for large pods.
+    fn new(gpu: i64, feed: i64, cpu_short: bool) -> Self {
+        let (whole, part) = if cpu_short { (2, 1) } else { (5, 4) };
+        let (gpu, feed) = (gpu.saturating_mul(1_000 * whole), feed.saturating_mul(part));
         let common = divisor(gpu, feed).max(1);
         Self {
             gpu: gpu / common,
@@ -153,6 +155,8 @@ pub struct PackingDemand {
     pub(super) need: Vec<Vec<i32>>,
     /// Total number of pods with a typical spec, at least 1.
     pub total: i64,
+    /// Whether the nodes with GPUs have too little CPU for as many pods as would fill their GPUs.
+    pub(super) cpu_short: bool,
     /// GPU capacity without CPU.
     pub(super) cpu_hinge: CpuReserve,
     /// GPU capacity without memory.
@@ -215,6 +219,7 @@ impl PackingDemand {
                 .fold(0, i64::saturating_add)
         };
         let gpu = asked(PlacementRequest::gpu);
+        let cpu_short = cpu_short(nodes, pods, gpu);
         Self {
             kind_of,
             cpu: specs.iter().map(|(_, spec)| spec.cpu).collect(),
@@ -222,8 +227,9 @@ impl PackingDemand {
             count: specs.iter().map(|(count, _)| *count).collect(),
             need: kinds.iter().map(need).collect(),
             total: total.max(1),
-            cpu_hinge: CpuReserve::new(gpu, asked(|pod| pod.cpu)),
-            memory_hinge: CpuReserve::new(gpu, asked(|pod| pod.memory)),
+            cpu_short,
+            cpu_hinge: CpuReserve::new(gpu, asked(|pod| pod.cpu), cpu_short),
+            memory_hinge: CpuReserve::new(gpu, asked(|pod| pod.memory), cpu_short),
             pressure,
             steps: steps(total.max(1)),
             kinds,
@@ -251,6 +257,27 @@ fn steps(total: i64) -> Vec<i64> {
         i64::try_from(-(-wide).div_euclid(1_000_000)).unwrap_or(i64::MAX)
     };
     below.chain([0]).chain(STEPS).map(step).collect()
+}
+
+/// Whether the nodes with GPUs have too little CPU for as many pods as would fill their GPUs, and for what the pods without GPUs among
+/// them need beyond the nodes without. The pods request `gpu` thousandths of a device in all.
+fn cpu_short(nodes: &[NodeKind], pods: &[(PlacementRequest, i64)], gpu: i64) -> bool {
+    let has = |with_gpus: bool| -> i128 {
+        let nodes = nodes.iter().filter(|node| (node.gpus > 0) == with_gpus);
+        nodes.map(|node| i128::from(node.cpu)).sum()
+    };
+    let asked = |with_gpus: bool| -> i128 {
+        let pods = pods.iter().filter(|(pod, _)| (pod.gpus > 0) == with_gpus);
+        pods.map(|(pod, count)| i128::from(pod.cpu) * i128::from(*count))
+            .sum()
+    };
+    // CPU of so many pods as request all GPUs, times the GPU that the pods request.
+    let gpus: i128 = nodes.iter().map(|node| i128::from(node.gpus)).sum();
+    let filling = |with_gpus: bool| asked(with_gpus).saturating_mul(gpus * 1_000);
+    let gpu = i128::from(gpu);
+    let supply = |with_gpus: bool| has(with_gpus).saturating_mul(gpu);
+    let beyond = filling(false).saturating_sub(supply(false)).max(0);
+    supply(true) < filling(true).saturating_add(beyond)
 }
 
 /// Load of each kind, in thousandths, if every spec is spread evenly over the GPUs of the kinds that can run it.
@@ -314,11 +341,49 @@ mod tests {
     #[test]
     fn a_gpu_is_fed_by_four_fifths_of_the_average() {
         // Ten cores a GPU on average: eight feed one.
-        let hinge = CpuReserve::new(6_000_000, 60_000_000);
+        let hinge = CpuReserve::new(6_000_000, 60_000_000, false);
         assert_eq!(hinge.unfed(1_000, 8_000), 0);
         assert_eq!(hinge.unfed(1_000, 4_000), 500_000);
         assert_eq!(hinge.unfed(8_000, 0), 8_000_000);
-        assert_eq!(CpuReserve::new(0, 0).unfed(1_000, 0), 0);
-        assert_eq!(CpuReserve::new(i64::MAX, 1).unfed(1_000, i64::MAX), 0);
+        // Five where there is too little for all.
+        let hinge = CpuReserve::new(6_000_000, 60_000_000, true);
+        assert_eq!(
+            [5_000, 4_000].map(|cpu| hinge.unfed(1_000, cpu)),
+            [0, 200_000]
+        );
+        assert_eq!(CpuReserve::new(0, 0, false).unfed(1_000, 0), 0);
+        assert_eq!(
+            CpuReserve::new(i64::MAX, 1, false).unfed(1_000, i64::MAX),
+            0
+        );
+    }
+
+    #[test]
+    fn cpu_is_short_if_it_does_not_suffice_for_pods_that_fill_the_gpus() {
+        let node = |cpu: i64, gpus: u32| NodeKind {
+            cpu,
+            gpus,
+            model: "T4".into(),
+        };
+        let pod = |cpu: i64, gpus: u32| {
+            let request = PlacementRequest {
+                cpu,
+                memory: 0,
+                gpus,
+                milli: if gpus > 0 { 500 } else { 0 },
+                models: Vec::new(),
+            };
+            (request, 2)
+        };
+        // Two halves of a device and two pods without one: 12 cores for a device.
+        let pods = [pod(4_000, 1), pod(2_000, 0)];
+        let short = |nodes: &[NodeKind]| PackingDemand::new(nodes, &pods, 1_000_000, 9).cpu_short;
+        assert!(!short(&[node(8_000, 1), node(40_000, 3)]));
+        assert!(short(&[node(8_000, 1), node(39_999, 3)]));
+        // Pods without GPUs, which need four of the twelve, may run on nodes without; others may not.
+        assert!(!short(&[node(8_000, 1), node(4_000, 0)]));
+        assert!(short(&[node(8_000, 1), node(3_999, 0)]));
+        assert!(short(&[node(7_999, 1), node(64_000, 0)]));
+        assert!(!short(&[node(64_000, 0)]));
     }
 }

@@ -124,6 +124,8 @@ fn gradient(
     let cpu = idle.cpu - ask.cpu;
     let fragmentation = growth.saturating_mul(1_000).div_euclid(demand.total);
     let unfed_cpu = demand.cpu_hinge.unfed(gpu, cpu) - idle.unfed_cpu;
+    // Where CPU is short, some GPUs stay without it wherever pods go: fragments count for more.
+    let unfed_cpu = unfed_cpu.div_euclid(if demand.cpu_short { 8 } else { 1 });
     let unfed_memory = demand.memory_hinge.unfed(gpu, idle.memory - ask.memory) - idle.unfed_memory;
     let scarcity = ask.gpu().saturating_mul(demand.pressure[idle.kind]) / 5;
     let left_over = gpu + cpu / 16;

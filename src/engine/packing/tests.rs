@@ -84,3 +84,25 @@ fn ours_weighs_fragments_cpu_memory_and_scarcity() {
     };
     assert_eq!(cost(&memory, 1), 687_500 / 4 + 1_000 + 1_000);
 }
+
+#[test]
+fn where_cpu_is_short_half_the_average_feeds_a_gpu_and_weighs_an_eighth() {
+    let nodes = [node(8_000, 1, "T4")];
+    let cost = |pods: &[PlacementRequest]| {
+        let (demand, idle) = empty(&nodes, pods);
+        cost(
+            PackingPolicy::Stokehold,
+            &demand,
+            &pod(7_000, 0, 0),
+            &idle[0],
+        )
+    };
+    // The GPU pod could not run beside the seven cores. One core is left: 312.5 thousandths of what 3.2 feed.
+    assert_eq!(
+        cost(&[pod(4_000, 1, 1_000)]),
+        1_000_000 + 687_500 + 1_000 + 62
+    );
+    // Ten cores for the device: the one core feeds half of it, since two would do. The pod without GPUs has no use for it before or after.
+    let short = [pod(4_000, 1, 1_000), pod(6_000, 0, 0)];
+    assert_eq!(cost(&short), 500_000 + 500_000 / 8 + 1_000 + 62);
+}

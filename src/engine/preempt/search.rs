@@ -69,9 +69,12 @@ pub(super) fn run(
         let mut all_proven = true;
         for own in flavors {
             let counts = counts.clone();
-            let Some(context) = SearchContext::of(state, work, queue, own, counts, mode) else {
+            let Some(mut context) = SearchContext::of(state, work, queue, own, counts, mode) else {
                 continue;
             };
+            if wanted.counts.is_some() {
+                context = context.with_topologies(state);
+            }
             let mut some = candidates(state, &context, holders, spared);
             if some.list.is_empty() {
                 if matches!(refusal, NoPreemption::Hopeless(_)) {

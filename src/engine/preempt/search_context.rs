@@ -118,16 +118,35 @@ impl SearchContext {
             context.short.push(pair);
         }
         context.by_quota = !context.short.is_empty();
-        context.within_nominal = compiled.snapshot.options.fair_sharing.is_some()
-            && context.by_quota
-            && context.usage.iter().all(|&(pair, amount)| {
-                let own = state.tree().quota(queue, pair).nominal;
-                !context.short.contains(&pair) || state.used(queue, pair) + amount <= own
-            });
+        context.within_nominal = context.by_quota && context.stays_within_nominal(state);
         if !context.by_quota {
             context.short = context.usage.iter().map(|(pair, _)| *pair).collect();
         }
         Some(context)
+    }
+
+    fn stays_within_nominal(&self, state: &State<'_>) -> bool {
+        state.compiled().snapshot.options.fair_sharing.is_some()
+            && self.usage.iter().all(|&(pair, amount)| {
+                let own = state.tree().quota(self.queue, pair).nominal;
+                !self.short.contains(&pair) || state.used(self.queue, pair) + amount <= own
+            })
+    }
+
+    /// Kueue preempts for every resource of flavors with a topology as soon as it preempts for one.
+    /// Source: `updateModeForTASRequests` of its `flavorassigner`.
+    pub(super) fn with_topologies(mut self, state: &State<'_>) -> Self {
+        let compiled = state.compiled();
+        let pairs = state.tree().pairs_of(self.queue);
+        let has_topology =
+            |pair: PairId| compiled.snapshot.flavors[pairs[pair].0].topology.is_some();
+        for &(pair, _) in &self.usage {
+            if has_topology(pair) && !self.short.contains(&pair) {
+                self.short.push(pair);
+            }
+        }
+        self.within_nominal = self.by_quota && self.stays_within_nominal(state);
+        self
     }
 
     /// Whether an amount can be obtained by preemption: within the own quota of the queue or of a cohort below the root, or by

@@ -23,6 +23,13 @@ pub struct DeviceRequest {
     pub milli: i32,
 }
 
+impl DeviceRequest {
+    /// Thousandths of devices in all.
+    pub fn all_milli(&self) -> i64 {
+        i64::from(self.count) * i64::from(self.milli)
+    }
+}
+
 /// Requests of one pod.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ResourceRequests {
@@ -44,8 +51,7 @@ impl ResourceRequests {
 
     /// Thousandths of devices of all resources.
     pub fn device_milli(&self) -> i64 {
-        let milli = |ask: &DeviceRequest| i64::from(ask.count) * i64::from(ask.milli);
-        self.devices.iter().map(milli).sum()
+        self.devices.iter().map(DeviceRequest::all_milli).sum()
     }
 }
 
@@ -104,10 +110,17 @@ impl SnapshotToleration {
 /// Requests that the pods of a set are placed in one domain of a topology level.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TopologyRequest {
-    /// Level of [`super::SnapshotNode::topology`], or a node label's key.
+    /// Level of [`super::SnapshotNode::topology`], or a node label's key; empty for Kueue's unconstrained topology: its flavor has one,
+    /// and the pods may be anywhere in it.
     pub level: Name,
     /// True: all pods start in one domain or none starts. False: preferred, as close as possible.
     pub required: bool,
+}
+
+impl TopologyRequest {
+    pub fn is_unconstrained(&self) -> bool {
+        self.level.is_empty()
+    }
 }
 
 /// A device, or a part of a device, that is allocated to a pod.

@@ -96,7 +96,13 @@ impl State<'_> {
     pub(super) fn settle_in(&mut self, work: WorkloadId) {
         let workload = self.workload(work);
         let placed = workload.sets.iter().any(|set| !set.placements.is_empty());
-        if !placed && workload.status != Status::Running {
+        let has_quota = match workload.status {
+            Status::Running => true,
+            // Until its eviction is complete.
+            Status::Ending => workload.sets.iter().any(|set| !set.admitted.is_empty()),
+            Status::Waiting | Status::Held => false,
+        };
+        if !placed && !has_quota {
             return;
         }
         let queue = self.compiled.workloads[work].queue;
@@ -134,6 +140,11 @@ impl State<'_> {
         allocation.speed_milli = self.speed(work, &allocation.sets);
         if let Some(queue) = queue {
             allocation.usage = self.usage_of(work, queue, &allocation.sets);
+            for (set, own) in allocation.sets.iter().enumerate() {
+                let beyond = self.amounts_beyond(work, set, queue, own.count);
+                allocation.usage.extend(beyond);
+            }
+            allocation.usage.sort_unstable();
             for &(pair, amount) in &allocation.usage {
                 self.use_quota(queue, pair, amount);
             }
@@ -225,7 +236,7 @@ impl State<'_> {
         };
         let admitted = &self.workload(work).sets[set].admitted;
         let nodes: Vec<NodeId> = placements.iter().map(|placement| placement.node).collect();
-        let groups = self.groups_of(work, set, queue).unwrap_or_default();
+        let (groups, _) = self.covering_groups(work, set, queue);
         let flavor = |group: usize| {
             let group = &self.tree().branches[queue].groups[group];
             let named = |resource: &Name| compiled.flavor(admitted.get(resource)?);

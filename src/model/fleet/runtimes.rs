@@ -1,8 +1,8 @@
 //! How long past jobs ran, by what they have in common: what a forecast knows of a job that says nothing of itself.
 //!
-//! A job belongs to four groups, the narrowest first: runs of the same name but for what numbers them, jobs of its team
-//! of the same size on the same class, all jobs of that size on that class, and all jobs on that class. The narrowest of
-//! which enough is known speaks for it.
+//! A job belongs to several groups, the narrowest first: runs of the same name but for what numbers them, jobs of its team
+//! of the same size on the same class and on any, all jobs of that size on that class and on any, all jobs on that class, and all
+//! jobs. The narrowest of which enough is known speaks for it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -64,32 +64,38 @@ impl Runtimes {
 
     /// The group that represents a job, and its runtimes.
     pub fn of(&self, job: &Job) -> Option<(&Name, &Tenths)> {
-        groups(job)
+        groups(job, job.class.as_deref())
             .iter()
             .find_map(|group| self.0.get_key_value(group.as_str()))
     }
 }
 
-/// The groups of a job, the narrowest first.
-pub fn groups(job: &Job) -> [String; 4] {
-    let class = job.class.as_deref().unwrap_or("any");
+/// The groups of a job, the narrowest first: with one class, or with all where its class is not known.
+pub fn groups(job: &Job, class: Option<&str>) -> Vec<String> {
     let size = match job.devices_requested {
         0..=1 => "1",
         2..=8 => "2-8",
         9..=64 => "9-64",
         _ => "65+",
     };
-    [
-        format!(
-            "{} {}/{}",
-            job.id.kind,
-            job.id.key.namespace,
-            stem(&job.id.key.name)
-        ),
-        format!("team {} on {size} {class}", job.team),
-        format!("all on {size} {class}"),
-        format!("all on {class}"),
-    ]
+    let on: Vec<&str> = class.into_iter().chain(["any"]).collect();
+    let own = format!(
+        "{} {}/{}",
+        job.id.kind,
+        job.id.key.namespace,
+        stem(&job.id.key.name)
+    );
+    let of_team = on
+        .iter()
+        .map(|on| format!("team {} on {size} {on}", job.team));
+    let of_size = on.iter().map(|on| format!("all on {size} {on}"));
+    let of_all = on.iter().map(|on| format!("all on {on}"));
+    [own]
+        .into_iter()
+        .chain(of_team)
+        .chain(of_size)
+        .chain(of_all)
+        .collect()
 }
 
 /// A name without what numbers it: `sweep-0412` and `sweep-9f3a` are runs of `sweep`.

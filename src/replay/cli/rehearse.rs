@@ -82,6 +82,7 @@ fn table(outcome: &BacktestResult) -> String {
         ("DEVICES", outcome.devices.to_string()),
         ("ASKED", outcome.asked.to_string()),
         ("STILL WAITING", outcome.still_waiting.to_string()),
+        ("OPEN", outcome.open.to_string()),
         ("GONE", outcome.gone.to_string()),
         ("UNKNOWN", outcome.unknown.to_string()),
         ("JUDGED", outcome.judged.to_string()),

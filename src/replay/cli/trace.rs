@@ -54,7 +54,7 @@ pub(super) struct TraceFlags {
           value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     forecasts: Option<u64>,
     /// Packing: best-fit, gpu-packing, gpu-clustering, dot-product, random, fgd, stokehold. Queueing: fifo,
-    /// best-effort, easy, stokehold, stokehold-unknown (durations not known)
+    /// best-effort, easy, las (least attained service), stokehold, stokehold-unknown (durations not known)
     #[arg(long, value_name = "POLICY", default_value = "stokehold")]
     policy: String,
     /// GPU that arrives in all, as a share of the cluster's (1.3, 130%); 0 uses the list as it is [default: 1.3]

@@ -1,8 +1,9 @@
 //! Queueing: which of the jobs that request whole devices on their queue's own nodes runs next.
 //!
-//! Three disciplines in use on clusters (strict FIFO, best-effort FIFO, EASY backfill), and Stokehold's, which preempts,
-//! with durations known or learned from finished jobs. Times are whole milliseconds.
+//! Three disciplines in use on clusters (strict FIFO, best-effort FIFO, EASY backfill), least attained service, and Stokehold's, which
+//! preempts, with durations known or learned from finished jobs. Times are whole milliseconds.
 
+mod attained;
 mod floor;
 mod foresight;
 mod history;

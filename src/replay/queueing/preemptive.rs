@@ -1,22 +1,42 @@
-//! Stokehold's discipline: the job with the least remaining time runs first, and preempts others if that pays.
+//! Disciplines that preempt: Stokehold's, in which the job with the least remaining time runs first if that pays, and least
+//! attained service.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
+use super::attained;
 use super::floor::{Hold, fit, give, take};
 use super::history::{PastRuns, begins, level};
 use super::replay::{AllocatedSpan, Fate};
 use super::{NODE, RESUME, TraceJob};
 
-/// Total wait after which a gang of at least a node's devices is no longer overtaken or preempted: ten days, in milliseconds.
-const PATIENCE: i64 = 10 * 86_400_000;
+/// A day, in milliseconds.
+const DAY: i64 = 86_400_000;
 
-/// How the remaining time is known.
+/// Total wait after which a gang of at least a node's devices is overdue, in milliseconds.
+const OVERDUE: i64 = DAY;
+
+/// What the jobs of a queue are sorted by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Foresight {
-    Known,
-    /// Estimated from past runs of the same queue and size.
-    Learnt,
+pub(super) enum SortKey {
+    /// The remaining time, which is known.
+    Remaining,
+    /// The remaining time, estimated from past runs of the same queue and size.
+    Expected,
+    /// The device-time that a job has had, in levels.
+    Attained,
+}
+
+impl SortKey {
+    /// Total wait after which an overdue gang is long overdue, in milliseconds; none where no gang is protected. It is shorter where
+    /// durations are estimated: a gang may wait because of a wrong estimate.
+    fn long_overdue(self) -> Option<i64> {
+        match self {
+            Self::Remaining => Some(9 * DAY),
+            Self::Expected => Some(7 * DAY),
+            Self::Attained => None,
+        }
+    }
 }
 
 #[derive(Clone, Default, Debug)]
@@ -27,8 +47,10 @@ struct JobProgress {
     owes: i64,
     /// Start of the current run or wait.
     since: i64,
-    /// Remaining time as the discipline sees it: at the start of the run if durations are known.
+    /// Remaining time as the discipline sees it, at the start of the run if durations are known; or the level of attained service.
     key: i64,
+    /// Whether it started as an overdue gang: it is not preempted.
+    protected: bool,
     holds: Vec<Hold>,
     runs: u32,
 }
@@ -45,13 +67,17 @@ enum Event {
 /// State of one queue.
 struct PreemptiveRun<'j> {
     jobs: &'j [&'j TraceJob],
-    foresight: Foresight,
+    sort: SortKey,
     now: i64,
     free: Vec<u32>,
+    /// Devices of all nodes.
+    devices: u32,
+    /// Devices of protected gangs.
+    protected: u32,
     work: Vec<JobProgress>,
     /// Keys and jobs, least first.
     waiting: BTreeSet<(i64, usize)>,
-    /// Overdue jobs, in order of submission.
+    /// Overdue gangs, in order of submission. They are among the waiting, too.
     late: BTreeSet<usize>,
     running: BTreeSet<usize>,
     /// Events, each with the number of the run that it was made for.
@@ -68,30 +94,72 @@ impl PreemptiveRun<'_> {
         work.done + (self.now - work.since - work.owes).max(0)
     }
 
-    /// Whether a gang has waited so long that it is no longer overtaken or preempted.
-    fn overdue(&self, job: usize) -> bool {
-        self.jobs[job].devices >= NODE && self.fates[job].waited >= PATIENCE
+    /// Total wait of a waiting job.
+    fn waited(&self, job: usize) -> i64 {
+        self.fates[job].waited + self.now - self.work[job].since
+    }
+
+    /// Time until a waiting gang is long overdue, negative from then on; none if it never is.
+    fn until_long_overdue(&self, job: usize) -> Option<i64> {
+        Some(self.sort.long_overdue()? - self.waited(job))
+    }
+
+    /// Whether an overdue gang may be protected beside those that are. Protected gangs have an eighth of the devices; with one that is
+    /// long overdue all but a node, so that short jobs still start, or any number if it is the only one.
+    fn may_be_protected(&self, job: usize) -> bool {
+        let with_it = self.protected + self.jobs[job].devices;
+        if self.until_long_overdue(job).is_some_and(|time| time <= 0) {
+            self.protected == 0 || with_it <= self.devices.saturating_sub(NODE)
+        } else {
+            with_it <= self.devices / 8
+        }
     }
 
     /// Remaining time of a running job; none if it must not be preempted.
     fn to_go(&self, job: usize) -> Option<i64> {
         let work = &self.work[job];
-        (!self.overdue(job)).then(|| match self.foresight {
-            Foresight::Known => work.key - (self.now - work.since),
-            Foresight::Learnt => work.key,
+        (!work.protected).then(|| match self.sort {
+            SortKey::Remaining => work.key - (self.now - work.since),
+            SortKey::Expected | SortKey::Attained => work.key,
         })
     }
 
+    /// Key of a job that has worked for `age`.
+    fn key(&mut self, job: usize, age: i64) -> i64 {
+        let asked = self.jobs[job];
+        match self.sort {
+            SortKey::Remaining => self.work[job].owes + asked.duration - age,
+            SortKey::Expected => self.history.rank(asked.devices, level(age)),
+            SortKey::Attained => attained::rank(asked.devices, age),
+        }
+    }
+
+    /// The age at which that key changes next, if it does not change with time.
+    fn next_age(&self, job: usize, age: i64) -> Option<i64> {
+        match self.sort {
+            SortKey::Remaining => None,
+            SortKey::Expected => Some(begins(level(age) + 1)),
+            SortKey::Attained => attained::next_age(self.jobs[job].devices, age),
+        }
+    }
+
+    /// Adds the event at which a job that has worked for `age` and is at work from `ready` has another key.
+    fn expect_next_age(&mut self, job: usize, ready: i64, age: i64) {
+        if let Some(next) = self.next_age(job, age) {
+            let at = ready + next - age;
+            let run = self.work[job].runs;
+            self.events.push(Reverse((at, Event::Older, job, run)));
+        }
+    }
+
     fn wait(&mut self, job: usize) {
+        let key = self.key(job, self.work[job].done);
         let (asked, work) = (self.jobs[job], &mut self.work[job]);
         work.since = self.now;
-        work.key = match self.foresight {
-            Foresight::Known => work.owes + asked.duration - work.done,
-            Foresight::Learnt => self.history.rank(asked.devices, level(work.done)),
-        };
-        self.waiting.insert((work.key, job));
-        if asked.devices >= NODE {
-            let overdue = self.now + (PATIENCE - self.fates[job].waited).max(0);
+        work.key = key;
+        self.waiting.insert((key, job));
+        if asked.devices >= NODE && self.sort.long_overdue().is_some() {
+            let overdue = self.now + (OVERDUE - self.fates[job].waited).max(0);
             self.events
                 .push(Reverse((overdue, Event::Overdue, job, work.runs)));
         }
@@ -113,17 +181,17 @@ impl PreemptiveRun<'_> {
         let end = ready + self.jobs[job].duration - work.done;
         self.running.insert(job);
         self.events.push(Reverse((end, Event::End, job, work.runs)));
-        if self.foresight == Foresight::Learnt {
-            let older = ready + begins(level(work.done) + 1) - work.done;
-            self.events
-                .push(Reverse((older, Event::Older, job, work.runs)));
-        }
+        let age = work.done;
+        self.expect_next_age(job, ready, age);
     }
 
     /// Releases a running job's devices.
     fn stop_job(&mut self, job: usize) {
         let work = &mut self.work[job];
         self.running.remove(&job);
+        if std::mem::take(&mut work.protected) {
+            self.protected -= self.jobs[job].devices;
+        }
         let holds = std::mem::take(&mut work.holds);
         give(&mut self.free, &holds);
         self.fates[job].lost += work.owes.min(self.now - work.since);
@@ -154,29 +222,26 @@ impl PreemptiveRun<'_> {
             }
             Event::Older => {
                 let age = self.age(job);
-                let level = level(age);
-                self.history.reach(asked.devices, level);
-                let work = &mut self.work[job];
-                work.key = self.history.rank(asked.devices, level);
-                let older = self.now + begins(level + 1) - age;
-                self.events
-                    .push(Reverse((older, Event::Older, job, work.runs)));
+                if self.sort == SortKey::Expected {
+                    self.history.reach(asked.devices, level(age));
+                }
+                self.work[job].key = self.key(job, age);
+                self.expect_next_age(job, self.now, age);
             }
             Event::Overdue => {
-                self.waiting.remove(&(self.work[job].key, job));
                 self.late.insert(job);
+                if let Some(time) = self.until_long_overdue(job).filter(|time| *time > 0) {
+                    let run = self.work[job].runs;
+                    self.events
+                        .push(Reverse((self.now + time, event, job, run)));
+                }
             }
         }
     }
 
-    /// Starts overdue jobs first, then jobs by least remaining time.
+    /// Starts overdue gangs first, as far as they may be protected, then jobs by least key.
     fn schedule(&mut self) {
-        // Overdue jobs are strictly first come, first served, so that each starts in bounded time.
-        while let Some(&job) = self.late.first() {
-            if !self.make_start(job, i64::MIN / 2) {
-                break;
-            }
-        }
+        self.start_overdue();
         // If a job does not fit, neither does a larger one, nor one of its size with more remaining time.
         let mut fits = u32::MAX;
         let mut from = (i64::MIN, 0);
@@ -189,6 +254,17 @@ impl PreemptiveRun<'_> {
             if fits == 1 {
                 return;
             }
+        }
+    }
+
+    /// Starts overdue gangs, strictly in order of submission, so that each starts in bounded time.
+    fn start_overdue(&mut self) {
+        while let Some(&job) = self.late.first() {
+            if !self.may_be_protected(job) || !self.make_start(job, i64::MIN / 2) {
+                return;
+            }
+            self.work[job].protected = true;
+            self.protected += self.jobs[job].devices;
         }
     }
 
@@ -287,14 +363,16 @@ impl PreemptiveRun<'_> {
 pub(super) fn run(
     jobs: &[&TraceJob],
     nodes: &[u32],
-    foresight: Foresight,
+    sort: SortKey,
     tick: &mut dyn FnMut(usize),
 ) -> (Vec<Fate>, Vec<AllocatedSpan>) {
     let mut desk = PreemptiveRun {
         jobs,
-        foresight,
+        sort,
         now: 0,
         free: nodes.to_vec(),
+        devices: nodes.iter().sum(),
+        protected: 0,
         work: vec![JobProgress::default(); jobs.len()],
         waiting: BTreeSet::new(),
         late: BTreeSet::new(),
@@ -330,7 +408,7 @@ pub(super) fn run(
             changed = true;
             tick(next);
         }
-        if changed && !(desk.waiting.is_empty() && desk.late.is_empty()) {
+        if changed && !desk.waiting.is_empty() {
             desk.schedule();
         }
     }

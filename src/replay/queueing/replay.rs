@@ -8,7 +8,7 @@ use model::base::document::unknown;
 
 use super::floor::Hold;
 use super::patient::{self, HeadPolicy};
-use super::preemptive::{self, Foresight};
+use super::preemptive::{self, SortKey};
 use super::{TraceJob, TraceQueue};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,6 +19,8 @@ pub enum Discipline {
     BestEffort,
     /// The head has a reservation; others may overtake it if they do not delay it.
     Easy,
+    /// Least attained device-time first, in levels, preemptive; no duration known.
+    Las,
     /// Stokehold's: least remaining time first, preemptive, every duration known.
     Stokehold,
     /// Stokehold's with no duration known: least expected remaining time first, preemptive, learned from past runs.
@@ -26,10 +28,11 @@ pub enum Discipline {
 }
 
 impl Discipline {
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Fifo,
         Self::BestEffort,
         Self::Easy,
+        Self::Las,
         Self::Stokehold,
         Self::StokeholdUnknown,
     ];
@@ -40,6 +43,7 @@ impl Discipline {
             Self::Fifo => "fifo",
             Self::BestEffort => "best-effort",
             Self::Easy => "easy",
+            Self::Las => "las",
             Self::Stokehold => "stokehold",
             Self::StokeholdUnknown => "stokehold-unknown",
         }
@@ -132,9 +136,10 @@ pub fn replay(
             Discipline::Fifo => patient::run(&own, nodes, HeadPolicy::Strict, &mut tick),
             Discipline::BestEffort => patient::run(&own, nodes, HeadPolicy::Skip, &mut tick),
             Discipline::Easy => patient::run(&own, nodes, HeadPolicy::Reserve, &mut tick),
-            Discipline::Stokehold => preemptive::run(&own, nodes, Foresight::Known, &mut tick),
+            Discipline::Las => preemptive::run(&own, nodes, SortKey::Attained, &mut tick),
+            Discipline::Stokehold => preemptive::run(&own, nodes, SortKey::Remaining, &mut tick),
             Discipline::StokeholdUnknown => {
-                preemptive::run(&own, nodes, Foresight::Learnt, &mut tick)
+                preemptive::run(&own, nodes, SortKey::Expected, &mut tick)
             }
         };
         done += own.len();

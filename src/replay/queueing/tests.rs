@@ -152,24 +152,64 @@ fn least_is_disturbed() {
     assert_eq!(fates(&past)[3].waited, 0);
 }
 
+const DAY: i64 = 86_400_000;
+
+/// Short jobs, so many for each node and each ready when the last on its node is done, and then long gangs of a node.
+fn crowded(nodes: usize, each: usize, gangs: usize) -> Vec<TraceJob> {
+    let short = |at: usize| job(500 * (at / nodes) as i64, 8, 500);
+    let mut jobs: Vec<TraceJob> = (0..each * nodes).map(short).collect();
+    jobs.extend((0..gangs).map(|_| job(1, 8, 200_000)));
+    jobs
+}
+
+/// Short jobs for eleven days.
+const ELEVEN_DAYS: usize = 1_900;
+
 #[test]
-fn a_gang_is_not_passed_for_more_than_ten_days() {
-    for discipline in [Discipline::Stokehold, Discipline::StokeholdUnknown] {
-        // An endless sequence of short jobs, each ready when the last is done.
-        let mut jobs: Vec<TraceJob> = (0..2_200).map(|at| job(500 * at, 8, 500)).collect();
-        jobs.push(job(1, 8, 200_000));
-        let past = run(&jobs, 8, discipline);
-        let gang = fates(&past)[2_200];
-        assert_eq!(gang.waited, 10 * 86_400_000, "{discipline}");
+fn a_gang_is_not_passed_for_longer_than_its_bound() {
+    for (discipline, days) in [
+        (Discipline::Stokehold, 9),
+        (Discipline::StokeholdUnknown, 7),
+    ] {
+        let past = run(&crowded(1, ELEVEN_DAYS, 1), 8, discipline);
+        let gang = fates(&past)[ELEVEN_DAYS];
+        assert_eq!(gang.waited, days * DAY, "{discipline}");
         // After such a wait it is not preempted again.
         let last = past
             .spans
             .iter()
-            .filter(|span| span.job == 2_200)
+            .filter(|span| span.job == ELEVEN_DAYS)
             .map(|span| span.until)
             .max();
         assert_eq!(last, Some(gang.finish));
     }
+}
+
+#[test]
+fn after_a_day_gangs_have_an_eighth_and_then_all_but_a_node() {
+    let waited = |nodes: usize, each: usize| -> Vec<i64> {
+        let devices = 8 * nodes as u64;
+        let past = run(&crowded(nodes, each, 2), devices, Discipline::Stokehold);
+        let gangs = &fates(&past)[nodes * each..];
+        gangs.iter().map(|gang| gang.waited).collect()
+    };
+    // One of eight nodes is an eighth: the second gang waits until the first ends.
+    assert_eq!(waited(8, 600), [DAY, DAY + 200_000_000]);
+    // One of two nodes is more than an eighth, and the other stays with the short jobs.
+    assert_eq!(waited(2, 2_000), [9 * DAY, 9 * DAY + 200_000_000]);
+}
+
+#[test]
+fn least_attained_service_counts_devices_and_protects_none() {
+    // The first level is half an hour of one device, and 225 s of eight; within a level nothing is stopped.
+    let passed = |devices: u32| {
+        let jobs = [job(0, devices, 4_000), job(10, 8, 10)];
+        starts(&run(&jobs, 8, Discipline::Las))[1]
+    };
+    assert_eq!([passed(1), passed(8)], [1_800, 225]);
+    // Every short job passes the gang that has had more.
+    let past = run(&crowded(1, ELEVEN_DAYS, 1), 8, Discipline::Las);
+    assert!(fates(&past)[ELEVEN_DAYS].waited > 9 * DAY);
 }
 
 #[test]

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use crate::compiled::{FlavorId, PairId, QueueId, WorkloadId};
+use crate::compiled::{CompiledFleet, FlavorId, PairId, QueueId, WorkloadId};
 use crate::cycle::Nominated;
 use crate::fit::{Miss, Relaxation, Why};
 use crate::preempt::{
     Holders, NoPreemption, PreemptionReason, Spared, Victims, for_nodes, for_quota,
 };
-use crate::snapshot::{Borrow, FlavorPreference, Fungibility, Reclaim};
+use crate::snapshot::{Borrow, FlavorPreference, Fungibility, Reclaim, Topology};
 use crate::state::{Allocation, PodSetAllocation, State};
 
 use super::ignores_nodes;
@@ -175,14 +175,18 @@ impl<'a> Nominator<'a> {
             let counts: Vec<u32> = counts.map(|(all, spare)| all - less(spare)).collect();
             match self.with(state, &counts) {
                 Ok(nomination) => {
-                    found = Some((step, nomination));
+                    found = Some((step, nomination, std::mem::take(&mut self.nominated)));
                     high = step;
                 }
                 Err(_) => low = step + 1,
             }
         }
         match found {
-            Some((step, nomination)) if step == low => Ok(nomination),
+            Some((step, nomination, nominated)) if step == low => {
+                // The last count that was tried need not be this one.
+                self.nominated = nominated;
+                Ok(nomination)
+            }
             _ => {
                 (self.kept, self.nominated) = (kept, nominated);
                 Err(misses)
@@ -216,6 +220,8 @@ impl<'a> Nominator<'a> {
                 Ok(nomination) => return Ok(nomination),
                 Err(misses) => all.extend(misses),
             }
+            // Kueue keeps the quota of the first flavors that it tries in a cycle.
+            self.kept.get_or_insert(assignment);
             passed.push(flavor);
         }
     }
@@ -338,16 +344,13 @@ impl<'a> Nominator<'a> {
         let fungibility = known.map_or_else(Fungibility::default, |queue| queue.fungibility);
         let mut best: Option<(Mode, FlavorId, usize)> = None;
         let mut misses = Vec::new();
-        let topology = &state.compiled().workload(self.work).sets[set].topology;
-        let wants_topology = topology.is_some();
         for &flavor in flavors {
             let miss = |why: Why| Miss {
                 set,
                 flavors: vec![flavor],
                 why,
             };
-            // Source: `checkPodSetAndFlavorMatchForTAS`.
-            if wants_topology && ignores_nodes(state.compiled(), &[flavor]) {
+            if !self.suits_topology(state.compiled(), set, flavor) {
                 misses.push(miss(Why::FlavorTopology { flavor }));
                 continue;
             }
@@ -387,6 +390,26 @@ impl<'a> Nominator<'a> {
             }
         }
         best.ok_or(misses)
+    }
+
+    /// Whether a set of pods may use a flavor as far as topologies go: one that asks for a topology needs a flavor that has its
+    /// level, and one that does not ask may use flavors with a topology only where its queue has no others.
+    /// Source: `checkPodSetAndFlavorMatchForTAS` of Kueue's `tas_flavorassigner.go`.
+    fn suits_topology(&self, compiled: &CompiledFleet, set: usize, flavor: FlavorId) -> bool {
+        let topology_of = |flavor: &FlavorId| compiled.snapshot.flavors[*flavor].topology.as_ref();
+        let own = topology_of(&flavor);
+        let Some(asked) = &compiled.workload(self.work).sets[set].topology else {
+            let mut groups = compiled.tree.branches[self.queue].groups.iter();
+            let has_topology = |flavor: &FlavorId| topology_of(flavor).is_some();
+            return own.is_none() || groups.all(|group| group.flavors.iter().all(has_topology));
+        };
+        let Some(own) = own else {
+            return false;
+        };
+        let mut known = compiled.snapshot.topologies.iter();
+        let levels = known.find(|topology| topology.name == *own);
+        let has_level = |levels: &Topology| levels.levels.contains(&asked.level);
+        asked.is_unconstrained() || levels.is_none_or(has_level)
     }
 
     /// How an amount of one pair fits the quota. Source: `fitsResourceQuota`.

@@ -27,7 +27,10 @@ type Past = BTreeMap<(Moment, JobKey), i64>;
 pub(crate) struct RunCollector {
     groups: BTreeMap<Name, Past>,
     /// Jobs that have been counted and are still there, with their ends and their groups.
-    counted: FxHashMap<JobKey, (Moment, [String; 4])>,
+    counted: FxHashMap<JobKey, (Moment, Vec<String>)>,
+    /// The class of each job that has not ended: an ended one has no devices that would tell.
+    #[serde(skip)]
+    classes: FxHashMap<JobKey, Name>,
     #[serde(skip)]
     published: Runtimes,
     /// Groups are summed up anew at the next picture; so they are after they were read from a file.
@@ -45,6 +48,11 @@ impl RunCollector {
         if !matches!(job.state, JobState::Done | JobState::Failed) {
             // The same name may run again.
             self.counted.remove(&job.id);
+            if let Some(class) = &job.class
+                && self.classes.get(&job.id) != Some(class)
+            {
+                self.classes.insert(job.id.clone(), class.clone());
+            }
             return;
         }
         let (Some(started), Some(finished)) = (job.started, job.finished) else {
@@ -54,7 +62,8 @@ impl RunCollector {
         if ran <= 0 {
             return;
         }
-        let groups = groups(job);
+        let class = job.class.as_ref().or_else(|| self.classes.get(&job.id));
+        let groups = groups(job, class.map(Name::as_str));
         let entry = (finished, job.id.clone());
         if let Some((at, before)) = self.counted.get(&job.id) {
             if *at == finished && *before == groups {
@@ -93,6 +102,7 @@ impl RunCollector {
     /// A job has gone: another of its name is another job.
     pub(crate) fn forget(&mut self, job: &JobKey) {
         self.counted.remove(job);
+        self.classes.remove(job);
     }
 
     /// Runtimes of the runs so far.
@@ -213,10 +223,21 @@ mod tests {
         let published = late.publish();
         let groups: Vec<_> = published.iter().map(|(group, _)| group.as_str()).collect();
         assert!(groups.contains(&"all on H100"), "{groups:?}");
-        assert!(
-            !groups.iter().any(|group| group.ends_with("any")),
-            "{groups:?}"
-        );
+        let (_, all) = published
+            .iter()
+            .find(|(group, _)| group.as_str() == "all on any")
+            .expect("all");
+        assert_eq!(all.count, 5, "each once");
+        // Its devices are known while it runs, and no more when it has ended.
+        let mut seen = RunCollector::default();
+        for at in 0..5 {
+            let name = format!("run-{at}");
+            seen.note(&job(&name, None, JobState::Running));
+            let mut done = job(&name, Some(10), JobState::Done);
+            done.class = None;
+            seen.note(&done);
+        }
+        assert_eq!(seen.publish().iter().count(), published.iter().count());
         // A job without an end, or with an end before its start, is no run.
         let mut runs = RunCollector::default();
         for at in 0..9 {
