@@ -155,7 +155,7 @@ impl WorkloadExplanation {
         }
     }
 
-    /// Without the offers that add more than its own devices need, since jobs ahead of it take the rest, unless all are of that kind.
+    /// Drops offers that add more than its own devices need: jobs ahead of it would take the rest. They stay if there are no others.
     fn without_surplus(mut self, devices: u64) -> Self {
         let is_own = |one: &Unblock| one.for_others(devices).is_none();
         let known = &self.explanation;

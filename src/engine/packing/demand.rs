@@ -104,8 +104,8 @@ pub(super) struct CpuReserve {
 }
 
 impl CpuReserve {
-    /// `gpu` and `feed`: total requests of all GPU pods. Four fifths of the average serve a GPU; half of it where the cluster is short
-    /// of CPU: no placement serves every GPU there, and pods with much CPU would be spread over nodes that are free for large pods.
+    /// `gpu` and `feed`: total requests of all GPU pods. A GPU is served by four fifths of their average. In a cluster that is short of CPU
+    /// half of it serves: no placement serves every GPU there, and large pods would find no free node.
     fn new(gpu: i64, feed: i64, cpu_short: bool) -> Self {
         let (whole, part) = if cpu_short { (2, 1) } else { (5, 4) };
         let (gpu, feed) = (gpu.saturating_mul(1_000 * whole), feed.saturating_mul(part));

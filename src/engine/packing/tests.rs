@@ -102,7 +102,7 @@ fn where_cpu_is_short_half_the_average_feeds_a_gpu_and_weighs_an_eighth() {
         cost(&[pod(4_000, 1, 1_000)]),
         1_000_000 + 687_500 + 1_000 + 62
     );
-    // Ten cores for the device: the one core feeds half of it, since two would do. The pod without GPUs has no use for it before or after.
+    // A device asks for ten cores here, and two would serve it: one core serves half. The pod without GPUs cannot use it in either case.
     let short = [pod(4_000, 1, 1_000), pod(6_000, 0, 0)];
     assert_eq!(cost(&short), 500_000 + 500_000 / 8 + 1_000 + 62);
 }
