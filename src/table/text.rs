@@ -395,8 +395,9 @@ mod tests {
         );
         assert_eq!(shown(at(100), at(100), at(100)), "~21:40");
         assert_eq!(shown(at(55), at(100), None), "~21:40 (from 20:55)");
-        // The past is no part of an interval, which is longer then and rounded more.
-        assert_eq!(shown(at(-55), at(250), at(190)), "~00:15 (now–23:15)");
+        // The past is no part of an interval. One that begins now and ends at its middle is the widest that has a time for it.
+        assert_eq!(shown(at(0), at(100), at(100)), "~21:40 (now–21:40)");
+        assert_eq!(shown(at(-55), at(100), at(190)), "likely by 23:15");
         // With an interval of a day, minutes are rounded.
         assert_eq!(
             shown(at(55), at(103), at(1_500)),
