@@ -146,6 +146,7 @@ pub(super) fn start_words(start: &Start, now: Moment) -> String {
             evicted_words(&start.victims)
         ),
         Some(_) => eta(now, [start.p10, start.p50, start.p90]),
+        None if start.basis == Basis::NotForecast => format!("{NO_ETA}: not forecast"),
         None if !start.victims.is_empty() => format!(
             "{NO_ETA}: it gets its quota, preempting {}, and the wait for nodes has no known end",
             evicted_words(&start.victims)
@@ -207,7 +208,7 @@ fn answer_text(
             StartState::Ready => "would start now: nothing blocks it",
             StartState::Running => "running",
             StartState::Held => "on hold",
-            StartState::Blocked => "blocked: no queue or scheduler can start it",
+            StartState::Blocked => "blocked: no queue or scheduler can start it now",
             StartState::Ending => "terminating",
         },
     );
@@ -257,6 +258,7 @@ fn answer_text(
         }
     };
     let start = answer.start.as_ref();
+    let is_forecast = !explanation.reasons.iter().any(Reason::is_not_forecast);
     if let Some(start) = start.filter(|_| explanation.state != StartState::Ready) {
         line("starts", &start_words(start, now));
     }
@@ -278,6 +280,7 @@ fn answer_text(
     if preemption.is_none()
         && single.iter().all(is_wait)
         && matches!(explanation.state, StartState::Waiting)
+        && is_forecast
         && !explanation.reasons.iter().any(Reason::is_blind)
     {
         change(&mut line, "no single known change starts it now");

@@ -533,6 +533,10 @@ fn waits(model: &Workload) -> Result<(), Refusal> {
         let sentence = format!("no queue or scheduler can start {job}: {why}");
         return Err(Refusal::new(RefusalCode::IllegalState, sentence));
     }
+    if let Some(why) = &model.not_forecast {
+        let sentence = format!("it is not known whether {job} starts then: {why}");
+        return Err(Refusal::new(RefusalCode::Unknown, sentence));
+    }
     match model.status {
         Status::Waiting => Ok(()),
         Status::Running if explanations::has_reserved_quota(model) => Ok(()),

@@ -203,6 +203,7 @@ fn outcome(all: &[(PendingForecast, Moment)], waiting_late: usize) -> BacktestRe
             Basis::Limits => "limits",
             Basis::History => "history",
             Basis::None => "none",
+            Basis::NotForecast => "not-forecast",
         };
         *by_basis.entry(basis.to_owned()).or_default() += 1;
         let Some(p50) = asked.start.p50 else { continue };

@@ -16,8 +16,9 @@ use super::workspace::{BESIDE, root, rust_files};
 /// Most of each. A change that makes one less writes the new figure here.
 const LIMITS: [(&str, usize); 6] = [
     // Kueue's own nomination (`engine::schedulers`) came in, 1,264 lines: flavors by quota, partial admission, preference. Then 397: its
-    // topologies and usage beyond a queue's quotas, forecasts that stay while nothing happens, and the discipline `las` of `replay`.
-    ("lines of the program", 201_998),
+    // topologies and usage beyond a queue's quotas, forecasts that stay while nothing happens, and the discipline `las` of `replay`. Then
+    // 306: what Kueue decides by other rules is read and said (`engine::live::kueue`).
+    ("lines of the program", 202_304),
     ("lines of hand-written JSON Schema", 0),
     ("doc lines of one to three words", 87),
     ("doc comments of one to three words", 41),

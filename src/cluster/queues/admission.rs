@@ -69,6 +69,17 @@ partial! {
         slice_level: Text = "podSetSliceRequiredTopology",
         /// Pods of a slice.
         slice_size: Whole = "podSetSliceSize",
+        /// Slices within slices: the widest first.
+        slices: List<SliceLayer> = "podsetSliceRequiredTopologyConstraints",
+    }
+}
+
+partial! {
+    SliceLayer {
+        /// The level that each slice must share.
+        level: Text = "topology",
+        /// How many pods each has.
+        size: Whole = "size",
     }
 }
 
@@ -258,7 +269,11 @@ impl RawPodSet {
         let slice = asked
             .slice_level
             .get()
-            .map(|level| (level, asked.slice_size.count().unwrap_or(1)));
+            .map(|level| (level, asked.slice_size.count().unwrap_or(1)))
+            .or_else(|| {
+                let widest = asked.slices.first()?;
+                Some((widest.level.get()?, widest.size.count().unwrap_or(1)))
+            });
         let requested = topology_constraint(
             asked.required.get(),
             asked.preferred.get(),

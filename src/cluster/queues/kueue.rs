@@ -1,7 +1,7 @@
 //! Kueue's queues and what quotas are set for: ClusterQueues, Cohorts, LocalQueues, ResourceFlavors, Topologies, in
 //! `v1beta1` and `v1beta2` alike.
 
-use model::base::Names;
+use model::base::{Name, Names};
 use model::fleet::observe::{Observation, Table};
 use model::fleet::queue::{
     Borrow, Door, Flavor, PreemptionPolicy, Queue, QueueActivity, QueueCounts, QueueKey, QueueKind,
@@ -10,7 +10,7 @@ use model::fleet::queue::{
 
 use super::quota::{amount, measure};
 use crate::Projected;
-use crate::lenient_json::{List, Map, Quantity, Text, Whole, partial};
+use crate::lenient_json::{List, Map, Maybe, Quantity, Text, Whole, partial};
 use crate::meta::{Meta, RawCondition, find, labels};
 use crate::pod_placement::{RawTaint, RawToleration, taints, tolerations};
 
@@ -43,6 +43,38 @@ partial! {
         /// `None`, `Hold` or `HoldAndDrain`.
         stop: Text = "stopPolicy",
         fair: FairSharing = "fairSharing",
+        /// The names of its admission checks, in `v1beta1`.
+        old_checks: List<Text> = "admissionChecks",
+        checks: ChecksStrategy = "admissionChecksStrategy",
+        scope: AdmissionScope = "admissionScope",
+        concurrent: Maybe<ConcurrentAdmission> = "concurrentAdmissionPolicy",
+    }
+}
+
+partial! {
+    /// Admission checks, each for some flavors or for all.
+    ChecksStrategy {
+        checks: List<CheckRule> = "admissionChecks",
+    }
+}
+
+partial! {
+    CheckRule {
+        name: Text = "name",
+    }
+}
+
+partial! {
+    AdmissionScope {
+        /// Whether past usage orders its workloads: `UsageBasedAdmissionFairSharing` if so.
+        mode: Text = "admissionMode",
+    }
+}
+
+partial! {
+    /// Present where flavors are tried at the same time.
+    ConcurrentAdmission {
+        migration: Map<Text> = "migration",
     }
 }
 
@@ -181,6 +213,15 @@ impl QueueStatus {
 }
 
 impl QueueObject {
+    fn checks(&self, names: &mut Names) -> Box<[Name]> {
+        let rules = self.spec.checks.checks.iter();
+        let all = rules
+            .map(|rule| &rule.name)
+            .chain(self.spec.old_checks.iter());
+        let named = all.filter_map(|check| check.get());
+        named.map(|check| names.intern(check)).collect()
+    }
+
     fn quotas(&self, reports_usage: bool, names: &mut Names) -> Box<[Quota]> {
         let mut quotas: Vec<Quota> = Vec::new();
         for (at, group) in self.spec.groups.iter().enumerate() {
@@ -282,6 +323,9 @@ impl Projected for QueueObject {
                 ),
                 preempts_before_borrowing: &*spec.fungibility.preference
                     == "PreemptionOverBorrowing",
+                checks: self.checks(names),
+                orders_by_usage: &*spec.scope.mode == "UsageBasedAdmissionFairSharing",
+                tries_all_flavors: spec.concurrent.0.is_some(),
                 share: match status.fair.share.0 {
                     // A borrower of weight 0 has the largest number there is.
                     Some(i64::MAX) => Some(f64::INFINITY),

@@ -2,6 +2,8 @@
 //!
 //! Sources: `apis/config/v1beta1` and `v1beta2` of Kueue, and its installation manifests.
 
+use std::collections::BTreeMap;
+
 use model::base::{Name, Names};
 use model::fleet::kueue_resources::{DeviceClassMapping, KueueResources, Transformation};
 use model::fleet::observe::{Observation, Table};
@@ -37,6 +39,7 @@ struct Configuration {
     kind: String,
     fair_sharing: Option<KueueFairSharing>,
     resources: RawResources,
+    feature_gates: BTreeMap<String, bool>,
 }
 
 #[derive(serde::Deserialize, Default)]
@@ -151,11 +154,15 @@ impl Projected for KueueConfigObject {
         };
         let key = self.meta.key(names)?;
         let resources = read.as_ref().ok().map(|read| read.resources.read(names));
+        let gates = read.as_ref().map(|read| &read.feature_gates);
+        let gates = gates.into_iter().flatten().filter(|(_, is_on)| !**is_on);
+        let gates_off = gates.map(|(gate, _)| names.intern(gate)).collect();
         let fair_sharing = read.and_then(|read| strategies(&read));
         Some(Observation::KueueConfig(Box::new(KueueConfig {
             key,
             fair_sharing: fair_sharing.map_err(|words| names.intern(&words)),
             resources,
+            gates_off,
         })))
     }
 }
@@ -214,7 +221,7 @@ mod tests {
         let text = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\nresources:\n  excludeResourcePrefixes: [example.com/]\n  \
             transformations:\n  - input: nvidia.com/mig-1g.5gb\n    strategy: Replace\n    outputs:\n      credits: 5\n      memory: 5Gi\n  \
             deviceClassMappings:\n  - name: whole-gpus\n    deviceClassNames: [gpu.nvidia.com]\n  - name: cores\n    deviceClassNames: [part]\n    \
-            sources: [{counter: {name: cores}}]\n";
+            sources: [{counter: {name: cores}}]\nfeatureGates:\n  PartialAdmission: false\n  TASBalancedPlacement: true\n";
         let object = json!({
             "metadata": {"namespace": "kueue-system", "name": "kueue-manager-config"}, "data": {KEY: text},
         });
@@ -223,6 +230,7 @@ mod tests {
         let Some(Observation::KueueConfig(config)) = seen else {
             panic!("{seen:?}");
         };
+        assert_eq!(config.gates_off, [Name::new("PartialAdmission")]);
         let resources = config.resources.expect("it can be read");
         assert_eq!(&*resources.excluded[0], "example.com/");
         let [mig] = &resources.transformations[..] else {

@@ -130,6 +130,30 @@ fn a_cluster_queue_of_either_version_is_a_queue_with_quotas() {
 }
 
 #[test]
+fn a_cluster_queue_says_what_else_decides() {
+    let read = |spec: Value| {
+        let queue = queue::<QueueObject>(
+            Table::ClusterQueues,
+            &json!({"metadata": {"name": "q"}, "spec": spec}),
+        );
+        let checks: Vec<String> = queue.checks.iter().map(ToString::to_string).collect();
+        (checks, queue.orders_by_usage, queue.tries_all_flavors)
+    };
+    assert_eq!(read(json!({})), (Vec::new(), false, false));
+    let old = read(
+        json!({"admissionChecks": ["prov"], "admissionScope": {"admissionMode": "NoAdmissionFairSharing"}}),
+    );
+    assert_eq!(old, (vec!["prov".to_owned()], false, false));
+    let new = read(json!({
+        "admissionChecksStrategy": {"admissionChecks": [{"name": "prov", "onFlavors": ["spot"]}, {"name": "multikueue"}]},
+        "admissionScope": {"admissionMode": "UsageBasedAdmissionFairSharing"},
+        "concurrentAdmissionPolicy": {"migration": {"mode": "RetainFirstAdmission"}},
+    }));
+    let both = vec!["prov".to_owned(), "multikueue".to_owned()];
+    assert_eq!(new, (both, true, true));
+}
+
+#[test]
 fn cohorts_stand_in_cohorts() {
     for (version, key) in [
         ("v1alpha1", "parent"),

@@ -51,7 +51,8 @@ pub struct AdmittedWorkload {
 /// A workload that starts by preempting others.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Preempted {
-    /// The preemptor; also listed in `admitted` or `quota_reserved`, unless it waits for others that are being evicted already.
+    /// The preemptor; also listed in `admitted` or `quota_reserved`, unless it waits for others that are being evicted already or its
+    /// start is not forecast.
     pub by: WorkloadId,
     pub victims: Victims,
 }
@@ -81,6 +82,18 @@ pub struct Cycle {
     pub reservations: Vec<Reservation>,
     /// Workloads whose quota is reserved from now on and that fit no nodes.
     pub quota_reserved: Vec<WorkloadId>,
+}
+
+impl Cycle {
+    /// Workloads whose start is decided by what is not modeled are not known to start, though the cycle has counted them.
+    fn set_apart(&mut self, compiled: &CompiledFleet) {
+        let is_apart = |work: WorkloadId| compiled.workload(work).not_forecast.is_some();
+        self.quota_reserved.retain(|work| !is_apart(*work));
+        for one in self.admitted.extract_if(.., |one| is_apart(one.work)) {
+            let misses = Miss::plain(Why::NotForecast).into();
+            self.waiting.insert(one.work, misses);
+        }
+    }
 }
 
 /// Expected duration of a workload, in milliseconds at speed 1: its own estimate, else the 90th percentile of its owner's
@@ -201,6 +214,9 @@ pub(super) fn watched(state: &mut State<'_>, mut watch: CycleWatch<'_>) -> Cycle
     }
     run.release(state);
     state.keep_nodes(BTreeSet::new());
+    if watch.until.is_none() {
+        run.out.set_apart(compiled);
+    }
     run.out
 }
 

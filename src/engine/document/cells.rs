@@ -205,6 +205,8 @@ pub struct EngineQueue<Q> {
     pub left_alone: LeftAloneCell,
     /// When the search for a flavor ends.
     pub fungibility: FungibilityCell,
+    /// True where the past usage of its LocalQueues decides who comes first: its workloads have no position.
+    pub orders_by_usage: bool,
     /// Its quotas, by flavor and resource.
     pub quota: Vec<Q>,
 }
@@ -532,6 +534,8 @@ pub struct WorkloadCell {
     pub blocked: Option<Name>,
     /// True for a job whose pods run on another cluster: it has quota here and needs no node.
     pub elsewhere: bool,
+    /// What decides about its start beside priority, quota and nodes, so that no start is forecast; null where nothing does.
+    pub not_forecast: Option<Name>,
     /// When it was admitted, RFC 3339.
     #[schemars(with = "Option<Moment>")]
     pub admitted_at: Option<String>,

@@ -138,6 +138,7 @@ pub(super) fn queue(cell: &DocumentCell<'_>) -> Read<SnapshotQueue> {
         })?,
         stop,
         fungibility,
+        orders_by_usage: cell.or("orders_by_usage", false, |cell| cell.flag())?,
         name,
     })
 }

@@ -221,6 +221,7 @@ pub(super) fn workload(cell: &DocumentCell<'_>) -> Read<Option<Workload>> {
         status,
         blocked: cell.maybe("blocked", |cell| cell.filled())?,
         elsewhere: cell.or("elsewhere", false, |cell| cell.flag())?,
+        not_forecast: cell.maybe("not_forecast", |cell| cell.filled())?,
         admitted_at: cell.maybe("admitted_at", |cell| cell.moment())?,
         key,
     }))

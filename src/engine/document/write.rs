@@ -238,6 +238,7 @@ fn queue(queue: &SnapshotQueue) -> EngineQueue<EngineQuota> {
             preempt_seconds: queue.left_alone.preempt_ms.map(seconds),
             reclaim_seconds: queue.left_alone.reclaim_ms.map(seconds),
         },
+        orders_by_usage: queue.orders_by_usage,
         fungibility: FungibilityCell {
             borrow: search(queue.fungibility.borrow_stops),
             preempt: search(queue.fungibility.preempt_stops),
@@ -349,6 +350,7 @@ fn workload(workload: &Workload) -> WorkloadCell {
             }),
         blocked: workload.blocked.clone(),
         elsewhere: workload.elsewhere,
+        not_forecast: workload.not_forecast.clone(),
         admitted_at: workload.admitted_at.map(moment),
     }
 }

@@ -6,7 +6,7 @@ use crate::snapshot::{
     ANY_FLAVOR, FlavorChoice, QueueStop, Snapshot, SnapshotQuota, SnapshotTaint,
     SnapshotToleration, TaintEffect, unit_is_milli,
 };
-use model::base::quantities::first_named;
+use model::base::quantities::{counted, first_named};
 use model::base::{Moment, Name};
 use model::fleet::job::JobKey;
 use model::plan::{Evicted, JobName, evicted_words};
@@ -491,4 +491,23 @@ impl Unblock {
 /// The name of a workload in answers.
 pub(crate) fn job(key: &JobKey) -> JobName {
     JobName(key.key.clone())
+}
+
+/// `1 device`, `8 devices`.
+pub(super) fn counted_devices(milli: i64) -> String {
+    let plural = if milli == 1_000 { "" } else { "s" };
+    format!("{} device{plural}", amount("devices", milli))
+}
+
+/// `1 device is`, `8 devices are`.
+pub(super) fn devices_are(milli: i64) -> String {
+    let verb = if milli == 1_000 { "is" } else { "are" };
+    format!("{} {verb}", counted_devices(milli))
+}
+
+/// `1 node has room for 1 pod`.
+pub(super) fn nodes_with_room(nodes: usize, pods: u64) -> String {
+    let has = if nodes == 1 { "has" } else { "have" };
+    let (nodes, pods) = (counted(nodes as u64, "node"), counted(pods, "pod"));
+    format!("{nodes} {has} room for {pods}")
 }

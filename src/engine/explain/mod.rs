@@ -32,7 +32,7 @@ use model::base::{Moment, Name, SmallSort};
 
 use super::compiled::{CompiledFleet, QueueId, WorkloadId};
 use super::cycle::{self, Cycle, CycleWatch};
-use super::fit::{Miss, Relaxation};
+use super::fit::{Miss, Relaxation, Why};
 use super::forecast::{self, Start};
 use super::preempt::evicted;
 use super::snapshot::{Snapshot, Status, Workload};
@@ -83,9 +83,9 @@ pub struct Explanation {
     pub queue: Option<Name>,
     pub priority: i32,
     pub state: StartState,
-    /// Position in its queue, from 1; null if it is not pending.
+    /// Position in its queue, from 1; null if it is not pending, or the order of its queue is not known.
     pub position: Option<usize>,
-    /// Number of workloads ahead in its queue; null if not all of them are visible.
+    /// Number of workloads ahead in its queue; null if not all of them are visible, or its order is not known.
     pub ahead: Option<usize>,
     /// The first workloads ahead, at most [`Explanation::MOST_NAMED`].
     pub ahead_first: Vec<JobName>,
@@ -348,7 +348,14 @@ impl<'p> Explainer<'p> {
             };
             return self.unseen(work, waits, stand);
         }
-        let misses = self.cycle.waiting.get(&work).cloned();
+        let queue = compiled.workloads[work].queue;
+        let by_usage = queue
+            .and_then(|queue| compiled.snapshot.queues.get(queue))
+            .is_some_and(|queue| queue.orders_by_usage && workload.not_forecast.is_some());
+        let misses = match by_usage && waits {
+            true => Some(self.alone(work)),
+            false => self.cycle.waiting.get(&work).cloned(),
+        };
         let stand = match standing {
             Status::Held => StartState::Held,
             Status::Ending => StartState::Ending,
@@ -357,8 +364,7 @@ impl<'p> Explainer<'p> {
             _ if misses.is_some() => StartState::Waiting,
             _ => StartState::Ready,
         };
-        let place = self.places[work].filter(|_| waits);
-        let queue = compiled.workloads[work].queue;
+        let place = self.places[work].filter(|_| waits && !by_usage);
         let line = queue.and_then(|queue| self.lines.get(&queue));
         let before = line.map_or(&[][..], |line| &line[..place.unwrap_or(0)]);
         let named = before.iter().take(Explanation::MOST_NAMED);
@@ -369,7 +375,7 @@ impl<'p> Explainer<'p> {
             priority: self.state.priority(work),
             state: stand,
             position: place.map(|place| place + 1),
-            ahead: Some(before.len()),
+            ahead: (!by_usage).then_some(before.len()),
             ahead_first: named
                 .map(|&work| job(&compiled.workload(work).key))
                 .collect(),
@@ -391,31 +397,55 @@ impl<'p> Explainer<'p> {
             StartState::Running if workload.elsewhere => out.reasons.extend(blocked(workload)),
             StartState::Waiting => {
                 let misses = misses.unwrap_or_else(|| Arc::new([]));
-                out.reasons = self.reasons(work, &misses);
+                let fits = misses.iter().any(|miss| miss.why == Why::NotForecast);
+                if by_usage && !fits {
+                    out.reasons = reason::read(&mut self.state, work, &misses);
+                } else if !fits {
+                    out.reasons = self.reasons(work, &misses);
+                }
                 if self.cycle.quota_reserved.contains(&work)
                     && let Some(queue) = workload.queue.clone()
                 {
                     out.reasons.push(Reason::GetsQuota { queue });
                 }
-                let all = self.unblocks(work, &misses, out.reserved_at);
-                let mut all = self.held_to_fleet(work, all);
-                self.add_indirect(work, &mut all);
-                all.small_sort_by_key(|unblock| unblock.cost(compiled.snapshot.at));
-                let mut seen: Vec<Vec<UnblockChange>> = Vec::new();
-                all.retain(|one| {
-                    let is_new = !seen.contains(&one.changes);
-                    seen.push(one.changes.clone());
-                    is_new
-                });
-                let mut all = all.into_iter();
-                out.unblock = all.next();
-                out.alternatives = all.collect();
+                match workload.not_forecast.clone() {
+                    // No change is known to start it.
+                    Some(why) => out.reasons.push(Reason::NotForecast { why, fits }),
+                    None => self.offer(work, &misses, &mut out),
+                }
             }
             StartState::Ready | StartState::Running | StartState::Ending => {}
         }
         let sentences: Vec<String> = out.reasons.iter().map(Reason::sentence).collect();
         out.reason = sentences.join("; ");
         out
+    }
+
+    /// Why a workload would not start if it came before all others.
+    fn alone(&mut self, work: WorkloadId) -> Arc<[Miss]> {
+        let found = self.state.find(work, &Relaxation::default());
+        let misses = found.err();
+        misses
+            .unwrap_or_else(|| Miss::plain(Why::NotForecast))
+            .into()
+    }
+
+    /// The changes that start a pending workload, the cheapest first.
+    fn offer(&mut self, work: WorkloadId, misses: &Arc<[Miss]>, out: &mut Explanation) {
+        let all = self.unblocks(work, misses, out.reserved_at);
+        let mut all = self.held_to_fleet(work, all);
+        self.add_indirect(work, &mut all);
+        let now = self.state.compiled().snapshot.at;
+        all.small_sort_by_key(|unblock| unblock.cost(now));
+        let mut seen: Vec<Vec<UnblockChange>> = Vec::new();
+        all.retain(|one| {
+            let is_new = !seen.contains(&one.changes);
+            seen.push(one.changes.clone());
+            is_new
+        });
+        let mut all = all.into_iter();
+        out.unblock = all.next();
+        out.alternatives = all.collect();
     }
 
     /// Reasons at the end of the cycle: those of the attempt, and, if quota or order stopped it before

@@ -13,7 +13,9 @@ use model::base::{Name, SmallSort};
 use model::fleet::visibility::unseen_words;
 use model::plan::JobName;
 
-use super::change::{TaintName, amount, job, of_flavor, with_resource};
+use super::change::{
+    TaintName, amount, counted_devices, devices_are, job, nodes_with_room, of_flavor, with_resource,
+};
 use super::node_capacity::{Arounds, around, capacity_reasons};
 
 /// One reason. Quota amounts are in thousandths, of memory in bytes; node capacity is in pods.
@@ -24,6 +26,12 @@ pub enum Reason {
     Held,
     /// Neither a queue nor the scheduler can start it.
     Blocked { why: Name },
+    /// What is not modeled decides whether and when it starts.
+    NotForecast {
+        why: Name,
+        /// Whether quota and nodes suffice now.
+        fits: bool,
+    },
     /// Admitted; only nodes for its pods are missing.
     QuotaReserved { queue: Name },
     /// The next cycle admits it; only nodes for its pods are missing.
@@ -184,34 +192,12 @@ impl NodeSupply {
     }
 }
 
-/// `1 device`, `8 devices`.
-fn counted_devices(milli: i64) -> String {
-    let plural = if milli == 1_000 { "" } else { "s" };
-    format!("{} device{plural}", amount("devices", milli))
-}
-
-/// `1 device is`, `8 devices are`.
-fn devices_are(milli: i64) -> String {
-    let verb = if milli == 1_000 { "is" } else { "are" };
-    format!("{} {verb}", counted_devices(milli))
-}
-
-/// `1 node has room for 1 pod`.
-fn nodes_with_room(nodes: usize, pods: u64) -> String {
-    let (nodes_s, has) = if nodes == 1 {
-        ("", "has")
-    } else {
-        ("s", "have")
-    };
-    let pods_s = if pods == 1 { "" } else { "s" };
-    format!("{nodes} node{nodes_s} {has} room for {pods} pod{pods_s}")
-}
-
 impl Reason {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Held => "held",
             Self::Blocked { .. } => "blocked",
+            Self::NotForecast { .. } => "not-forecast",
             Self::NotVisible { .. } => "not-visible",
             Self::QuotaReserved { .. } => "quota-reserved",
             Self::GetsQuota { .. } => "gets-quota",
@@ -260,9 +246,14 @@ impl Reason {
             Self::Closed { .. } => 10,
             Self::Labels { .. } => 11,
             Self::QuotaReserved { .. } | Self::GetsQuota { .. } => 14,
+            Self::NotForecast { .. } => 15,
             Self::FlavorTaint { .. } => 12,
             Self::FlavorLabels { .. } | Self::FlavorTopology { .. } => 13,
         }
+    }
+
+    pub const fn is_not_forecast(&self) -> bool {
+        matches!(self, Self::NotForecast { .. })
     }
 
     /// Whether nothing is known because objects are not visible.
@@ -272,6 +263,10 @@ impl Reason {
 
     pub fn sentence(&self) -> String {
         match self {
+            Self::NotForecast { why, fits: true } => {
+                format!("quota and nodes suffice; not forecast: {why}")
+            }
+            Self::NotForecast { why, fits: false } => format!("not forecast: {why}"),
             Self::Held => "held: suspended or deactivated".to_owned(),
             Self::Blocked { why } => why.to_string(),
             Self::NotVisible { what } => {
@@ -462,6 +457,14 @@ fn of_miss(
         (name(*flavor), resource.clone())
     };
     let one = match &miss.why {
+        Why::NotForecast => Reason::NotForecast {
+            why: compiled
+                .workload(work)
+                .not_forecast
+                .clone()
+                .unwrap_or_default(),
+            fits: true,
+        },
         Why::NoQueue => Reason::NoQueue { queue: queue_name },
         Why::Cohort => Reason::Cohort { queue: queue_name },
         Why::Stopped { queue } => Reason::Stopped {

@@ -106,6 +106,8 @@ pub enum Why {
         /// The workload with the reservation.
         work: WorkloadId,
     },
+    /// What is not modeled decides ([`crate::snapshot::Workload::not_forecast`]); quota and nodes suffice.
+    NotForecast,
 }
 
 impl Why {

@@ -78,6 +78,8 @@ pub enum Basis {
     History,
     /// None: the start is unknown.
     None,
+    /// None, because a rule that is not modeled decides ([`super::snapshot::Workload::not_forecast`]).
+    NotForecast,
 }
 
 /// Forecast start of a workload.
@@ -234,6 +236,7 @@ pub(crate) fn forecast_from(
                     .is_some_and(|drawn| start.is_none_or(|start| start.at >= drawn))
             });
             let basis = match half {
+                None if compiled.workload(work).not_forecast.is_some() => Basis::NotForecast,
                 None => Basis::None,
                 Some(start) if start <= now => Basis::Now,
                 Some(_) if touched => Basis::History,
@@ -407,7 +410,9 @@ fn timeline(
         let started = series.cycle(state, since, exact);
         let now = state.now();
         for (work, allocation) in started {
-            out.starts.insert(work, span(begin, since, now, exact));
+            if compiled.workload(work).not_forecast.is_none() {
+                out.starts.insert(work, span(begin, since, now, exact));
+            }
             if let Some(lasts) = runtime(compiled, work, shares[work]) {
                 let lasts = at_speed(lasts, allocation.speed_milli).max(1);
                 let end = Moment::from_millis(now.millis().saturating_add(lasts));

@@ -4,6 +4,7 @@
 //! name, a queue that is its own ancestor) are left out without an error.
 
 mod counted;
+mod kueue;
 mod options;
 mod queues;
 mod workloads;

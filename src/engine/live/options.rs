@@ -161,6 +161,7 @@ mod tests {
             key,
             fair_sharing,
             resources,
+            gates_off: Vec::new(),
         }));
     }
 

@@ -129,6 +129,7 @@ fn read(queue: &Queue, name: Name) -> snapshot::SnapshotQueue {
             preempt_ms: queue.preemption.min_runtime_ms,
             reclaim_ms: queue.preemption.reclaim_min_runtime_ms,
         },
+        orders_by_usage: orders_by_usage(queue),
         order: match queue.strategy {
             queue::Strategy::Strict => QueueingStrategy::Strict,
             queue::Strategy::BestEffort => QueueingStrategy::BestEffort,
@@ -148,6 +149,11 @@ fn read(queue: &Queue, name: Name) -> snapshot::SnapshotQueue {
             },
         },
     }
+}
+
+/// Whether the past usage of LocalQueues decides who comes first. Within one LocalQueue priority does.
+pub(super) fn orders_by_usage(queue: &Queue) -> bool {
+    queue.orders_by_usage && queue.doors.len() != 1
 }
 
 /// An amount of a quota in the engine's unit of the resource.

@@ -24,7 +24,7 @@ fn gpus(count: u32) -> Resources {
     }
 }
 
-fn key(system: QueueSystem, kind: QueueKind, name: &str) -> QueueKey {
+pub(super) fn key(system: QueueSystem, kind: QueueKind, name: &str) -> QueueKey {
     QueueKey {
         system,
         kind,
@@ -32,7 +32,7 @@ fn key(system: QueueSystem, kind: QueueKind, name: &str) -> QueueKey {
     }
 }
 
-fn queue(key: QueueKey, parent: Option<&str>) -> Queue {
+pub(super) fn queue(key: QueueKey, parent: Option<&str>) -> Queue {
     Queue {
         key,
         parent: parent.map(Name::new),
@@ -42,7 +42,7 @@ fn queue(key: QueueKey, parent: Option<&str>) -> Queue {
 }
 
 /// A fleet with these parts, in the order that fleets keep.
-fn fleet(mut queues: Vec<Queue>, jobs: Vec<Job>) -> Fleet {
+pub(super) fn fleet(mut queues: Vec<Queue>, jobs: Vec<Job>) -> Fleet {
     queues.sort_by(|a, b| a.key.cmp(&b.key));
     let mut out = Fleet::unknown(Arc::new(Policy::default()));
     out.queues = queues.into_iter().map(Arc::new).collect();
@@ -110,7 +110,7 @@ fn pod(name: &str, on: &str) -> Arc<Pod> {
     })
 }
 
-fn see(fleet: &Fleet) -> Snapshot {
+pub(super) fn see(fleet: &Fleet) -> Snapshot {
     snapshot(fleet, &SpendRates::default())
 }
 
@@ -231,7 +231,7 @@ fn quotas_come_in_the_engines_units_and_unbounded_is_not_nothing() {
 }
 
 /// A Workload of Kueue with its quota reserved.
-fn reserved() -> GroupSeen {
+pub(super) fn reserved() -> GroupSeen {
     let mut group = GroupSeen::unknown(
         Table::KueueWorkloads,
         QueueSystem::Kueue,
@@ -581,7 +581,7 @@ fn what_speaks_against_uncordoning_a_node() {
 }
 
 /// A job of two pods in Kueue's queue `q`.
-fn queued(name: &str, state: JobState, group: GroupSeen) -> Job {
+pub(super) fn queued(name: &str, state: JobState, group: GroupSeen) -> Job {
     let mut job = job(name, "Job", state);
     job.queue_system = QueueSystem::Kueue;
     job.queue = Some(Name::new("q"));
@@ -674,6 +674,7 @@ fn a_mapped_resource_is_counted_by_the_configuration_and_unknown_without_it() {
             }],
             ..KueueResources::default()
         }),
+        gates_off: Vec::new(),
     };
     fleet.kueue = Some(Arc::new(configured(false)));
     let seen = see(&fleet);

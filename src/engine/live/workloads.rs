@@ -16,8 +16,8 @@ use model::fleet::queue::{PriorityKind, QueueSystem};
 use model::fleet::siting::{self, ConstraintMode, Operator, Siting};
 use model::fleet::{Fleet, TableState};
 
-use super::counted;
 use super::{DevicesByPod, Titles, label_map, toleration};
+use super::{counted, kueue};
 
 /// The engine's maximum of thousandths of a core, bytes, devices, pods and sets.
 const CPU: i64 = 1_000_000_000;
@@ -75,7 +75,9 @@ fn workload(
         .filter(|_| bound.is_empty());
     let blocked = match cluster {
         Some(cluster) => Some(Name::from(format!("it runs on worker cluster {cluster}"))),
-        None => blocked(job, has_quota).or_else(|| counted::uncounted(fleet, job, has_quota)),
+        None => blocked(job, has_quota)
+            .or_else(|| kueue::held_back(fleet, job).filter(|_| bound.is_empty()))
+            .or_else(|| counted::uncounted(fleet, job, has_quota)),
     };
     let mut sets = sets(fleet, job, has_quota);
     if sets.is_empty() {
@@ -140,6 +142,7 @@ fn workload(
         status,
         blocked,
         elsewhere: cluster.is_some(),
+        not_forecast: kueue::not_forecast(fleet, job).filter(|_| status == Status::Waiting),
         admitted_at: admitted_at.map(whole),
     })
 }

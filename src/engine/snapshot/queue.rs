@@ -224,6 +224,8 @@ pub struct SnapshotQueue {
     pub stop: QueueStop,
     /// Order in which flavors are tried.
     pub fungibility: Fungibility,
+    /// Whether its order is that of past usage, which is not known here: its workloads have no position.
+    pub orders_by_usage: bool,
 }
 
 impl Default for SnapshotQueue {
@@ -241,6 +243,7 @@ impl Default for SnapshotQueue {
             order: QueueingStrategy::default(),
             stop: QueueStop::default(),
             fungibility: Fungibility::default(),
+            orders_by_usage: false,
         }
     }
 }

@@ -325,6 +325,9 @@ pub struct Workload {
     pub blocked: Option<Name>,
     /// Its pods run on another cluster: it has quota here and needs no node. `blocked` says where.
     pub elsewhere: bool,
+    /// What decides whether and when it starts beside priority, quota and nodes, in words. The engine has no rule for it: it counts what
+    /// the workload asks for, and does not say that it starts.
+    pub not_forecast: Option<Name>,
     /// Time of its last quota reservation.
     pub admitted_at: Option<Moment>,
 }

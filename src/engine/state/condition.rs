@@ -14,7 +14,7 @@ const MIB: i64 = 1 << 20;
 const MOST_PODS: i64 = 1_000_000;
 
 /// Free resources of a node, regardless of which units are free.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct FreeShape {
     pub(super) make: usize,
     pub(super) cpu: i64,
@@ -47,7 +47,10 @@ fn by_devices(want: &PodRequest, left: &[(ResourceId, bool, i32)]) -> i64 {
 #[derive(Clone, Default, Debug)]
 pub(super) struct Memo {
     conditions: Vec<FreeShape>,
-    known: FxHashMap<FreeShape, u32>,
+    /// By shape, CPU, memory and what is left of each healthy unit, packed and in order.
+    known: FxHashMap<Box<[u64]>, u32>,
+    /// What is looked up, to need no allocation for a condition that is known.
+    packed: Vec<u64>,
     /// By pod request, then by condition.
     looks: Vec<Vec<Option<PodFit>>>,
 }
@@ -62,23 +65,33 @@ impl Memo {
         memory: i64,
         left: &[i32],
     ) -> u32 {
-        let sound = shape.units.iter().zip(left).filter(|(unit, _)| unit.sound);
-        let mut left: Vec<(ResourceId, bool, i32)> = sound
-            .map(|(unit, left)| (unit.resource, unit.slice.is_some(), (*left).max(0)))
-            .collect();
+        let units = || {
+            let all = shape.units.iter().zip(left);
+            all.filter(|(unit, _)| unit.sound)
+                .map(|(unit, left)| (unit.resource, unit.slice.is_some(), (*left).max(0)))
+        };
+        // A fleet has far fewer than 2^31 resources.
+        let pack = |(resource, sliced, left): (ResourceId, bool, i32)| {
+            (resource as u64) << 33 | u64::from(sliced) << 32 | left as u64
+        };
+        let packed = &mut self.packed;
+        packed.clear();
+        packed.extend([make as u64, cpu as u64, memory as u64]);
+        packed.extend(units().map(pack));
+        packed[3..].sort_unstable();
+        if let Some(&at) = self.known.get(&packed[..]) {
+            return at;
+        }
+        let at = self.conditions.len() as u32;
+        self.known.insert(packed[..].into(), at);
+        let mut left: Vec<_> = units().collect();
         left.sort_unstable();
-        let condition = FreeShape {
+        self.conditions.push(FreeShape {
             make,
             cpu,
             memory,
             left,
-        };
-        if let Some(&at) = self.known.get(&condition) {
-            return at;
-        }
-        let at = self.conditions.len() as u32;
-        self.conditions.push(condition.clone());
-        self.known.insert(condition, at);
+        });
         at
     }
 

@@ -114,9 +114,15 @@ impl FirstCycle {
                 }
             }
         }
+        let is_forecast = |work: &WorkloadId| {
+            let model = state.compiled().workload(*work);
+            model.not_forecast.is_none()
+        };
+        let mut quota_reserved = cycle::unplaced(state);
+        quota_reserved.retain(is_forecast);
         Self {
             started,
-            quota_reserved: cycle::unplaced(state),
+            quota_reserved,
             preempted,
         }
     }

@@ -532,6 +532,7 @@ fn queue_cell(rules: EngineQueue<EngineQuota>, queue: Option<&Queue>) -> QueueCe
             preemption: rules.preemption,
             left_alone: rules.left_alone,
             fungibility: rules.fungibility,
+            orders_by_usage: rules.orders_by_usage,
             quota,
         },
         report,

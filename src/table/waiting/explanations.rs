@@ -113,6 +113,7 @@ impl JobExplanation {
         let Some(work) = compiled
             .work(&key)
             .filter(|_| around.whole.not_visible.is_empty())
+            .filter(|work| compiled.workload(*work).not_forecast.is_none())
         else {
             return;
         };

@@ -507,6 +507,10 @@ pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
             blind.sentence().trim_start_matches("unknown: ")
         ));
     }
+    let mut reasons = explanation.reasons.iter();
+    if let Some(Reason::NotForecast { why, .. }) = reasons.find(|it| it.is_not_forecast()) {
+        return Some(format!("{NO_ETA}, not forecast: {why}"));
+    }
     if is_stuck(facts, job, answer) {
         return Some(format!(
             "{NO_ETA}: {}, but it does not start; see its events",
@@ -555,7 +559,7 @@ pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
 pub fn confidence(start: &Start) -> Option<String> {
     start.p50?;
     let basis = match start.basis {
-        Basis::Now | Basis::None => return None,
+        Basis::Now | Basis::None | Basis::NotForecast => return None,
         Basis::Limits => "runtimes set on the jobs",
         Basis::History => "past runs of the same owners",
     };

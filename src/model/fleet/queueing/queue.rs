@@ -409,6 +409,15 @@ pub struct Queue {
     /// True when it takes a flavor that needs preemption rather than one that needs borrowing. Source: Kueue's
     /// `flavorFungibility.preference`, if it is `PreemptionOverBorrowing`.
     pub preempts_before_borrowing: bool,
+    /// Admission checks that a workload must pass once its quota is reserved.
+    ///
+    /// Source: `admissionChecksStrategy` of a ClusterQueue, and before `v1beta2` its `admissionChecks`.
+    pub checks: Box<[Name]>,
+    /// True when it orders workloads by the past usage of their LocalQueues, before priority: a ClusterQueue with the `admissionMode`
+    /// `UsageBasedAdmissionFairSharing` in its `admissionScope`.
+    pub orders_by_usage: bool,
+    /// True when it tries its flavors for a workload at the same time. Source: `concurrentAdmissionPolicy` of a ClusterQueue.
+    pub tries_all_flavors: bool,
     /// Usage above its own quota relative to its weight, from its system's status; infinite for a borrower of weight 0. Only
     /// comparable within one system.
     pub share: Option<f64>,

@@ -88,4 +88,7 @@ pub struct KueueConfig {
     /// Resources that it counts in quotas; `None` if the configuration cannot be read.
     #[serde(default)]
     pub resources: Option<KueueResources>,
+    /// Feature gates that it turns off.
+    #[serde(default)]
+    pub gates_off: Vec<Name>,
 }
